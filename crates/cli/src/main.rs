@@ -1,0 +1,5 @@
+//! The `turnstream` binary.
+
+fn main() {
+    println!("turnstream {}", env!("CARGO_PKG_VERSION"));
+}

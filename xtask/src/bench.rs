@@ -1,0 +1,35 @@
+//! `cargo xtask bench <name>`: builds `benches/` in release mode and runs one of its binaries.
+
+use crate::cargo::{self, command, root};
+
+fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
+    let mut bench =
+        command("cargo", &["run", "--release", "--quiet", "--package", "turnstream-benches", "--bin", name]);
+    if !rest.is_empty() {
+        bench.arg("--").args(rest);
+    }
+    cargo::run(bench)
+}
+
+/// Without a name it lists what there is, read from the folder.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let names = names()?;
+    match words {
+        [name, rest @ ..] if names.iter().any(|known| known == name) => run_named(name, rest),
+        [name, ..] => Err(format!("there is no benchmark {name:?}; there are: {}", names.join(", "))),
+        [] => {
+            println!("cargo xtask bench <name>, one of: {}", names.join(", "));
+            Ok(())
+        }
+    }
+}
+
+fn names() -> Result<Vec<String>, String> {
+    let dir = root().join("benches/src/bin");
+    let entries =
+        std::fs::read_dir(&dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    Ok(names)
+}
