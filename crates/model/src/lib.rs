@@ -1,1 +1,21 @@
-//! Words of Turnstream as types.
+//! Turnstream's words as types, and the rules that hold between them. Pure: no clock, no I/O, no randomness.
+//!
+//! Four things live here, in the order in which a session uses them:
+//!
+//! * [`signal::Signal`]: what an adapter *observed* at an agent.
+//! * [`machine::Machine`]: decides what it *means*. Signals and commands in, event drafts out.
+//! * [`event::Event`]: one line of a session's log, with exactly the JSON of the native wire.
+//! * [`fold::Fold`]: events in, session state out. A snapshot is a fold at a sequence number.
+//!
+//! [`check::Checker`] reads a log and reports every law it breaks. It shares no code with machine or fold, so
+//! that a mistake in them cannot hide itself.
+
+pub mod check;
+pub mod cursor;
+pub mod event;
+pub mod fold;
+pub mod id;
+pub mod machine;
+pub mod signal;
+pub mod time;
+mod words;

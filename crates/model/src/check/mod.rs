@@ -1,0 +1,185 @@
+//! Reads a log and reports every law it breaks. It works on the JSON itself and keeps its own books: machine, fold
+//! and decoder are what it judges.
+
+mod lifecycle;
+mod shape;
+
+use lifecycle::Lifecycle;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// What was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// A line is not an event, or not of the shape of the wire.
+    Shape,
+    /// Sequence numbers are contiguous from 1.
+    Seq,
+    /// L1: every started turn ends once, and nothing follows its end.
+    OneEnd,
+    /// L2: a turn ends only if it was seen to start.
+    EvidenceBeforeIdle,
+    /// Items start once, end once, change only in between.
+    Item,
+    /// Model calls start once, end or are superseded once.
+    Attempt,
+    /// Superseding voids what it names, and only that.
+    Superseding,
+    /// Approvals and questions are settled once.
+    Wait,
+    /// Prompts have one outcome.
+    Prompt,
+    /// L7: what may have lost bytes is never whole.
+    Taint,
+    /// A session begins once, ends once and says what is so.
+    Session,
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Shape => "shape",
+            Self::Seq => "seq",
+            Self::OneEnd => "L1 one end",
+            Self::EvidenceBeforeIdle => "L2 evidence before idle",
+            Self::Item => "item lifecycle",
+            Self::Attempt => "attempt lifecycle",
+            Self::Superseding => "superseding",
+            Self::Wait => "approval lifecycle",
+            Self::Prompt => "prompt lifecycle",
+            Self::Taint => "L7 taint",
+            Self::Session => "session lifecycle",
+        })
+    }
+}
+
+/// One broken law.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The line of the log, from 1; the number of lines for what is missing at its end.
+    pub line: usize,
+    /// The event's sequence number, if it has one.
+    pub seq: Option<u64>,
+    /// Which law.
+    pub law: Law,
+    /// What is wrong, with the ids it is about.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.line)?;
+        if let Some(seq) = self.seq {
+            write!(f, ", seq {seq}")?;
+        }
+        write!(f, ": {}: {}", self.law, self.message)
+    }
+}
+
+/// Whether the session of a log still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// More may come: what is open at the end is no violation.
+    Live,
+    /// Nothing more will come: every turn must have ended.
+    Settled,
+}
+
+/// Takes in a log line by line.
+#[derive(Default)]
+pub struct Checker {
+    lines: usize,
+    events: usize,
+    last_seq: Option<u64>,
+    lifecycle: Lifecycle,
+    violations: Vec<Violation>,
+}
+
+/// What a log was like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How many events it has.
+    pub events: usize,
+    /// How many turns it has.
+    pub turns: usize,
+    /// Every law it breaks, in the order of the log.
+    pub violations: Vec<Violation>,
+}
+
+impl Checker {
+    /// A checker that has read nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads one line. An export's header, which is the first line and has a member `turnstream`, is passed over.
+    pub fn line(&mut self, line: &str) {
+        self.lines += 1;
+        match serde_json::from_str::<Value>(line) {
+            Ok(Value::Object(event)) => {
+                if self.lines > 1 || !event.contains_key("turnstream") {
+                    self.event(&event);
+                }
+            }
+            Ok(other) => self.report(None, Law::Shape, format!("not a JSON object: {other}")),
+            Err(error) => self.report(None, Law::Shape, format!("not JSON: {error}")),
+        }
+    }
+
+    fn event(&mut self, event: &Map<String, Value>) {
+        self.events += 1;
+        let seq = event.get("seq").and_then(Value::as_u64);
+        self.seq(seq);
+        if !event.get("time").is_some_and(Value::is_u64) {
+            self.report(seq, Law::Shape, "member \"time\" must be there, in Unix milliseconds".to_owned());
+        }
+        let Some(r#type) = event.get("type").and_then(Value::as_str) else {
+            self.report(seq, Law::Shape, "member \"type\" is missing".to_owned());
+            return;
+        };
+        for problem in shape::problems(r#type, event) {
+            self.report(seq, Law::Shape, format!("{type}: {problem}"));
+        }
+        let mut found = Vec::new();
+        self.lifecycle.event(r#type, event, seq == Some(1), &mut found);
+        for (law, message) in found {
+            self.report(seq, law, message);
+        }
+    }
+
+    /// A trimmed log may begin later than 1, but has no holes.
+    fn seq(&mut self, seq: Option<u64>) {
+        let Some(seq) = seq else {
+            self.report(None, Law::Seq, "member \"seq\" must be there, a whole number".to_owned());
+            return;
+        };
+        if seq == 0 {
+            self.report(Some(seq), Law::Seq, "sequence numbers begin at 1".to_owned());
+        }
+        if let Some(last) = self.last_seq
+            && Some(seq) != last.checked_add(1)
+        {
+            self.report(Some(seq), Law::Seq, format!("{seq} follows {last}"));
+        }
+        if self.last_seq.is_none() && seq > 1 {
+            self.lifecycle.set_trimmed();
+        }
+        self.last_seq = Some(seq);
+    }
+
+    fn report(&mut self, seq: Option<u64>, law: Law, message: String) {
+        self.violations.push(Violation { line: self.lines, seq, law, message });
+    }
+
+    /// The log has ended.
+    pub fn finish(mut self, tail: Tail) -> Report {
+        if tail == Tail::Settled {
+            let mut found = Vec::new();
+            self.lifecycle.end_of_log(&mut found);
+            for (law, message) in found {
+                self.report(None, law, message);
+            }
+        }
+        Report { events: self.events, turns: self.lifecycle.turns(), violations: self.violations }
+    }
+}

@@ -1,0 +1,304 @@
+//! The shape of every event as the wire reference gives it, as a table of its own: it must not trust the decoder.
+
+use serde_json::{Map, Value};
+
+/// What a member must look like.
+enum Kind {
+    /// A string that is not empty.
+    Id,
+    Ids,
+    Text,
+    /// A whole number.
+    Count,
+    Flag,
+    Object,
+    Objects,
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+use Kind::{Count, Flag, Id, Ids, Object, Objects, Text, Word};
+
+/// Name, what it looks like, and whether it must be there.
+type Member = (&'static str, Kind, bool);
+
+const MUST: bool = true;
+const MAY: bool = false;
+
+const STATES: &[&str] = &["completed", "failed", "abandoned", "unknown"];
+const FIELDS: &[&str] = &["text", "input", "output"];
+
+const ENVELOPE: &[Member] =
+    &[("turn", Id, MAY), ("item", Id, MAY), ("parent", Id, MAY), ("native", Text, MAY)];
+
+const EVENTS: &[(&str, &[Member])] = &[
+    (
+        "session.created",
+        &[("session", Id, MUST), ("agent", Id, MUST), ("cwd", Id, MUST), ("title", Text, MAY)],
+    ),
+    (
+        "session.updated",
+        &[
+            ("model", Text, MAY),
+            ("mode", Text, MAY),
+            ("title", Text, MAY),
+            ("native_id", Text, MAY),
+            ("context", Object, MAY),
+        ],
+    ),
+    (
+        "session.status",
+        &[
+            ("status", Word(&["idle", "busy", "waiting", "recovering", "retrying"]), MUST),
+            ("until", Count, MAY),
+        ],
+    ),
+    ("prompt.accepted", &[("prompt", Id, MUST), ("key", Text, MAY), ("content", Objects, MUST)]),
+    ("prompt.sent", &[("prompt", Id, MUST), ("native_id", Text, MAY)]),
+    ("prompt.taken", &[("prompt", Id, MUST), ("turn", Id, MUST)]),
+    ("prompt.withdrawn", &[("prompt", Id, MUST)]),
+    (
+        "turn.started",
+        &[("turn", Id, MUST), ("origin", Word(&["prompt", "agent", "foreign"]), MUST), ("prompts", Ids, MAY)],
+    ),
+    (
+        "attempt.started",
+        &[("turn", Id, MUST), ("attempt", Id, MUST), ("step", Count, MUST), ("model", Text, MAY)],
+    ),
+    (
+        "item.started",
+        &[
+            ("item", Id, MUST),
+            ("kind", Word(&["message", "reasoning", "tool", "plan", "file", "compaction"]), MUST),
+            ("role", Word(&["user", "assistant"]), MAY),
+            ("synthetic", Flag, MAY),
+            ("text", Text, MAY),
+            ("tool", Object, MAY),
+            ("attempt", Id, MAY),
+        ],
+    ),
+    ("item.delta", &[("item", Id, MUST), ("text", Text, MUST), ("field", Word(FIELDS), MAY)]),
+    ("item.replaced", &[("item", Id, MUST), ("text", Text, MUST), ("field", Word(FIELDS), MAY)]),
+    ("item.updated", &[("item", Id, MUST), ("tool", Object, MAY)]),
+    (
+        "item.ended",
+        &[
+            ("item", Id, MUST),
+            ("state", Word(STATES), MUST),
+            ("reason", Text, MAY),
+            ("incomplete", Flag, MAY),
+            ("caused_by", Text, MAY),
+        ],
+    ),
+    (
+        "item.revised",
+        &[
+            ("item", Id, MUST),
+            ("late", Flag, MAY),
+            ("state", Word(STATES), MAY),
+            ("text", Text, MAY),
+            ("tool", Object, MAY),
+        ],
+    ),
+    ("item.removed", &[("item", Id, MUST)]),
+    (
+        "attempt.ended",
+        &[("turn", Id, MUST), ("attempt", Id, MUST), ("finish", Text, MAY), ("usage", Object, MAY)],
+    ),
+    (
+        "attempt.superseded",
+        &[("turn", Id, MUST), ("attempt", Id, MUST), ("by", Id, MUST), ("items", Ids, MUST)],
+    ),
+    ("approval.requested", &[("approval", Id, MUST), ("tool", Object, MAY), ("options", Objects, MAY)]),
+    (
+        "approval.resolved",
+        &[
+            ("approval", Id, MUST),
+            (
+                "outcome",
+                Word(&["allow_once", "allow_always", "reject", "cancelled", "expired", "lost"]),
+                MUST,
+            ),
+            ("by", Word(&["client", "policy", "agent", "gateway"]), MUST),
+        ],
+    ),
+    ("question.asked", &[("question", Id, MUST), ("questions", Objects, MUST)]),
+    (
+        "question.answered",
+        &[
+            ("question", Id, MUST),
+            ("outcome", Word(&["answered", "rejected", "cancelled", "expired", "lost"]), MUST),
+            ("answers", Object, MAY),
+        ],
+    ),
+    (
+        "turn.ended",
+        &[
+            ("turn", Id, MUST),
+            ("outcome", Word(&["completed", "cancelled", "failed", "lost"]), MUST),
+            (
+                "stop_reason",
+                Word(&["end_turn", "max_tokens", "max_turn_requests", "refusal", "rejected"]),
+                MAY,
+            ),
+            ("usage", Object, MAY),
+            ("cost", Object, MAY),
+            ("error", Object, MAY),
+        ],
+    ),
+    (
+        "notice",
+        &[
+            (
+                "code",
+                Word(&[
+                    "gap",
+                    "repaired",
+                    "corrupt",
+                    "degraded",
+                    "healed",
+                    "unexpected_permission",
+                    "budget",
+                    "late",
+                    "unknown_event",
+                ]),
+                MUST,
+            ),
+            ("message", Text, MUST),
+        ],
+    ),
+    ("session.ended", &[("reason", Text, MUST)]),
+];
+
+const TOOL: &[Member] = &[
+    ("name", Text, MAY),
+    (
+        "kind",
+        Word(&[
+            "read",
+            "edit",
+            "delete",
+            "move",
+            "search",
+            "execute",
+            "think",
+            "fetch",
+            "switch_mode",
+            "other",
+        ]),
+        MAY,
+    ),
+    ("title", Text, MAY),
+    ("status", Word(&["pending", "in_progress", "completed", "failed"]), MAY),
+    ("content", Objects, MAY),
+    ("locations", Objects, MAY),
+];
+
+const ERROR: &[Member] = &[
+    (
+        "class",
+        Word(&[
+            "cancelled",
+            "unreachable",
+            "transport_lost",
+            "stalled",
+            "stream_corrupt",
+            "stream_spliced",
+            "incomplete",
+            "empty_output",
+            "not_a_stream",
+            "rate_limited",
+            "quota_exhausted",
+            "overloaded",
+            "provider_error",
+            "context_overflow",
+            "output_limit",
+            "refused",
+            "auth",
+            "model_unavailable",
+            "invalid_request",
+            "budget",
+            "not_started",
+            "agent_exited",
+            "agent_error",
+            "timeout",
+            "internal",
+        ]),
+        MUST,
+    ),
+    ("message", Text, MUST),
+    ("status", Count, MAY),
+    ("retry_at", Count, MAY),
+    ("request_id", Text, MAY),
+];
+
+const USAGE: &[Member] = &[
+    ("input", Count, MAY),
+    ("output", Count, MAY),
+    ("reasoning", Count, MAY),
+    ("cache_read", Count, MAY),
+    ("cache_write", Count, MAY),
+];
+
+/// Members of members.
+const NESTED: &[(&str, &[Member])] = &[("tool", TOOL), ("error", ERROR), ("usage", USAGE)];
+
+/// Every way in which this event does not have the shape of its type. An unknown type has any shape.
+pub(super) fn problems(r#type: &str, event: &Map<String, Value>) -> Vec<String> {
+    let mut problems = Vec::new();
+    let Some((_, members)) = EVENTS.iter().find(|(name, _)| *name == r#type) else { return problems };
+    check(event, members, "", &mut problems);
+    check(event, ENVELOPE, "", &mut problems);
+    for (name, members) in NESTED {
+        if let Some(Value::Object(nested)) = event.get(*name) {
+            check(nested, members, &format!("{name}."), &mut problems);
+        }
+    }
+    if event.get("outcome").and_then(Value::as_str) != Some("completed")
+        && r#type == "turn.ended"
+        && event.get("stop_reason").is_some_and(|reason| !reason.is_null())
+    {
+        problems.push("member \"stop_reason\" goes only with outcome completed".to_owned());
+    }
+    problems
+}
+
+fn check(object: &Map<String, Value>, members: &[Member], prefix: &str, problems: &mut Vec<String>) {
+    for (name, kind, must) in members {
+        match object.get(*name) {
+            None | Some(Value::Null) if *must => {
+                problems.push(format!("member \"{prefix}{name}\" is missing"))
+            }
+            None | Some(Value::Null) => {}
+            Some(value) => {
+                if let Some(wanted) = kind.refuses(value) {
+                    problems.push(format!("member \"{prefix}{name}\" is {value}, not {wanted}"));
+                }
+            }
+        }
+    }
+}
+
+impl Kind {
+    /// What was wanted, if the value is something else.
+    fn refuses(&self, value: &Value) -> Option<String> {
+        let is_id = |value: &Value| value.as_str().is_some_and(|id| !id.is_empty());
+        let (fits, wanted) = match self {
+            Id => (is_id(value), "a string that is not empty".to_owned()),
+            Ids => (value.as_array().is_some_and(|ids| ids.iter().all(is_id)), "a list of ids".to_owned()),
+            Text => (value.is_string(), "a string".to_owned()),
+            Count => (value.is_u64(), "a whole number".to_owned()),
+            Flag => (value.is_boolean(), "true or false".to_owned()),
+            Object => (value.is_object(), "an object".to_owned()),
+            Objects => {
+                let fits = value.as_array().is_some_and(|values| values.iter().all(Value::is_object));
+                (fits, "a list of objects".to_owned())
+            }
+            Word(words) => (
+                value.as_str().is_some_and(|word| words.contains(&word)),
+                format!("one of {}", words.join(", ")),
+            ),
+        };
+        (!fits).then_some(wanted)
+    }
+}

@@ -1,0 +1,276 @@
+//! Values inside events: tools, usage, errors, questions. Members a newer version added are kept.
+
+use super::vocabulary::{ErrorClass, OptionKind, ToolKind, ToolStatus};
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A tool call, or a change of one: members that are present replace, absent ones stay as they were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The agent's name of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ToolKind>,
+    /// One line for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Where it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ToolStatus>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// Its raw result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// What to show: ACP's text, diff and terminal contents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Vec<Value>>,
+    /// Files it touches, as ACP's locations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locations: Option<Vec<Value>>,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Tool {
+    /// True when it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes over every member the patch has.
+    pub fn merge(&mut self, patch: &Self) {
+        let Self { name, kind, title, status, input, output, content, locations, extra } = patch;
+        replace(&mut self.name, name);
+        replace(&mut self.kind, kind);
+        replace(&mut self.title, title);
+        replace(&mut self.status, status);
+        replace(&mut self.input, input);
+        replace(&mut self.output, output);
+        replace(&mut self.content, content);
+        replace(&mut self.locations, locations);
+        for (member, value) in extra {
+            self.extra.insert(member.clone(), value.clone());
+        }
+    }
+
+    /// The members of `newer` that differ from this: merging them gives the same as merging all of `newer`.
+    #[must_use]
+    pub fn changes(&self, newer: Self) -> Self {
+        let Self { name, kind, title, status, input, output, content, locations, mut extra } = newer;
+        extra.retain(|member, value| self.extra.get(member) != Some(value));
+        Self {
+            name: name.filter(|new| self.name.as_ref() != Some(new)),
+            kind: kind.filter(|new| self.kind.as_ref() != Some(new)),
+            title: title.filter(|new| self.title.as_ref() != Some(new)),
+            status: status.filter(|new| self.status.as_ref() != Some(new)),
+            input: input.filter(|new| self.input.as_ref() != Some(new)),
+            output: output.filter(|new| self.output.as_ref() != Some(new)),
+            content: content.filter(|new| self.content.as_ref() != Some(new)),
+            locations: locations.filter(|new| self.locations.as_ref() != Some(new)),
+            extra,
+        }
+    }
+}
+
+fn replace<T: Clone>(old: &mut Option<T>, new: &Option<T>) {
+    if new.is_some() {
+        old.clone_from(new);
+    }
+}
+
+/// Tokens. Absent means unknown, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Read by the model, without what came from a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<u64>,
+    /// Written by the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u64>,
+    /// Thought by the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+    /// Read from a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<u64>,
+    /// Written to a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Usage {
+    /// Adds what is known of another call. Unknown and known is known: a turn shows at least what was counted.
+    pub fn add(&mut self, other: &Self) {
+        let Self { input, output, reasoning, cache_read, cache_write, extra: _ } = other;
+        sum(&mut self.input, *input);
+        sum(&mut self.output, *output);
+        sum(&mut self.reasoning, *reasoning);
+        sum(&mut self.cache_read, *cache_read);
+        sum(&mut self.cache_write, *cache_write);
+    }
+}
+
+fn sum(total: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *total = Some(total.unwrap_or(0).saturating_add(more));
+    }
+}
+
+/// Money.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// How much.
+    pub amount: f64,
+    /// ISO 4217 code.
+    pub currency: String,
+}
+
+/// How full the model's context is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// Tokens in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<u64>,
+    /// Tokens that fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+/// Why a turn failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnError {
+    /// From transport, status, body type or an in-band event, never from prose.
+    pub class: ErrorClass,
+    /// For a person.
+    pub message: String,
+    /// HTTP status, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// When it makes sense to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Time>,
+    /// The provider's name of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl TurnError {
+    /// A class and a sentence.
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            message: message.into(),
+            status: None,
+            retry_at: None,
+            request_id: None,
+            extra: Map::new(),
+        }
+    }
+}
+
+/// One offered answer to an approval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalOption {
+    /// The agent's id of it.
+    pub id: String,
+    /// What it does.
+    pub kind: OptionKind,
+    /// For a person.
+    pub name: String,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// One question to a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Names it in the answers.
+    pub id: String,
+    /// What is asked.
+    pub text: String,
+    /// Offered answers.
+    #[serde(default)]
+    pub options: Vec<Choice>,
+    /// Several answers may be given.
+    #[serde(default)]
+    pub multiple: bool,
+    /// An answer that is not offered may be given.
+    #[serde(default)]
+    pub custom: bool,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// One offered answer to a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What a person picks, and what is sent back.
+    pub label: String,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// Changes of a session: members that are present replace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionPatch {
+    /// For a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The model in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The agent's mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The agent's own id of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// How full the context is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
+}
+
+impl SessionPatch {
+    /// True when it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes over every member the patch has.
+    pub fn merge(&mut self, patch: &Self) {
+        let Self { title, model, mode, native_id, context } = patch;
+        replace(&mut self.title, title);
+        replace(&mut self.model, model);
+        replace(&mut self.mode, mode);
+        replace(&mut self.native_id, native_id);
+        replace(&mut self.context, context);
+    }
+
+    /// The members of `newer` that differ from this.
+    #[must_use]
+    pub fn changes(&self, newer: Self) -> Self {
+        let Self { title, model, mode, native_id, context } = newer;
+        Self {
+            title: title.filter(|new| self.title.as_ref() != Some(new)),
+            model: model.filter(|new| self.model.as_ref() != Some(new)),
+            mode: mode.filter(|new| self.mode.as_ref() != Some(new)),
+            native_id: native_id.filter(|new| self.native_id.as_ref() != Some(new)),
+            context: context.filter(|new| self.context.as_ref() != Some(new)),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! What a session is after its events so far, as a snapshot shows it.
+
+use crate::cursor::Seq;
+use crate::event::{
+    ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
+    Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
+};
+use crate::id::{ApprovalId, AttemptId, Counters, ItemId, PromptId, QuestionId, SessionId, TurnId};
+use crate::time::Time;
+use crate::words::words;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The fold at `seq`. With the events after `seq` it gives the same as all events together (L4).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The last event in it.
+    pub seq: Seq,
+    /// The session.
+    pub session: Session,
+    /// Turns in the order of their start.
+    #[serde(default)]
+    pub turns: Vec<Turn>,
+    /// Items in the order of their start; superseded and removed ones are not here.
+    #[serde(default)]
+    pub items: Vec<Item>,
+    /// Every approval, open and settled.
+    #[serde(default)]
+    pub approvals: Vec<Approval>,
+    /// Every question, open and settled.
+    #[serde(default)]
+    pub questions: Vec<Asked>,
+    /// Prompts without an outcome.
+    #[serde(default)]
+    pub queue: Vec<Prompt>,
+    /// Prompts with an outcome.
+    #[serde(default)]
+    pub prompts: Vec<Prompt>,
+    /// A promise is weakened at the moment; the last notice said so.
+    #[serde(default)]
+    pub degraded: bool,
+    /// How many of each were started, for ids that are never reused.
+    #[serde(default)]
+    pub counters: Counters,
+}
+
+words! {
+    /// What the agent of a session is doing.
+    pub enum Activity {
+        /// No turn is open.
+        Idle = "idle",
+        /// A turn is open.
+        Busy = "busy",
+        /// A turn waits for a person.
+        Waiting = "waiting",
+        /// After a crash, what was open is being settled.
+        Recovering = "recovering",
+        /// A turn waits to repeat a model call.
+        Retrying = "retrying",
+    }
+}
+
+/// The session itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id, once it is created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<SessionId>,
+    /// Its agent.
+    #[serde(default)]
+    pub agent: String,
+    /// Where it works.
+    #[serde(default)]
+    pub cwd: String,
+    /// For a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The model in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The agent's mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The agent's own id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// How full the context is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
+    /// What the agent is doing.
+    pub status: Activity,
+    /// Why and until when it waits, while `retrying`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// When it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Time>,
+    /// Why it ended, once it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            id: None,
+            agent: String::new(),
+            cwd: String::new(),
+            title: None,
+            model: None,
+            mode: None,
+            native_id: None,
+            context: None,
+            status: Activity::Idle,
+            retry: None,
+            created: None,
+            ended: None,
+        }
+    }
+}
+
+/// A wait for a repeated model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Which retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<ErrorClass>,
+    /// When it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+words! {
+    /// How far a prompt has come.
+    pub enum PromptStage {
+        /// In the queue.
+        Waiting = "waiting",
+        /// Sent to the agent.
+        Sent = "sent",
+        /// In a turn.
+        Taken = "taken",
+        /// Taken out of the queue.
+        Withdrawn = "withdrawn",
+    }
+}
+
+/// User input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// Its id.
+    pub prompt: PromptId,
+    /// The client's own key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What was said.
+    pub content: Vec<Value>,
+    /// How far it has come.
+    pub state: PromptStage,
+    /// The agent's id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// The turn that took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// When it was accepted.
+    pub time: Time,
+}
+
+/// One exchange.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Its id.
+    pub turn: TurnId,
+    /// Who made it start.
+    pub origin: Origin,
+    /// The prompts in it.
+    pub prompts: Vec<PromptId>,
+    /// The agent's own id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// When it started.
+    pub started: Time,
+    /// Its model calls.
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+    /// How it ended; absent while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Why it stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// Its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Its cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TurnError>,
+}
+
+/// One model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// Which step of the turn.
+    pub step: u32,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// It has ended or was superseded.
+    #[serde(default)]
+    pub ended: bool,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    /// Its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The repeat that replaced it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<AttemptId>,
+}
+
+words! {
+    /// Where an item stands.
+    pub enum ItemStage {
+        /// Open.
+        Streaming = "streaming",
+        /// Whole.
+        Completed = "completed",
+        /// It reported a failure.
+        Failed = "failed",
+        /// Cut off.
+        Abandoned = "abandoned",
+        /// It may or may not have happened.
+        Unknown = "unknown",
+    }
+}
+
+impl From<ItemState> for ItemStage {
+    fn from(state: ItemState) -> Self {
+        match state {
+            ItemState::Completed => Self::Completed,
+            ItemState::Failed => Self::Failed,
+            ItemState::Abandoned => Self::Abandoned,
+            ItemState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// One thing in a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its id.
+    #[serde(rename = "item")]
+    pub id: ItemId,
+    /// Its turn; background work has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// Its model call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptId>,
+    /// The tool item whose subagent made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ItemId>,
+    /// What it is.
+    pub kind: ItemKind,
+    /// Whose message it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// The agent wrote it in the user's name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub synthetic: bool,
+    /// Its text so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// A tool's arguments as the model writes them, until they are known whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    /// A tool's output as it appears.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<Box<Tool>>,
+    /// The agent's own id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// Where it stands.
+    pub state: ItemStage,
+    /// Why it ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Some of it may be missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+    /// What made it end so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caused_by: Option<String>,
+    /// It was corrected after its turn had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
+    /// When it started.
+    pub time: Time,
+}
+
+/// The agent waiting for a permission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Its id.
+    pub approval: ApprovalId,
+    /// Its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// The call it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<ItemId>,
+    /// The call as the ask showed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<Box<Tool>>,
+    /// What may be answered.
+    #[serde(default)]
+    pub options: Vec<ApprovalOption>,
+    /// The agent's own id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// How it was settled; absent while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ApprovalOutcome>,
+    /// By whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<By>,
+    /// When it was asked.
+    pub time: Time,
+}
+
+/// The agent waiting for an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its id.
+    pub question: QuestionId,
+    /// Its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// The call that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<ItemId>,
+    /// What is asked.
+    pub questions: Vec<Question>,
+    /// The agent's own id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
+    /// How it was settled; absent while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<QuestionOutcome>,
+    /// What was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Map<String, Value>>,
+    /// When it was asked.
+    pub time: Time,
+}

@@ -1,0 +1,154 @@
+//! The model calls of one turn: which is open, which step it is, what it voids when it is repeated.
+
+use super::items::Items;
+use crate::event::{Body, Draft, Usage};
+use crate::id::{AttemptId, Key, TurnId};
+use std::collections::HashSet;
+
+struct Attempt {
+    id: AttemptId,
+    key: Option<Key>,
+    step: u32,
+    model: Option<String>,
+    /// The agent repeats it: what it left unfinished is void as soon as the repeat has a name.
+    discarded: bool,
+}
+
+/// The attempts of one turn, one open at a time.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    open: Option<Attempt>,
+    steps: u32,
+    seen: HashSet<Key>,
+    last_finish: Option<String>,
+    usage: Option<Usage>,
+}
+
+impl Attempts {
+    pub(crate) fn resumed(
+        steps: u32,
+        open: Option<(AttemptId, Option<String>)>,
+        usage: Option<Usage>,
+    ) -> Self {
+        let open = open.map(|(id, model)| Attempt { id, key: None, step: steps, model, discarded: false });
+        Self { open, steps, usage, ..Self::default() }
+    }
+
+    /// The call that new items belong to.
+    pub(crate) fn current(&self) -> Option<&AttemptId> {
+        self.open.as_ref().map(|attempt| &attempt.id)
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.steps > 0
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.open.as_ref().is_some_and(|attempt| attempt.discarded)
+    }
+
+    /// The last call ended by asking for tools: another one is to come.
+    pub(crate) fn expects_more(&self) -> bool {
+        matches!(self.last_finish.as_deref(), Some("tool_calls" | "tool-calls" | "tool_use"))
+    }
+
+    /// Tokens of all calls that said how many.
+    pub(crate) fn usage(&self) -> Option<&Usage> {
+        self.usage.as_ref()
+    }
+
+    /// True when that call is not known yet.
+    pub(crate) fn is_new(&self, key: &Key) -> bool {
+        !self.seen.contains(key)
+    }
+
+    /// Begins a call. One that was discarded is superseded; one that never ended is closed.
+    pub(crate) fn begin(
+        &mut self,
+        id: AttemptId,
+        key: Option<Key>,
+        model: Option<String>,
+        turn: &TurnId,
+        items: &mut Items,
+        out: &mut Vec<Draft>,
+    ) {
+        let superseded = match self.open.take() {
+            Some(old) if old.discarded => Some(old),
+            Some(old) => {
+                self.close(&old, None, None, turn, out);
+                None
+            }
+            None => None,
+        };
+        let (step, model) = match &superseded {
+            Some(old) => (old.step, model.or_else(|| old.model.clone())),
+            None => {
+                self.steps += 1;
+                (self.steps, model)
+            }
+        };
+        out.push(draft(turn, &id, Body::AttemptStarted { step, model: model.clone() }));
+        if let Some(old) = superseded {
+            let items = items.void_attempt(&old.id);
+            out.push(draft(turn, &old.id, Body::AttemptSuperseded { by: id.clone(), items }));
+        }
+        self.last_finish = None;
+        self.seen.extend(key.clone());
+        self.open = Some(Attempt { id, key, step, model, discarded: false });
+    }
+
+    pub(crate) fn discard(&mut self) {
+        if let Some(attempt) = &mut self.open {
+            attempt.discarded = true;
+        }
+    }
+
+    /// Ends the open call if it is that one. A repeated or late end changes nothing.
+    pub(crate) fn end(
+        &mut self,
+        key: &Key,
+        finish: Option<String>,
+        usage: Option<Usage>,
+        turn: &TurnId,
+        out: &mut Vec<Draft>,
+    ) {
+        let ours = |attempt: &Attempt| attempt.key.as_ref().is_none_or(|open| open == key);
+        if !self.open.as_ref().is_some_and(ours) {
+            return;
+        }
+        if let Some(attempt) = self.open.take() {
+            self.seen.insert(key.clone());
+            self.close(&attempt, finish, usage, turn, out);
+        }
+    }
+
+    /// Closes what is open because its turn ends.
+    pub(crate) fn close_open(&mut self, finish: Option<&str>, turn: &TurnId, out: &mut Vec<Draft>) {
+        if let Some(attempt) = self.open.take() {
+            self.close(&attempt, finish.map(str::to_owned), None, turn, out);
+        }
+    }
+
+    fn close(
+        &mut self,
+        attempt: &Attempt,
+        finish: Option<String>,
+        usage: Option<Usage>,
+        turn: &TurnId,
+        out: &mut Vec<Draft>,
+    ) {
+        if let Some(usage) = &usage {
+            self.usage.get_or_insert_default().add(usage);
+        }
+        self.last_finish.clone_from(&finish);
+        out.push(draft(turn, &attempt.id, Body::AttemptEnded { finish, usage: usage.map(Box::new) }));
+    }
+}
+
+fn draft(turn: &TurnId, attempt: &AttemptId, body: Body) -> Draft {
+    Draft { turn: Some(turn.clone()), attempt: Some(attempt.clone()), ..Draft::new(body) }
+}

@@ -1,0 +1,267 @@
+//! What people and the keeper ask of a session. Each request is either done, with its events, or refused by name.
+
+use super::waits::NotOpen;
+use super::{Machine, PromptState, Step};
+use crate::event::{ApprovalOutcome, Body, By, Draft, ErrorClass, QuestionOutcome, SessionPatch, TurnError};
+use crate::id::{ApprovalId, IdKind, PromptId, QuestionId, SessionId, TurnId};
+use crate::signal::Ending;
+use serde_json::{Map, Value};
+
+/// A prompt that is in the queue now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its id.
+    pub prompt: PromptId,
+    /// How many prompts are before it.
+    pub position: usize,
+}
+
+/// Why a request changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The session has ended.
+    #[error("the session has ended")]
+    SessionEnded,
+    /// The prompt does not wait any more.
+    #[error("prompt {prompt} is not waiting: it {}", has(*state))]
+    NotWaiting {
+        /// The prompt.
+        prompt: PromptId,
+        /// How far it has come; `None` when it has its outcome, or never was.
+        state: Option<PromptState>,
+    },
+    /// The prompt was not sent, or has its outcome.
+    #[error("prompt {prompt} is not at the agent: it {}", has(*state))]
+    NotSent {
+        /// The prompt.
+        prompt: PromptId,
+        /// How far it has come; `None` when it has its outcome, or never was.
+        state: Option<PromptState>,
+    },
+    /// That turn is not the open one.
+    #[error("turn {} is not open; {}", name(asked.as_ref()), now(open.as_ref()))]
+    TurnNotOpen {
+        /// The turn that was named.
+        asked: Option<TurnId>,
+        /// The turn that is open.
+        open: Option<TurnId>,
+    },
+    /// Somebody answered before.
+    #[error("approval {approval} was settled already: {outcome}")]
+    ApprovalSettled {
+        /// The approval.
+        approval: ApprovalId,
+        /// What won.
+        outcome: ApprovalOutcome,
+    },
+    /// No such approval.
+    #[error("there is no approval {0} waiting in this session")]
+    UnknownApproval(ApprovalId),
+    /// Somebody answered before.
+    #[error("question {question} was settled already: {outcome}")]
+    QuestionSettled {
+        /// The question.
+        question: QuestionId,
+        /// What won.
+        outcome: QuestionOutcome,
+    },
+    /// No such question.
+    #[error("there is no question {0} waiting in this session")]
+    UnknownQuestion(QuestionId),
+}
+
+fn has(state: Option<PromptState>) -> &'static str {
+    match state {
+        Some(PromptState::Waiting) => "still waits in the queue",
+        Some(PromptState::Sent) => "was sent to the agent",
+        None => "has its outcome already, or never was in this session",
+    }
+}
+
+fn name(turn: Option<&TurnId>) -> &str {
+    turn.map_or("(any)", TurnId::as_str)
+}
+
+fn now(turn: Option<&TurnId>) -> String {
+    turn.map_or_else(|| "no turn is open".to_owned(), |turn| format!("the open turn is {turn}"))
+}
+
+impl Machine {
+    /// The first event of a session.
+    pub fn create(
+        &mut self,
+        session: SessionId,
+        agent: String,
+        cwd: String,
+        title: Option<String>,
+        step: &mut Step<'_>,
+    ) {
+        self.session.title.clone_from(&title);
+        step.drafts.push(Draft::new(Body::SessionCreated { session, agent, cwd, title }));
+    }
+
+    /// Puts a prompt into the queue.
+    pub fn accept(
+        &mut self,
+        key: Option<String>,
+        content: Vec<Value>,
+        step: &mut Step<'_>,
+    ) -> Result<Accepted, Refusal> {
+        self.refuse_if_ended()?;
+        let prompt = PromptId::from(step.ids.fresh(IdKind::Prompt));
+        let position = self.prompts.accept(prompt.clone(), key, content, step.drafts);
+        Ok(Accepted { prompt, position })
+    }
+
+    /// Says that a prompt is about to leave for the agent. The draft must be durable before the bytes leave (L12).
+    pub fn send(
+        &mut self,
+        prompt: &PromptId,
+        native_id: Option<String>,
+        step: &mut Step<'_>,
+    ) -> Result<(), Refusal> {
+        self.refuse_if_ended()?;
+        if self.prompts.send(prompt, native_id, step.drafts) {
+            Ok(())
+        } else {
+            Err(Refusal::NotWaiting { prompt: prompt.clone(), state: self.prompts.state(prompt) })
+        }
+    }
+
+    /// Takes a prompt out of the queue while it waits.
+    pub fn withdraw(&mut self, prompt: &PromptId, step: &mut Step<'_>) -> Result<(), Refusal> {
+        if self.prompts.withdraw(prompt, step.drafts) {
+            Ok(())
+        } else {
+            Err(Refusal::NotWaiting { prompt: prompt.clone(), state: self.prompts.state(prompt) })
+        }
+    }
+
+    /// The agent took a prompt and never began: the prompt gets a turn that failed.
+    pub fn never_started(&mut self, prompt: &PromptId, step: &mut Step<'_>) -> Result<(), Refusal> {
+        let state = self.prompts.state(prompt);
+        if state != Some(PromptState::Sent) {
+            return Err(Refusal::NotSent { prompt: prompt.clone(), state });
+        }
+        if let Some(open) = self.open_turn() {
+            return Err(Refusal::TurnNotOpen { asked: None, open: Some(open.clone()) });
+        }
+        let message = match self.stray_error.take() {
+            Some(error) => format!("the agent took the prompt and never began: {}", error.message),
+            None => "the agent took the prompt and never began".to_owned(),
+        };
+        self.fail_unstarted(prompt.clone(), TurnError::new(ErrorClass::NotStarted, message), step);
+        Ok(())
+    }
+
+    /// A client wants the turn to end; fenced: that turn, or nothing. Its end still has to be observed.
+    pub fn cancel(&mut self, turn: Option<&TurnId>) -> Result<TurnId, Refusal> {
+        match &mut self.turn {
+            Some(open) if turn.is_none_or(|turn| turn == open.id()) => {
+                open.report.cancelling = true;
+                Ok(open.id().clone())
+            }
+            open => Err(Refusal::TurnNotOpen {
+                asked: turn.cloned(),
+                open: open.as_ref().map(|turn| turn.id().clone()),
+            }),
+        }
+    }
+
+    /// Ends the turn without the agent's word: a deadline passed, or its owner is gone. Fenced like a cancel.
+    pub fn end_open_turn(
+        &mut self,
+        turn: &TurnId,
+        ending: Ending,
+        step: &mut Step<'_>,
+    ) -> Result<(), Refusal> {
+        if self.open_turn() != Some(turn) {
+            let open = self.open_turn().cloned();
+            return Err(Refusal::TurnNotOpen { asked: Some(turn.clone()), open });
+        }
+        self.end_turn(ending, step);
+        Ok(())
+    }
+
+    /// Settles an approval; the first one wins.
+    pub fn resolve(
+        &mut self,
+        approval: &ApprovalId,
+        outcome: ApprovalOutcome,
+        by: By,
+        message: Option<String>,
+        step: &mut Step<'_>,
+    ) -> Result<(), Refusal> {
+        match self.waits.resolve(approval, outcome, by, message, step.drafts) {
+            Ok(turn) => {
+                self.note_rejection(turn.as_ref(), outcome == ApprovalOutcome::Reject);
+                self.show_status(step);
+                Ok(())
+            }
+            Err(NotOpen::Settled(outcome)) => {
+                Err(Refusal::ApprovalSettled { approval: approval.clone(), outcome })
+            }
+            Err(NotOpen::Unknown) => Err(Refusal::UnknownApproval(approval.clone())),
+        }
+    }
+
+    /// Settles a question; the first one wins.
+    pub fn answer(
+        &mut self,
+        question: &QuestionId,
+        outcome: QuestionOutcome,
+        answers: Option<Map<String, Value>>,
+        step: &mut Step<'_>,
+    ) -> Result<(), Refusal> {
+        match self.waits.answer(question, outcome, answers, step.drafts) {
+            Ok(turn) => {
+                self.note_rejection(turn.as_ref(), outcome == QuestionOutcome::Rejected);
+                self.show_status(step);
+                Ok(())
+            }
+            Err(NotOpen::Settled(outcome)) => {
+                Err(Refusal::QuestionSettled { question: question.clone(), outcome })
+            }
+            Err(NotOpen::Unknown) => Err(Refusal::UnknownQuestion(question.clone())),
+        }
+    }
+
+    /// Changes title, model or mode.
+    pub fn change(&mut self, patch: SessionPatch, step: &mut Step<'_>) -> Result<(), Refusal> {
+        self.refuse_if_ended()?;
+        self.session_changed(patch, step);
+        Ok(())
+    }
+
+    /// A new owner settles what the last one left open.
+    pub fn begin_recovery(&mut self, step: &mut Step<'_>) {
+        self.recovering = true;
+        self.show_status(step);
+    }
+
+    /// What the last owner left open is settled, or taken up again.
+    pub fn end_recovery(&mut self, step: &mut Step<'_>) {
+        self.recovering = false;
+        self.show_status(step);
+    }
+
+    /// The session takes nothing more. An open turn ends cancelled, sent prompts that never began get their turn.
+    pub fn end_session(&mut self, reason: String, step: &mut Step<'_>) -> Result<(), Refusal> {
+        self.refuse_if_ended()?;
+        self.end_turn(Ending::cancelled(), step);
+        for prompt in self.prompts.sent() {
+            self.never_started(&prompt, step)?;
+        }
+        self.prompts.withdraw_all(step.drafts);
+        self.close_background(step);
+        self.recovering = false;
+        self.show_status(step);
+        self.ended = true;
+        step.drafts.push(Draft::new(Body::SessionEnded { reason }));
+        Ok(())
+    }
+
+    fn refuse_if_ended(&self) -> Result<(), Refusal> {
+        if self.ended { Err(Refusal::SessionEnded) } else { Ok(()) }
+    }
+}

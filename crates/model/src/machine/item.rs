@@ -1,0 +1,291 @@
+//! One item on its way through a turn. An open item is consumed by its end; an ended one can only be revised.
+
+use crate::event::{Body, Draft, Field, ItemKind, ItemState, Role, Tool, ToolStatus};
+use crate::fold::{self, ItemStage};
+use crate::id::{AttemptId, ItemId, Key, TurnId};
+use crate::signal::Finality;
+
+/// Writes drafts about items to where they belong.
+pub(crate) struct Scribe<'a> {
+    /// The turn; `None` for background work.
+    pub(crate) turn: Option<&'a TurnId>,
+    /// That turn has ended: what comes now is late.
+    pub(crate) late: bool,
+    pub(crate) out: &'a mut Vec<Draft>,
+}
+
+impl Scribe<'_> {
+    pub(crate) fn item(&mut self, item: &ItemId, body: Body) {
+        self.push(item, |draft| draft, body);
+    }
+
+    fn push(&mut self, item: &ItemId, envelope: impl FnOnce(Draft) -> Draft, body: Body) {
+        let draft = Draft { turn: self.turn.cloned(), item: Some(item.clone()), ..Draft::new(body) };
+        self.out.push(envelope(draft));
+    }
+}
+
+/// What an item is when it starts.
+pub(crate) struct Head {
+    pub(crate) kind: ItemKind,
+    pub(crate) role: Option<Role>,
+    pub(crate) synthetic: bool,
+    pub(crate) tool: Option<Tool>,
+    pub(crate) attempt: Option<AttemptId>,
+    pub(crate) parent: Option<ItemId>,
+    /// A parent that was named and is not known yet.
+    pub(crate) awaited_parent: Option<Key>,
+}
+
+/// How an item ends, as the log will say it.
+pub(crate) struct End {
+    pub(crate) state: ItemState,
+    pub(crate) reason: Option<String>,
+    pub(crate) caused_by: Option<String>,
+    /// Nobody said that what is there is the whole.
+    pub(crate) cut: bool,
+}
+
+impl End {
+    /// The agent said so itself.
+    pub(crate) fn stated(state: ItemState, reason: Option<String>) -> Self {
+        Self { state, reason, caused_by: None, cut: false }
+    }
+}
+
+/// An item that can still grow.
+pub(crate) struct OpenItem {
+    pub(crate) id: ItemId,
+    pub(crate) kind: ItemKind,
+    pub(crate) attempt: Option<AttemptId>,
+    pub(crate) parent: Option<ItemId>,
+    pub(crate) awaited_parent: Option<Key>,
+    text: String,
+    input: String,
+    output: String,
+    tool: Tool,
+    /// Some of its text may have been missed, and no final snapshot has come since.
+    tainted: bool,
+}
+
+/// An item whose end is in the log. Its texts stay for comparison with what may still come.
+pub(crate) struct EndedItem {
+    pub(crate) id: ItemId,
+    kind: ItemKind,
+    state: ItemState,
+    text: String,
+    tool: Tool,
+    /// A delta came after the end; said once.
+    late_noted: bool,
+}
+
+// === impl OpenItem ===
+
+impl OpenItem {
+    pub(crate) fn start(id: ItemId, key: &Key, head: Head, log: &mut Scribe<'_>) -> Self {
+        let Head { kind, role, synthetic, tool, attempt, parent, awaited_parent } = head;
+        // A tool shows its call; everything else shows a text that is still empty.
+        let text = (kind != ItemKind::Tool).then(String::new);
+        let body = Body::ItemStarted {
+            kind,
+            role,
+            synthetic,
+            text,
+            tool: tool.clone().map(Box::new),
+            native_id: Some(key.as_str().to_owned()),
+        };
+        log.push(&id, |draft| Draft { attempt: attempt.clone(), parent: parent.clone(), ..draft }, body);
+        Self {
+            id,
+            kind,
+            attempt,
+            parent,
+            awaited_parent,
+            text: String::new(),
+            input: String::new(),
+            output: String::new(),
+            tool: tool.unwrap_or_default(),
+            tainted: false,
+        }
+    }
+
+    /// An item that was open when the last owner of the session went away.
+    pub(crate) fn resumed(item: &fold::Item) -> Self {
+        Self {
+            id: item.id.clone(),
+            kind: item.kind,
+            attempt: item.attempt.clone(),
+            parent: item.parent.clone(),
+            awaited_parent: None,
+            text: item.text.clone().unwrap_or_default(),
+            input: item.input.clone().unwrap_or_default(),
+            output: item.output.clone().unwrap_or_default(),
+            tool: item.tool.as_deref().cloned().unwrap_or_default(),
+            // Whatever the agent said while nobody listened is missing.
+            tainted: true,
+        }
+    }
+
+    /// The ended item this resumed one already is in the log.
+    pub(crate) fn into_ended(self, item: &fold::Item) -> EndedItem {
+        let state = match item.state {
+            ItemStage::Completed => ItemState::Completed,
+            ItemStage::Failed => ItemState::Failed,
+            ItemStage::Abandoned => ItemState::Abandoned,
+            ItemStage::Streaming | ItemStage::Unknown => ItemState::Unknown,
+        };
+        let Self { id, kind, text, tool, .. } = self;
+        EndedItem { id, kind, state, text, tool, late_noted: false }
+    }
+
+    pub(crate) fn taint(&mut self) {
+        self.tainted = true;
+    }
+
+    /// A tool that may already have had an effect must not be voided with its attempt.
+    pub(crate) fn has_effects(&self) -> bool {
+        self.kind == ItemKind::Tool && self.tool.status.is_some_and(|status| status != ToolStatus::Pending)
+    }
+
+    pub(crate) fn delta(&mut self, field: Field, text: String, log: &mut Scribe<'_>) {
+        if text.is_empty() {
+            return;
+        }
+        self.field(field).push_str(&text);
+        log.item(&self.id, Body::ItemDelta { field, text });
+    }
+
+    /// L6: compares content, never length. What continues our text is appended; what contradicts it replaces it;
+    /// an older moment of it changes nothing.
+    pub(crate) fn snapshot(&mut self, field: Field, text: String, finality: Finality, log: &mut Scribe<'_>) {
+        if finality == Finality::Final {
+            self.tainted = false;
+        }
+        let have = self.field(field);
+        if text == *have {
+            return;
+        }
+        if let Some(rest) = text.strip_prefix(have.as_str()) {
+            let rest = rest.to_owned();
+            *have = text;
+            log.item(&self.id, Body::ItemDelta { field, text: rest });
+        } else if finality == Finality::Final || !have.starts_with(&text) {
+            have.clone_from(&text);
+            log.item(&self.id, Body::ItemReplaced { field, text });
+        }
+    }
+
+    /// Takes over what changed of the call. An update that is older than what we know changes nothing.
+    pub(crate) fn update(&mut self, tool: Tool, log: &mut Scribe<'_>) {
+        if tool.status.is_some_and(|new| self.tool.status.is_some_and(|old| new < old)) {
+            return;
+        }
+        let changes = self.tool.changes(tool);
+        if changes.is_empty() {
+            return;
+        }
+        self.tool.merge(&changes);
+        log.item(&self.id, Body::ItemUpdated { tool: Some(Box::new(changes)) });
+    }
+
+    pub(crate) fn adopt(&mut self, parent: &ItemId, log: &mut Scribe<'_>) {
+        self.awaited_parent = None;
+        if self.parent.is_none() {
+            self.parent = Some(parent.clone());
+            let body = Body::ItemUpdated { tool: None };
+            log.push(&self.id, |draft| Draft { parent: Some(parent.clone()), ..draft }, body);
+        }
+    }
+
+    /// The end that the tool's own status states, if it states one.
+    pub(crate) fn stated_end(&self) -> Option<End> {
+        match self.tool.status? {
+            ToolStatus::Pending | ToolStatus::InProgress => None,
+            ToolStatus::Completed => Some(End::stated(ItemState::Completed, None)),
+            ToolStatus::Failed => Some(End::stated(ItemState::Failed, None)),
+        }
+    }
+
+    /// How the item ends when its turn ends without a word about it.
+    pub(crate) fn unstated_end(&self, effects_unknown: bool, caused_by: Option<String>) -> End {
+        let may_have_run = self.kind == ItemKind::Tool && (effects_unknown || self.has_effects());
+        let state = if may_have_run { ItemState::Unknown } else { ItemState::Abandoned };
+        End { state, reason: None, caused_by, cut: true }
+    }
+
+    pub(crate) fn end(self, end: End, log: &mut Scribe<'_>) -> EndedItem {
+        let End { mut state, mut reason, caused_by, cut } = end;
+        // A tool's result is its status; only what is read as text can be shown half.
+        let incomplete = (cut || self.tainted) && self.kind != ItemKind::Tool;
+        // L7: what may have lost bytes is shown, and never passes for whole.
+        if incomplete && state == ItemState::Completed {
+            state = ItemState::Abandoned;
+            reason = Some("gap".to_owned());
+        }
+        log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
+        EndedItem { id: self.id, kind: self.kind, state, text: self.text, tool: self.tool, late_noted: false }
+    }
+
+    fn field(&mut self, field: Field) -> &mut String {
+        match field {
+            Field::Text => &mut self.text,
+            Field::Input => &mut self.input,
+            Field::Output => &mut self.output,
+        }
+    }
+}
+
+// === impl EndedItem ===
+
+impl EndedItem {
+    /// A final snapshot after the end: the agent's last word on the text, which makes a cut-off item whole.
+    pub(crate) fn revise_text(&mut self, text: String, log: &mut Scribe<'_>) {
+        let state = (self.state == ItemState::Abandoned).then_some(ItemState::Completed);
+        if text == self.text && state.is_none() {
+            return;
+        }
+        self.text.clone_from(&text);
+        self.state = state.unwrap_or(self.state);
+        log.item(&self.id, Body::ItemRevised { late: log.late, state, text: Some(text), tool: None });
+    }
+
+    /// A tool's result that came after its item was closed, for example by the end of its turn.
+    pub(crate) fn revise_tool(&mut self, tool: Tool, log: &mut Scribe<'_>) {
+        let stated = match tool.status {
+            // Older than the end: nothing to learn from it.
+            Some(ToolStatus::Pending | ToolStatus::InProgress) => return,
+            Some(ToolStatus::Completed) => Some(ItemState::Completed),
+            Some(ToolStatus::Failed) => Some(ItemState::Failed),
+            None => None,
+        };
+        let state = stated.filter(|state| *state != self.state);
+        let changes = self.tool.changes(tool);
+        if state.is_none() && changes.is_empty() {
+            return;
+        }
+        self.state = state.unwrap_or(self.state);
+        self.tool.merge(&changes);
+        let tool = (!changes.is_empty()).then(|| Box::new(changes));
+        log.item(&self.id, Body::ItemRevised { late: log.late, state, text: None, tool });
+    }
+
+    /// The agent states an end after ours was written.
+    pub(crate) fn revise_state(&mut self, state: ItemState, log: &mut Scribe<'_>) {
+        // What completed or failed by the agent's own word stays so; only our own guesses are corrected.
+        if matches!(self.state, ItemState::Completed | ItemState::Failed) || state == self.state {
+            return;
+        }
+        self.state = state;
+        let body = Body::ItemRevised { late: log.late, state: Some(state), text: None, tool: None };
+        log.item(&self.id, body);
+    }
+
+    pub(crate) fn is_tool(&self) -> bool {
+        self.kind == ItemKind::Tool
+    }
+
+    /// True the first time: a delta after the end is worth one line, not one per delta.
+    pub(crate) fn note_late(&mut self) -> bool {
+        !std::mem::replace(&mut self.late_noted, true)
+    }
+}

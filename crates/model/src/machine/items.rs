@@ -1,0 +1,245 @@
+//! The items of one turn, or of the background, by the agent's names for them.
+
+use super::item::{End, EndedItem, Head, OpenItem, Scribe};
+use crate::event::{Body, Draft, Field, ItemState, NoticeCode, Tool};
+use crate::id::{AttemptId, ItemId, Key};
+use crate::signal::Finality;
+use std::collections::HashMap;
+
+enum Slot {
+    Open(OpenItem),
+    Ended(EndedItem),
+    /// Voided with its attempt, or removed by the agent.
+    Gone,
+}
+
+/// Items in the order in which they started.
+#[derive(Default)]
+pub(crate) struct Items {
+    slots: Vec<Slot>,
+    by_key: HashMap<Key, usize>,
+    open: usize,
+    /// Open items that wait for a parent to show up.
+    orphans: usize,
+}
+
+impl Items {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn open_count(&self) -> usize {
+        self.open
+    }
+
+    pub(crate) fn knows(&self, key: &Key) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// Our id of the agent's item, while it is not voided.
+    pub(crate) fn id_of(&self, key: &Key) -> Option<&ItemId> {
+        match &self.slots[*self.by_key.get(key)?] {
+            Slot::Open(item) => Some(&item.id),
+            Slot::Ended(item) => Some(&item.id),
+            Slot::Gone => None,
+        }
+    }
+
+    pub(crate) fn start(&mut self, id: ItemId, key: Key, head: Head, log: &mut Scribe<'_>) {
+        let item = OpenItem::start(id, &key, head, log);
+        self.orphans += usize::from(item.awaited_parent.is_some());
+        self.insert_open(key, item);
+    }
+
+    /// Takes up an item that was open when the last owner went away.
+    pub(crate) fn resume(&mut self, key: Key, item: OpenItem) {
+        self.insert_open(key, item);
+    }
+
+    /// Takes up an item that had ended before the last owner went away.
+    pub(crate) fn resume_ended(&mut self, key: Key, item: EndedItem) {
+        self.by_key.insert(key, self.slots.len());
+        self.slots.push(Slot::Ended(item));
+    }
+
+    fn insert_open(&mut self, key: Key, item: OpenItem) {
+        self.by_key.insert(key, self.slots.len());
+        self.slots.push(Slot::Open(item));
+        self.open += 1;
+    }
+
+    /// Gives every open item that waited for this parent its parent.
+    pub(crate) fn adopt(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
+        if self.orphans == 0 {
+            return;
+        }
+        for slot in &mut self.slots {
+            if let Slot::Open(item) = slot
+                && item.awaited_parent.as_ref() == Some(key)
+            {
+                item.adopt(parent, log);
+                self.orphans -= 1;
+            }
+        }
+    }
+
+    /// Sets the parent of one item that is open and has none.
+    pub(crate) fn link(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
+        if let Some(Slot::Open(item)) = self.slot(key) {
+            let waited = item.awaited_parent.is_some();
+            item.adopt(parent, log);
+            self.orphans -= usize::from(waited);
+        }
+    }
+
+    /// False when the key is not of these items.
+    pub(crate) fn delta(&mut self, key: &Key, field: Field, text: &mut String, log: &mut Scribe<'_>) -> bool {
+        match self.slot(key) {
+            None => return false,
+            Some(Slot::Open(item)) => item.delta(field, std::mem::take(text), log),
+            Some(Slot::Ended(item)) => {
+                if !text.is_empty() && item.note_late() {
+                    late_notice(item, log);
+                }
+            }
+            Some(Slot::Gone) => {}
+        }
+        true
+    }
+
+    pub(crate) fn snapshot(
+        &mut self,
+        key: &Key,
+        field: Field,
+        text: String,
+        finality: Finality,
+        log: &mut Scribe<'_>,
+    ) {
+        match self.slot(key) {
+            Some(Slot::Open(item)) => item.snapshot(field, text, finality, log),
+            // A tool's closing word is its call's members, not the text that led there.
+            Some(Slot::Ended(item))
+                if finality == Finality::Final && field == Field::Text && !item.is_tool() =>
+            {
+                item.revise_text(text, log);
+            }
+            Some(Slot::Ended(_) | Slot::Gone) | None => {}
+        }
+    }
+
+    pub(crate) fn tool(&mut self, key: &Key, tool: Tool, log: &mut Scribe<'_>) {
+        match self.slot(key) {
+            Some(Slot::Open(item)) => {
+                item.update(tool, log);
+                if let Some(end) = item.stated_end() {
+                    self.end(key, end, log);
+                }
+            }
+            Some(Slot::Ended(item)) => item.revise_tool(tool, log),
+            Some(Slot::Gone) | None => {}
+        }
+    }
+
+    pub(crate) fn end(&mut self, key: &Key, end: End, log: &mut Scribe<'_>) {
+        let Some(&index) = self.by_key.get(key) else { return };
+        match std::mem::replace(&mut self.slots[index], Slot::Gone) {
+            Slot::Open(item) => {
+                self.close(&item);
+                self.slots[index] = Slot::Ended(item.end(end, log));
+            }
+            Slot::Ended(mut item) => {
+                item.revise_state(end.state, log);
+                self.slots[index] = Slot::Ended(item);
+            }
+            Slot::Gone => {}
+        }
+    }
+
+    /// The agent took it back: open or ended, it is gone.
+    pub(crate) fn remove(&mut self, key: &Key, log: &mut Scribe<'_>) {
+        let Some(&index) = self.by_key.get(key) else { return };
+        let id = match std::mem::replace(&mut self.slots[index], Slot::Gone) {
+            Slot::Open(item) => {
+                self.close(&item);
+                item.id
+            }
+            Slot::Ended(item) => item.id,
+            Slot::Gone => return,
+        };
+        log.out.push(Draft { item: Some(id), ..Draft::new(Body::ItemRemoved) });
+    }
+
+    /// Voids what an attempt left unfinished and returns their ids. A tool that may have run stays.
+    pub(crate) fn void_attempt(&mut self, attempt: &AttemptId) -> Vec<ItemId> {
+        let mut voided = Vec::new();
+        for index in 0..self.slots.len() {
+            let Slot::Open(item) = &self.slots[index] else { continue };
+            if item.attempt.as_ref() != Some(attempt) || item.has_effects() {
+                continue;
+            }
+            voided.push(item.id.clone());
+            if let Slot::Open(item) = std::mem::replace(&mut self.slots[index], Slot::Gone) {
+                self.close(&item);
+            }
+        }
+        voided
+    }
+
+    /// Closes every open item that an agent without visible attempts will repeat.
+    pub(crate) fn abandon_unattempted(&mut self, reason: &str, log: &mut Scribe<'_>) {
+        self.end_where(log, |item| {
+            (item.attempt.is_none() && item.parent.is_none() && !item.has_effects()).then(|| End {
+                state: ItemState::Abandoned,
+                reason: Some(reason.to_owned()),
+                caused_by: None,
+                cut: true,
+            })
+        });
+    }
+
+    /// Closes everything that is open, because nothing more can come.
+    pub(crate) fn end_all(&mut self, effects_unknown: bool, caused_by: Option<&str>, log: &mut Scribe<'_>) {
+        self.end_where(log, |item| Some(item.unstated_end(effects_unknown, caused_by.map(str::to_owned))));
+    }
+
+    pub(crate) fn taint(&mut self) {
+        for slot in &mut self.slots {
+            if let Slot::Open(item) = slot {
+                item.taint();
+            }
+        }
+    }
+
+    fn end_where(&mut self, log: &mut Scribe<'_>, mut end_of: impl FnMut(&OpenItem) -> Option<End>) {
+        if self.open == 0 {
+            return;
+        }
+        for index in 0..self.slots.len() {
+            let Slot::Open(item) = &self.slots[index] else { continue };
+            let Some(end) = end_of(item) else { continue };
+            if let Slot::Open(item) = std::mem::replace(&mut self.slots[index], Slot::Gone) {
+                self.close(&item);
+                self.slots[index] = Slot::Ended(item.end(end, log));
+            }
+        }
+    }
+
+    fn close(&mut self, item: &OpenItem) {
+        self.open -= 1;
+        self.orphans -= usize::from(item.awaited_parent.is_some());
+    }
+
+    fn slot(&mut self, key: &Key) -> Option<&mut Slot> {
+        self.by_key.get(key).map(|&index| &mut self.slots[index])
+    }
+}
+
+fn late_notice(item: &EndedItem, log: &mut Scribe<'_>) {
+    let ended = if log.late { "its turn had ended" } else { "it had ended" };
+    let message = format!("text came for an item after {ended}; it was not added");
+    log.item(&item.id, Body::Notice { code: NoticeCode::Late, message, detail: None });
+}

@@ -1,0 +1,227 @@
+//! The turn machine of one session: signals and commands in, event drafts out. It decides what observations mean.
+//!
+//! It promises that every turn it starts is ended exactly once when an end is observed or
+//! commanded (L1), that an idle ends only a turn that has been seen to start (L2), and that snapshots are
+//! reconciled by content (L6). It holds the open turn and a little of the ones before, not the session's history:
+//! that is the fold's.
+
+mod attempt;
+mod command;
+mod hold;
+mod item;
+mod items;
+mod observe;
+mod observe_items;
+mod prompts;
+mod resume;
+mod turn;
+mod unclaimed;
+mod waits;
+
+pub use command::{Accepted, Refusal};
+pub use prompts::PromptState;
+pub use turn::OpenTurn;
+
+use crate::event::{Body, Draft, NoticeCode, Origin, SessionPatch, Status, TurnError};
+use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
+use crate::signal::{Ending, Need};
+use crate::time::Time;
+use hold::{Due, Hold};
+use item::Scribe;
+use items::Items;
+use prompts::Prompts;
+use std::collections::VecDeque;
+use turn::ClosedTurn;
+use unclaimed::Unclaimed;
+use waits::Waits;
+
+/// Ended turns whose items can still be revised by late news.
+const CLOSED_KEPT: usize = 4;
+
+/// Background items after which the finished ones are forgotten.
+const BACKGROUND_KEPT: usize = 1_024;
+
+/// What a step of the machine may use and what it produced. Drafts are in the order of the log.
+pub struct Step<'a> {
+    /// The time of this step.
+    pub now: Time,
+    /// Where fresh ids come from.
+    pub ids: &'a mut dyn Ids,
+    /// What goes into the log.
+    pub drafts: &'a mut Vec<Draft>,
+    /// Facts to fetch.
+    pub needs: &'a mut Vec<Need>,
+}
+
+/// The turn machine of one session.
+#[derive(Default)]
+pub struct Machine {
+    prompts: Prompts,
+    turn: Option<OpenTurn>,
+    waits: Waits,
+    hold: Option<Hold>,
+    background: Items,
+    closed: VecDeque<ClosedTurn>,
+    unclaimed: Unclaimed,
+    /// Prompts the agent refused while another turn was open.
+    refused: Vec<(PromptId, TurnError)>,
+    /// An error that belongs to no open turn; it explains a prompt that never started.
+    stray_error: Option<TurnError>,
+    session: SessionPatch,
+    status: Shown,
+    retrying: Option<Status>,
+    recovering: bool,
+    ended: bool,
+}
+
+/// The status as clients know it.
+struct Shown(Status);
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self(Status::Idle)
+    }
+}
+
+impl Machine {
+    /// The machine of a new session.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The open turn, if there is one.
+    pub fn open_turn(&self) -> Option<&TurnId> {
+        self.turn.as_ref().map(OpenTurn::id)
+    }
+
+    /// How far a prompt has come, while it has no outcome.
+    pub fn prompt_state(&self, prompt: &PromptId) -> Option<PromptState> {
+        self.prompts.state(prompt)
+    }
+
+    /// When [`Machine::tick`] has something to do, if nothing else happens before.
+    pub fn deadline(&self) -> Option<Time> {
+        self.hold.as_ref().map(|hold| hold.until)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, step: &mut Step<'_>) {
+        let (Some(hold), Some(turn)) = (&mut self.hold, &self.turn) else { return };
+        match hold.due(step.now) {
+            Due::No => {}
+            Due::Ask => step.needs.push(Need::Truth(turn.id().clone())),
+            Due::Believe => self.end_by_idle(step),
+        }
+    }
+
+    // === turns ===
+
+    /// The open turn; one is started if there is none, for the prompts that were sent or else by the agent itself.
+    fn ensure_turn(&mut self, step: &mut Step<'_>) {
+        if self.turn.is_none() {
+            let prompts = self.prompts.sent();
+            let origin = if prompts.is_empty() { Origin::Agent } else { Origin::Prompt };
+            self.start_turn(origin, prompts, None, step);
+        }
+    }
+
+    fn start_turn(
+        &mut self,
+        origin: Origin,
+        prompts: Vec<PromptId>,
+        native_id: Option<String>,
+        step: &mut Step<'_>,
+    ) {
+        let id = TurnId::from(step.ids.fresh(IdKind::Turn));
+        self.turn = Some(OpenTurn::start(id.clone(), origin, prompts.clone(), native_id, step.drafts));
+        self.hold = None;
+        self.stray_error = None;
+        for prompt in &prompts {
+            self.prompts.take(prompt, &id, step.drafts);
+        }
+        self.show_status(step);
+        for signal in self.unclaimed.claim_early() {
+            self.observe_open(signal, step);
+        }
+    }
+
+    fn end_turn(&mut self, ending: Ending, step: &mut Step<'_>) {
+        let Some(turn) = self.turn.take() else { return };
+        self.hold = None;
+        self.retrying = None;
+        self.report_unclaimed(&turn, step);
+        let closed = turn.end(ending, &mut self.waits, step.drafts);
+        self.closed.push_front(closed);
+        self.closed.truncate(CLOSED_KEPT);
+        self.show_status(step);
+        for (prompt, error) in std::mem::take(&mut self.refused) {
+            if self.prompts.state(&prompt) == Some(PromptState::Sent) {
+                self.fail_unstarted(prompt, error, step);
+            }
+        }
+    }
+
+    fn end_by_idle(&mut self, step: &mut Step<'_>) {
+        if let Some(turn) = &mut self.turn {
+            let ending = turn.ending_by_idle();
+            self.end_turn(ending, step);
+        }
+    }
+
+    /// A prompt that never became work still gets a turn, so that whoever waits for it sees an end.
+    fn fail_unstarted(&mut self, prompt: PromptId, error: TurnError, step: &mut Step<'_>) {
+        self.start_turn(Origin::Prompt, vec![prompt], None, step);
+        self.end_turn(Ending::failed(error), step);
+    }
+
+    /// Text whose item was never introduced cannot be shown as anything; that it is missing is said.
+    fn report_unclaimed(&mut self, turn: &OpenTurn, step: &mut Step<'_>) {
+        if let Some((items, bytes)) = self.unclaimed.give_up() {
+            let message = format!(
+                "{bytes} bytes of text in {items} item(s) were dropped: the agent never said what they are"
+            );
+            let body = Body::Notice { code: NoticeCode::Gap, message, detail: None };
+            step.drafts.push(Draft { turn: Some(turn.id().clone()), ..Draft::new(body) });
+        }
+    }
+
+    // === background ===
+
+    fn background<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, Scribe<'a>) {
+        if self.background.open_count() == 0 && self.background.len() > BACKGROUND_KEPT {
+            self.background = Items::default();
+        }
+        (&mut self.background, Scribe { turn: None, late: false, out })
+    }
+
+    fn close_background(&mut self, step: &mut Step<'_>) {
+        let mut log = Scribe { turn: None, late: false, out: step.drafts };
+        self.background.end_all(true, None, &mut log);
+        self.waits.close_all(None, true, step.drafts);
+    }
+
+    /// The ended turn that knows this item.
+    fn closed_with(&mut self, key: &Key) -> Option<&mut ClosedTurn> {
+        self.closed.iter_mut().find(|turn| turn.items.knows(key))
+    }
+
+    // === status ===
+
+    fn show_status(&mut self, step: &mut Step<'_>) {
+        let status = if self.recovering {
+            Status::Recovering
+        } else if self.waits.any_open() {
+            Status::Waiting
+        } else if let Some(retrying) = &self.retrying {
+            retrying.clone()
+        } else if self.turn.is_some() {
+            Status::Busy
+        } else {
+            Status::Idle
+        };
+        if self.status.0 != status {
+            self.status = Shown(status.clone());
+            step.drafts.push(Draft::new(Body::SessionStatus(status)));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What each signal means, given what is open.
+
+use super::hold::{Hold, Strength};
+use super::item::End;
+use super::observe_items::Home;
+use super::waits::WaitPlace;
+use super::{Machine, OpenTurn, Step};
+use crate::event::{
+    ApprovalOutcome, Body, Draft, ErrorClass, NoticeCode, Origin, QuestionOutcome, SessionPatch, Status,
+    StopReason, TurnError,
+};
+use crate::id::{ApprovalId, AttemptId, IdKind, Key, QuestionId, TurnId};
+use crate::signal::{Ending, Need, Signal, Truth};
+use serde_json::Value;
+
+impl Machine {
+    /// Takes in one observation.
+    pub fn observe(&mut self, signal: Signal, step: &mut Step<'_>) {
+        if self.ended {
+            return;
+        }
+        // By far the most frequent signal; everything else may take its time.
+        if let Signal::TextDelta { key, field, mut text } = signal {
+            self.text_delta(&key, field, &mut text, step);
+            return;
+        }
+        self.observe_open(signal, step);
+        self.settle(step);
+    }
+
+    /// One observation, without a look at whether it was the last piece of a turn.
+    pub(super) fn observe_open(&mut self, signal: Signal, step: &mut Step<'_>) {
+        match signal {
+            Signal::TurnBegan { origin, prompts, native_id } => {
+                self.turn_began(origin, &prompts, native_id, step)
+            }
+            Signal::PromptTaken(native_id) => self.prompt_taken(&native_id, step),
+            Signal::PromptRefused { native_id, error } => self.prompt_refused(&native_id, error, step),
+            Signal::AttemptBegan { key, model } => self.attempt_began(key, model, step),
+            Signal::AttemptEnded { key, finish, usage } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.end_attempt(&key, finish, usage, step.drafts);
+                }
+            }
+            Signal::Retrying { attempt, reason, until } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.retry(step.drafts);
+                    self.retrying = Some(Status::Retrying { attempt, reason, until });
+                    self.work_seen(step);
+                }
+            }
+            Signal::ItemSeen(seen) => self.item_seen(seen, step),
+            Signal::TextDelta { key, field, mut text } => self.text_delta(&key, field, &mut text, step),
+            Signal::TextSnapshot { key, field, text, finality } => {
+                self.text_snapshot(&key, field, text, finality, step);
+            }
+            Signal::ToolSeen { key, parent, tool } => self.tool_seen(key, parent, tool, step),
+            Signal::ItemEnded { key, state, reason } => {
+                self.item_ended(&key, End::stated(state, reason), step)
+            }
+            Signal::ItemRemoved(key) => self.item_removed(&key, step),
+            Signal::Ask { key, item, tool, options } => {
+                if !self.waits.knows_ask(&key) {
+                    let place = self.wait_place(item, step);
+                    let id = ApprovalId::from(step.ids.fresh(IdKind::Approval));
+                    self.waits.ask(id, key, place, tool, options, step.drafts);
+                    self.work_seen(step);
+                }
+            }
+            Signal::AskClosed { key, outcome } => {
+                let turn = self.waits.resolve_by_key(&key, outcome, step.drafts);
+                self.note_rejection(turn.as_ref(), outcome == ApprovalOutcome::Reject);
+            }
+            Signal::Question { key, item, questions } => {
+                if !self.waits.knows_question(&key) {
+                    let place = self.wait_place(item, step);
+                    let id = QuestionId::from(step.ids.fresh(IdKind::Question));
+                    self.waits.question(id, key, place, questions, step.drafts);
+                    self.work_seen(step);
+                }
+            }
+            Signal::QuestionClosed { key, outcome, answers } => {
+                let turn = self.waits.answer_by_key(&key, outcome, answers, step.drafts);
+                self.note_rejection(turn.as_ref(), outcome == QuestionOutcome::Rejected);
+            }
+            Signal::Usage { usage, cost, context } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.report.usage = usage.or(turn.report.usage.take());
+                    turn.report.cost = cost.or(turn.report.cost.take());
+                }
+                self.session_changed(SessionPatch { context, ..SessionPatch::default() }, step);
+            }
+            Signal::Session(patch) => self.session_changed(patch, step),
+            Signal::Failed(error) => self.failed(error, step),
+            Signal::TurnIdle { stop_reason } => self.turn_idle(stop_reason, step),
+            Signal::TurnDone { native_id, ending } => self.turn_done(native_id.as_deref(), ending, step),
+            Signal::Truth { turn, truth } => self.truth(&turn, truth, step),
+            Signal::Gap(message) => self.gap(message, step),
+            Signal::LinkLost(error) => {
+                self.end_turn(Ending::lost(error), step);
+                self.close_background(step);
+            }
+            Signal::Notice { code, message, detail } => self.notice(code, message, detail, step),
+        }
+    }
+
+    /// Ends a turn whose idle was only waiting for its last piece, and shows what changed.
+    fn settle(&mut self, step: &mut Step<'_>) {
+        let likely = self.hold.as_ref().is_some_and(|hold| hold.strength == Strength::Likely);
+        if likely && self.turn.as_ref().is_some_and(OpenTurn::is_settled) {
+            self.end_by_idle(step);
+        }
+        self.show_status(step);
+    }
+
+    /// The agent works: it is not idle and not waiting to retry.
+    pub(super) fn work_seen(&mut self, step: &Step<'_>) {
+        if let Some(hold) = &self.hold {
+            self.hold = hold.after_work(step.now);
+        }
+    }
+
+    // === turns and prompts ===
+
+    fn turn_began(
+        &mut self,
+        origin: Option<Origin>,
+        prompts: &[String],
+        native_id: Option<String>,
+        step: &mut Step<'_>,
+    ) {
+        if native_id.is_some() && self.closed.iter().any(|turn| turn.native_id == native_id) {
+            return;
+        }
+        if let Some(turn) = &mut self.turn {
+            let another =
+                native_id.is_some() && turn.native_id().is_some() && turn.native_id() != native_id.as_deref();
+            if !another {
+                turn.name_natively(native_id);
+                for prompt in prompts {
+                    self.prompt_taken(prompt, step);
+                }
+                self.work_seen(step);
+                return;
+            }
+            // Agents run one turn at a time: the one we had is over, and its end was missed.
+            let missed = "another turn began before this one's end was seen";
+            self.end_turn(Ending::lost(TurnError::new(ErrorClass::TransportLost, missed)), step);
+        }
+        let ours: Vec<_> = prompts.iter().filter_map(|native| self.prompts.sent_as(native)).collect();
+        let (inferred, taken) = match (ours.is_empty(), prompts.is_empty()) {
+            (false, _) => (Origin::Prompt, ours),
+            (true, false) => (Origin::Foreign, Vec::new()),
+            (true, true) if self.prompts.any_sent() => (Origin::Prompt, self.prompts.sent()),
+            (true, true) => (Origin::Agent, Vec::new()),
+        };
+        // "Busy" with no prompt of ours and no name is what a repeated or late busy looks like: the first item or
+        // model call will show whether there really is a turn.
+        if inferred == Origin::Agent && origin.is_none() && native_id.is_none() {
+            return;
+        }
+        let origin = if taken.is_empty() { origin.unwrap_or(inferred) } else { Origin::Prompt };
+        self.start_turn(origin, taken, native_id, step);
+    }
+
+    fn prompt_taken(&mut self, native_id: &str, step: &mut Step<'_>) {
+        let Some(prompt) = self.prompts.sent_as(native_id) else { return };
+        match &self.turn {
+            Some(turn) => self.prompts.take(&prompt, turn.id(), step.drafts),
+            None => self.start_turn(Origin::Prompt, vec![prompt], None, step),
+        }
+    }
+
+    fn prompt_refused(&mut self, native_id: &str, error: TurnError, step: &mut Step<'_>) {
+        let Some(prompt) = self.prompts.sent_as(native_id) else { return };
+        if self.turn.is_none() {
+            self.fail_unstarted(prompt, error, step);
+        } else if self.refused.iter().all(|(refused, _)| *refused != prompt) {
+            self.refused.push((prompt, error));
+        }
+    }
+
+    fn failed(&mut self, error: TurnError, step: &mut Step<'_>) {
+        match &mut self.turn {
+            // The first error is the cause; what follows are its consequences.
+            Some(turn) if turn.report.error.is_none() => turn.report.error = Some(error),
+            Some(_) => {}
+            None if self.prompts.any_sent() => {
+                self.stray_error.get_or_insert(error);
+            }
+            None => {
+                let message = format!("an error came when no turn was open: {}", error.message);
+                self.notice(NoticeCode::Late, message, None, step);
+            }
+        }
+    }
+
+    fn turn_idle(&mut self, stop_reason: Option<StopReason>, step: &mut Step<'_>) {
+        let Some(turn) = &mut self.turn else { return };
+        let settled = turn.is_settled() && !self.waits.open_in(turn.id());
+        let confirmed = self.hold.as_ref().is_some_and(|hold| hold.strength == Strength::Likely);
+        if settled || (confirmed && turn.has_content()) {
+            turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
+            self.end_by_idle(step);
+        } else {
+            let strength = if turn.has_content() { Strength::Likely } else { Strength::Doubtful };
+            if strength == Strength::Likely {
+                turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
+            }
+            self.hold = Some(Hold::idle(strength, step.now));
+        }
+    }
+
+    fn turn_done(&mut self, native_id: Option<&str>, ending: Ending, step: &mut Step<'_>) {
+        let Some(turn) = &self.turn else {
+            if let Some(error) = ending.error {
+                self.failed(error, step);
+            }
+            return;
+        };
+        // An end that names another turn is late news of that one.
+        let is_late =
+            native_id.is_some() && self.closed.iter().any(|old| old.native_id.as_deref() == native_id);
+        if is_late {
+            return;
+        }
+        if native_id.is_none() || turn.native_id().is_none() || turn.native_id() == native_id {
+            self.end_turn(ending, step);
+        }
+    }
+
+    fn truth(&mut self, turn: &TurnId, truth: Truth, step: &mut Step<'_>) {
+        let asked = self.hold.as_ref().is_some_and(|hold| hold.asked);
+        if !asked || self.open_turn() != Some(turn) {
+            return;
+        }
+        match truth {
+            Truth::Idle => self.end_by_idle(step),
+            Truth::Busy => self.hold = None,
+        }
+    }
+
+    fn gap(&mut self, message: String, step: &mut Step<'_>) {
+        self.notice(NoticeCode::Gap, message, None, step);
+        self.background.taint();
+        if let Some(turn) = &mut self.turn {
+            turn.items.taint();
+            self.hold = Some(Hold::gap(step.now));
+            step.needs.push(Need::Truth(turn.id().clone()));
+        }
+    }
+
+    // === attempts ===
+
+    fn attempt_began(&mut self, key: Key, model: Option<String>, step: &mut Step<'_>) {
+        if self.turn.as_ref().is_some_and(|turn| !turn.attempts.is_new(&key)) {
+            return;
+        }
+        self.ensure_turn(step);
+        self.begin_attempt(Some(key), model, step);
+        self.retrying = None;
+        self.work_seen(step);
+    }
+
+    pub(super) fn begin_attempt(&mut self, key: Option<Key>, model: Option<String>, step: &mut Step<'_>) {
+        if let Some(turn) = &mut self.turn {
+            let id = AttemptId::from(step.ids.fresh(IdKind::Attempt));
+            turn.begin_attempt(id, key, model, step.drafts);
+        }
+    }
+
+    // === the rest ===
+
+    fn wait_place(&mut self, item: Option<Key>, step: &mut Step<'_>) -> WaitPlace {
+        let id = item.as_ref().and_then(|key| self.item_id(key));
+        if let Some(key) = &item
+            && matches!(self.home(key), Home::Background | Home::Closed)
+        {
+            return WaitPlace { turn: None, item: id };
+        }
+        self.ensure_turn(step);
+        WaitPlace { turn: self.open_turn().cloned(), item: id }
+    }
+
+    pub(super) fn note_rejection(&mut self, turn: Option<&TurnId>, rejected: bool) {
+        if let Some(open) = &mut self.turn
+            && rejected
+            && turn == Some(open.id())
+        {
+            open.report.rejected = true;
+        }
+    }
+
+    pub(super) fn session_changed(&mut self, patch: SessionPatch, step: &mut Step<'_>) {
+        let changes = self.session.changes(patch);
+        if !changes.is_empty() {
+            self.session.merge(&changes);
+            step.drafts.push(Draft::new(Body::SessionUpdated(Box::new(changes))));
+        }
+    }
+
+    pub(super) fn notice(
+        &mut self,
+        code: NoticeCode,
+        message: String,
+        detail: Option<Value>,
+        step: &mut Step<'_>,
+    ) {
+        let body = Body::Notice { code, message, detail };
+        step.drafts.push(Draft { turn: self.open_turn().cloned(), ..Draft::new(body) });
+    }
+}

@@ -1,0 +1,105 @@
+//! Prompts that have no outcome yet: waiting here, or sent and not yet seen to be taken.
+
+use crate::event::{Body, Draft};
+use crate::id::{PromptId, TurnId};
+use serde_json::Value;
+
+/// How far a prompt has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptState {
+    /// In our queue.
+    Waiting,
+    /// Sent to the agent, which has not shown yet that it has it.
+    Sent,
+}
+
+struct Prompt {
+    id: PromptId,
+    state: PromptState,
+    native_id: Option<String>,
+}
+
+/// In the order in which they were accepted.
+#[derive(Default)]
+pub(crate) struct Prompts {
+    open: Vec<Prompt>,
+}
+
+impl Prompts {
+    /// Returns how many prompts are before it.
+    pub(crate) fn accept(
+        &mut self,
+        id: PromptId,
+        key: Option<String>,
+        content: Vec<Value>,
+        out: &mut Vec<Draft>,
+    ) -> usize {
+        out.push(Draft::new(Body::PromptAccepted { prompt: id.clone(), key, content }));
+        self.resume(id, PromptState::Waiting, None);
+        self.open.len() - 1
+    }
+
+    /// Takes up a prompt that was accepted before the last owner went away.
+    pub(crate) fn resume(&mut self, id: PromptId, state: PromptState, native_id: Option<String>) {
+        self.open.push(Prompt { id, state, native_id });
+    }
+
+    pub(crate) fn state(&self, id: &PromptId) -> Option<PromptState> {
+        self.open.iter().find(|prompt| prompt.id == *id).map(|prompt| prompt.state)
+    }
+
+    /// Marks a waiting prompt as sent; false when it does not wait.
+    pub(crate) fn send(&mut self, id: &PromptId, native_id: Option<String>, out: &mut Vec<Draft>) -> bool {
+        let waiting = |prompt: &&mut Prompt| prompt.id == *id && prompt.state == PromptState::Waiting;
+        let Some(prompt) = self.open.iter_mut().find(waiting) else { return false };
+        prompt.state = PromptState::Sent;
+        prompt.native_id.clone_from(&native_id);
+        out.push(Draft::new(Body::PromptSent { prompt: id.clone(), native_id }));
+        true
+    }
+
+    /// Withdraws a waiting prompt; false when it does not wait.
+    pub(crate) fn withdraw(&mut self, id: &PromptId, out: &mut Vec<Draft>) -> bool {
+        let waiting = |prompt: &Prompt| prompt.id == *id && prompt.state == PromptState::Waiting;
+        let Some(index) = self.open.iter().position(waiting) else { return false };
+        self.open.remove(index);
+        out.push(Draft::new(Body::PromptWithdrawn { prompt: id.clone() }));
+        true
+    }
+
+    /// Withdraws every prompt that waits; the session takes no more.
+    pub(crate) fn withdraw_all(&mut self, out: &mut Vec<Draft>) {
+        let waiting: Vec<PromptId> = self.in_state(PromptState::Waiting);
+        for id in waiting {
+            self.withdraw(&id, out);
+        }
+    }
+
+    pub(crate) fn any_sent(&self) -> bool {
+        self.open.iter().any(|prompt| prompt.state == PromptState::Sent)
+    }
+
+    pub(crate) fn sent(&self) -> Vec<PromptId> {
+        self.in_state(PromptState::Sent)
+    }
+
+    pub(crate) fn sent_as(&self, native_id: &str) -> Option<PromptId> {
+        let sent = self.open.iter().filter(|prompt| prompt.state == PromptState::Sent);
+        sent.into_iter()
+            .find(|prompt| prompt.native_id.as_deref() == Some(native_id))
+            .map(|prompt| prompt.id.clone())
+    }
+
+    /// The outcome of a sent prompt: it is in this turn now.
+    pub(crate) fn take(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) {
+        if let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) {
+            self.open.remove(index);
+            let body = Body::PromptTaken { prompt: id.clone() };
+            out.push(Draft { turn: Some(turn.clone()), ..Draft::new(body) });
+        }
+    }
+
+    fn in_state(&self, state: PromptState) -> Vec<PromptId> {
+        self.open.iter().filter(|prompt| prompt.state == state).map(|prompt| prompt.id.clone()).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! The JSON of events is exactly that of the wire reference.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+mod support;
+
+use serde_json::Value;
+use turnstream_model::check::{Checker, Law, Tail};
+use turnstream_model::cursor::CursorOutcome;
+use turnstream_model::event::{
+    ApprovalOutcome, By, ErrorClass, Event, ItemKind, ItemState, NoticeCode, Origin, Outcome,
+    QuestionOutcome, StopReason,
+};
+
+const REFERENCE: &str = include_str!("../../../docs/wire.md");
+
+/// The lines of the reference's code blocks of that kind.
+fn examples(kind: &str) -> Vec<&'static str> {
+    let fence = format!("```{kind}");
+    let inside = REFERENCE.lines().scan(false, |inside, line| {
+        *inside = if line == fence { true } else { *inside && line != "```" };
+        Some((*inside, line))
+    });
+    inside.filter(|(inside, line)| *inside && line.starts_with('{')).map(|(_, line)| line).collect()
+}
+
+#[test]
+fn every_example_reads_back_member_by_member() {
+    let lines = examples("event");
+    assert_eq!(lines.len(), 32);
+    for line in lines {
+        let event = Event::from_json(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let (again, want): (Value, Value) =
+            (serde_json::from_str(&event.to_json()).unwrap(), serde_json::from_str(line).unwrap());
+        assert_eq!(again, want);
+        assert!(event.draft.extra.is_empty(), "{line} has members that the types do not know");
+    }
+}
+
+#[test]
+fn every_example_has_the_shape_the_checker_wants() {
+    for line in examples("event") {
+        let mut checker = Checker::new();
+        checker.line(line);
+        let report = checker.finish(Tail::Live);
+        let shape: Vec<_> =
+            report.violations.iter().filter(|violation| violation.law == Law::Shape).collect();
+        assert!(shape.is_empty(), "{line}: {shape:?}");
+    }
+}
+
+#[test]
+fn every_first_frame_reads_back() {
+    let lines = examples("stream");
+    assert_eq!(lines.len(), 5);
+    for line in lines {
+        let outcome: CursorOutcome = serde_json::from_str(line).unwrap();
+        assert_eq!(outcome.to_json(), line);
+    }
+}
+
+#[test]
+fn the_reference_lists_every_word() {
+    let row = |name: &str| {
+        REFERENCE
+            .lines()
+            .find(|line| line.starts_with(&format!("| {name} |")))
+            .unwrap_or_else(|| panic!("{name}"))
+    };
+    let in_row = |name: &str, words: Vec<&'static str>| {
+        for word in words {
+            assert!(row(name).contains(&format!("`{word}`")), "{name} does not list {word}");
+        }
+    };
+    in_row("`origin`", Origin::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`kind` of an item", ItemKind::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`state` of an item", ItemState::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`outcome` of a turn", Outcome::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`outcome` of a turn", StopReason::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`outcome` of an approval", ApprovalOutcome::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`outcome` of an approval", By::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`outcome` of a question", QuestionOutcome::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`code` of a notice", NoticeCode::ALL.iter().map(|word| word.as_str()).collect());
+    in_row("`class` of an error", ErrorClass::ALL.iter().map(|word| word.as_str()).collect());
+}
+
+#[test]
+fn unknown_members_and_types_are_kept() {
+    let lines = [
+        r#"{"seq":1,"time":5,"type":"item.delta","turn":"t1","item":"i1","text":"x","mood":"good"}"#,
+        r#"{"seq":2,"time":5,"type":"weather.changed","turn":7,"sky":{"blue":true}}"#,
+        r#"{"seq":3,"time":5,"type":"item.updated","item":"i2","tool":{"status":"completed","future":[1]}}"#,
+        r#"{"seq":4,"time":5,"type":"turn.ended","turn":"t1","outcome":"failed","error":{"class":"auth","message":"m","hint":"h"}}"#,
+    ];
+    for line in lines {
+        let event = Event::from_json(line).unwrap();
+        let again: Value = serde_json::from_str(&event.to_json()).unwrap();
+        assert_eq!(again, serde_json::from_str::<Value>(line).unwrap());
+    }
+}
+
+#[test]
+fn what_is_missing_or_malformed_is_named() {
+    let table = [
+        ("[1]", "not a JSON object"),
+        ("{", "not a JSON object"),
+        ("{}", r#"member "type" is missing"#),
+        (r#"{"type":"item.delta","seq":1,"time":1,"text":"x"}"#, r#"item.delta: member "item" is missing"#),
+        (
+            r#"{"type":"turn.ended","seq":1,"time":1,"outcome":"won","turn":"t"}"#,
+            r#"turn.ended: member "outcome""#,
+        ),
+        (r#"{"type":"item.delta","seq":"1","time":1,"text":"x","item":"i"}"#, r#"item.delta: member "seq""#),
+        (r#"{"type":"item.delta","seq":1,"time":1,"text":"x","item":""}"#, "an id must not be empty"),
+        (r#"{"type":"session.status","seq":1,"time":1,"status":"asleep"}"#, r#""asleep" is not idle"#),
+    ];
+    for (line, wanted) in table {
+        let error = Event::from_json(line).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{line}: {error}");
+    }
+}
