@@ -7,8 +7,8 @@ use serde_json::json;
 use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    ApprovalOutcome, Body, By, ErrorClass, ItemKind, ItemState, Outcome, QuestionOutcome, Role, StopReason,
-    Tool, ToolStatus, TurnError,
+    ApprovalOutcome, Body, By, ErrorClass, Field, ItemKind, ItemState, Outcome, QuestionOutcome, Role,
+    StopReason, Tool, ToolStatus, TurnError,
 };
 use turnstream_model::fold::{Activity, ItemStage, PromptStage};
 use turnstream_model::id::{ApprovalId, Counters, Key, QuestionId, TurnId};
@@ -635,4 +635,24 @@ fn an_older_tool_update_changes_nothing() {
     assert_eq!(session.item("c").unwrap().state, ItemStage::Completed);
     session.observe(idle());
     session.assert_lawful(Tail::Settled);
+}
+
+#[test]
+fn arguments_for_a_message_are_passed_over() {
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), message("a")]);
+    session.observe(Signal::TextDelta { key: Key::from("a"), field: Field::Input, text: "{".into() });
+    assert_eq!(session.count("item.delta"), 0);
+    session.assert_lawful(Tail::Live);
+}
+
+#[test]
+fn only_a_tool_can_be_a_parent() {
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), message("a"), seen("b", ItemKind::Message, None, Some("a"))]);
+    session.observe(seen("b", ItemKind::Message, None, Some("b")));
+    assert_eq!(session.item("b").unwrap().parent, None);
+    session.assert_lawful(Tail::Live);
 }

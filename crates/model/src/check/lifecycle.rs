@@ -23,6 +23,9 @@ struct Item {
 #[derive(Default)]
 struct Turn {
     ended: bool,
+    /// Items and waits that were started in it.
+    items: Vec<String>,
+    waits: Vec<String>,
     /// Promised by `turn.started`, not yet confirmed by `prompt.taken`.
     promised: HashSet<String>,
     /// Open model calls and their steps.
@@ -161,8 +164,10 @@ impl Lifecycle {
             return;
         }
         match self.turns.get(turn) {
-            None => found
-                .push((Law::EvidenceBeforeIdle, format!("{type} names turn {turn}, which never started"))),
+            None => {
+                let message = format!("{type} names turn {turn}, which never started");
+                self.never(Law::EvidenceBeforeIdle, message, found);
+            }
             Some(known) if known.ended => {
                 let allowed = matches!(r#type, "item.revised" | "notice") || r#type.starts_with("session.");
                 if !allowed {
@@ -238,12 +243,10 @@ impl Lifecycle {
             turn.attempts.keys().map(|attempt| format!("attempt {attempt}")).collect();
         open.extend(turn.promised.iter().map(|prompt| format!("prompt {prompt}")));
         open.extend(turn.awaited.iter().map(|attempt| format!("repeat {attempt}")));
-        let of_turn = |owner: &Option<String>| owner.as_deref() == Some(id);
-        let items = self.items.iter().filter(|(_, item)| item.life == Life::Open && of_turn(&item.turn));
-        open.extend(items.map(|(item, _)| format!("item {item}")));
-        let waits = self.waits.iter().filter(|(_, wait)| !wait.settled && of_turn(&wait.turn));
-        open.extend(waits.map(|(wait, _)| wait.clone()));
-        open.sort();
+        let is_open = |item: &&String| self.items.get(*item).is_some_and(|item| item.life == Life::Open);
+        open.extend(turn.items.iter().filter(is_open).map(|item| format!("item {item}")));
+        let waits = |wait: &&String| self.waits.get(*wait).is_some_and(|wait| !wait.settled);
+        open.extend(turn.waits.iter().filter(waits).cloned());
         for what in open {
             found.push((Law::OneEnd, format!("turn {id} ended with {what} open")));
         }
@@ -315,7 +318,7 @@ impl Lifecycle {
                 }
                 Some(known) => known.life = Life::Gone,
                 None => {
-                    self.never(Law::Superseding, format!("item {item} is voided and never started"), found)
+                    self.never(Law::Superseding, format!("item {item} is voided and never started"), found);
                 }
             }
         }
@@ -360,6 +363,9 @@ impl Lifecycle {
             life: Life::Open,
         };
         self.items.insert(id.to_owned(), item);
+        if let Some(turn) = turn.and_then(|turn| self.turns.get_mut(turn)) {
+            turn.items.push(id.to_owned());
+        }
     }
 
     fn parent_is_tool(&self, id: &str, parent: &str, found: &mut Found) {
@@ -432,7 +438,11 @@ impl Lifecycle {
     fn asked(&mut self, kind: &str, event: &Map<String, Value>, found: &mut Found) {
         let Some(id) = text(event, kind) else { return };
         let wait = Wait { turn: text(event, "turn").map(str::to_owned), settled: false };
-        if self.waits.insert(format!("{kind} {id}"), wait).is_some() {
+        let name = format!("{kind} {id}");
+        if let Some(turn) = text(event, "turn").and_then(|turn| self.turns.get_mut(turn)) {
+            turn.waits.push(name.clone());
+        }
+        if self.waits.insert(name, wait).is_some() {
             found.push((Law::Wait, format!("{kind} {id} was asked twice")));
         }
     }

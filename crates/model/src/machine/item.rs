@@ -148,7 +148,7 @@ impl OpenItem {
     }
 
     pub(crate) fn delta(&mut self, field: Field, text: String, log: &mut Scribe<'_>) {
-        if text.is_empty() {
+        if text.is_empty() || !self.has(field) {
             return;
         }
         self.field(field).push_str(&text);
@@ -158,6 +158,9 @@ impl OpenItem {
     /// L6: compares content, never length. What continues our text is appended; what contradicts it replaces it;
     /// an older moment of it changes nothing.
     pub(crate) fn snapshot(&mut self, field: Field, text: String, finality: Finality, log: &mut Scribe<'_>) {
+        if !self.has(field) {
+            return;
+        }
         if finality == Finality::Final {
             self.tainted = false;
         }
@@ -224,6 +227,11 @@ impl OpenItem {
         }
         log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
         EndedItem { id: self.id, kind: self.kind, state, text: self.text, tool: self.tool, late_noted: false }
+    }
+
+    /// Only a tool has arguments and an output.
+    fn has(&self, field: Field) -> bool {
+        field == Field::Text || self.kind == ItemKind::Tool
     }
 
     fn field(&mut self, field: Field) -> &mut String {

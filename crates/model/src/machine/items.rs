@@ -1,7 +1,7 @@
 //! The items of one turn, or of the background, by the agent's names for them.
 
 use super::item::{End, EndedItem, Head, OpenItem, Scribe};
-use crate::event::{Body, Draft, Field, ItemState, NoticeCode, Tool};
+use crate::event::{Body, Draft, Field, ItemKind, ItemState, NoticeCode, Tool};
 use crate::id::{AttemptId, ItemId, Key};
 use crate::signal::Finality;
 use std::collections::HashMap;
@@ -46,6 +46,15 @@ impl Items {
             Slot::Open(item) => Some(&item.id),
             Slot::Ended(item) => Some(&item.id),
             Slot::Gone => None,
+        }
+    }
+
+    /// The same, if the item is a tool: nothing else can have children.
+    pub(crate) fn tool_id_of(&self, key: &Key) -> Option<&ItemId> {
+        match &self.slots[*self.by_key.get(key)?] {
+            Slot::Open(item) if item.kind == ItemKind::Tool => Some(&item.id),
+            Slot::Ended(item) if item.is_tool() => Some(&item.id),
+            Slot::Open(_) | Slot::Ended(_) | Slot::Gone => None,
         }
     }
 

@@ -51,6 +51,15 @@ impl Machine {
             .cloned()
     }
 
+    /// Our id of the tool item that a child names as its parent.
+    fn parent_id(&self, key: &Key) -> Option<ItemId> {
+        let in_turn = self.turn.as_ref().and_then(|turn| turn.items.tool_id_of(key));
+        in_turn
+            .or_else(|| self.background.tool_id_of(key))
+            .or_else(|| self.closed.iter().find_map(|turn| turn.items.tool_id_of(key)))
+            .cloned()
+    }
+
     pub(super) fn item_seen(&mut self, seen: ItemSeen, step: &mut Step<'_>) {
         match self.home(&seen.key) {
             Home::Nowhere => {}
@@ -99,7 +108,7 @@ impl Machine {
 
     fn start_item(&mut self, new: Newcomer, step: &mut Step<'_>) {
         let Newcomer { key, parent: parent_key, kind, role, synthetic, tool } = new;
-        let parent = parent_key.as_ref().and_then(|key| self.item_id(key));
+        let parent = parent_key.as_ref().and_then(|key| self.parent_id(key));
         let home = parent_key.as_ref().map_or(Home::Turn, |key| self.home(key));
         let waiting = self.unclaimed.claim(&key);
         if parent.is_some() && matches!(home, Home::Background | Home::Closed) {
@@ -226,7 +235,8 @@ impl Machine {
 
     /// Gives an open item the parent that was named later than the item.
     fn link(&mut self, key: &Key, parent: Option<&Key>, step: &mut Step<'_>) {
-        let Some(parent) = parent.and_then(|parent| self.item_id(parent)) else { return };
+        let parent = parent.filter(|parent| *parent != key);
+        let Some(parent) = parent.and_then(|parent| self.parent_id(parent)) else { return };
         if let Some(turn) = &mut self.turn {
             turn.link(key, &parent, step.drafts);
         }

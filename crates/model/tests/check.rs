@@ -1,0 +1,218 @@
+//! The checker finds what it is for: a good log is damaged in one place, and the law that breaks is named.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+mod support;
+
+use serde_json::{Map, Value, json};
+use support::*;
+use turnstream_model::check::{Checker, Law, Report, Tail};
+use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, StopReason, ToolStatus};
+use turnstream_model::id::{ApprovalId, Key};
+use turnstream_model::signal::{Ending, Signal};
+
+type Line = Map<String, Value>;
+
+/// A turn with everything in it: a retried call, a tool that was asked for, a child, a question, a late revision.
+fn good() -> Vec<Line> {
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([
+        busy(),
+        attempt("m1"),
+        message("void"),
+        delta("void", "x"),
+        Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None },
+        attempt("m2"),
+        message("a"),
+        delta("a", "Hello"),
+        done("a"),
+        tool("c", ToolStatus::InProgress),
+        Signal::Ask { key: Key::from("per"), item: Some(Key::from("c")), tool: None, options: vec![] },
+    ]);
+    let approval = ApprovalId::from("q1");
+    session
+        .step(|machine, step| machine.resolve(&approval, ApprovalOutcome::AllowOnce, By::Client, None, step))
+        .unwrap();
+    session.observe_all([
+        tool("c", ToolStatus::Completed),
+        attempt_done("m2", "stop"),
+        tool("d", ToolStatus::InProgress),
+        Signal::TurnDone { native_id: None, ending: Ending::completed(StopReason::EndTurn) },
+        tool("d", ToolStatus::Completed),
+    ]);
+    session.log.iter().map(|event| serde_json::from_str(&event.to_json()).unwrap()).collect()
+}
+
+fn judge(lines: &[Line]) -> Report {
+    let mut checker = Checker::new();
+    for line in lines {
+        checker.line(&serde_json::to_string(line).unwrap());
+    }
+    checker.finish(Tail::Settled)
+}
+
+/// Numbers the lines anew, so that only the damage itself shows.
+fn renumber(lines: &mut [Line]) {
+    for (index, line) in lines.iter_mut().enumerate() {
+        line.insert("seq".into(), json!(index + 1));
+    }
+}
+
+fn find(lines: &[Line], r#type: &str) -> usize {
+    lines.iter().position(|line| line["type"] == r#type).unwrap_or_else(|| panic!("no {type}"))
+}
+
+/// The laws that break when the log is damaged so.
+fn laws(damage: impl FnOnce(&mut Vec<Line>)) -> Vec<Law> {
+    let mut lines = good();
+    damage(&mut lines);
+    renumber(&mut lines);
+    judge(&lines).violations.into_iter().map(|violation| violation.law).collect()
+}
+
+fn without(r#type: &str) -> Vec<Law> {
+    laws(|lines| drop(lines.remove(find(lines, r#type))))
+}
+
+fn twice(r#type: &str) -> Vec<Law> {
+    laws(|lines| {
+        let index = find(lines, r#type);
+        lines.insert(index, lines[index].clone());
+    })
+}
+
+fn with(r#type: &str, member: &str, value: Value) -> Vec<Law> {
+    laws(|lines| {
+        let index = find(lines, r#type);
+        lines[index].insert(member.into(), value);
+    })
+}
+
+#[test]
+fn a_good_log_breaks_no_law() {
+    let report = judge(&good());
+    assert_eq!(report.violations, []);
+    assert_eq!(report.turns, 1);
+}
+
+#[test]
+fn what_is_missing_is_found() {
+    assert!(without("turn.ended").contains(&Law::OneEnd));
+    assert!(without("turn.started").contains(&Law::EvidenceBeforeIdle));
+    assert!(without("item.started").contains(&Law::Item));
+    assert!(without("item.ended").contains(&Law::OneEnd));
+    assert!(without("attempt.started").contains(&Law::Superseding));
+    assert!(without("attempt.ended").contains(&Law::OneEnd));
+    assert!(without("attempt.superseded").contains(&Law::Attempt));
+    assert!(without("approval.requested").contains(&Law::Wait));
+    assert!(without("approval.resolved").contains(&Law::OneEnd));
+    assert!(without("prompt.accepted").contains(&Law::Prompt));
+    assert!(without("prompt.sent").contains(&Law::Prompt));
+    assert!(without("prompt.taken").contains(&Law::OneEnd));
+    assert!(without("session.created").contains(&Law::Session));
+}
+
+#[test]
+fn what_is_there_twice_is_found() {
+    assert!(twice("turn.ended").contains(&Law::OneEnd));
+    assert!(twice("turn.started").contains(&Law::OneEnd));
+    assert!(twice("item.started").contains(&Law::Item));
+    assert!(twice("item.ended").contains(&Law::Item));
+    assert!(twice("attempt.started").contains(&Law::Attempt));
+    assert!(twice("attempt.ended").contains(&Law::Attempt));
+    assert!(twice("attempt.superseded").contains(&Law::Superseding));
+    assert!(twice("approval.requested").contains(&Law::Wait));
+    assert!(twice("approval.resolved").contains(&Law::Wait));
+    assert!(twice("prompt.accepted").contains(&Law::Prompt));
+    assert!(twice("prompt.taken").contains(&Law::Prompt));
+    assert!(twice("session.created").contains(&Law::Session));
+}
+
+#[test]
+fn what_comes_after_the_end_is_found() {
+    let after_turn = |r#type: &str| {
+        laws(|lines| {
+            let line = lines.remove(find(lines, r#type));
+            let end = find(lines, "turn.ended");
+            lines.insert(end + 1, line);
+        })
+    };
+    assert!(after_turn("item.delta").contains(&Law::OneEnd));
+    assert!(after_turn("item.ended").contains(&Law::OneEnd));
+    assert!(after_turn("attempt.ended").contains(&Law::OneEnd));
+    assert!(after_turn("approval.resolved").contains(&Law::OneEnd));
+    assert!(with("item.revised", "late", json!(false)).contains(&Law::OneEnd));
+    let after_session = laws(|lines| {
+        let ended =
+            json!({"time": 1, "type": "session.ended", "reason": "deleted"}).as_object().cloned().unwrap();
+        let last = lines.len() - 1;
+        lines.insert(last, ended);
+    });
+    assert!(after_session.contains(&Law::Session));
+}
+
+#[test]
+fn a_void_item_stays_void() {
+    let damaged = laws(|lines| {
+        let delta = lines[find(lines, "item.delta")].clone();
+        let superseded = find(lines, "attempt.superseded");
+        lines.insert(superseded + 1, delta);
+    });
+    assert_eq!(damaged, [Law::Item]);
+    assert!(with("attempt.superseded", "items", json!(["i2"])).contains(&Law::Superseding));
+    assert!(with("attempt.superseded", "by", json!("a1")).contains(&Law::Superseding));
+}
+
+#[test]
+fn a_wrong_shape_is_found() {
+    assert_eq!(with("item.delta", "text", json!(7)), [Law::Shape]);
+    assert_eq!(with("item.delta", "field", json!("thought")), [Law::Shape, Law::Item]);
+    assert_eq!(with("turn.ended", "outcome", json!("won")), [Law::Shape, Law::Shape]);
+    assert_eq!(with("turn.ended", "error", json!({"class": "bad luck", "message": "m"})), [Law::Shape]);
+    assert_eq!(with("item.updated", "tool", json!({"status": "done"})), [Law::Shape]);
+    assert_eq!(with("item.delta", "time", json!("now")), [Law::Shape]);
+    assert_eq!(with("prompt.accepted", "content", json!("Hi")), [Law::Shape]);
+    assert_eq!(with("item.ended", "incomplete", json!(true)), [Law::Taint]);
+    assert_eq!(with("item.delta", "mood", json!("good")), [], "unknown members are no violation");
+}
+
+#[test]
+fn holes_repeats_and_rubbish_are_found_with_their_line() {
+    let mut checker = Checker::new();
+    for line in [
+        r#"{"turnstream":"log","version":1}"#,
+        r#"{"seq":1,"time":1,"type":"session.created","session":"s","agent":"a","cwd":"/"}"#,
+        r#"{"seq":3,"time":1,"type":"weather.changed"}"#,
+        r#"{"seq":3,"time":1,"type":"weather.changed"}"#,
+        "rubbish",
+        "[1]",
+        r#"{"seq":4,"time":1}"#,
+    ] {
+        checker.line(line);
+    }
+    let report = checker.finish(Tail::Settled);
+    let found: Vec<(usize, Law)> =
+        report.violations.iter().map(|violation| (violation.line, violation.law)).collect();
+    assert_eq!(found, [(3, Law::Seq), (4, Law::Seq), (5, Law::Shape), (6, Law::Shape), (7, Law::Shape)]);
+    assert_eq!(report.violations[0].to_string(), "line 3, seq 3: seq: 3 follows 1");
+}
+
+#[test]
+fn a_trimmed_log_is_not_blamed_for_what_it_no_longer_has() {
+    let lines = good();
+    for start in 1..lines.len() {
+        let report = judge(&lines[start..]);
+        assert_eq!(report.violations, [], "from line {start}");
+    }
+}
+
+#[test]
+fn an_open_turn_is_no_violation_of_a_live_log() {
+    let lines = good();
+    let end = find(&lines, "turn.ended");
+    let mut checker = Checker::new();
+    for line in &lines[..end] {
+        checker.line(&serde_json::to_string(line).unwrap());
+    }
+    assert_eq!(checker.finish(Tail::Live).violations, []);
+}

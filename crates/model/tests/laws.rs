@@ -1,0 +1,310 @@
+//! The laws, over signal sequences that nobody thought of.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+mod support;
+
+use proptest::prelude::*;
+use serde_json::json;
+use support::*;
+use turnstream_model::check::Tail;
+use turnstream_model::event::{
+    ApprovalOutcome, By, ErrorClass, Event, Field, ItemKind, ItemState, Origin, QuestionOutcome, Role,
+    StopReason, Tool, ToolStatus, TurnError, Usage,
+};
+use turnstream_model::fold::{Applied, Fold, State};
+use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
+use turnstream_model::machine::Machine;
+use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, Signal, Truth};
+
+/// Anything that can happen to a session.
+#[derive(Clone, Debug)]
+enum Act {
+    Observe(Box<Signal>),
+    Prompt,
+    Queue,
+    SendOldest,
+    Withdraw(u8),
+    Cancel,
+    NeverStarted(u8),
+    Resolve(u8, ApprovalOutcome),
+    Answer(u8, QuestionOutcome),
+    AnswerNeeds(Truth),
+    Pass(u64),
+    /// The owner dies and another one takes the session up from its log.
+    Crash,
+}
+
+fn key(prefix: &'static str) -> impl Strategy<Value = Key> {
+    (0..4u8).prop_map(move |n| Key::from(format!("{prefix}{n}")))
+}
+
+fn some_text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "[a-c]{1,3}", Just("é\u{1F600}".to_owned())]
+}
+
+fn one_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
+    proptest::sample::select(all)
+}
+
+fn some_error() -> impl Strategy<Value = TurnError> {
+    one_of(ErrorClass::ALL).prop_map(|class| TurnError::new(class, "e"))
+}
+
+fn some_ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        one_of(StopReason::ALL).prop_map(Ending::completed),
+        Just(Ending::cancelled()),
+        some_error().prop_map(Ending::failed),
+        some_error().prop_map(Ending::lost),
+    ]
+}
+
+fn item_key() -> impl Strategy<Value = Key> {
+    prop_oneof![key("item"), key("tool")]
+}
+
+fn some_signal() -> impl Strategy<Value = Signal> {
+    let native = || proptest::option::of((0..3u8).prop_map(|n| format!("U{n}")));
+    let prompt = || (1..4u8).prop_map(|n| format!("native-p{n}"));
+    let usage =
+        || proptest::option::of((0..9u64).prop_map(|n| Usage { output: Some(n), ..Usage::default() }));
+    prop_oneof![
+        4 => (proptest::option::of(one_of(Origin::ALL)), proptest::collection::vec(prompt(), 0..2), native())
+            .prop_map(|(origin, prompts, native_id)| Signal::TurnBegan { origin, prompts, native_id }),
+        1 => prompt().prop_map(Signal::PromptTaken),
+        1 => (prompt(), some_error()).prop_map(|(native_id, error)| Signal::PromptRefused { native_id, error }),
+        3 => key("call").prop_map(|key| Signal::AttemptBegan { key, model: None }),
+        3 => (key("call"), proptest::option::of(prop_oneof!["stop", "tool_calls"]), usage())
+            .prop_map(|(key, finish, usage)| Signal::AttemptEnded { key, finish, usage }),
+        2 => Just(Signal::Retrying { attempt: Some(1), reason: None, until: None }),
+        6 => (key("item"), one_of(ItemKind::ALL), proptest::option::of(one_of(Role::ALL)),
+              proptest::option::weighted(0.2, key("tool")), any::<bool>())
+            .prop_map(|(key, kind, role, parent, synthetic)| {
+                let kind = if kind == ItemKind::Tool { ItemKind::Plan } else { kind };
+                Signal::ItemSeen(ItemSeen { key, kind, role, parent, synthetic })
+            }),
+        12 => (key("item"), some_text())
+            .prop_map(|(key, text)| Signal::TextDelta { key, field: Field::Text, text }),
+        2 => (key("tool"), one_of(&[Field::Input, Field::Output]), some_text())
+            .prop_map(|(key, field, text)| Signal::TextDelta { key, field, text }),
+        4 => (key("item"), some_text(), any::<bool>()).prop_map(|(key, text, last)| Signal::TextSnapshot {
+            key, field: Field::Text, text, finality: if last { Finality::Final } else { Finality::SoFar },
+        }),
+        6 => (key("tool"), proptest::option::weighted(0.2, item_key()), proptest::option::of(one_of(ToolStatus::ALL)),
+              0..3u8)
+            .prop_map(|(key, parent, status, n)| {
+                let parent = parent.filter(|parent| *parent != key && parent.as_str().starts_with("tool"));
+                let tool = Tool { status, input: Some(json!({"n": n})), ..Tool::default() };
+                Signal::ToolSeen { key, parent, tool }
+            }),
+        5 => (item_key(), one_of(ItemState::ALL))
+            .prop_map(|(key, state)| Signal::ItemEnded { key, state, reason: None }),
+        1 => item_key().prop_map(Signal::ItemRemoved),
+        2 => (key("ask"), proptest::option::of(item_key()))
+            .prop_map(|(key, item)| Signal::Ask { key, item, tool: None, options: vec![] }),
+        1 => (key("ask"), one_of(ApprovalOutcome::ALL))
+            .prop_map(|(key, outcome)| Signal::AskClosed { key, outcome }),
+        1 => (key("que"), proptest::option::of(item_key()))
+            .prop_map(|(key, item)| Signal::Question { key, item, questions: vec![] }),
+        1 => (key("que"), one_of(QuestionOutcome::ALL))
+            .prop_map(|(key, outcome)| Signal::QuestionClosed { key, outcome, answers: None }),
+        1 => usage().prop_map(|usage| Signal::Usage { usage, cost: None, context: None }),
+        2 => some_error().prop_map(Signal::Failed),
+        5 => proptest::option::of(one_of(StopReason::ALL)).prop_map(|stop_reason| Signal::TurnIdle { stop_reason }),
+        2 => (native(), some_ending()).prop_map(|(native_id, ending)| Signal::TurnDone { native_id, ending }),
+        1 => (1..4u8, any::<bool>()).prop_map(|(n, busy)| Signal::Truth {
+            turn: TurnId::from(format!("t{n}")), truth: if busy { Truth::Busy } else { Truth::Idle },
+        }),
+        1 => Just(Signal::Gap("cut".to_owned())),
+        1 => some_error().prop_map(Signal::LinkLost),
+    ]
+}
+
+fn some_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        30 => some_signal().prop_map(|signal| Act::Observe(Box::new(signal))),
+        3 => Just(Act::Prompt),
+        1 => Just(Act::Queue),
+        1 => Just(Act::SendOldest),
+        1 => (1..4u8).prop_map(Act::Withdraw),
+        1 => Just(Act::Cancel),
+        1 => (1..4u8).prop_map(Act::NeverStarted),
+        1 => (1..4u8, one_of(ApprovalOutcome::ALL)).prop_map(|(n, outcome)| Act::Resolve(n, outcome)),
+        1 => (1..3u8, one_of(QuestionOutcome::ALL)).prop_map(|(n, outcome)| Act::Answer(n, outcome)),
+        2 => any::<bool>().prop_map(|busy| Act::AnswerNeeds(if busy { Truth::Busy } else { Truth::Idle })),
+        2 => prop_oneof![Just(1), Just(2_000), Just(30_000)].prop_map(Act::Pass),
+        1 => Just(Act::Crash),
+    ]
+}
+
+fn act(session: &mut Session, act: Act) {
+    match act {
+        Act::Observe(signal) => session.observe(*signal),
+        Act::Prompt => drop(session.prompt("go")),
+        Act::Queue => drop(session.step(|machine, step| machine.accept(None, vec![], step))),
+        Act::SendOldest => {
+            let waiting = session.fold.state().queue.first().map(|prompt| prompt.prompt.clone());
+            if let Some(prompt) = waiting {
+                let native_id = Some(format!("native-{prompt}"));
+                // Refused when it was sent before, which is as good.
+                let _ = session.step(|machine, step| machine.send(&prompt, native_id, step));
+            }
+        }
+        Act::Withdraw(n) => {
+            let prompt = PromptId::from(format!("p{n}"));
+            let _ = session.step(|machine, step| machine.withdraw(&prompt, step));
+        }
+        Act::Cancel => {
+            let _ = session.machine.cancel(None);
+        }
+        Act::NeverStarted(n) => {
+            let prompt = PromptId::from(format!("p{n}"));
+            let _ = session.step(|machine, step| machine.never_started(&prompt, step));
+        }
+        Act::Resolve(n, outcome) => {
+            let approval = ApprovalId::from(format!("q{n}"));
+            let _ = session.step(|machine, step| machine.resolve(&approval, outcome, By::Client, None, step));
+        }
+        Act::Answer(n, outcome) => {
+            let question = QuestionId::from(format!("u{n}"));
+            let _ = session.step(|machine, step| machine.answer(&question, outcome, None, step));
+        }
+        Act::AnswerNeeds(truth) => {
+            for need in std::mem::take(&mut session.needs) {
+                match need {
+                    Need::Truth(turn) => session.observe(Signal::Truth { turn, truth }),
+                    Need::Item(key) => session.observe(Signal::ItemSeen(ItemSeen {
+                        key,
+                        kind: ItemKind::Message,
+                        role: Some(Role::Assistant),
+                        parent: None,
+                        synthetic: false,
+                    })),
+                }
+            }
+        }
+        Act::Pass(millis) => session.pass(millis),
+        Act::Crash => {
+            session.machine = Machine::resume(session.fold.state());
+            session.ids = session.fold.state().counters;
+            session.needs.clear();
+        }
+    }
+}
+
+fn play(acts: &[Act]) -> Session {
+    let mut session = Session::new();
+    for one in acts {
+        act(&mut session, one.clone());
+    }
+    session
+}
+
+fn some_acts() -> impl Strategy<Value = Vec<Act>> {
+    proptest::collection::vec(some_act(), 1..80)
+}
+
+/// Every event of a log reads back from its own JSON.
+fn reread(log: &[Event]) -> Vec<Event> {
+    log.iter().map(|event| Event::from_json(&event.to_json()).unwrap()).collect()
+}
+
+proptest! {
+    #[test]
+    fn l1_and_l2_hold_whatever_the_agent_does(acts in some_acts()) {
+        let mut session = play(&acts);
+        session.assert_lawful(Tail::Live);
+        // Whatever is open when the agent goes away is ended, once.
+        session.observe(Signal::LinkLost(TurnError::new(ErrorClass::AgentExited, "gone")));
+        session.assert_lawful(Tail::Settled);
+        let started = session.count("turn.started");
+        prop_assert_eq!(session.count("turn.ended"), started);
+    }
+
+    #[test]
+    fn an_ended_session_is_lawful(acts in some_acts(), more in some_acts()) {
+        let mut session = play(&acts);
+        session.step(|machine, step| machine.end_session("deleted".into(), step)).unwrap();
+        let events = session.log.len();
+        for one in more.into_iter().filter(|one| matches!(one, Act::Observe(_) | Act::Pass(_))) {
+            act(&mut session, one);
+        }
+        prop_assert_eq!(session.log.len(), events);
+        session.assert_lawful(Tail::Settled);
+        prop_assert!(session.fold.state().queue.is_empty());
+    }
+
+    #[test]
+    fn l4_a_snapshot_and_its_tail_are_the_whole_at_every_cut(acts in some_acts()) {
+        let log = play(&acts).log;
+        let whole = Fold::of(&log).into_state();
+        let mut head = Fold::new();
+        for (cut, event) in log.iter().enumerate() {
+            head.apply(event);
+            let stored = serde_json::to_string(head.state()).unwrap();
+            let mut fold = Fold::from(serde_json::from_str::<State>(&stored).unwrap());
+            for event in &log[cut + 1..] {
+                prop_assert_eq!(fold.apply(event), Applied::Yes);
+            }
+            prop_assert_eq!(fold.state(), &whole);
+        }
+    }
+
+    #[test]
+    fn the_fold_is_deterministic_and_takes_repeats_and_gaps(acts in some_acts(), at in any::<proptest::sample::Index>()) {
+        let log = play(&acts).log;
+        let again = play(&acts).log;
+        prop_assert_eq!(&log, &again);
+        let whole = Fold::of(&log).into_state();
+        let mut fold = Fold::of(&log);
+        for event in &log {
+            prop_assert_eq!(fold.apply(event), Applied::Repeated);
+        }
+        prop_assert_eq!(fold.state(), &whole);
+        let missing = at.index(log.len());
+        let mut holed = Fold::new();
+        for (index, event) in log.iter().enumerate().filter(|(index, _)| *index != missing) {
+            let wanted = if index < missing { Applied::Yes } else { Applied::Gap { expected: log[missing].seq } };
+            prop_assert_eq!(holed.apply(event), wanted);
+        }
+        for event in &log[missing..] {
+            holed.apply(event);
+        }
+        prop_assert_eq!(holed.state(), &whole);
+    }
+
+    #[test]
+    fn events_read_back_from_their_json(acts in some_acts()) {
+        let log = play(&acts).log;
+        prop_assert_eq!(reread(&log), log);
+    }
+
+    #[test]
+    fn a_final_snapshot_makes_the_text_exact(deltas in proptest::collection::vec("[AB]{0,3}", 0..12), full in "[AB]{0,24}") {
+        let mut session = Session::new();
+        session.prompt("go");
+        session.observe_all([busy(), message("a")]);
+        session.observe_all(deltas.iter().map(|text| delta("a", text)));
+        session.observe(whole("a", &full));
+        prop_assert_eq!(session.text("a"), full.as_str());
+        session.observe_all([done("a"), idle()]);
+        session.assert_lawful(Tail::Settled);
+    }
+
+    #[test]
+    fn without_evidence_of_work_nothing_starts_and_nothing_ends(signals in proptest::collection::vec(prop_oneof![
+        Just(idle()),
+        some_error().prop_map(Signal::Failed),
+        some_ending().prop_map(|ending| Signal::TurnDone { native_id: None, ending }),
+        Just(seen("u", ItemKind::Message, Some(Role::User), None)),
+        Just(whole("u", "go")),
+        Just(Signal::Gap("cut".into())),
+    ], 0..20)) {
+        let mut session = Session::new();
+        session.prompt("go");
+        session.observe_all(signals);
+        session.pass(60_000);
+        prop_assert_eq!(session.count("turn.started"), 0);
+        prop_assert_eq!(session.count("turn.ended"), 0);
+    }
+}
