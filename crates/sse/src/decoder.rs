@@ -1,0 +1,362 @@
+//! The decoder: finds lines, feeds them to the open block, and hands out frames.
+
+use crate::block::Block;
+use crate::frame::{Anomaly, AnomalyKind, Comment, Cut, Frame, Residue, Text};
+use crate::hold::{Chunk, Hold};
+use crate::line::{Line, parse_retry};
+use memchr::memchr2;
+use std::ops::Range;
+
+/// The cap on the bytes of one event, unless [`Decoder::with_limit`] sets another.
+pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// Decodes one stream, read by read.
+///
+/// Each byte is looked at once for line endings, however the input is split. An event that lies in one read is
+/// not copied; one that spans reads is gathered in a buffer that the cap bounds. With all its copies (several data
+/// lines are joined) the decoder holds a small multiple of the cap at worst, and next to nothing between events.
+#[derive(Debug)]
+pub struct Decoder {
+    limit: u64,
+    /// Offset of the next byte to look at.
+    at: u64,
+    /// Offset of the first byte of the current line.
+    line: u64,
+    /// The last byte was a CR, and an LF right after it belongs to the same line ending.
+    after_cr: bool,
+    /// Discarding an oversize event from this offset on.
+    skipping: Option<u64>,
+    hold: Hold,
+    block: Block,
+    last_id: String,
+    stage: Stage,
+}
+
+/// What the caller has been given, and may still borrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing that is to be dropped.
+    Reading,
+    /// The invalid UTF-8 of an event; the event itself comes next.
+    Flagged,
+    /// The block. It is dropped when the caller asks for the next frame, and so no longer borrows it.
+    BlockHandedOut,
+    /// A held line outside any block, dropped likewise.
+    LineHandedOut,
+    /// The stream is over; the next read starts another one.
+    Finished,
+}
+
+/// A frame before it borrows anything.
+enum Found {
+    Block,
+    Comment(Range<u64>),
+    Anomaly(AnomalyKind, Range<u64>),
+}
+
+/// The frames that one read completes: `while let Some(frame) = frames.next_frame()`.
+///
+/// Dropped before its end, it decodes the rest of the read and discards those frames, so that the
+/// decoder stays in step with the stream.
+#[derive(Debug)]
+#[must_use = "frames are only decoded as they are asked for"]
+pub struct Frames<'d> {
+    decoder: &'d mut Decoder,
+    bytes: &'d [u8],
+    at: u64,
+}
+
+// === impl Decoder ===
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::with_limit(DEFAULT_LIMIT)
+    }
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a stream, with the [`DEFAULT_LIMIT`].
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A decoder that discards an event, or a comment or other line, of more than `limit` bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            limit: limit as u64,
+            at: 0,
+            line: 0,
+            after_cr: false,
+            skipping: None,
+            hold: Hold::default(),
+            block: Block::default(),
+            last_id: String::new(),
+            stage: Stage::Reading,
+        }
+    }
+
+    /// Takes the next read. After [`finish`](Self::finish) it begins a new stream: offsets start at 0 again and the
+    /// last event id is kept, as over a reconnection.
+    #[inline]
+    pub fn feed<'d>(&'d mut self, read: &'d [u8]) -> Frames<'d> {
+        if self.stage == Stage::Finished {
+            self.restart();
+        }
+        Frames { at: self.at, bytes: read, decoder: self }
+    }
+
+    /// Tells that the input has ended. Hands out what was left without its end: a [`Frame::Residue`], or the last
+    /// [`AnomalyKind::Skipped`] if an oversize event was being discarded.
+    pub fn finish(&mut self) -> Option<Frame<'_>> {
+        if self.stage == Stage::Finished {
+            return None;
+        }
+        self.drop_handed_out();
+        self.stage = Stage::Finished;
+        if let Some(from) = self.skipping {
+            let range = from..self.at;
+            return Some(Frame::Anomaly(Anomaly { kind: AnomalyKind::Skipped, raw: &[], range }));
+        }
+        let nothing = Chunk { bytes: &[], at: self.at };
+        let mut line = self.line..self.at;
+        self.strip_bom(nothing, &mut line);
+        let cut = if line.is_empty() { Cut::AfterLine } else { Cut::InLine };
+        if !line.is_empty() {
+            let bytes = self.hold.slice(nothing, &line);
+            // Without its colon the name itself may be cut: `data` of `database: …`.
+            if bytes.starts_with(b"data:")
+                && let Line::Data(value) = Line::parse(bytes)
+            {
+                self.block.push_data(&self.hold, nothing, &line, value.len());
+            }
+            self.block.accept(&line);
+            self.block.extend_to(line.end);
+        }
+        self.block.start()?;
+        Some(Frame::Residue(Residue { parsed: self.block.event(&self.hold, nothing, &self.last_id), cut }))
+    }
+
+    /// The stream's last event id: of the last block that ended and set one. Empty at first.
+    pub fn last_event_id(&self) -> &str {
+        &self.last_id
+    }
+
+    /// How many bytes of the stream have been decoded.
+    pub fn offset(&self) -> u64 {
+        self.at
+    }
+
+    fn restart(&mut self) {
+        let last_id = std::mem::take(&mut self.last_id);
+        *self = Self { last_id, limit: self.limit, ..Self::new() };
+    }
+
+    #[inline]
+    fn drop_handed_out(&mut self) {
+        match self.stage {
+            Stage::BlockHandedOut => self.block.reset(),
+            Stage::LineHandedOut => {}
+            Stage::Reading | Stage::Flagged | Stage::Finished => return,
+        }
+        self.hold.clear();
+        self.stage = Stage::Reading;
+    }
+
+    /// Goes on to the next frame in the read, or to its end.
+    #[inline]
+    fn advance(&mut self, chunk: Chunk<'_>) -> Option<Found> {
+        self.drop_handed_out();
+        if self.stage == Stage::Flagged {
+            return Some(Found::Block);
+        }
+        loop {
+            let mut rest = chunk.from(self.at);
+            if self.after_cr && !rest.is_empty() {
+                self.after_cr = false;
+                if rest[0] == b'\n' {
+                    self.at += 1;
+                    self.line += 1;
+                    rest = &rest[1..];
+                }
+            }
+            // A blank line right here is the end of nearly every event: no search needed.
+            let length = match rest.first() {
+                Some(b'\n') => 0,
+                _ => match memchr2(b'\n', b'\r', rest) {
+                    Some(length) => length,
+                    None => return self.end_of_read(chunk),
+                },
+            };
+            let end = self.at + length as u64;
+            let line = self.line..end;
+            self.after_cr = rest[length] == b'\r';
+            self.at = end + 1;
+            self.line = end + 1;
+            if let Some(found) = self.take_line(chunk, line) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Keeps what is unfinished for the next read.
+    fn end_of_read(&mut self, chunk: Chunk<'_>) -> Option<Found> {
+        self.at = chunk.end();
+        if self.skipping.is_some() {
+            return None;
+        }
+        let partial = self.line..self.at;
+        if self.exceeds(&partial) {
+            return Some(self.begin_skipping(chunk, &partial));
+        }
+        let start = self.block.start().unwrap_or(partial.start);
+        if start < self.at {
+            self.hold.keep(chunk, start);
+        }
+        None
+    }
+
+    /// A complete line, without its ending.
+    #[inline]
+    fn take_line(&mut self, chunk: Chunk<'_>, mut line: Range<u64>) -> Option<Found> {
+        if let Some(from) = self.skipping {
+            if !line.is_empty() {
+                return None;
+            }
+            self.skipping = None;
+            return Some(Found::Anomaly(AnomalyKind::Skipped, from..line.end));
+        }
+        self.hold.cover(chunk, &line);
+        if self.exceeds(&line) {
+            return Some(self.begin_skipping(chunk, &line));
+        }
+        self.strip_bom(chunk, &mut line);
+        if line.is_empty() {
+            return self.end_of_block(chunk);
+        }
+        let found = self.take_field(chunk, &line);
+        self.block.extend_to(line.end);
+        if self.block.start().is_none() && line.start < chunk.at {
+            self.stage = Stage::LineHandedOut;
+        }
+        found
+    }
+
+    /// One byte order mark at the very beginning is not content.
+    #[inline]
+    fn strip_bom(&self, chunk: Chunk<'_>, line: &mut Range<u64>) {
+        if line.start == 0 && self.hold.slice(chunk, line).starts_with(BOM) {
+            line.start = BOM.len() as u64;
+        }
+    }
+
+    #[inline]
+    fn take_field(&mut self, chunk: Chunk<'_>, line: &Range<u64>) -> Option<Found> {
+        let anomaly = |kind| Some(Found::Anomaly(kind, line.clone()));
+        match Line::parse(self.hold.slice(chunk, line)) {
+            Line::Data(value) => {
+                let length = value.len();
+                self.block.push_data(&self.hold, chunk, line, length);
+                None
+            }
+            Line::Event(value) => {
+                let valid = self.block.set_event(line, value);
+                if valid { None } else { anomaly(AnomalyKind::InvalidUtf8) }
+            }
+            Line::Id(value) if value.contains(&0) => anomaly(AnomalyKind::NulInId),
+            Line::Id(value) => {
+                let valid = self.block.set_id(line, value);
+                if valid { None } else { anomaly(AnomalyKind::InvalidUtf8) }
+            }
+            Line::Retry(value) => match parse_retry(value) {
+                Some(milliseconds) => {
+                    self.block.set_retry(line, milliseconds);
+                    None
+                }
+                None => anomaly(AnomalyKind::BadRetry),
+            },
+            Line::Comment(_) => Some(Found::Comment(line.clone())),
+            Line::UnknownField => anomaly(AnomalyKind::UnknownField),
+            Line::NotAField => anomaly(AnomalyKind::NotAField),
+        }
+    }
+
+    #[inline]
+    fn end_of_block(&mut self, chunk: Chunk<'_>) -> Option<Found> {
+        if self.block.start().is_none() {
+            self.hold.clear();
+            return None;
+        }
+        if let Some(id) = self.block.id() {
+            self.last_id.clear();
+            self.last_id.push_str(id);
+        }
+        self.hold.cover(chunk, self.block.range());
+        Some(Found::Block)
+    }
+
+    /// Whether the bytes up to the end of this line's content are too many. Line endings do not count: at the
+    /// end of a read nobody knows how long one is going to be, and the answer must not depend on the split.
+    #[inline]
+    fn exceeds(&self, line: &Range<u64>) -> bool {
+        let start = self.block.start().unwrap_or(line.start);
+        !line.is_empty() && line.end - start > self.limit
+    }
+
+    fn begin_skipping(&mut self, chunk: Chunk<'_>, line: &Range<u64>) -> Found {
+        let start = self.block.start().unwrap_or(line.start);
+        let range = start..start + self.limit;
+        self.hold.cover(chunk, &range);
+        self.skipping = Some(range.end);
+        self.stage = Stage::BlockHandedOut;
+        Found::Anomaly(AnomalyKind::Oversize, range)
+    }
+}
+
+// === impl Frames ===
+
+impl Frames<'_> {
+    /// The next frame that this read completes.
+    #[inline]
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+        let chunk = Chunk { bytes: self.bytes, at: self.at };
+        let decoder = &mut *self.decoder;
+        match decoder.advance(chunk)? {
+            Found::Block => {
+                let event = decoder.block.event(&decoder.hold, chunk, &decoder.last_id);
+                if event.data.utf8().is_none() && decoder.stage != Stage::Flagged {
+                    decoder.stage = Stage::Flagged;
+                    let kind = AnomalyKind::InvalidUtf8;
+                    return Some(Frame::Anomaly(Anomaly { kind, raw: event.raw, range: event.range }));
+                }
+                decoder.stage = Stage::BlockHandedOut;
+                Some(if decoder.block.has_data() { Frame::Event(event) } else { Frame::Undispatched(event) })
+            }
+            Found::Comment(range) => {
+                let line = decoder.hold.slice(chunk, &range);
+                let text = Text::new(line[1..].strip_prefix(b" ").unwrap_or(&line[1..]));
+                Some(Frame::Comment(Comment { text, range }))
+            }
+            Found::Anomaly(kind, range) => {
+                let raw = match kind {
+                    AnomalyKind::Skipped => &[],
+                    AnomalyKind::NotAField
+                    | AnomalyKind::UnknownField
+                    | AnomalyKind::NulInId
+                    | AnomalyKind::BadRetry
+                    | AnomalyKind::InvalidUtf8
+                    | AnomalyKind::Oversize => decoder.hold.slice(chunk, &range),
+                };
+                Some(Frame::Anomaly(Anomaly { kind, raw, range }))
+            }
+        }
+    }
+}
+
+impl Drop for Frames<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        while self.next_frame().is_some() {}
+    }
+}
