@@ -45,6 +45,11 @@ impl Block {
         !matches!(self.data, Data::Absent)
     }
 
+    /// How many bytes were copied to join data lines.
+    pub(crate) fn joined_len(&self) -> usize {
+        self.joined.len()
+    }
+
     /// The id set in this block.
     #[inline]
     pub(crate) fn id(&self) -> Option<&str> {

@@ -148,6 +148,12 @@ impl Decoder {
         self.at
     }
 
+    /// How many bytes of the unfinished event it holds: at most about twice the cap, when several data lines are
+    /// also held joined.
+    pub fn held(&self) -> usize {
+        self.hold.len() + self.block.joined_len()
+    }
+
     fn restart(&mut self) {
         let last_id = std::mem::take(&mut self.last_id);
         *self = Self { last_id, limit: self.limit, ..Self::new() };

@@ -75,6 +75,10 @@ impl Hold {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     #[inline]
     pub(crate) fn clear(&mut self) {
         empty(&mut self.bytes);

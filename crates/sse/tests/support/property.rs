@@ -10,6 +10,18 @@ pub(crate) fn any_split_gives_the_same_sound_frames(input: &[u8], lengths: &[u8]
     check_ranges(&whole, input, limit);
     expect_same(&whole, Decoder::with_limit(limit), input.chunks(1), "in single bytes");
     expect_same(&whole, Decoder::with_limit(limit), pieces(input, lengths), "in pieces");
+    check_memory(input, limit);
+}
+
+/// Reads of one byte make it hold everything it ever needs to.
+fn check_memory(input: &[u8], limit: usize) {
+    let line_ending = b"\r\n".len();
+    let bound = limit.saturating_add(line_ending).saturating_mul(2);
+    let mut decoder = Decoder::with_limit(limit);
+    for byte in input.chunks(1) {
+        drop(decoder.feed(byte));
+        assert!(decoder.held() <= bound, "{} bytes held with a cap of {limit}", decoder.held());
+    }
 }
 
 /// Pieces of these lengths in turn; zero is an empty read.
