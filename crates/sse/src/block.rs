@@ -4,6 +4,9 @@ use crate::frame::{Event, Text};
 use crate::hold::{Chunk, Hold, KEPT_CAPACITY, empty};
 use std::ops::Range;
 
+/// The type of an event that does not name one.
+pub(crate) const DEFAULT_TYPE: &str = "message";
+
 /// Fields so far. Values live in the stream's bytes where possible; only several data lines are copied,
 /// to be joined, so that a block costs at most twice its own bytes.
 #[derive(Debug, Default)]
@@ -118,7 +121,7 @@ impl Block {
             Data::Joined => self.joined.as_slice(),
         };
         Event {
-            event: if self.event.is_empty() { "message" } else { &self.event },
+            event: if self.event.is_empty() { DEFAULT_TYPE } else { &self.event },
             id: self.id(),
             last_id,
             retry: self.retry,

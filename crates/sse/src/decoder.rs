@@ -1,9 +1,9 @@
 //! The decoder: finds lines, feeds them to the open block, and hands out frames.
 
-use crate::block::Block;
-use crate::frame::{Anomaly, AnomalyKind, Comment, Cut, Frame, Residue, Text};
+use crate::block::{Block, DEFAULT_TYPE};
+use crate::frame::{Anomaly, AnomalyKind, Comment, Cut, Event, Frame, Residue, Text};
 use crate::hold::{Chunk, Hold};
-use crate::line::{Line, parse_retry};
+use crate::line::{Line, parse_retry, without_space};
 use memchr::memchr2;
 use std::ops::Range;
 
@@ -51,6 +51,8 @@ enum Stage {
 
 /// A frame before it borrows anything.
 enum Found {
+    /// An event of one data line that lies in this read: what OpenAI's and opencode's streams consist of.
+    OneLine(Range<u64>),
     Block,
     Comment(Range<u64>),
     Anomaly(AnomalyKind, Range<u64>),
@@ -66,6 +68,7 @@ pub struct Frames<'d> {
     decoder: &'d mut Decoder,
     bytes: &'d [u8],
     at: u64,
+    done: bool,
 }
 
 // === impl Decoder ===
@@ -104,7 +107,7 @@ impl Decoder {
         if self.stage == Stage::Finished {
             self.restart();
         }
-        Frames { at: self.at, bytes: read, decoder: self }
+        Frames { at: self.at, bytes: read, done: false, decoder: self }
     }
 
     /// Tells that the input has ended. Hands out what was left without its end: a [`Frame::Residue`], or the last
@@ -159,7 +162,7 @@ impl Decoder {
         *self = Self { last_id, limit: self.limit, ..Self::new() };
     }
 
-    #[inline]
+    /// What the caller was given is no longer borrowed when it asks for more.
     fn drop_handed_out(&mut self) {
         match self.stage {
             Stage::BlockHandedOut => self.block.reset(),
@@ -171,11 +174,13 @@ impl Decoder {
     }
 
     /// Goes on to the next frame in the read, or to its end.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, chunk: Chunk<'_>) -> Option<Found> {
-        self.drop_handed_out();
-        if self.stage == Stage::Flagged {
-            return Some(Found::Block);
+        if self.stage != Stage::Reading {
+            self.drop_handed_out();
+            if self.stage == Stage::Flagged {
+                return Some(Found::Block);
+            }
         }
         loop {
             let mut rest = chunk.from(self.at);
@@ -187,16 +192,23 @@ impl Decoder {
                     rest = &rest[1..];
                 }
             }
-            // A blank line right here is the end of nearly every event: no search needed.
+            // A blank line or the end of the read right here is the common case after an event: no search needed.
             let length = match rest.first() {
+                None if self.line == self.at && self.block.start().is_none() => return None,
+                None => return self.end_of_read(chunk),
                 Some(b'\n') => 0,
-                _ => match memchr2(b'\n', b'\r', rest) {
+                Some(_) => match memchr2(b'\n', b'\r', rest) {
                     Some(length) => length,
                     None => return self.end_of_read(chunk),
                 },
             };
             let end = self.at + length as u64;
             let line = self.line..end;
+            if self.is_one_line_event(rest, length) {
+                self.at = end + 2;
+                self.line = end + 2;
+                return Some(Found::OneLine(line));
+            }
             self.after_cr = rest[length] == b'\r';
             self.at = end + 1;
             self.line = end + 1;
@@ -206,7 +218,20 @@ impl Decoder {
         }
     }
 
+    /// Whether the read goes on with a data line of this length and a blank one, and no block is open. Such an event
+    /// needs no [`Block`]; with the detour through one, small events took 1.6 times as long.
+    #[inline]
+    fn is_one_line_event(&self, rest: &[u8], length: usize) -> bool {
+        rest[length..].starts_with(b"\n\n")
+            && rest.starts_with(b"data:")
+            && self.line == self.at
+            && self.block.start().is_none()
+            && self.skipping.is_none()
+            && length as u64 <= self.limit
+    }
+
     /// Keeps what is unfinished for the next read.
+    #[inline(never)]
     fn end_of_read(&mut self, chunk: Chunk<'_>) -> Option<Found> {
         self.at = chunk.end();
         if self.skipping.is_some() {
@@ -223,8 +248,9 @@ impl Decoder {
         None
     }
 
-    /// A complete line, without its ending.
-    #[inline]
+    /// A complete line, without its ending. Kept out of the loop above: inlined, its many registers
+    /// slow down the one-line events that never come here.
+    #[inline(never)]
     fn take_line(&mut self, chunk: Chunk<'_>, mut line: Range<u64>) -> Option<Found> {
         if let Some(from) = self.skipping {
             if !line.is_empty() {
@@ -318,31 +344,46 @@ impl Decoder {
         self.stage = Stage::BlockHandedOut;
         Found::Anomaly(AnomalyKind::Oversize, range)
     }
-}
 
-// === impl Frames ===
-
-impl Frames<'_> {
-    /// The next frame that this read completes.
+    /// An event of one line, or the report that it is not UTF-8, after which it comes as a block.
     #[inline]
-    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
-        let chunk = Chunk { bytes: self.bytes, at: self.at };
-        let decoder = &mut *self.decoder;
-        match decoder.advance(chunk)? {
+    fn show_one_line<'a>(&'a mut self, chunk: Chunk<'a>, range: Range<u64>) -> Frame<'a> {
+        let raw = chunk.slice(range.clone());
+        match Text::new(without_space(&raw[b"data:".len()..])) {
+            data @ Text::Utf8(_) => Frame::Event(Event {
+                event: DEFAULT_TYPE,
+                id: None,
+                last_id: &self.last_id,
+                retry: None,
+                data,
+                raw,
+                range,
+            }),
+            Text::Broken(value) => {
+                self.block.push_data(&self.hold, chunk, &range, value.len());
+                self.stage = Stage::Flagged;
+                Frame::Anomaly(Anomaly { kind: AnomalyKind::InvalidUtf8, raw, range })
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn show<'a>(&'a mut self, chunk: Chunk<'a>, found: Found) -> Frame<'a> {
+        match found {
+            Found::OneLine(range) => self.show_one_line(chunk, range),
             Found::Block => {
-                let event = decoder.block.event(&decoder.hold, chunk, &decoder.last_id);
-                if event.data.utf8().is_none() && decoder.stage != Stage::Flagged {
-                    decoder.stage = Stage::Flagged;
+                let event = self.block.event(&self.hold, chunk, &self.last_id);
+                if event.data.utf8().is_none() && self.stage != Stage::Flagged {
+                    self.stage = Stage::Flagged;
                     let kind = AnomalyKind::InvalidUtf8;
-                    return Some(Frame::Anomaly(Anomaly { kind, raw: event.raw, range: event.range }));
+                    return Frame::Anomaly(Anomaly { kind, raw: event.raw, range: event.range });
                 }
-                decoder.stage = Stage::BlockHandedOut;
-                Some(if decoder.block.has_data() { Frame::Event(event) } else { Frame::Undispatched(event) })
+                self.stage = Stage::BlockHandedOut;
+                if self.block.has_data() { Frame::Event(event) } else { Frame::Undispatched(event) }
             }
             Found::Comment(range) => {
-                let line = decoder.hold.slice(chunk, &range);
-                let text = Text::new(line[1..].strip_prefix(b" ").unwrap_or(&line[1..]));
-                Some(Frame::Comment(Comment { text, range }))
+                let line = self.hold.slice(chunk, &range);
+                Frame::Comment(Comment { text: Text::new(without_space(&line[1..])), range })
             }
             Found::Anomaly(kind, range) => {
                 let raw = match kind {
@@ -352,17 +393,44 @@ impl Frames<'_> {
                     | AnomalyKind::NulInId
                     | AnomalyKind::BadRetry
                     | AnomalyKind::InvalidUtf8
-                    | AnomalyKind::Oversize => decoder.hold.slice(chunk, &range),
+                    | AnomalyKind::Oversize => self.hold.slice(chunk, &range),
                 };
-                Some(Frame::Anomaly(Anomaly { kind, raw, range }))
+                Frame::Anomaly(Anomaly { kind, raw, range })
             }
         }
+    }
+}
+
+// === impl Frames ===
+
+impl Frames<'_> {
+    /// The next frame that this read completes.
+    // Inlined, the processor goes on to the next event while it still checks this one: reads of one small event
+    // took a quarter less time. What is not the path of a one-line event is kept out of line.
+    #[inline(always)]
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+        let chunk = Chunk { bytes: self.bytes, at: self.at };
+        match self.decoder.advance(chunk) {
+            Some(Found::OneLine(range)) => Some(self.decoder.show_one_line(chunk, range)),
+            Some(found) => Some(self.decoder.show(chunk, found)),
+            None => {
+                self.done = true;
+                None
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn discard(&mut self) {
+        while self.next_frame().is_some() {}
     }
 }
 
 impl Drop for Frames<'_> {
     #[inline]
     fn drop(&mut self) {
-        while self.next_frame().is_some() {}
+        if !self.done {
+            self.discard();
+        }
     }
 }

@@ -22,7 +22,7 @@ impl<'a> Chunk<'a> {
 
     /// A range that lies in this read. Offsets within a read fit `usize`, since its length does.
     #[inline]
-    fn slice(self, range: Range<u64>) -> &'a [u8] {
+    pub(crate) fn slice(self, range: Range<u64>) -> &'a [u8] {
         &self.bytes[(range.start - self.at) as usize..(range.end - self.at) as usize]
     }
 

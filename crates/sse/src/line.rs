@@ -39,8 +39,9 @@ impl<'a> Line<'a> {
     }
 }
 
+/// A value starts after at most one space.
 #[inline]
-fn without_space(value: &[u8]) -> &[u8] {
+pub(crate) fn without_space(value: &[u8]) -> &[u8] {
     value.strip_prefix(b" ").unwrap_or(value)
 }
 
