@@ -269,7 +269,7 @@ impl Decoder {
         }
         let found = self.take_field(chunk, &line);
         self.block.extend_to(line.end);
-        if self.block.start().is_none() && line.start < chunk.at {
+        if self.block.start().is_none() && self.hold.len() > 0 {
             self.stage = Stage::LineHandedOut;
         }
         found

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{decode_whole, expect_same};
+use support::{decode, decode_whole, expect_same};
 use turnstream_sse::{Decoder, Frame};
 
 /// Rule, bytes, frames.
@@ -18,6 +18,11 @@ const RULES: &[(&str, &[u8], &[&str])] = &[
     ),
     ("a byte order mark is not content", b"\xEF\xBB\xBFdata: a\n\n", &[r#"event message "a" 3..10"#]),
     ("nor before a blank line", b"\xEF\xBB\xBF\ndata: a\n\n", &[r#"event message "a" 4..11"#]),
+    (
+        "nor before a comment",
+        b"\xEF\xBB\xBF: c\ndata: a\n\n",
+        &[r#"comment "c" 3..6"#, r#"event message "a" 7..14"#],
+    ),
     (
         "only one of them",
         b"\xEF\xBB\xBF\xEF\xBB\xBFdata: a\ndata: b\n\n",
@@ -202,4 +207,11 @@ fn a_finished_decoder_starts_a_new_stream_and_keeps_the_last_event_id() {
     let Some(Frame::Event(event)) = frames.next_frame() else { panic!("an event of the new stream") };
     assert_eq!((event.data.utf8(), event.last_id, event.range), (Some("b"), "1", 3..10));
     assert!(matches!(frames.next_frame(), Some(Frame::Anomaly(_))), "the cap is kept too");
+}
+
+#[test]
+fn a_byte_order_mark_split_before_a_comment_leaves_nothing_behind() {
+    let pieces = [&b"\xEF\xBB"[..], b"\xBF: c\n", b"da", b"ta: a\n\n"];
+    let seen = decode(Decoder::new(), pieces);
+    assert_eq!(seen, decode_whole(&pieces.concat()));
 }
