@@ -10,7 +10,7 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
     if !succeeds(command("cargo", &["+nightly", "--version"])) {
         return Err("fuzzing needs a nightly toolchain: rustup toolchain install nightly".to_owned());
     }
-    cargo_tool("fuzz", "0.13.1")?;
+    cargo_tool("fuzz", "0.13.2")?;
     for (folder, targets) in TARGETS {
         for target in *targets {
             let mut fuzz = command("cargo", &["+nightly", "fuzz", "run", target, "--"]);

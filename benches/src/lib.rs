@@ -1,0 +1,93 @@
+//! Measuring and printing shared by the benchmarks: contenders take turns, the best time of each counts, and every
+//! bar is printed as met or not.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// One way to do the work. It returns a count that must be the same every time, so that nothing is optimised away.
+pub struct Contender<'a> {
+    name: &'static str,
+    bytes: usize,
+    run: Box<dyn FnMut() -> usize + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    /// Names a way to do the work, and how many bytes it goes through.
+    pub fn new(name: &'static str, bytes: usize, run: impl FnMut() -> usize + 'a) -> Self {
+        Self { name, bytes, run: Box::new(run) }
+    }
+}
+
+/// The best time of one contender.
+#[derive(Debug, Clone, Copy)]
+pub struct Best {
+    /// The contender's name.
+    pub name: &'static str,
+    /// How many bytes it went through.
+    pub bytes: usize,
+    /// Its shortest run.
+    pub time: Duration,
+}
+
+impl Best {
+    /// Megabytes per second.
+    pub fn speed(&self) -> f64 {
+        self.bytes as f64 / self.time.as_secs_f64() / 1e6
+    }
+}
+
+/// Runs every contender `rounds` times in turn. On a shared machine a slow moment then hits all of them,
+/// and the best of many is the run that was least disturbed.
+pub fn best_of(rounds: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Best> {
+    let mut bests: Vec<Best> =
+        contenders.iter().map(|c| Best { name: c.name, bytes: c.bytes, time: Duration::MAX }).collect();
+    let mut counts = vec![None; contenders.len()];
+    for _ in 0..rounds {
+        for ((contender, best), before) in contenders.iter_mut().zip(&mut bests).zip(&mut counts) {
+            let start = Instant::now();
+            let count = std::hint::black_box((contender.run)());
+            best.time = best.time.min(start.elapsed());
+            assert_eq!(*before.get_or_insert(count), count, "{} does not count the same twice", best.name);
+        }
+    }
+    bests
+}
+
+/// Prints rows in columns: text to the left, numbers to the right.
+pub fn print_table(rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| {
+            if cell.parse::<f64>().is_ok() { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}
+
+/// The bars of a benchmark, and whether they were met.
+#[derive(Debug, Default)]
+pub struct Bars {
+    missed: usize,
+}
+
+impl Bars {
+    /// Prints one bar.
+    pub fn check(&mut self, what: &str, met: bool, measured: &str) {
+        println!("{:<7}  {what}: {measured}", if met { "met" } else { "NOT MET" });
+        self.missed += usize::from(!met);
+    }
+
+    /// Failure if a bar was missed.
+    pub fn exit_code(self) -> ExitCode {
+        if self.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// A file below `fixtures/`; the benchmark cannot run without it.
+pub fn fixture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+}

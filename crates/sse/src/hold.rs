@@ -1,0 +1,96 @@
+//! Bytes of an unfinished event or line, carried over from one read to the next.
+
+use std::ops::Range;
+
+/// A buffer larger than this is given back once its event is done, so that one huge event does not
+/// stay with an idle connection.
+pub(crate) const KEPT_CAPACITY: usize = 64 * 1024;
+
+/// The read being decoded, and the stream offset of its first byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunk<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: u64,
+}
+
+impl<'a> Chunk<'a> {
+    /// The offset just past the read.
+    #[inline]
+    pub(crate) fn end(self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// A range that lies in this read. Offsets within a read fit `usize`, since its length does.
+    #[inline]
+    pub(crate) fn slice(self, range: Range<u64>) -> &'a [u8] {
+        &self.bytes[(range.start - self.at) as usize..(range.end - self.at) as usize]
+    }
+
+    /// The bytes from an offset in this read to its end.
+    #[inline]
+    pub(crate) fn from(self, offset: u64) -> &'a [u8] {
+        &self.bytes[(offset - self.at) as usize..]
+    }
+}
+
+/// Holds nothing, or everything from the start of the open event (or line) to where the current read
+/// begins, and more of it where `cover` asked for that.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+impl Hold {
+    /// Makes a range that starts in an earlier read contiguous. One that starts in this read already is.
+    #[inline]
+    pub(crate) fn cover(&mut self, chunk: Chunk<'_>, range: &Range<u64>) {
+        if range.start < chunk.at {
+            self.extend_to(chunk, range.end);
+        }
+    }
+
+    /// Keeps everything from `start` to the end of the read. Doing it twice is doing it once.
+    pub(crate) fn keep(&mut self, chunk: Chunk<'_>, start: u64) {
+        if self.bytes.is_empty() {
+            self.at = start;
+        }
+        self.extend_to(chunk, chunk.end());
+    }
+
+    fn extend_to(&mut self, chunk: Chunk<'_>, end: u64) {
+        let have = self.at + self.bytes.len() as u64;
+        if have < end {
+            self.bytes.extend_from_slice(chunk.slice(have..end));
+        }
+    }
+
+    /// The bytes of a covered range.
+    #[inline]
+    pub(crate) fn slice<'a>(&'a self, chunk: Chunk<'a>, range: &Range<u64>) -> &'a [u8] {
+        if range.start < chunk.at {
+            &self.bytes[(range.start - self.at) as usize..(range.end - self.at) as usize]
+        } else {
+            chunk.slice(range.clone())
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        empty(&mut self.bytes);
+    }
+}
+
+/// Empties a buffer, and gives its memory back if it is large.
+#[inline]
+pub(crate) fn empty(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT_CAPACITY {
+        *buffer = Vec::new();
+    } else {
+        buffer.clear();
+    }
+}
