@@ -86,7 +86,7 @@ async fn the_log_holds_every_request_with_its_body_headers_and_end() {
     let calls = provider.wait_for_ends(1, SOON).await.unwrap();
     let [probe, call] = &provider.requests()[..] else { panic!("{:?}", provider.requests()) };
     assert_eq!((probe.method.as_str(), probe.format), ("HEAD", None));
-    assert_eq!(calls, [call.clone()]);
+    assert_eq!(calls, std::slice::from_ref(call));
     assert_eq!(call.body, ask(WireFormat::Responses, true));
     assert_eq!(call.header("host"), Some("x"));
     assert_eq!((call.status, call.written, call.ended), (Some(200), response.body.len(), Ended::Complete));
