@@ -46,9 +46,12 @@ impl Desk {
                 }
             };
             let Some(entry) = self.record.add(request.clone()) else {
-                // A client in a loop must not go on for ever, and what is not recorded must not be answered.
-                eprintln!("scripted provider: {REQUEST_CAP} requests were answered, this one is reset");
-                return connection.close(CutBy::Rst).await;
+                // A client in a loop must not go on for ever, and what is not recorded gets nothing of the script.
+                let why =
+                    format!("scripted provider: {REQUEST_CAP} requests are recorded, no more are answered");
+                refuse(&mut connection, &fixed(503, &json!({"error": {"message": why, "type": "cap"}})))
+                    .await;
+                return connection.close(CutBy::Fin).await;
             };
             let (step, answer) = self.answer(&request, &entry);
             entry.decided(step, answer.status);

@@ -52,7 +52,7 @@ impl Home {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("TMPDIR", self.tmp());
         command.env("LANG", "C.UTF-8").env("SHELL", "/bin/bash");
-        command.env("HTTP_PROXY", NOWHERE).env("HTTPS_PROXY", NOWHERE);
+        command.env("HTTPS_PROXY", NOWHERE);
         command.env("NO_PROXY", "127.0.0.1,localhost");
         Ok(command)
     }

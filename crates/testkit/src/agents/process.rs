@@ -129,3 +129,33 @@ async fn each_line(pipe: impl AsyncRead + Unpin, mut receive: impl AsyncFnMut(St
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> AgentProcess {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        AgentProcess::spawn(Agent::Claude, command).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_drop_ends_a_process_that_moved_to_another_session_and_ignores_sigterm() {
+        let script = "setsid sh -c 'trap \"\" TERM; echo ready; sleep 300 & wait; sleep 300' & wait";
+        let mut process = shell(script);
+        assert_eq!(process.line("ready").await.unwrap(), "ready");
+        let family = process.family();
+        assert!(family.len() >= 3, "two shells and a sleep, not {family:?}");
+        drop(process);
+        assert_eq!(family::living(&family), []);
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_ends_is_quoted_with_its_last_words() {
+        let mut process = shell("echo 'no such model' >&2; exit 3");
+        let error = process.line("listening line").await.unwrap_err().to_string();
+        assert!(error.contains("claude ended while the test waited for listening line"), "{error}");
+        assert!(error.ends_with("no such model"), "{error}");
+    }
+}
