@@ -27,6 +27,7 @@ impl Codex {
         let mut command = home.command()?;
         command.arg("app-server").env("CODEX_HOME", home.home().join(".codex"));
         command.env("SCRIPTED_KEY", "scripted");
+        Home::keep_on_loopback(&mut command);
         let process = AgentProcess::spawn(Agent::Codex, command)?;
         let mut codex = Self { process, home, thread: String::new(), last_id: 0 };
         codex.open_thread().await?;

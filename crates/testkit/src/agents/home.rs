@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Nobody listens on the discard port: what an agent sends anywhere but to loopback fails at once.
+/// Nobody listens on the discard port.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 #[derive(Debug)]
@@ -52,8 +52,14 @@ impl Home {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("TMPDIR", self.tmp());
         command.env("LANG", "C.UTF-8").env("SHELL", "/bin/bash");
-        command.env("HTTPS_PROXY", NOWHERE);
-        command.env("NO_PROXY", "127.0.0.1,localhost");
         Ok(command)
+    }
+
+    /// Makes everything the agent sends past loopback fail at once, for agents that have no setting against all of
+    /// it. Seen without this: Codex 0.166.0 asks for chatgpt.com, github.com and api.github.com, opencode 1.18.33 for
+    /// the npm registry. Claude Code 2.1.197 asks for nothing, and with a proxy set leaves out its `HEAD /`.
+    pub(super) fn keep_on_loopback(command: &mut Command) {
+        command.env("HTTPS_PROXY", NOWHERE).env("HTTP_PROXY", NOWHERE);
+        command.env("NO_PROXY", "127.0.0.1,localhost");
     }
 }

@@ -61,6 +61,7 @@ impl Opencode {
             command.env(quiet, "1");
         }
         command.env("OPENCODE_SERVER_PASSWORD", PASSWORD);
+        Home::keep_on_loopback(&mut command);
         let mut process = AgentProcess::spawn(Agent::Opencode, command)?;
         let base_url = loop {
             let line = process.line("listening line").await?;
