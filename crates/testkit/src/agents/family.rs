@@ -36,52 +36,58 @@ pub fn living(processes: &[Process]) -> Vec<Process> {
 
 /// The group of this leader, and all that descends from it.
 pub(super) fn family(leader: i32) -> Vec<Process> {
-    let table = table();
-    let mut ids = BTreeSet::from([leader]);
-    // Every round finds a generation more; a table of n rows has at most n.
-    for _ in 0..table.len() {
-        let before = ids.len();
-        let found = |row: &&Row| row.group == leader || ids.contains(&row.parent);
-        let more: Vec<i32> = table.iter().filter(found).map(|row| row.process.id).collect();
-        ids.extend(more);
-        if ids.len() == before {
-            break;
-        }
-    }
-    table.iter().map(|row| row.process).filter(|process| ids.contains(&process.id)).collect()
+    relatives(leader, &BTreeSet::new()).into_iter().collect()
 }
 
 /// Ends the child, its group and its descendants: SIGTERM, then SIGKILL to what is left. Blocks for at most 4 s.
 pub(super) fn end(child: &mut Child, leader: i32) {
-    let mut ours: BTreeSet<Process> = BTreeSet::new();
+    let mut ours = BTreeSet::new();
     for signal in [Signal::TERM, Signal::KILL] {
-        ours.extend(family(leader));
-        signal_all(leader, &ours, signal);
         let start = Instant::now();
+        let mut told = BTreeSet::new();
         while start.elapsed() < PATIENCE {
-            // Reaps the child; what it was has no meaning any more.
-            let _ = child.try_wait();
-            // Found before their parent is gone, children of the dying are still known to be ours.
-            ours.extend(family(leader));
-            if living(&Vec::from_iter(ours.iter().copied())).is_empty() {
+            // What is known to be ours stays so when its parent dies, and so does what it starts then.
+            ours = relatives(leader, &ours);
+            if ours.is_empty() {
+                // Reaped only now: until then no other process can be given its id, or a group of that id.
+                let _ = child.try_wait();
                 return;
             }
+            tell(leader, ours.difference(&told), signal);
+            told.clone_from(&ours);
             std::thread::sleep(POLL);
         }
     }
 }
 
-fn signal_all(leader: i32, ours: &BTreeSet<Process>, signal: Signal) {
-    let living = living(&Vec::from_iter(ours.iter().copied()));
-    // A process that ended in between is what is wanted, so no signal's failure matters.
-    if let Some(group) = Pid::from_raw(leader).filter(|_| !living.is_empty()) {
-        let _ = kill_process_group(group, signal);
-    }
-    for process in living {
-        if let Some(id) = Pid::from_raw(process.id) {
+/// Signals these processes and the group. One that ended in between is what is wanted, so no failure matters.
+fn tell<'a>(leader: i32, processes: impl Iterator<Item = &'a Process>, signal: Signal) {
+    for process in processes {
+        if let Some(group) = Pid::from_raw(leader).filter(|_| process.id == leader) {
+            let _ = kill_process_group(group, signal);
+        } else if let Some(id) = Pid::from_raw(process.id) {
             let _ = kill_process(id, signal);
         }
     }
+}
+
+/// The running processes among: the leader, its group, those known before, and all their descendants.
+fn relatives(leader: i32, known: &BTreeSet<Process>) -> BTreeSet<Process> {
+    let table = table();
+    let first = |row: &&Row| row.process.id == leader || row.group == leader || known.contains(&row.process);
+    let mut found: BTreeSet<Process> = table.iter().filter(first).map(|row| row.process).collect();
+    let mut parents: BTreeSet<i32> = found.iter().map(|process| process.id).collect();
+    // Every round finds a generation more; a table of n rows has at most n.
+    for _ in 0..table.len() {
+        let child = |row: &&Row| parents.contains(&row.parent) && !found.contains(&row.process);
+        let children: Vec<Process> = table.iter().filter(child).map(|row| row.process).collect();
+        if children.is_empty() {
+            break;
+        }
+        parents.extend(children.iter().map(|process| process.id));
+        found.extend(children);
+    }
+    found
 }
 
 /// All processes that run.

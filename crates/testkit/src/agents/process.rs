@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_drop_ends_a_process_that_moved_to_another_session_and_ignores_sigterm() {
-        let script = "setsid sh -c 'trap \"\" TERM; echo ready; sleep 300 & wait; sleep 300' & wait";
+        let script = "setsid sh -c 'trap \"\" TERM; sleep 300 & echo ready; wait' & wait";
         let mut process = shell(script);
         assert_eq!(process.line("ready").await.unwrap(), "ready");
         let family = process.family();
