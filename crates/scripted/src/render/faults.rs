@@ -1,7 +1,9 @@
 //! Faults applied to a rendered answer.
 
-use super::{Answer, Chunk, End, Event, Identity, RenderError, chat, completion_chunks, error_body};
-use super::{messages, responses};
+use super::{
+    Answer, Chunk, End, Event, Identity, RenderError, chat, completion_chunks, error_body, messages,
+    responses,
+};
 use crate::fault::{CutBy, Fault, Stall};
 use crate::reply::{Completion, ErrorBody};
 use crate::script::{Framing, Step};

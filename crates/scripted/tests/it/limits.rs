@@ -1,6 +1,6 @@
 //! What the provider refuses, and how it ends.
 
-use crate::client::{provider, send};
+use crate::client::{provider, send, send_on};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -43,6 +43,44 @@ async fn a_head_without_an_end_is_refused_at_its_cap() {
 async fn a_body_over_the_cap_is_refused_before_it_is_read() {
     let head = b"POST /v1/messages HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n";
     assert!(answer_to(head).await.starts_with("HTTP/1.1 413"));
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_is_refused() {
+    let head = b"POST /v1/messages HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+    assert!(answer_to(head).await.starts_with("HTTP/1.1 411"));
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_a_go_ahead_gets_it() {
+    let provider = provider([Step::text("Hello")]).await;
+    let mut socket = TcpStream::connect(provider.address()).await.unwrap();
+    let head = "POST /v1/responses HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut go_ahead = [0; 25];
+    socket.read_exact(&mut go_ahead).await.unwrap();
+    assert_eq!(&go_ahead, b"HTTP/1.1 100 Continue\r\n\r\n");
+    socket.write_all(b"{}").await.unwrap();
+    let mut status = [0; 15];
+    socket.read_exact(&mut status).await.unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200 OK");
+}
+
+#[tokio::test]
+async fn a_client_in_a_loop_is_stopped_at_the_cap_of_the_record() {
+    let provider = provider([]).await;
+    for _ in 0..4 {
+        // A connection carries 1,024 requests, and the record holds 4,096.
+        let mut socket = TcpStream::connect(provider.address()).await.unwrap();
+        for _ in 0..1024 {
+            assert_eq!(send_on(&mut socket, "HEAD", "/", &Value::Null).await.status, 200);
+        }
+        let mut rest = Vec::new();
+        assert_eq!(socket.read_to_end(&mut rest).await.unwrap(), 0, "the provider closes it then");
+    }
+    let response = send(&provider, "HEAD", "/", &Value::Null).await;
+    assert_eq!(response.status, 503);
+    assert_eq!(provider.requests().len(), 4096);
 }
 
 #[tokio::test]

