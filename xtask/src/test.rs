@@ -84,7 +84,7 @@ fn tests(depth: Depth) -> Result<(), String> {
     tools::cargo_tool("nextest", "0.9.143")?;
     let mut tests = command("cargo", &["nextest", "run", "--workspace", "--locked", "--cargo-quiet"]);
     if depth == Depth::Full {
-        tests.env("PROPTEST_CASES", "20000").env("TURNSTREAM_FULL", "1");
+        tests.args(["--profile", "full"]).env("PROPTEST_CASES", "5000").env("TURNSTREAM_FULL", "1");
     }
     cargo::run(tests)
 }
@@ -95,7 +95,7 @@ fn doctests() -> Result<(), String> {
 
 fn deny() -> Result<(), String> {
     tools::cargo_tool("deny", "0.20.2")?;
-    cargo::run(command("cargo", &["deny", "--offline", "check", "bans", "licenses", "sources"]))
+    cargo::run(command("cargo", &["deny", "check", "bans", "licenses", "sources"]))
 }
 
 fn real_agents() -> Result<(), String> {

@@ -1,0 +1,118 @@
+//! Codex app-server over stdio: JSON-RPC without its `jsonrpc` member, one message per line.
+
+use super::home::Home;
+use super::process::AgentProcess;
+use super::{Agent, AgentError, Process};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// The model it asks for. Codex chooses its tools by the name; the captures were taken with this one.
+const MODEL: &str = "gpt-5.5";
+
+/// A Codex process with one thread.
+#[derive(Debug)]
+pub struct Codex {
+    // In this order: the process ends before its home goes away.
+    process: AgentProcess,
+    home: Home,
+    thread: String,
+    last_id: u64,
+}
+
+impl Codex {
+    /// Starts it against the Responses API at this base address, with `/v1`, and starts a thread.
+    pub async fn start(base_url: &str) -> Result<Self, AgentError> {
+        let home = Home::new(Agent::Codex)?;
+        home.write(".codex/config.toml", &config(base_url, &home))?;
+        let mut command = home.command()?;
+        command.arg("app-server").env("CODEX_HOME", home.home().join(".codex"));
+        command.env("SCRIPTED_KEY", "scripted");
+        Home::keep_on_loopback(&mut command);
+        let process = AgentProcess::spawn(Agent::Codex, command)?;
+        let mut codex = Self { process, home, thread: String::new(), last_id: 0 };
+        codex.open_thread().await?;
+        Ok(codex)
+    }
+
+    /// Starts a turn. Its notifications follow.
+    pub async fn start_turn(&mut self, text: &str) -> Result<(), AgentError> {
+        let input = json!([{"type": "text", "text": text, "text_elements": []}]);
+        self.call("turn/start", json!({"threadId": self.thread, "input": input})).await?;
+        Ok(())
+    }
+
+    /// Its messages up to and with the `turn/completed` that ends a turn.
+    pub async fn until_completed(&mut self) -> Result<Vec<Value>, AgentError> {
+        self.process.json_until("turn/completed", |line| line["method"] == "turn/completed").await
+    }
+
+    /// Where it works.
+    pub fn work(&self) -> PathBuf {
+        self.home.work()
+    }
+
+    /// It and everything it started that still runs.
+    pub fn family(&self) -> Vec<Process> {
+        self.process.family()
+    }
+
+    async fn open_thread(&mut self) -> Result<(), AgentError> {
+        let client =
+            json!({"name": "turnstream", "title": "Turnstream", "version": env!("CARGO_PKG_VERSION")});
+        let capabilities = json!({"experimentalApi": false, "requestAttestation": false});
+        self.call("initialize", json!({"clientInfo": client, "capabilities": capabilities})).await?;
+        self.process.say(&json!({"method": "initialized"})).await?;
+        let started = self
+            .call(
+                "thread/start",
+                json!({"cwd": self.home.work(), "approvalPolicy": "never", "sandbox": "danger-full-access"}),
+            )
+            .await?;
+        let thread = started["thread"]["id"].as_str();
+        self.thread = thread.ok_or_else(|| unexpected("a thread id", &started))?.to_owned();
+        Ok(())
+    }
+
+    /// Sends a request and waits for its response. Notifications in between are not of the turn that it starts:
+    /// in all 74 starts of the captures those come behind the response.
+    async fn call(&mut self, method: &str, params: Value) -> Result<Value, AgentError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.process.say(&json!({"id": id, "method": method, "params": params})).await?;
+        let wanted = format!("response to {method}");
+        let mut messages = self.process.json_until(&wanted, |line| line["id"] == id).await?;
+        let mut response = messages.pop().unwrap_or_default();
+        match response["result"].take() {
+            Value::Null => Err(unexpected(&wanted, &response)),
+            result => Ok(result),
+        }
+    }
+}
+
+fn unexpected(wanted: &str, said: &Value) -> AgentError {
+    AgentError::Unexpected { agent: Agent::Codex, wanted: wanted.to_owned(), said: said.to_string() }
+}
+
+fn config(base_url: &str, home: &Home) -> String {
+    format!(
+        r#"model = "{MODEL}"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "Scripted"
+base_url = "{base_url}"
+wire_api = "responses"
+env_key = "SCRIPTED_KEY"
+request_max_retries = 2
+stream_max_retries = 2
+
+[projects."{}"]
+trust_level = "trusted"
+"#,
+        home.work().display()
+    )
+}

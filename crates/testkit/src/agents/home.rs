@@ -1,0 +1,65 @@
+//! A home, a working directory and a place for temporary files that go away with the agent.
+
+use super::{Agent, AgentError};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// Nobody listens on the discard port.
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+#[derive(Debug)]
+pub(super) struct Home {
+    agent: Agent,
+    dir: TempDir,
+}
+
+impl Home {
+    pub(super) fn new(agent: Agent) -> Result<Self, AgentError> {
+        let dir = tempfile::Builder::new().prefix("turnstream-agent-").tempdir();
+        let home = Self { agent, dir: dir.map_err(agent.io("make a temporary home"))? };
+        for part in [home.home(), home.work(), home.tmp()] {
+            std::fs::create_dir(&part).map_err(agent.io(format!("make {}", part.display())))?;
+        }
+        Ok(home)
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Where the agent works.
+    pub(super) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    fn tmp(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
+    /// Writes a file below the home.
+    pub(super) fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), AgentError> {
+        let path = self.home().join(file);
+        let folder = path.parent().unwrap_or(&path).to_owned();
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+        written.map_err(self.agent.io(format!("write {}", path.display())))
+    }
+
+    /// The installed agent as a command with a clean environment: nothing of the caller's but PATH.
+    pub(super) fn command(&self) -> Result<Command, AgentError> {
+        let mut command = Command::new(self.agent.find()?);
+        command.current_dir(self.work()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.home()).env("TMPDIR", self.tmp());
+        command.env("LANG", "C.UTF-8").env("SHELL", "/bin/bash");
+        Ok(command)
+    }
+
+    /// Makes everything the agent sends past loopback fail at once, for agents that have no setting against all of
+    /// it. Seen without this: Codex 0.166.0 asks for chatgpt.com, github.com and api.github.com, opencode 1.18.33 for
+    /// the npm registry. Claude Code 2.1.197 asks for nothing, and with a proxy set leaves out its `HEAD /`.
+    pub(super) fn keep_on_loopback(command: &mut Command) {
+        command.env("HTTPS_PROXY", NOWHERE).env("HTTP_PROXY", NOWHERE);
+        command.env("NO_PROXY", "127.0.0.1,localhost");
+    }
+}

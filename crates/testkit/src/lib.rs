@@ -1,0 +1,3 @@
+//! What tests of every crate share. Dev only.
+
+pub mod agents;
