@@ -656,3 +656,17 @@ fn only_a_tool_can_be_a_parent() {
     assert_eq!(session.item("b").unwrap().parent, None);
     session.assert_lawful(Tail::Live);
 }
+
+#[test]
+fn an_idle_while_a_person_is_asked_is_not_believed_unless_the_turn_was_cancelled() {
+    let ask = || Signal::Ask { key: Key::from("per"), item: None, tool: None, options: vec![] };
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), message("a"), done("a"), ask(), idle()]);
+    assert_eq!(session.count("turn.ended"), 0);
+    session.machine.cancel(None).unwrap();
+    session.observe(idle());
+    assert_eq!(outcome(&session, 0), Some(Outcome::Cancelled));
+    assert_eq!(session.fold.state().approvals[0].outcome, Some(ApprovalOutcome::Cancelled));
+    session.assert_lawful(Tail::Settled);
+}

@@ -107,10 +107,17 @@ impl Machine {
     /// Ends a turn whose idle was only waiting for its last piece, and shows what changed.
     fn settle(&mut self, step: &mut Step<'_>) {
         let likely = self.hold.as_ref().is_some_and(|hold| hold.strength == Strength::Likely);
-        if likely && self.turn.as_ref().is_some_and(OpenTurn::is_settled) {
+        if likely && self.is_settled() {
             self.end_by_idle(step);
         }
         self.show_status(step);
+    }
+
+    /// The open turn needs nothing more but an idle. An agent that waits for a person is not idle, unless it was
+    /// told to stop: opencode leaves the asks of an aborted turn open (capture d5).
+    fn is_settled(&self) -> bool {
+        let waits = |turn: &OpenTurn| !turn.report.cancelling && self.waits.open_in(turn.id());
+        self.turn.as_ref().is_some_and(|turn| turn.is_settled() && !waits(turn))
     }
 
     /// The agent works: it is not idle and not waiting to retry.
@@ -196,8 +203,8 @@ impl Machine {
     }
 
     fn turn_idle(&mut self, stop_reason: Option<StopReason>, step: &mut Step<'_>) {
+        let settled = self.is_settled();
         let Some(turn) = &mut self.turn else { return };
-        let settled = turn.is_settled() && !self.waits.open_in(turn.id());
         let confirmed = self.hold.as_ref().is_some_and(|hold| hold.strength == Strength::Likely);
         if settled || (confirmed && turn.has_content()) {
             turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
