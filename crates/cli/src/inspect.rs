@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), InspectError> {
 
 /// The width of the terminal; without one, what fits most places that text is pasted into.
 fn terminal_width() -> usize {
-    terminal_size::terminal_size().map_or(160, |(width, _)| usize::from(width.0))
+    terminal_size::terminal_size_of(io::stdout()).map_or(160, |(width, _)| usize::from(width.0))
 }
 
 fn show(mut input: Input, format: Format, mut output: Output<impl Write>) -> Result<(), InspectError> {

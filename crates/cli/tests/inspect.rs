@@ -64,11 +64,11 @@ fn without_a_command_it_says_what_works_and_exits_0() {
 #[test]
 fn a_table_shows_events_and_comments_with_their_offsets() {
     let output = run(&["inspect", &fixture("opencode/x-heartbeat.api.sse")]);
-    let expected = r#"    offset     length  kind          event or type               id            data
-         0         81  event         message                                   {"id":"evt_1e0ca048a0012721BAozK1j6Vo","type":"server.connected","data":{}}
-        83         11  comment                                                 heartbeat
-        96         11  comment                                                 heartbeat
-       109         11  comment                                                 heartbeat
+    let expected = r#"   offset    length  kind          event or type         id          data
+        0        81  event         message                           {"id":"evt_1e0ca048a0012721BAozK1j6Vo","type":"server.connected","data":{}}
+       83        11  comment                                         heartbeat
+       96        11  comment                                         heartbeat
+      109        11  comment                                         heartbeat
 1 event, 3 comments, no anomalies, no residue; 122 bytes
 "#;
     assert_eq!(stdout(&output), expected);

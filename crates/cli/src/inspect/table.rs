@@ -6,16 +6,16 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use turnstream_sse::{Cut, Event, Frame};
 
-/// Between the data and what is left of it.
+/// The columns to the left of the data.
 const BEFORE_DATA: usize = OFFSET + LENGTH + KIND + NAME + ID + 5 * GAP.len();
-const OFFSET: usize = 10;
-const LENGTH: usize = 9;
+const OFFSET: usize = 9;
+const LENGTH: usize = 8;
 const KIND: usize = 12;
-const NAME: usize = 26;
-const ID: usize = 12;
+const NAME: usize = 20;
+const ID: usize = 10;
 const GAP: &str = "  ";
-/// A narrow terminal wraps rather than hide all data.
-const LEAST_DATA: usize = 20;
+/// A terminal narrower than the usual 80 columns wraps rather than hide all data.
+const LEAST_DATA: usize = 10;
 /// No preview is longer than this many bytes of data, whatever the width.
 const MOST_DATA: usize = 4096;
 
