@@ -124,6 +124,7 @@ impl Decoder {
         }
         let nothing = Chunk { bytes: &[], at: self.at };
         let mut line = self.line..self.at;
+        self.hold.cover(nothing, &line);
         self.strip_bom(nothing, &mut line);
         let cut = if line.is_empty() { Cut::AfterLine } else { Cut::InLine };
         if !line.is_empty() {
