@@ -1,5 +1,47 @@
-//! The `turnstream` binary.
+//! The `turnstream` binary: one file per command.
 
-fn main() {
-    println!("turnstream {}", env!("CARGO_PKG_VERSION"));
+mod inspect;
+
+use clap::{Parser, Subcommand};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Keeps agent turns: one durable log per session, every turn ended exactly once.
+#[derive(Parser)]
+#[command(name = "turnstream", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Inspect(inspect::Args),
+}
+
+/// What is said without a command. Serving is not claimed before there is a gateway.
+const WORKS_TODAY: &str = "\
+There is no gateway to start yet. What works today:
+
+  turnstream inspect FILE   show every event, comment, anomaly and residue of a saved
+                            SSE stream or NDJSON file, with byte offsets
+
+turnstream help COMMAND tells more.";
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Some(Command::Inspect(args)) => inspect::run(&args).map_err(|error| error.to_string()),
+        None => {
+            // A reader that has gone away is no failure, and `println!` would panic.
+            let _ = writeln!(io::stdout(), "turnstream {}\n\n{WORKS_TODAY}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            let _ = writeln!(io::stderr(), "turnstream: {message}");
+            ExitCode::from(2)
+        }
+    }
 }

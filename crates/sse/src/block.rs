@@ -116,16 +116,16 @@ impl Block {
     #[inline]
     pub(crate) fn event<'a>(&'a self, hold: &'a Hold, chunk: Chunk<'a>, last_id: &'a str) -> Event<'a> {
         let data = match &self.data {
-            Data::Absent => &[],
-            Data::Line(value) => hold.slice(chunk, value),
-            Data::Joined => self.joined.as_slice(),
+            Data::Absent => Text::Utf8(""),
+            Data::Line(value) => hold.text(chunk, value),
+            Data::Joined => Text::new(&self.joined),
         };
         Event {
             event: if self.event.is_empty() { DEFAULT_TYPE } else { &self.event },
             id: self.id(),
             last_id,
             retry: self.retry,
-            data: Text::new(data),
+            data,
             raw: hold.slice(chunk, &self.range),
             range: self.range.clone(),
         }

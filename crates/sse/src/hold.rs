@@ -1,5 +1,7 @@
 //! Bytes of an unfinished event or line, carried over from one read to the next.
 
+use crate::frame::Text;
+use crate::gather::Gathered;
 use std::ops::Range;
 
 /// A buffer larger than this is given back once its event is done, so that one huge event does not
@@ -37,7 +39,7 @@ impl<'a> Chunk<'a> {
 /// begins, and more of it where `cover` asked for that.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
-    bytes: Vec<u8>,
+    gathered: Gathered,
     at: u64,
 }
 
@@ -47,21 +49,22 @@ impl Hold {
     pub(crate) fn cover(&mut self, chunk: Chunk<'_>, range: &Range<u64>) {
         if range.start < chunk.at {
             self.extend_to(chunk, range.end);
+            self.gathered.settle();
         }
     }
 
     /// Keeps everything from `start` to the end of the read. Doing it twice is doing it once.
     pub(crate) fn keep(&mut self, chunk: Chunk<'_>, start: u64) {
-        if self.bytes.is_empty() {
+        if self.gathered.len() == 0 {
             self.at = start;
         }
         self.extend_to(chunk, chunk.end());
     }
 
     fn extend_to(&mut self, chunk: Chunk<'_>, end: u64) {
-        let have = self.at + self.bytes.len() as u64;
+        let have = self.at + self.gathered.len() as u64;
         if have < end {
-            self.bytes.extend_from_slice(chunk.slice(have..end));
+            self.gathered.extend(chunk.slice(have..end));
         }
     }
 
@@ -69,19 +72,33 @@ impl Hold {
     #[inline]
     pub(crate) fn slice<'a>(&'a self, chunk: Chunk<'a>, range: &Range<u64>) -> &'a [u8] {
         if range.start < chunk.at {
-            &self.bytes[(range.start - self.at) as usize..(range.end - self.at) as usize]
+            &self.gathered.bytes()[self.place(range)]
         } else {
             chunk.slice(range.clone())
         }
     }
 
+    /// The same, checked for UTF-8 unless that is known.
+    #[inline]
+    pub(crate) fn text<'a>(&'a self, chunk: Chunk<'a>, range: &Range<u64>) -> Text<'a> {
+        let known = if range.start < chunk.at { self.gathered.text() } else { None };
+        match known.and_then(|text| text.get(self.place(range))) {
+            Some(text) => Text::Utf8(text),
+            None => Text::new(self.slice(chunk, range)),
+        }
+    }
+
+    fn place(&self, range: &Range<u64>) -> Range<usize> {
+        (range.start - self.at) as usize..(range.end - self.at) as usize
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.gathered.len()
     }
 
     #[inline]
     pub(crate) fn clear(&mut self) {
-        empty(&mut self.bytes);
+        self.gathered.clear();
     }
 }
 

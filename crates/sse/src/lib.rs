@@ -33,6 +33,7 @@ mod block;
 mod decoder;
 pub mod encode;
 mod frame;
+mod gather;
 mod hold;
 mod line;
 
