@@ -1,13 +1,11 @@
 //! `turnstream inspect FILE`: everything in a saved stream, with byte offsets.
 
-mod escape;
-mod input;
 mod item;
 mod json;
 mod ndjson;
 mod table;
 
-use input::{Input, InputError};
+use crate::input::{Input, InputError};
 use item::{Item, Summary};
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::PathBuf;
@@ -52,10 +50,10 @@ enum Output<W> {
 /// Reads the file piece by piece, however large it is, and writes what is in it. A reader that goes away
 /// (`| head`) ends it without an error.
 pub(crate) fn run(args: &Args) -> Result<(), InspectError> {
-    let mut input = Input::open(&args.file)?;
+    let input = Input::open(&args.file)?;
     let format = match args.format {
         Some(format) => format,
-        None => input.detect()?,
+        None => detect(&input)?,
     };
     let stdout = BufWriter::new(io::stdout().lock());
     let output = if args.json {
@@ -66,6 +64,16 @@ pub(crate) fn run(args: &Args) -> Result<(), InspectError> {
     match show(input, format, output) {
         Err(InspectError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
+    }
+}
+
+/// Tells NDJSON from SSE by the first byte that is not white space: no SSE line starts with a bracket.
+fn detect(input: &Input) -> Result<Format, InputError> {
+    let otherwise = "If it is SSE or NDJSON all the same, say which: --format sse or --format ndjson";
+    let beginning = input.text_beginning(otherwise)?;
+    match beginning.trim_ascii_start().first() {
+        Some(b'{' | b'[') => Ok(Format::Ndjson),
+        Some(_) | None => Ok(Format::Sse),
     }
 }
 

@@ -1,5 +1,8 @@
 //! The `turnstream` binary: one file per command.
 
+mod check;
+mod escape;
+mod input;
 mod inspect;
 
 use clap::{Parser, Subcommand};
@@ -17,6 +20,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Inspect(inspect::Args),
+    Check(check::Args),
 }
 
 /// What is said without a command. Serving is not claimed before there is a gateway.
@@ -25,20 +29,25 @@ There is no gateway to start yet. What works today:
 
   turnstream inspect FILE   show every event, comment, anomaly and residue of a saved
                             SSE stream or NDJSON file, with byte offsets
+  turnstream check FILE     judge an exported log by the laws and name every violation
+                            with its line
 
 turnstream help COMMAND tells more.";
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Some(Command::Inspect(args)) => inspect::run(&args).map_err(|error| error.to_string()),
+        Some(Command::Inspect(args)) => {
+            inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+        }
+        Some(Command::Check(args)) => check::run(&args).map_err(|error| error.to_string()),
         None => {
             // A reader that has gone away is no failure, and `println!` would panic.
             let _ = writeln!(io::stdout(), "turnstream {}\n\n{WORKS_TODAY}", env!("CARGO_PKG_VERSION"));
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(message) => {
             let _ = writeln!(io::stderr(), "turnstream: {message}");
             ExitCode::from(2)

@@ -1,7 +1,7 @@
 //! Items as JSON lines, with all of their data.
 
-use super::escape;
 use super::item::{Content, Item, Line};
+use crate::escape;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use turnstream_sse::{Cut, Event, Frame, Text};

@@ -1,8 +1,8 @@
 //! Reading an NDJSON file line by line.
 
 use super::InspectError;
-use super::input::{Input, InputError};
 use super::item::{Content, Item, Line};
+use crate::input::{Input, InputError};
 use std::io::{BufRead, Read};
 
 /// A longer line is shown by its beginning only, as the SSE decoder does with an event.

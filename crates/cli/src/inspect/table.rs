@@ -1,7 +1,7 @@
 //! Rows in aligned columns, one line each. Columns have fixed widths, so that a file of any size is shown as it is read.
 
-use super::escape::preview;
 use super::item::{Content, Item};
+use crate::escape::preview;
 use std::borrow::Cow;
 use std::io::{self, Write};
 use turnstream_sse::{Cut, Event, Frame};

@@ -102,7 +102,7 @@ pub struct Report {
     pub events: usize,
     /// How many turns it has.
     pub turns: usize,
-    /// Every law it breaks, in the order of the log.
+    /// Every law it breaks, in the order of the log, without what was taken before.
     pub violations: Vec<Violation>,
 }
 
@@ -169,6 +169,11 @@ impl Checker {
 
     fn report(&mut self, seq: Option<u64>, law: Law, message: String) {
         self.violations.push(Violation { line: self.lines, seq, law, message });
+    }
+
+    /// Takes what was found since the last time, so that a long log need not be judged in one piece.
+    pub fn take_violations(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.violations)
     }
 
     /// The log has ended.

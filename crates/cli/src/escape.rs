@@ -12,7 +12,7 @@ fn acts(character: char) -> bool {
 }
 
 /// At most `width` columns of a terminal, escaped as in a Rust string; an ellipsis stands for the rest.
-pub(super) fn preview(text: &str, width: usize) -> String {
+pub(crate) fn preview(text: &str, width: usize) -> String {
     let mut shown = String::new();
     let mut used = 0;
     // Where to cut if the rest does not fit.
@@ -40,7 +40,7 @@ pub(super) fn preview(text: &str, width: usize) -> String {
 }
 
 /// JSON text with such characters as `\u` escapes. They can only be inside its strings.
-pub(super) fn json(text: &str) -> String {
+pub(crate) fn json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         if acts(character) {

@@ -1,0 +1,91 @@
+//! `turnstream check FILE`: the law checker over an exported log.
+
+use crate::escape::preview;
+use crate::input::{Input, InputError};
+use serde_json::json;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use turnstream_model::check::{Checker, Report, Tail, Violation};
+
+/// Judge an exported log by the laws: JSON lines, one event each, with or without a header line. Exit code 0 if it
+/// breaks none, 1 if it breaks one, 2 if the file cannot be read.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The log; - for standard input
+    file: PathBuf,
+    /// The session still runs: a turn that is open at the end is no violation
+    #[arg(long)]
+    live: bool,
+    /// One JSON object per violation instead of a line of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why a log could not be judged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CheckError {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Reads the log line by line, however long it is, and writes every violation as it is found. A reader that goes
+/// away (`| head`) ends it early; the exit code then tells of what was found until there.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CheckError> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut violations = 0;
+    match judge(args, &mut out, &mut violations) {
+        Err(CheckError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(error) => return Err(error),
+        Ok(()) => {}
+    }
+    Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn judge(args: &Args, out: &mut impl Write, violations: &mut usize) -> Result<(), CheckError> {
+    let mut input = Input::open(&args.file)?;
+    input.text_beginning("check reads an exported log: JSON lines, one event each.")?;
+    let mut checker = Checker::new();
+    let (mut line, mut bytes) = (0, Vec::new());
+    while input.read_line(line + 1, &mut bytes)? {
+        line += 1;
+        // What is not UTF-8 is no JSON either: the replacement character outside a string says so, and inside one
+        // it is as wrong as the bytes were.
+        checker.line(String::from_utf8_lossy(&bytes).trim_end_matches('\r'));
+        for violation in checker.take_violations() {
+            *violations += 1;
+            write(&violation, args.json, out)?;
+        }
+    }
+    let report = checker.finish(if args.live { Tail::Live } else { Tail::Settled });
+    for violation in &report.violations {
+        *violations += 1;
+        write(violation, args.json, out)?;
+    }
+    out.flush()?;
+    let summary = summary(&report, *violations);
+    if args.json {
+        writeln!(io::stderr(), "{summary}")?
+    } else {
+        writeln!(out, "{summary}")?
+    }
+    Ok(out.flush()?)
+}
+
+fn write(violation: &Violation, as_json: bool, out: &mut impl Write) -> io::Result<()> {
+    if as_json {
+        let Violation { line, seq, law, message } = violation;
+        let object = json!({"line": line, "seq": seq, "law": law.to_string(), "message": message});
+        writeln!(out, "{}", crate::escape::json(&object.to_string()))
+    } else {
+        writeln!(out, "{}", preview(&violation.to_string(), usize::MAX))
+    }
+}
+
+fn summary(report: &Report, violations: usize) -> String {
+    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let broken = if violations == 0 { "no law broken".to_owned() } else { count(violations, "violation") };
+    format!("{}, {}: {broken}", count(report.events, "event"), count(report.turns, "turn"))
+}

@@ -1,0 +1,92 @@
+//! A file that a command reads: opened, looked at, and refused when it cannot be text.
+
+use crate::escape::preview;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// How much of the beginning tells a binary file.
+const BEGINNING: usize = 8 * 1024;
+/// No event comes near this; a file with a longer line is something else.
+const MAX_LINE: usize = 64 << 20;
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// A file or standard input, and what to call it in messages.
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) reader: BufReader<Box<dyn Read>>,
+}
+
+/// Why a file is not read. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    #[error("cannot read {name}: {error}; give the path of a file, or - for standard input")]
+    Unreadable { name: String, error: io::Error },
+    #[error("{name} is empty: there is nothing in it to look at; check that it was written to this file")]
+    Empty { name: String },
+    #[error(
+        "{name} is compressed with gzip; unpack it first, for example: gzip -dc FILE | turnstream inspect -"
+    )]
+    Gzip { name: String },
+    #[error("{name} looks like a binary file (NUL at byte {at}), not like text. {otherwise}")]
+    Binary { name: String, at: usize, otherwise: &'static str },
+    #[error("{name}: line {line} is longer than {} MiB, too long for an event", MAX_LINE >> 20)]
+    LongLine { name: String, line: usize },
+}
+
+impl Input {
+    /// Opens it and makes sure that it is not empty.
+    pub(crate) fn open(path: &Path) -> Result<Self, InputError> {
+        let (name, source): (String, Box<dyn Read>) = if path == Path::new("-") {
+            ("standard input".to_owned(), Box::new(io::stdin().lock()))
+        } else {
+            let name = preview(&path.display().to_string(), usize::MAX);
+            let file = File::open(path).map_err(|error| InputError::unreadable(&name, error))?;
+            (name, Box::new(file))
+        };
+        let mut input = Self { name, reader: BufReader::with_capacity(64 * 1024, source) };
+        match input.reader.fill_buf() {
+            Ok([]) => Err(InputError::Empty { name: input.name }),
+            Ok(_) => Ok(input),
+            Err(error) => Err(InputError::unreadable(&input.name, error)),
+        }
+    }
+
+    /// The beginning without a byte order mark, unless it shows that this is no text. `otherwise` tells what to do
+    /// if it is all the same.
+    pub(crate) fn text_beginning(&self, otherwise: &'static str) -> Result<&[u8], InputError> {
+        // One read is enough: `open` has filled the buffer, and a live pipe must not be waited for.
+        let beginning = self.reader.buffer();
+        let beginning = &beginning[..beginning.len().min(BEGINNING)];
+        if beginning.starts_with(b"\x1F\x8B") {
+            return Err(InputError::Gzip { name: self.name.clone() });
+        }
+        if let Some(at) = beginning.iter().position(|byte| *byte == 0) {
+            return Err(InputError::Binary { name: self.name.clone(), at, otherwise });
+        }
+        Ok(beginning.strip_prefix(BOM).unwrap_or(beginning))
+    }
+
+    /// Reads line number `line` into `bytes`, without its ending; false at the end of the file.
+    pub(crate) fn read_line(&mut self, line: usize, bytes: &mut Vec<u8>) -> Result<bool, InputError> {
+        bytes.clear();
+        let Self { name, reader } = self;
+        let limit = MAX_LINE as u64 + 1;
+        reader.take(limit).read_until(b'\n', bytes).map_err(|error| InputError::unreadable(name, error))?;
+        if bytes.len() > MAX_LINE {
+            return Err(InputError::LongLine { name: name.clone(), line });
+        }
+        let is_line = !bytes.is_empty();
+        if bytes.ends_with(b"\n") {
+            bytes.pop();
+        }
+        Ok(is_line)
+    }
+}
+
+impl InputError {
+    /// An error while reading.
+    pub(crate) fn unreadable(name: &str, error: io::Error) -> Self {
+        Self::Unreadable { name: name.to_owned(), error }
+    }
+}
