@@ -1,0 +1,7 @@
+//! What the tests of every crate share, and nothing that is ever shipped.
+//!
+//! - [`proxy`]: a TCP/HTTP proxy on loopback that cuts, delays, drops, doubles and reorders on command.
+//! - [`crash`]: child processes killed with SIGKILL at a chosen point, restarted and compared.
+//! - `disk` (Linux): a disk that fills up, fails, slows down and forgets what was not synced.
+
+pub mod crash;
