@@ -5,3 +5,5 @@
 //! - `disk` (Linux): a disk that fills up, fails, slows down and forgets what was not synced.
 
 pub mod crash;
+#[cfg(target_os = "linux")]
+pub mod disk;

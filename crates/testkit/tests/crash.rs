@@ -1,5 +1,8 @@
 //! The crash harness against real child processes: shells, and this test binary itself.
 
+// Helpers of a test panic as the test itself does.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashSet;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -123,13 +126,14 @@ fn a_child_stops_exactly_at_the_chosen_passage_of_a_failpoint() {
 #[test]
 fn over_many_kills_and_restarts_no_announced_record_is_missing() {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("log");
+    let mut file = directory.path().join("log");
     std::fs::write(&file, "").unwrap();
     Rounds::seeded(1, 25)
         .run(
-            |round| Ok((appender(&file), KillPoint::line("FRAME ", round.rng.u64(1..40)))),
-            |_, seen| {
-                let left = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+            &mut file,
+            |file, round| Ok((appender(file), KillPoint::line("FRAME ", round.rng.u64(1..40)))),
+            |file, _, seen| {
+                let left = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
                 let left: HashSet<&str> = left.lines().collect();
                 match seen.lines("FRAME ").iter().find(|frame| !left.contains(frame.as_str())) {
                     Some(frame) => Err(format!("record {frame} was announced and is gone")),
@@ -145,9 +149,10 @@ fn the_first_failing_round_ends_the_run_and_names_seed_round_and_output() {
     let mut verified = 0;
     let failure = Rounds::seeded(77, 10)
         .run(
-            |_| Ok((shell("echo hello; sleep 60"), KillPoint::line("hello", 1))),
-            |round, _| {
-                verified += 1;
+            &mut verified,
+            |_, _| Ok((shell("echo hello; sleep 60"), KillPoint::line("hello", 1))),
+            |verified, round, _| {
+                *verified += 1;
                 if round.number == 3 { Err("it broke".to_owned()) } else { Ok(()) }
             },
         )

@@ -50,11 +50,13 @@ impl Rounds {
     /// Runs them and stops at the first failure.
     ///
     /// `start` says what to start in a round and when to kill it; since state outlives the kill, it is also
-    /// the restart of the round before. `verify` compares what was delivered with what is left.
-    pub fn run<E: fmt::Display>(
+    /// the restart of the round before. `verify` compares what was delivered with what is left. Both work on
+    /// `state`: a directory, a fault disk, what earlier rounds left.
+    pub fn run<S, E: fmt::Display>(
         &self,
-        mut start: impl FnMut(&mut Round) -> Result<(Program, KillPoint), E>,
-        mut verify: impl FnMut(&mut Round, &Seen) -> Result<(), E>,
+        state: &mut S,
+        mut start: impl FnMut(&mut S, &mut Round) -> Result<(Program, KillPoint), E>,
+        mut verify: impl FnMut(&mut S, &mut Round, &Seen) -> Result<(), E>,
     ) -> Result<(), RoundFailed> {
         for number in 1..=self.count {
             // A multiplication by an odd constant spreads neighbouring numbers over all bits of the seed.
@@ -70,10 +72,10 @@ impl Rounds {
                 reason,
             };
             let (mut program, point) =
-                start(&mut round).map_err(|error| failed(None, None, error.to_string()))?;
+                start(state, &mut round).map_err(|error| failed(None, None, error.to_string()))?;
             let seen =
                 program.run(&point).map_err(|error| failed(Some(point.clone()), None, error.to_string()))?;
-            if let Err(error) = verify(&mut round, &seen) {
+            if let Err(error) = verify(state, &mut round, &seen) {
                 return Err(failed(Some(point), Some(Box::new(seen)), error.to_string()));
             }
         }
