@@ -7,3 +7,4 @@
 pub mod crash;
 #[cfg(target_os = "linux")]
 pub mod disk;
+pub mod proxy;
