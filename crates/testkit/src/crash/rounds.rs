@@ -43,8 +43,7 @@ pub struct RoundFailed {
 impl Rounds {
     /// So many rounds with this seed, unless `TURNSTREAM_SEED` sets another.
     pub fn seeded(seed: u64, count: u32) -> Self {
-        let chosen = std::env::var(SEED).ok().and_then(|text| text.parse().ok());
-        Self { seed: chosen.unwrap_or(seed), count }
+        Self { seed, count }
     }
 
     /// Runs them and stops at the first failure.
@@ -58,15 +57,15 @@ impl Rounds {
         mut start: impl FnMut(&mut S, &mut Round) -> Result<(Program, KillPoint), E>,
         mut verify: impl FnMut(&mut S, &mut Round, &Seen) -> Result<(), E>,
     ) -> Result<(), RoundFailed> {
+        let seed = chosen_seed(self.seed)?;
         for number in 1..=self.count {
             // A multiplication by an odd constant spreads neighbouring numbers over all bits of the seed.
-            let rng =
-                fastrand::Rng::with_seed(self.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let rng = fastrand::Rng::with_seed(seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut round = Round { number, rng };
             let failed = |point, seen, reason| RoundFailed {
                 round: number,
                 of: self.count,
-                seed: self.seed,
+                seed,
                 point,
                 seen,
                 reason,
@@ -81,6 +80,15 @@ impl Rounds {
         }
         Ok(())
     }
+}
+
+/// The seed from the environment if there is one. A mistyped one must not quietly test something else.
+fn chosen_seed(seed: u64) -> Result<u64, RoundFailed> {
+    let Ok(text) = std::env::var(SEED) else { return Ok(seed) };
+    text.parse().map_err(|_| {
+        let reason = format!("{SEED} is {text:?}, which is not a whole number; correct or unset it");
+        RoundFailed { round: 0, of: 0, seed, point: None, seen: None, reason }
+    })
 }
 
 // === impl RoundFailed ===

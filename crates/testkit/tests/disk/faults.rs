@@ -14,6 +14,16 @@ const CHILD: &str = "faults::suffering_child";
 fn suffering_child() {
     let Some(role) = role() else { return };
     let path = directory().join("log");
+    if role == "write during a sync" {
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"before ").unwrap();
+        let syncing = file.try_clone().unwrap();
+        let sync = std::thread::spawn(move || syncing.sync_data().unwrap());
+        std::thread::sleep(Duration::from_millis(400));
+        file.write_all(b"during").unwrap();
+        sync.join().unwrap();
+        reach("done");
+    }
     let mut file = File::create_new(path).unwrap();
     File::open(directory()).unwrap().sync_all().unwrap();
     match role.as_str() {
@@ -103,6 +113,17 @@ fn a_slow_sync_takes_so_much_longer() {
     run_to_done(&disk, CHILD, "write and sync");
     assert!(started.elapsed() >= Duration::from_millis(240), "{:?}", started.elapsed());
     assert_eq!(disk.counters().unwrap().slow, 4);
+}
+
+#[test]
+fn a_sync_does_not_stop_other_writes_and_does_not_cover_those_made_meanwhile() {
+    let (_directory, mut disk) = disk();
+    std::fs::write(disk.directory().join("log"), b"").unwrap();
+    disk.settle().unwrap();
+    disk.set(Faults { sync_delay: Duration::from_millis(1200), ..Faults::none() }).unwrap();
+    run_to_done(&disk, CHILD, "write during a sync");
+    assert_eq!(files(disk.directory())["log"], b"before during");
+    assert_eq!(after(&disk, PowerCut::Nothing).0["log"], b"before ");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 // Helpers of a test panic as the test itself does.
 #![allow(clippy::unwrap_used)]
 
+mod c_calls;
 mod contents;
 mod faults;
 mod names;

@@ -144,16 +144,21 @@ async fn a_stall_holds_everything_after_it_until_it_is_released() {
 }
 
 #[tokio::test]
-async fn split_into_single_bytes_the_client_reads_them_one_by_one() {
+async fn split_into_single_bytes_the_client_reads_them_in_many_pieces() {
     let proxy = echo().await;
-    let pause = Duration::from_millis(5);
-    proxy.add(Rule::new(Fault::Pace(Pace::Split { size: 1, pause })));
+    let pause = Duration::from_millis(10);
+    let split = proxy.add(Rule::new(Fault::Pace(Pace::Split { size: 1, pause })));
     let mut stream = connect(&proxy).await;
+    let mut reads: Vec<Vec<u8>> = Vec::new();
     let mut buffer = [0; 64];
-    for expected in b"hello " {
-        assert_eq!(stream.read(&mut buffer).await.unwrap(), 1);
-        assert_eq!(buffer[0], *expected);
+    while reads.concat().len() < 6 {
+        let length = stream.read(&mut buffer).await.unwrap();
+        reads.push(buffer[..length].to_vec());
     }
+    assert_eq!(reads.concat(), b"hello ");
+    // A busy machine may join some of them.
+    assert!(reads.len() >= 3, "{reads:?}");
+    assert_eq!(proxy.fired(split), 1);
 }
 
 #[tokio::test]
