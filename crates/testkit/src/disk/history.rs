@@ -13,6 +13,8 @@ pub(super) struct History<'a> {
     pub(super) first_names: BTreeMap<String, Node>,
     pub(super) files: Vec<FileHistory>,
     pub(super) names: Vec<NameChange>,
+    /// The file that an inode number stands for at the end: the numbers of files that are gone are used again.
+    pub(super) inodes: HashMap<u64, usize>,
 }
 
 /// What a name stands for: a directory, or the file with this index in [`History::files`].
@@ -24,6 +26,7 @@ pub(super) enum Node {
 
 /// One file, from its creation or from the base.
 pub(super) struct FileHistory {
+    pub(super) inode: u64,
     pub(super) mode: u32,
     pub(super) base: Option<PathBuf>,
     pub(super) changes: Vec<Change>,
@@ -76,47 +79,35 @@ impl<'a> History<'a> {
             first_names: BTreeMap::new(),
             files: Vec::new(),
             names: Vec::new(),
+            inodes: HashMap::new(),
         };
-        // An inode number is used again after its file is gone; a creation makes it stand for the new file.
-        let mut inodes = HashMap::new();
         for (path, node) in &base.nodes {
             let node = match node {
                 BaseNode::Directory => Node::Directory,
-                BaseNode::File { inode, mode, copy } => {
-                    inodes.insert(*inode, history.files.len());
-                    history.add_file(*mode, Some(copy.clone()))
-                }
+                BaseNode::File { inode, mode, copy } => history.add_file(*inode, *mode, Some(copy.clone())),
             };
             history.first_names.insert(path.clone(), node);
         }
         for record in &journal.records {
-            history.apply(record.end, &record.what, &mut inodes)?;
+            history.apply(record.end, &record.what)?;
         }
         Ok(history)
     }
 
-    fn apply(&mut self, at: u64, what: &What, inodes: &mut HashMap<u64, usize>) -> Result<(), DiskError> {
-        let known = |inode: &u64, inodes: &HashMap<u64, usize>| {
-            inodes.get(inode).copied().ok_or_else(|| DiskError::Unmodelled {
-                path: format!("the file with inode {inode}"),
-                what: "was created by a call that the shim does not see".to_owned(),
-            })
-        };
+    fn apply(&mut self, at: u64, what: &What) -> Result<(), DiskError> {
         match what {
             What::Write { inode, offset, data } => {
                 let what = Content::Write { offset: *offset, data: data.clone() };
-                self.change(known(inode, inodes)?, at, what);
+                self.change(self.known(*inode)?, at, what);
             }
             What::Truncate { inode, length } => {
-                self.change(known(inode, inodes)?, at, Content::Truncate(*length));
+                self.change(self.known(*inode)?, at, Content::Truncate(*length));
             }
             What::Extend { inode, length } => {
-                self.change(known(inode, inodes)?, at, Content::Extend(*length));
+                self.change(self.known(*inode)?, at, Content::Extend(*length));
             }
-            What::Sync { inode, covers } => self.settle(known(inode, inodes)?, *covers, State::Durable),
-            What::SyncFailed { inode, covers } => {
-                self.settle(known(inode, inodes)?, *covers, State::Abandoned)
-            }
+            What::Sync { inode, covers } => self.settle(self.known(*inode)?, *covers, State::Durable),
+            What::SyncFailed { inode, covers } => self.settle(self.known(*inode)?, *covers, State::Abandoned),
             What::SyncDirectory { path, covers } => {
                 for change in self.names.iter_mut().filter(|change| change.at <= *covers) {
                     change.unsynced.retain(|directory| directory != path);
@@ -131,19 +122,18 @@ impl<'a> History<'a> {
                 }
             }
             What::Create { inode, mode, path } => {
-                inodes.insert(*inode, self.files.len());
-                let node = self.add_file(*mode, None);
+                let node = self.add_file(*inode, *mode, None);
                 self.rename(at, &[path], Naming::Bind { path: path.clone(), node });
             }
             What::MakeDirectory { path } => {
                 self.rename(at, &[path], Naming::Bind { path: path.clone(), node: Node::Directory });
             }
             What::Link { inode, path } => {
-                let node = Node::File(known(inode, inodes)?);
+                let node = Node::File(self.known(*inode)?);
                 self.rename(at, &[path], Naming::Bind { path: path.clone(), node });
             }
             What::Rename { inode, from, to } => {
-                let node = Node::File(known(inode, inodes)?);
+                let node = Node::File(self.known(*inode)?);
                 self.rename(at, &[from, to], Naming::Move { from: from.clone(), to: to.clone(), node });
             }
             What::Remove { path } => self.rename(at, &[path], Naming::Remove { path: path.clone() }),
@@ -154,8 +144,16 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    fn add_file(&mut self, mode: u32, base: Option<PathBuf>) -> Node {
-        self.files.push(FileHistory { mode, base, changes: Vec::new() });
+    fn known(&self, inode: u64) -> Result<usize, DiskError> {
+        self.inodes.get(&inode).copied().ok_or_else(|| DiskError::Unmodelled {
+            path: format!("the file with inode {inode}"),
+            what: "was created by a call that the shim does not see".to_owned(),
+        })
+    }
+
+    fn add_file(&mut self, inode: u64, mode: u32, base: Option<PathBuf>) -> Node {
+        self.inodes.insert(inode, self.files.len());
+        self.files.push(FileHistory { inode, mode, base, changes: Vec::new() });
         Node::File(self.files.len() - 1)
     }
 

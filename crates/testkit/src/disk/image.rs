@@ -55,7 +55,8 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-fn surviving_names(history: &History<'_>, choice: &Choice) -> BTreeMap<String, Node> {
+/// What the names stand for after the cut.
+pub(super) fn surviving_names(history: &History<'_>, choice: &Choice) -> BTreeMap<String, Node> {
     let mut names = history.first_names.clone();
     for (change, survives) in history.names.iter().zip(&choice.names) {
         if !survives {

@@ -2,6 +2,7 @@
 
 use super::{DiskError, file};
 use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 
@@ -59,6 +60,40 @@ pub(super) fn drop_torn_tail(path: &Path) -> Result<(), DiskError> {
     journal.set_len(whole).map_err(file("truncate", path))
 }
 
+/// Adds records; `data` is what a write wrote and empty for all others.
+pub(super) fn append(path: &Path, records: &[(What, Vec<u8>)]) -> Result<(), DiskError> {
+    let bytes: Vec<u8> = records.iter().flat_map(|(what, data)| encode(what, data)).collect();
+    let mut journal = File::options().append(true).open(path).map_err(file("open", path))?;
+    journal.write_all(&bytes).map_err(file("write", path))
+}
+
+fn encode(what: &What, data: &[u8]) -> Vec<u8> {
+    let (kind, inode, a, path, other): (u32, u64, u64, &str, &str) = match what {
+        What::Write { inode, offset, data: _ } => (1, *inode, *offset, "", ""),
+        What::Truncate { inode, length } => (2, *inode, *length, "", ""),
+        What::Extend { inode, length } => (3, *inode, *length, "", ""),
+        What::Sync { inode, covers } => (4, *inode, *covers, "", ""),
+        What::SyncFailed { inode, covers } => (5, *inode, *covers, "", ""),
+        What::SyncDirectory { path, covers } => (6, 0, *covers, path, ""),
+        What::SyncAll { covers } => (7, 0, *covers, "", ""),
+        What::Create { inode, mode, path } => (8, *inode, u64::from(*mode), path, ""),
+        What::MakeDirectory { path } => (9, 0, 0, path, ""),
+        What::Link { inode, path } => (10, *inode, 0, path, ""),
+        What::Rename { inode, from, to } => (11, *inode, 0, from, to),
+        What::Remove { path } => (12, 0, 0, path, ""),
+        What::Unmodelled { path, what } => (13, 0, 0, path, what),
+    };
+    let mut bytes = Vec::with_capacity(HEAD + path.len() + other.len() + data.len());
+    bytes.extend([MAGIC, kind].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend([inode, a, 0].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend([path.len() as u32, other.len() as u32].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend((data.len() as u64).to_ne_bytes());
+    bytes.extend_from_slice(path.as_bytes());
+    bytes.extend_from_slice(other.as_bytes());
+    bytes.extend_from_slice(data);
+    bytes
+}
+
 /// The record at `at`, or none if less than a whole one is left.
 fn parse(bytes: &[u8], at: usize) -> Result<Option<Record>, DiskError> {
     let Some(head) = bytes.get(at..at + HEAD) else { return Ok(None) };
@@ -110,32 +145,15 @@ fn position(number: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEAD, MAGIC, What, drop_torn_tail, read};
-
-    fn record(kind: u32, inode: u64, a: u64, path: &str, data: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for number in [MAGIC, kind] {
-            bytes.extend(number.to_ne_bytes());
-        }
-        for number in [inode, a, 0] {
-            bytes.extend(number.to_ne_bytes());
-        }
-        for number in [path.len() as u32, 0] {
-            bytes.extend(number.to_ne_bytes());
-        }
-        bytes.extend((data.len() as u64).to_ne_bytes());
-        assert_eq!(bytes.len(), HEAD);
-        bytes.extend(path.as_bytes());
-        bytes.extend(data);
-        bytes
-    }
+    use super::{What, append, drop_torn_tail, encode, read};
 
     #[test]
     fn a_journal_cut_at_any_byte_reads_as_its_whole_records_and_is_cut_back_to_them() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        let first = record(8, 5, 0o600, "a", b"");
-        let whole = [first.clone(), record(1, 5, 0, "", b"hello")].concat();
+        let first = encode(&What::Create { inode: 5, mode: 0o600, path: "a".to_owned() }, b"");
+        let write = What::Write { inode: 5, offset: 0, data: 0..5 };
+        let whole = [first.clone(), encode(&write, b"hello")].concat();
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let expected = usize::from(cut >= first.len()) + usize::from(cut == whole.len());
@@ -151,6 +169,34 @@ mod tests {
             panic!("{:?}", journal.records[1])
         };
         assert_eq!(&journal.bytes[data.clone()], b"hello");
+    }
+
+    #[test]
+    fn every_record_reads_back_as_it_was_added() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let text = str::to_owned;
+        let added = [
+            What::Truncate { inode: 1, length: 2 },
+            What::Extend { inode: 1, length: 3 },
+            What::Sync { inode: 1, covers: 4 },
+            What::SyncFailed { inode: 1, covers: 5 },
+            What::SyncDirectory { path: text("d"), covers: 6 },
+            What::SyncAll { covers: 7 },
+            What::Create { inode: 8, mode: 0o640, path: text("a") },
+            What::MakeDirectory { path: text("d") },
+            What::Link { inode: 9, path: text("b") },
+            What::Rename { inode: 10, from: text("b"), to: text("d/c") },
+            What::Remove { path: text("a") },
+            What::Unmodelled { path: text("x"), what: text("is odd") },
+        ];
+        for what in added {
+            std::fs::write(&path, b"").unwrap();
+            append(&path, &[(what, Vec::new())]).unwrap();
+            let one = read(&path).unwrap();
+            assert_eq!(one.records.len(), 1);
+            assert_eq!(encode(&one.records[0].what, b""), one.bytes);
+        }
     }
 
     #[test]

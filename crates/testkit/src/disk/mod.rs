@@ -11,6 +11,7 @@ mod cut;
 mod history;
 mod image;
 mod journal;
+mod reconcile;
 mod shim;
 
 pub use control::{Counters, Faults, Window};
@@ -104,12 +105,15 @@ impl FaultDisk {
         &self.directory
     }
 
-    /// Makes `command` run on this disk. To be called before each start of it.
+    /// Makes `command` run on this disk. To be called before each start of it, when the one before is dead.
     ///
     /// One process at a time: two that write the same files would not be ordered in the journal.
     pub fn arm(&self, command: &mut Command) -> Result<(), DiskError> {
-        // A child killed while it wrote its last record leaves half of it; the next must not write after that.
-        journal::drop_torn_tail(&self.journal())?;
+        if self.control.counters()?.attached > 0 {
+            // A child killed while it wrote its last record leaves half of it; the next must not write after that.
+            journal::drop_torn_tail(&self.journal())?;
+            reconcile::reconcile(&self.directory, &self.base, &self.journal(), self.state.path())?;
+        }
         command
             .env("LD_PRELOAD", shim::library(self.state.path()))
             .env("TURNSTREAM_DISK_ROOT", &self.directory)

@@ -61,6 +61,16 @@ fn writing_child() {
             file.write_all(&[2; 512]).unwrap();
             file.write_all(&[3; 1536]).unwrap();
         }
+        Some("append and sync") => {
+            for name in ["log", "moved"] {
+                let path = directory().join(name);
+                if let Ok(mut file) = File::options().append(true).open(path) {
+                    file.write_all(b" appended").unwrap();
+                    file.sync_all().unwrap();
+                }
+            }
+            File::open(directory()).unwrap().sync_all().unwrap();
+        }
         Some("shrink") => {
             let mut file = durable_file("log");
             file.write_all(b"0123456789").unwrap();
@@ -222,4 +232,28 @@ fn an_unsynced_truncation_is_forgotten() {
     run_to_done(&disk, CHILD, "shrink");
     assert_eq!(after(&disk, PowerCut::Nothing).0["log"], b"0123456789");
     assert_eq!(after(&disk, PowerCut::Everything).0["log"], b"0123");
+}
+
+/// The test makes the changes itself that a child could have made just before the kill, without the shim.
+#[test]
+fn what_a_killed_child_had_not_journalled_yet_is_known_when_the_next_builds_on_it() {
+    let (_directory, disk) = disk();
+    run_to_done(&disk, CHILD, "shrink");
+    let path = disk.directory().join("log");
+    File::options().append(true).open(&path).unwrap().write_all(b" more").unwrap();
+    run_to_done(&disk, CHILD, "append and sync");
+    assert_eq!(after(&disk, PowerCut::Nothing).0["log"], b"0123 more appended");
+
+    std::fs::rename(&path, disk.directory().join("moved")).unwrap();
+    run_to_done(&disk, CHILD, "append and sync");
+    std::fs::write(&path, b"new").unwrap();
+    run_to_done(&disk, CHILD, "append and sync");
+    let left = after(&disk, PowerCut::Nothing).0;
+    assert_eq!(left["moved"], b"0123 more appended appended appended");
+    assert_eq!(left["log"], b"new appended");
+    assert_eq!(left, files(disk.directory()));
+
+    std::fs::remove_file(&path).unwrap();
+    run_to_done(&disk, CHILD, "append and sync");
+    assert_eq!(after(&disk, PowerCut::Nothing).0, files(disk.directory()));
 }

@@ -92,7 +92,7 @@ fn with_synchronous_full_no_acknowledged_commit_is_lost_over_fifty_power_cuts() 
     let (_directory, mut disk) = disk();
     let full = std::env::var_os("TURNSTREAM_FULL").is_some();
     let (mut acknowledged, mut cuts, mut forgotten) = (0, 0, 0);
-    Rounds::seeded(21, if full { 2000 } else { 100 })
+    Rounds::seeded(21, if full { 400 } else { 100 })
         .run(
             &mut disk,
             |disk, round| {
