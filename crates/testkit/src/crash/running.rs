@@ -2,7 +2,9 @@
 
 use super::output::{Output, Waited};
 use super::{CrashError, Ended, KillPoint, Seen};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -10,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// How long the pipes may stay open after the kill.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long other members of the killed group may take to be gone.
+const DESCENDANTS: Duration = Duration::from_millis(200);
 
 /// A started child. Dropping it kills its whole process group.
 pub struct Running {
@@ -106,6 +111,7 @@ impl Running {
         self.kill_group();
         let status = self.child.wait().map_err(|source| self.failed("wait for", source))?;
         self.reaped = true;
+        self.wait_for_group();
         if !self.output.wait_closed(Instant::now() + DRAIN) {
             return Err(CrashError::PipesHeldOpen { program: self.program.clone(), waited: DRAIN });
         }
@@ -140,6 +146,15 @@ impl Running {
         if !self.reaped {
             // The only error left is that every member is gone already, which is what we want.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
+    }
+
+    /// Gives descendants that hold no pipe a moment to be gone too. Not longer: they may stay as zombies where
+    /// nothing reaps orphans, as in some containers, and those do no harm. Asking signals nobody.
+    fn wait_for_group(&self) {
+        let by = Instant::now() + DESCENDANTS;
+        while test_kill_process_group(Pid::from_child(&self.child)).is_ok() && Instant::now() < by {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
