@@ -1,3 +1,14 @@
-//! What tests of every crate share. Dev only.
+//! What the tests of every crate share, and nothing that is ever shipped.
+//!
+//! - [`proxy`]: a TCP/HTTP proxy on loopback that cuts, delays, drops, doubles and reorders on command.
+//! - [`crash`]: child processes killed with SIGKILL at a chosen point, restarted and compared.
+//! - `disk` (Linux): a disk that fills up, fails, slows down and forgets what was not synced.
+//! - [`agents`]: real opencode, Claude Code and Codex in a temporary home.
+//! - [`lawful`]: the law checker as an assertion. Every integration test that makes a log ends with it.
 
 pub mod agents;
+pub mod crash;
+#[cfg(target_os = "linux")]
+pub mod disk;
+pub mod lawful;
+pub mod proxy;

@@ -1,0 +1,252 @@
+//! Turns the body of one response into what is to be sent and done instead. No I/O.
+
+use super::book::{Book, Live};
+use super::events::{Kind, Splitter, SseEvent};
+use super::rules::{Action, Edit, Fault, Point, Rest, RuleId};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Patterns are found across pieces by keeping so many bytes of what was sent.
+const TAIL: usize = 4096;
+/// Events that wait for their later place are let go beyond this many bytes.
+const HELD_CAP: usize = 64 << 20;
+
+/// What to do next.
+#[derive(Debug)]
+pub(super) enum Step {
+    Send(Vec<u8>),
+    Act(Action),
+}
+
+/// Whether a body is cut into events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    Events,
+    Bytes,
+}
+
+/// The state of one response.
+pub(super) struct Editor<'a> {
+    book: &'a Book,
+    connection: u64,
+    body: Body,
+    splitter: Splitter,
+    events: u64,
+    /// Events on their way to a later place, with how many must pass them still.
+    held: Vec<(usize, Vec<u8>)>,
+    sent: u64,
+    tail: Vec<u8>,
+    /// Rules at a point fire once per response.
+    done: HashSet<RuleId>,
+    discard: bool,
+}
+
+// === impl Editor ===
+
+impl<'a> Editor<'a> {
+    pub(super) fn new(book: &'a Book, connection: u64, body: Body) -> Self {
+        Self {
+            book,
+            connection,
+            body,
+            splitter: Splitter::default(),
+            events: 0,
+            held: Vec::new(),
+            sent: 0,
+            tail: Vec::new(),
+            done: HashSet::new(),
+            discard: false,
+        }
+    }
+
+    /// Takes the next piece of the body under the rules that apply now.
+    pub(super) fn feed(&mut self, content: &[u8], rules: &[Arc<Live>]) -> Vec<Step> {
+        let mut steps = Vec::new();
+        match self.body {
+            Body::Bytes => self.pass(content, rules, &mut steps),
+            Body::Events => {
+                self.splitter.push(content);
+                if self.held.is_empty() && !rules.iter().any(|live| about_events(live.fault())) {
+                    let bytes = self.pass_blocks();
+                    self.pass(&bytes, rules, &mut steps);
+                } else {
+                    while let Some(block) = self.splitter.next_block() {
+                        self.count(block.kind);
+                        match block.kind {
+                            Kind::Event => self.edit(&block.bytes, rules, &mut steps),
+                            Kind::Rest | Kind::Beginning | Kind::Blank => {
+                                self.pass(&block.bytes, rules, &mut steps);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        steps
+    }
+
+    /// The body is over: gives out what was held back.
+    pub(super) fn finish(&mut self, rules: &[Arc<Live>]) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (_, bytes) in std::mem::take(&mut self.held) {
+            self.pass(&bytes, rules, &mut steps);
+        }
+        let residue = self.splitter.pass();
+        self.pass(&residue, rules, &mut steps);
+        steps
+    }
+
+    /// Passes on everything there is, counting the events in it.
+    fn pass_blocks(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(block) = self.splitter.next_block() {
+            self.count(block.kind);
+            bytes.extend(block.bytes);
+        }
+        bytes.append(&mut self.splitter.pass());
+        bytes
+    }
+
+    fn count(&mut self, kind: Kind) {
+        self.events += u64::from(matches!(kind, Kind::Event | Kind::Rest));
+    }
+
+    fn edit(&mut self, bytes: &[u8], rules: &[Arc<Live>], steps: &mut Vec<Step>) {
+        let event = SseEvent { bytes, number: self.events };
+        self.act_at(
+            rules,
+            steps,
+            |point| matches!(point, Point::BeforeEvent(wanted) if wanted.matches(&event)),
+        );
+        let edit = rules.iter().find_map(|live| match live.fault() {
+            Fault::Event(wanted, edit) if wanted.matches(&event) => {
+                self.book.claim(live, self.connection).then_some(*edit)
+            }
+            _ => None,
+        });
+        match edit {
+            None => self.send_event(bytes, rules, steps),
+            Some(Edit::Drop) => {}
+            Some(Edit::Duplicate) => {
+                self.send_event(bytes, rules, steps);
+                self.send_event(bytes, rules, steps);
+            }
+            Some(Edit::Later(0)) => self.send_event(bytes, rules, steps),
+            Some(Edit::Later(places)) => self.held.push((places, bytes.to_vec())),
+        }
+        self.act_at(
+            rules,
+            steps,
+            |point| matches!(point, Point::AfterEvent(wanted) if wanted.matches(&event)),
+        );
+    }
+
+    /// Sends an event, and after it those that have now let enough others pass.
+    fn send_event(&mut self, bytes: &[u8], rules: &[Arc<Live>], steps: &mut Vec<Step>) {
+        self.pass(bytes, rules, steps);
+        let full = self.held.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > HELD_CAP;
+        let (due, held) = std::mem::take(&mut self.held)
+            .into_iter()
+            .map(|(places, bytes)| (if full { 0 } else { places - 1 }, bytes))
+            .partition::<Vec<_>, _>(|(places, _)| *places == 0);
+        self.held = held;
+        for (_, bytes) in due {
+            self.pass(&bytes, rules, steps);
+        }
+    }
+
+    /// Sends bytes, with whatever is to happen at points among them.
+    fn pass(&mut self, mut bytes: &[u8], rules: &[Arc<Live>], steps: &mut Vec<Step>) {
+        if bytes.is_empty() {
+            return;
+        }
+        while !self.discard {
+            let next = rules
+                .iter()
+                .filter(|live| !self.done.contains(&live.id))
+                .filter_map(|live| Some((self.distance(live, bytes)?, live)))
+                .min_by_key(|(distance, _)| *distance);
+            let Some((distance, live)) = next else { break };
+            self.send(&bytes[..distance], steps);
+            bytes = &bytes[distance..];
+            self.fire(live, steps);
+        }
+        self.send(bytes, steps);
+    }
+
+    /// How many of these bytes come before the point of the rule.
+    fn distance(&self, live: &Live, bytes: &[u8]) -> Option<usize> {
+        match live.fault() {
+            Fault::At(Point::BodyByte(at), _) => {
+                let distance = usize::try_from(at.checked_sub(self.sent)?).ok()?;
+                (distance <= bytes.len()).then_some(distance)
+            }
+            Fault::At(Point::Pattern(pattern), _) if !pattern.is_empty() => {
+                let tail = &self.tail[self.tail.len().saturating_sub(pattern.len() - 1)..];
+                let joined = [tail, bytes].concat();
+                let at = joined.windows(pattern.len()).position(|window| window == pattern)?;
+                Some(at + pattern.len() - tail.len())
+            }
+            Fault::At(_, _)
+            | Fault::Event(..)
+            | Fault::Pace(_)
+            | Fault::Refuse(_)
+            | Fault::DelayConnect(_) => None,
+        }
+    }
+
+    fn act_at(&mut self, rules: &[Arc<Live>], steps: &mut Vec<Step>, here: impl Fn(&Point) -> bool) {
+        for live in rules {
+            if matches!(live.fault(), Fault::At(point, _) if here(point)) && !self.done.contains(&live.id) {
+                self.fire(live, steps);
+            }
+        }
+    }
+
+    fn fire(&mut self, live: &Live, steps: &mut Vec<Step>) {
+        self.done.insert(live.id);
+        let Fault::At(_, action) = live.fault() else { return };
+        if self.discard || !self.book.claim(live, self.connection) {
+            return;
+        }
+        match action {
+            Action::Splice(bytes, rest) => {
+                self.send(bytes, steps);
+                self.discard = *rest == Rest::Discard;
+            }
+            Action::Cut(_) => {
+                steps.push(Step::Act(action.clone()));
+                self.discard = true;
+            }
+            Action::Stall | Action::Delay(_) => steps.push(Step::Act(action.clone())),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8], steps: &mut Vec<Step>) {
+        if self.discard || bytes.is_empty() {
+            return;
+        }
+        self.sent += bytes.len() as u64;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        let surplus = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..surplus);
+        match steps.last_mut() {
+            Some(Step::Send(last)) => last.extend_from_slice(bytes),
+            Some(Step::Act(_)) | None => steps.push(Step::Send(bytes.to_vec())),
+        }
+    }
+}
+
+/// Whether whole events are needed to decide about this fault.
+pub(super) fn about_events(fault: &Fault) -> bool {
+    match fault {
+        Fault::Event(..) | Fault::At(Point::BeforeEvent(_) | Point::AfterEvent(_), _) => true,
+        Fault::At(Point::Byte(_) | Point::BodyByte(_) | Point::Pattern(_), _) => false,
+        Fault::Refuse(_) | Fault::DelayConnect(_) | Fault::Pace(_) => false,
+    }
+}
+
+/// Whether this fault puts bytes into any body, event stream or not.
+pub(super) fn splices_bytes(fault: &Fault) -> bool {
+    matches!(fault, Fault::At(Point::BodyByte(_) | Point::Pattern(_), Action::Splice(..)))
+}

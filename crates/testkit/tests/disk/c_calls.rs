@@ -1,0 +1,46 @@
+//! A program in C that makes the calls std does not make.
+
+use super::{after, disk, files};
+use std::path::Path;
+use std::process::Command;
+use turnstream_testkit::crash::{Ended, KillPoint, Program};
+use turnstream_testkit::disk::{DiskError, FaultDisk, PowerCut};
+
+fn run(disk: &FaultDisk, what: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("calls");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disk/calls.c");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let compiled = Command::new(compiler).arg(source).arg("-o").arg(&program).status().unwrap();
+    assert!(compiled.success());
+    let mut program = Program::new(&program).arg(disk.directory()).arg(what);
+    disk.arm(program.command_mut()).unwrap();
+    let seen = program.run(&KillPoint::Exit).unwrap();
+    assert!(matches!(seen.ended, Ended::Exited(status) if status.success()), "{seen}");
+}
+
+#[test]
+fn every_replaced_call_is_seen_so_that_everything_equals_the_real_directory() {
+    let (_directory, disk) = disk();
+    run(&disk, "all");
+    let real = files(disk.directory());
+    assert_eq!(real["appended"], b"startend");
+    assert_eq!(real["sub/again"], b"xby a child");
+    assert_eq!(after(&disk, PowerCut::Everything).0, real);
+}
+
+#[test]
+fn a_sync_of_the_whole_file_system_makes_content_and_names_durable() {
+    let (_directory, disk) = disk();
+    run(&disk, "syncfs");
+    assert_eq!(after(&disk, PowerCut::Nothing).0["file"], b"synced");
+}
+
+#[test]
+fn a_file_mapped_for_writing_is_an_error_and_not_a_wrong_image() {
+    let (_directory, disk) = disk();
+    run(&disk, "map");
+    let image = tempfile::tempdir().unwrap();
+    let error = disk.image(PowerCut::Nothing, image.path()).unwrap_err();
+    assert!(matches!(&error, DiskError::Unmodelled { path, .. } if path == "mapped"), "{error}");
+}
