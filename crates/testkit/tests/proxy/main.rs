@@ -99,7 +99,7 @@ fn body(response: &[u8]) -> String {
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     let head = head.to_ascii_lowercase();
     if let Some(length) = head.lines().find_map(|line| line.strip_prefix("content-length: ")) {
-        assert_eq!(body.len(), length.parse().unwrap(), "the length is wrong");
+        assert_eq!(body.len(), length.parse::<usize>().unwrap(), "the length is wrong");
         return body.to_owned();
     }
     if !head.contains("transfer-encoding: chunked") {
