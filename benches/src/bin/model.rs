@@ -92,7 +92,9 @@ fn drive(signals: &[Signal], mut each: impl FnMut(Draft)) {
     let (mut drafts, mut needs) = (Vec::new(), Vec::new());
     let now = Time(1_794_700_000_000);
     let mut step = Step { now, ids: &mut ids, drafts: &mut drafts, needs: &mut needs };
-    machine.create(SessionId::from("ses_1"), "bench".into(), "/".into(), None, &mut step);
+    machine
+        .create(SessionId::from("ses_1"), "bench".into(), "/".into(), None, &mut step)
+        .expect("a new session");
     for signal in signals {
         let mut step = Step { now, ids: &mut ids, drafts: &mut drafts, needs: &mut needs };
         machine.observe(signal.clone(), &mut step);

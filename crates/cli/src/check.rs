@@ -27,6 +27,11 @@ pub(crate) struct Args {
 pub(crate) enum CheckError {
     #[error(transparent)]
     Input(#[from] InputError),
+    #[error(
+        "{0} is an SSE stream, and check reads JSON lines; `turnstream inspect FILE` shows a stream, and \
+         `sed -n 's/^data: //p' FILE | turnstream check --live -` judges the events of a native one"
+    )]
+    Stream(String),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -46,14 +51,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CheckError> {
 
 fn judge(args: &Args, out: &mut impl Write, violations: &mut usize) -> Result<(), CheckError> {
     let mut input = Input::open(&args.file)?;
-    input.text_beginning("check reads an exported log: JSON lines, one event each.")?;
+    let beginning = input.text_beginning("check reads an exported log: JSON lines, one event each.")?;
+    if [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|field| beginning.starts_with(field)) {
+        return Err(CheckError::Stream(input.name.clone()));
+    }
     let mut checker = Checker::new();
     let (mut line, mut bytes) = (0, Vec::new());
     while input.read_line(line + 1, &mut bytes)? {
         line += 1;
-        // What is not UTF-8 is no JSON either: the replacement character outside a string says so, and inside one
-        // it is as wrong as the bytes were.
-        checker.line(String::from_utf8_lossy(&bytes).trim_end_matches('\r'));
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => {
+                let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
+                checker.line(text.trim_end_matches('\r'));
+            }
+            Err(error) => checker.unreadable_line(&format!("not UTF-8 from byte {} on", error.valid_up_to())),
+        }
         for violation in checker.take_violations() {
             *violations += 1;
             write(&violation, args.json, out)?;

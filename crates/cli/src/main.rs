@@ -42,8 +42,12 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(&args).map_err(|error| error.to_string()),
         None => {
             // A reader that has gone away is no failure, and `println!` would panic.
-            let _ = writeln!(io::stdout(), "turnstream {}\n\n{WORKS_TODAY}", env!("CARGO_PKG_VERSION"));
-            Ok(ExitCode::SUCCESS)
+            match writeln!(io::stdout(), "turnstream {}\n\n{WORKS_TODAY}", env!("CARGO_PKG_VERSION")) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    Err(format!("cannot write the output: {error}"))
+                }
+                _ => Ok(ExitCode::SUCCESS),
+            }
         }
     };
     match done {

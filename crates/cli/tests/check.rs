@@ -94,7 +94,32 @@ fn what_cannot_be_read_is_refused_with_exit_code_2() {
 
 #[test]
 fn rubbish_is_a_violation_and_no_panic() {
-    let output = check("rubbish\n\n[]\n\u{feff}{}\n", &[]);
+    let long = "x".repeat(100_000);
+    let output = check(&format!("rubbish\n\n[]\n\u{feff}{{}}\n\"{long}\"\n"), &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stdout(&output).contains("line 1: shape: not JSON"), "{output:?}");
+    assert!(stdout(&output).len() < 2_000, "a message shows the beginning of a value, not all of it");
+}
+
+#[test]
+fn a_byte_order_mark_and_blank_lines_are_no_violation_and_bad_utf8_is() {
+    assert_eq!(check(&format!("\u{feff}{GOOD}\n\n"), &[]).status.code(), Some(0));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_turnstream"))
+        .args(["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let broken = b"{\"seq\":1,\"time\":1,\"type\":\"session.created\",\"session\":\"\xff\",\"agent\":\"a\",\"cwd\":\"/\"}\n";
+    child.stdin.take().expect("a pipe").write_all(broken).expect("it reads its input");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stdout(&output).contains("not UTF-8 from byte 54"), "{output:?}");
+}
+
+#[test]
+fn a_stream_is_told_from_a_log() {
+    let output = check("data: {}\n\n", &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(stderr(&output).contains("turnstream inspect"), "{output:?}");
 }

@@ -146,7 +146,8 @@ pub enum Signal {
     Session(SessionPatch),
     /// The agent reported an error. It does not end the turn: its idle does.
     Failed(TurnError),
-    /// The agent says that it is idle, without saying which turn ended.
+    /// The agent says that it is idle, without saying which turn ended. An adapter whose agent also states ends sends
+    /// only those: Codex goes idle just before it says how the turn ended.
     TurnIdle {
         /// Why it stopped, where it says so.
         stop_reason: Option<StopReason>,
@@ -165,9 +166,11 @@ pub enum Signal {
         /// What the agent says.
         truth: Truth,
     },
-    /// Something may have been missed. The adapter sends snapshots next.
+    /// Something may have been missed. The adapter sends what it can fetch next, and last the answer to the
+    /// [`Need::Truth`] that follows from this.
     Gap(String),
-    /// The agent or the way to it is gone for good.
+    /// The agent or the way to it is gone for good. Prompts that were sent and never taken stay so: whether they ran
+    /// is for their keeper to find out.
     LinkLost(TurnError),
     /// Worth a line in the log and nothing else.
     Notice {

@@ -168,7 +168,16 @@ fn a_wrong_shape_is_found() {
     assert_eq!(with("item.delta", "text", json!(7)), [Law::Shape]);
     assert_eq!(with("item.delta", "field", json!("thought")), [Law::Shape, Law::Item]);
     assert_eq!(with("turn.ended", "outcome", json!("won")), [Law::Shape, Law::Shape]);
-    assert_eq!(with("turn.ended", "error", json!({"class": "bad luck", "message": "m"})), [Law::Shape]);
+    assert_eq!(
+        with("turn.ended", "error", json!({"class": "bad luck", "message": "m"})),
+        [Law::Shape, Law::Shape]
+    );
+    assert_eq!(with("turn.ended", "outcome", json!("failed")), [Law::Shape, Law::Shape]);
+    assert_eq!(with("turn.ended", "stop_reason", Value::Null), [Law::Shape]);
+    assert_eq!(with("turn.ended", "cost", json!({"amount": "1", "currency": "USD"})), [Law::Shape]);
+    assert_eq!(with("item.delta", "attempt", json!(1)), [Law::Shape]);
+    assert_eq!(with("session.status", "reason", json!("just because")), [Law::Shape]);
+    assert_eq!(with("approval.requested", "options", json!([{"id": "o"}])), [Law::Shape, Law::Shape]);
     assert_eq!(with("item.updated", "tool", json!({"status": "done"})), [Law::Shape]);
     assert_eq!(with("item.delta", "time", json!("now")), [Law::Shape]);
     assert_eq!(with("prompt.accepted", "content", json!("Hi")), [Law::Shape]);
@@ -215,4 +224,98 @@ fn an_open_turn_is_no_violation_of_a_live_log() {
         checker.line(&serde_json::to_string(line).unwrap());
     }
     assert_eq!(checker.finish(Tail::Live).violations, []);
+}
+
+#[test]
+fn what_does_not_fit_together_is_found() {
+    assert_eq!(with("turn.started", "origin", json!("agent")), [Law::Prompt]);
+    assert_eq!(with("session.status", "status", json!("waiting")), [Law::Session]);
+    assert_eq!(with("item.started", "tool", json!({})), [Law::Item]);
+    assert_eq!(with("item.revised", "turn", json!("t9")), [Law::EvidenceBeforeIdle, Law::Item]);
+    assert_eq!(with("approval.requested", "item", json!("i99")), [Law::Wait]);
+    let revises_nothing = laws(|lines| {
+        let index = find(lines, "item.revised");
+        lines[index].retain(|member, _| !["state", "tool", "text"].contains(&member.as_str()));
+    });
+    assert_eq!(revises_nothing, [Law::Item]);
+    let below_itself = laws(|lines| {
+        let index = find(lines, "item.updated");
+        let item = lines[index]["item"].clone();
+        lines[index].insert("parent".into(), item);
+    });
+    assert_eq!(below_itself, [Law::Item]);
+    let healed_by_a_word = laws(|lines| {
+        let ended = find(lines, "item.ended");
+        lines[ended].insert("state".into(), json!("abandoned"));
+        lines[ended].insert("incomplete".into(), json!(true));
+        let mut revised = lines[ended].clone();
+        revised.insert("type".into(), json!("item.revised"));
+        revised.insert("state".into(), json!("completed"));
+        revised.remove("incomplete");
+        lines.insert(ended + 1, revised);
+    });
+    assert_eq!(healed_by_a_word, [Law::Taint]);
+}
+
+#[test]
+fn a_repeat_may_follow_a_call_that_ended_and_must_supersede_it() {
+    let ended_first = |superseded: bool| {
+        laws(|lines| {
+            let started = lines.iter().position(|line| line.get("attempt") == Some(&json!("a2"))).unwrap();
+            let mut ended = lines[find(lines, "attempt.ended")].clone();
+            ended.insert("attempt".into(), json!("a1"));
+            lines.insert(started, ended);
+            let items = find(lines, "attempt.superseded");
+            if !superseded {
+                lines.remove(items);
+            }
+        })
+    };
+    assert_eq!(ended_first(true), []);
+    assert!(ended_first(false).contains(&Law::Attempt));
+}
+
+#[test]
+fn an_unknown_type_may_name_an_ended_turn() {
+    let added = laws(|lines| {
+        let unknown = json!({"time": 1, "type": "weather.changed", "turn": "t1"});
+        lines.push(unknown.as_object().cloned().unwrap());
+    });
+    assert_eq!(added, []);
+}
+
+#[test]
+fn a_session_does_not_end_with_something_open() {
+    let ended = |what: Value| {
+        laws(|lines| {
+            lines.push(what.as_object().cloned().unwrap());
+            lines.push(
+                json!({"time": 1, "type": "session.ended", "reason": "deleted"})
+                    .as_object()
+                    .cloned()
+                    .unwrap(),
+            );
+        })
+    };
+    assert_eq!(
+        ended(json!({"time": 1, "type": "prompt.accepted", "prompt": "p9", "content": []})),
+        [Law::Session]
+    );
+    assert_eq!(ended(json!({"time": 1, "type": "approval.requested", "approval": "q9"})), [Law::Session]);
+    let background = json!({"time": 1, "type": "item.started", "item": "i9", "parent": "i3", "kind": "plan"});
+    assert_eq!(ended(background), [Law::Session]);
+}
+
+#[test]
+fn a_trimmed_log_still_has_to_end_things_once() {
+    let mut lines = good();
+    let end = find(&lines, "turn.ended");
+    lines.insert(end, lines[end].clone());
+    renumber(&mut lines);
+    let report = judge(&lines[end - 1..]);
+    assert!(
+        report.violations.iter().any(|violation| violation.law == Law::OneEnd),
+        "{:?}",
+        report.violations
+    );
 }

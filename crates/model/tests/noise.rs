@@ -59,9 +59,11 @@ impl Dice {
     }
 }
 
-/// The signals of one turn without any noise, from the first sign of work to the last update before its idle.
+/// The signals of one turn without any noise, from the prompt to the last update before its idle.
 fn clean(turn: usize, calls: &[Call]) -> Vec<Signal> {
-    let mut signals = vec![busy()];
+    let user = format!("t{turn}user");
+    let mut signals = vec![seen(&user, ItemKind::Message, Some(Role::User), None)];
+    signals.extend([whole(&user, "go"), done(&user), busy()]);
     for (step, call) in calls.iter().enumerate() {
         let id = format!("t{turn}c{step}");
         let last = step + 1 == calls.len();
@@ -157,9 +159,14 @@ fn converse(turns: &[Vec<Call>], mut dice: Option<Dice>) -> Session {
             session.observe(Signal::Failed(TurnError::new(ErrorClass::Cancelled, "of the turn before")));
         }
         let closing = closing_words(&signals);
-        for (index, signal) in noisy(signals, &old, dice).into_iter().enumerate() {
+        let deltas_before = session.count("item.delta");
+        let mut stale_idles = 2;
+        for signal in noisy(signals, &old, dice) {
+            let is_start = matches!(signal, Signal::TurnBegan { .. } | Signal::ItemSeen(_));
             session.observe(signal);
-            if index == 0 && dice.one_in(2) {
+            // The second idle of the turn before, at the latest while this one begins.
+            if is_start && stale_idles > 0 && session.count("item.delta") == deltas_before {
+                stale_idles -= 1;
                 session.observe(idle());
             }
             if dice.one_in(20) {

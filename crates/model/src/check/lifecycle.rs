@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 type Found = Vec<(Law, String)>;
 
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Open,
     Ended,
@@ -16,7 +16,9 @@ enum Life {
 struct Item {
     turn: Option<String>,
     attempt: Option<String>,
+    parent: Option<String>,
     is_tool: bool,
+    incomplete: bool,
     life: Life,
 }
 
@@ -28,13 +30,17 @@ struct Turn {
     waits: Vec<String>,
     /// Promised by `turn.started`, not yet confirmed by `prompt.taken`.
     promised: HashSet<String>,
-    /// Open model calls and their steps.
-    attempts: BTreeMap<String, u64>,
+    attempts: BTreeMap<String, Attempt>,
     /// Repeats that were named by `by` and have not started.
     awaited: HashSet<String>,
+    /// A call that repeats a step, and has not superseded the one before it.
+    repeat: Option<String>,
     steps: u64,
-    /// The step that was just superseded, which the next call may repeat.
-    repeatable: Option<u64>,
+}
+
+struct Attempt {
+    step: u64,
+    life: Life,
 }
 
 struct Wait {
@@ -144,16 +150,39 @@ impl Lifecycle {
             "session.created" => self.created = true,
             "session.ended" => {
                 self.ended = true;
-                if let Some(turn) = &self.open_turn {
-                    found.push((Law::OneEnd, format!("the session ended with turn {turn} open")));
-                }
+                self.nothing_open(found);
             }
-            "session.status" if text(event, "status") == Some("idle") => {
-                if let Some(turn) = &self.open_turn {
-                    found.push((Law::Session, format!("status idle while turn {turn} is open")));
-                }
-            }
+            "session.status" => self.status(event, found),
             _ => {}
+        }
+    }
+
+    fn status(&self, event: &Map<String, Value>, found: &mut Found) {
+        let waits = self.waits.values().any(|wait| !wait.settled);
+        let untrue = match (text(event, "status"), &self.open_turn) {
+            (Some("idle"), Some(turn)) => format!("status idle while turn {turn} is open"),
+            (Some("busy" | "retrying"), None) => "status busy or retrying while no turn is open".to_owned(),
+            (Some("waiting"), _) if !waits => "status waiting while nothing waits".to_owned(),
+            _ => return,
+        };
+        self.never(Law::Session, untrue, found);
+    }
+
+    /// After the end of a session nothing can be settled any more.
+    fn nothing_open(&self, found: &mut Found) {
+        if let Some(turn) = &self.open_turn {
+            found.push((Law::OneEnd, format!("the session ended with turn {turn} open")));
+        }
+        let items = self.items.iter().filter(|(_, item)| item.life == Life::Open && item.turn.is_none());
+        let waits = self.waits.iter().filter(|(_, wait)| !wait.settled && wait.turn.is_none());
+        let prompts =
+            self.prompts.iter().filter(|(_, state)| matches!(state, Prompt::Waiting | Prompt::Sent));
+        let mut open: Vec<String> = items.map(|(id, _)| format!("item {id}")).collect();
+        open.extend(waits.map(|(name, _)| name.clone()));
+        open.extend(prompts.map(|(id, _)| format!("prompt {id}")));
+        open.sort();
+        for what in open {
+            found.push((Law::Session, format!("the session ended with {what} open")));
         }
     }
 
@@ -169,8 +198,10 @@ impl Lifecycle {
                 self.never(Law::EvidenceBeforeIdle, message, found);
             }
             Some(known) if known.ended => {
-                let allowed = matches!(r#type, "item.revised" | "notice") || r#type.starts_with("session.");
-                if !allowed {
+                let belongs = ["prompt.", "attempt.", "item.", "approval.", "question."];
+                let is_allowed =
+                    r#type == "item.revised" || !belongs.iter().any(|family| r#type.starts_with(family));
+                if !is_allowed {
                     found.push((Law::OneEnd, format!("{type} after the end of turn {turn}")));
                 }
             }
@@ -185,7 +216,8 @@ impl Lifecycle {
             "prompt.accepted" => (old.is_none(), Prompt::Waiting),
             "prompt.sent" => (old == Some(Prompt::Waiting), Prompt::Sent),
             "prompt.taken" => (old == Some(Prompt::Sent), Prompt::Taken),
-            _ => (old == Some(Prompt::Waiting), Prompt::Withdrawn),
+            "prompt.withdrawn" => (old == Some(Prompt::Waiting), Prompt::Withdrawn),
+            _ => return,
         };
         if !fits {
             let before = old.map_or("unknown".to_owned(), |old| format!("{old:?}").to_lowercase());
@@ -211,8 +243,12 @@ impl Lifecycle {
         if self.turns.contains_key(id) {
             found.push((Law::OneEnd, format!("turn {id} started twice")));
         }
+        let prompts = texts(event, "prompts");
+        if (text(event, "origin") == Some("prompt")) == prompts.is_empty() {
+            found.push((Law::Prompt, format!("turn {id} has an origin that its prompts do not fit")));
+        }
         let mut turn = Turn::default();
-        for prompt in texts(event, "prompts") {
+        for prompt in prompts {
             match self.prompts.get(prompt) {
                 Some(Prompt::Sent) => {
                     turn.promised.insert(prompt.to_owned());
@@ -233,14 +269,15 @@ impl Lifecycle {
         let Some(id) = id else { return };
         let Some(turn) = self.turns.get_mut(id) else {
             self.never(Law::EvidenceBeforeIdle, format!("turn {id} ended and never started"), found);
+            self.turns.insert(id.to_owned(), Turn { ended: true, ..Turn::default() });
             return;
         };
         if turn.ended {
             found.push((Law::OneEnd, format!("turn {id} ended twice")));
         }
         turn.ended = true;
-        let mut open: Vec<String> =
-            turn.attempts.keys().map(|attempt| format!("attempt {attempt}")).collect();
+        let attempts = turn.attempts.iter().filter(|(_, attempt)| attempt.life == Life::Open);
+        let mut open: Vec<String> = attempts.map(|(id, _)| format!("attempt {id}")).collect();
         open.extend(turn.promised.iter().map(|prompt| format!("prompt {prompt}")));
         open.extend(turn.awaited.iter().map(|attempt| format!("repeat {attempt}")));
         let is_open = |item: &&String| self.items.get(*item).is_some_and(|item| item.life == Life::Open);
@@ -264,14 +301,18 @@ impl Lifecycle {
             found.push((Law::Attempt, format!("attempt {id} started twice")));
         }
         let Some(turn) = text(event, "turn").and_then(|turn| self.turns.get_mut(turn)) else { return };
-        let repeats_open = turn.attempts.values().any(|open| *open == step);
-        let is_repeat = repeats_open || turn.repeatable.take() == Some(step);
-        if step != turn.steps + 1 && !is_repeat {
+        if let Some(unsettled) = turn.repeat.take() {
+            found.push((Law::Attempt, format!("attempt {unsettled} repeats a step and superseded nothing")));
+        }
+        let was_named = turn.awaited.remove(id);
+        let repeats = step == turn.steps && step > 0;
+        if repeats && !was_named {
+            turn.repeat = Some(id.to_owned());
+        } else if !repeats && step != turn.steps + 1 {
             found.push((Law::Attempt, format!("attempt {id} is step {step} after step {}", turn.steps)));
         }
         turn.steps = turn.steps.max(step);
-        turn.awaited.remove(id);
-        turn.attempts.insert(id.to_owned(), step);
+        turn.attempts.insert(id.to_owned(), Attempt { step, life: Life::Open });
     }
 
     fn attempt_ended(&mut self, event: &Map<String, Value>, found: &mut Found) {
@@ -280,30 +321,47 @@ impl Lifecycle {
         else {
             return;
         };
-        if turn.attempts.remove(id).is_none() {
-            found.push((Law::Attempt, format!("attempt {id} ended and is not open in its turn")));
+        match turn.attempts.get_mut(id) {
+            Some(attempt) if attempt.life == Life::Open => attempt.life = Life::Ended,
+            _ => found.push((Law::Attempt, format!("attempt {id} ended and is not open in its turn"))),
         }
     }
 
+    /// A repeat may be named just before or just after the call it supersedes is closed.
     fn superseded(&mut self, event: &Map<String, Value>, found: &mut Found) {
         let (Some(id), Some(by)) = (text(event, "attempt"), text(event, "by")) else { return };
-        if !self.attempts.contains(id) {
-            self.never(Law::Superseding, format!("attempt {id} was superseded and never started"), found);
-        }
         let Some(turn) = text(event, "turn").and_then(|turn| self.turns.get_mut(turn)) else { return };
         if id == by {
             found.push((Law::Superseding, format!("attempt {id} supersedes itself")));
         }
-        let step = turn.attempts.remove(id);
+        let old = match turn.attempts.get_mut(id) {
+            Some(old) if old.life == Life::Gone => {
+                found.push((Law::Superseding, format!("attempt {id} is superseded twice")));
+                Some(old.step)
+            }
+            Some(old) => {
+                old.life = Life::Gone;
+                Some(old.step)
+            }
+            None => {
+                found.push((
+                    Law::Superseding,
+                    format!("attempt {id} is superseded and never started in its turn"),
+                ));
+                None
+            }
+        };
         match turn.attempts.get(by) {
-            Some(new) if step.is_some_and(|old| old != *new) => {
+            Some(new) if old.is_some_and(|old| old != new.step) => {
                 found.push((Law::Superseding, format!("attempt {by} supersedes {id} of another step")));
             }
             Some(_) => {}
             None => {
                 turn.awaited.insert(by.to_owned());
-                turn.repeatable = step;
             }
+        }
+        if turn.repeat.as_deref() == Some(by) {
+            turn.repeat = None;
         }
         for item in texts(event, "items") {
             match self.items.get_mut(item) {
@@ -318,20 +376,28 @@ impl Lifecycle {
                 }
                 Some(known) => known.life = Life::Gone,
                 None => {
-                    self.never(Law::Superseding, format!("item {item} is voided and never started"), found);
+                    let message = format!("item {item} is voided and never started");
+                    self.never(Law::Superseding, message, found);
                 }
             }
         }
     }
 
-    /// A repeat may be named just before or just after the call it supersedes is closed; nothing else overlaps.
+    /// Only a repeat may start before the call it repeats is closed, and then at once closes it.
     fn one_attempt_at_a_time(&self, r#type: &str, turn: Option<&str>, found: &mut Found) {
-        if r#type == "attempt.started" {
+        let Some(turn) = turn.and_then(|turn| self.turns.get(turn)).filter(|_| r#type != "attempt.started")
+        else {
             return;
+        };
+        if let Some(repeat) = &turn.repeat {
+            found.push((
+                Law::Attempt,
+                format!("{type} before attempt {repeat} superseded the call it repeats"),
+            ));
         }
-        if let Some(open) = turn.and_then(|turn| self.turns.get(turn)).filter(|turn| turn.attempts.len() > 1)
-        {
-            let names: Vec<&str> = open.attempts.keys().map(String::as_str).collect();
+        let open = turn.attempts.iter().filter(|(_, attempt)| attempt.life == Life::Open);
+        let names: Vec<&str> = open.map(|(id, _)| id.as_str()).collect();
+        if names.len() > 1 {
             found.push((Law::Attempt, format!("attempts {} are open at once", names.join(", "))));
         }
     }
@@ -351,15 +417,20 @@ impl Lifecycle {
             None => {}
         }
         if let (Some(attempt), Some(turn)) = (attempt, turn.and_then(|turn| self.turns.get(turn)))
-            && !turn.attempts.contains_key(attempt)
+            && turn.attempts.get(attempt).is_none_or(|attempt| attempt.life != Life::Open)
         {
             found.push((Law::Item, format!("item {id} started in attempt {attempt}, which is not open")));
         }
         let is_tool = text(event, "kind") == Some("tool");
+        if is_tool != event.contains_key("tool") {
+            found.push((Law::Item, format!("item {id} must have \"tool\" if it is a tool, and only then")));
+        }
         let item = Item {
             turn: turn.map(str::to_owned),
             attempt: attempt.map(str::to_owned),
+            parent: text(event, "parent").map(str::to_owned),
             is_tool,
+            incomplete: false,
             life: Life::Open,
         };
         self.items.insert(id.to_owned(), item);
@@ -369,6 +440,17 @@ impl Lifecycle {
     }
 
     fn parent_is_tool(&self, id: &str, parent: &str, found: &mut Found) {
+        let mut above = Some(parent);
+        for _ in 0..self.items.len() {
+            if above == Some(id) {
+                found.push((Law::Item, format!("item {id} is below itself")));
+                return;
+            }
+            above = above.and_then(|item| self.items.get(item)).and_then(|item| item.parent.as_deref());
+            if above.is_none() {
+                break;
+            }
+        }
         match self.items.get(parent) {
             Some(item) if item.is_tool => {}
             Some(_) => found.push((Law::Item, format!("item {id} has parent {parent}, which is not a tool"))),
@@ -388,6 +470,8 @@ impl Lifecycle {
         }
         let Some(item) = self.items.get_mut(id) else {
             self.never(Law::Item, format!("{type} of item {id}, which never started"), found);
+            let life = if r#type == "item.ended" { Life::Ended } else { Life::Open };
+            self.met(id, event, life);
             return;
         };
         match item.life {
@@ -402,27 +486,57 @@ impl Lifecycle {
         if matches!(r#type, "item.delta" | "item.replaced") && field != "text" && !item.is_tool {
             found.push((Law::Item, format!("{type} of {field} of item {id}, which is not a tool")));
         }
+        if r#type == "item.updated" {
+            item.parent = text(event, "parent").map(str::to_owned).or(item.parent.take());
+            if event.contains_key("tool") && !item.is_tool {
+                found.push((Law::Item, format!("{type} of a call on item {id}, which is not a tool")));
+            }
+        }
         if r#type == "item.ended" {
             item.life = Life::Ended;
-            if flag(event, "incomplete") && text(event, "state") == Some("completed") {
+            item.incomplete = flag(event, "incomplete");
+            if item.incomplete && text(event, "state") == Some("completed") && !item.is_tool {
                 found.push((Law::Taint, format!("item {id} is completed and incomplete")));
             }
         }
     }
 
+    /// An item of a log whose beginning is not kept: from here on it is in the books.
+    fn met(&mut self, id: &str, event: &Map<String, Value>, life: Life) {
+        let turn = text(event, "turn").map(str::to_owned);
+        let (attempt, parent, is_tool, incomplete) = (None, None, true, false);
+        self.items.insert(id.to_owned(), Item { turn, attempt, parent, is_tool, incomplete, life });
+    }
+
     fn item_revised(&mut self, event: &Map<String, Value>, found: &mut Found) {
         let Some(id) = text(event, "item") else { return };
-        let Some(item) = self.items.get(id) else {
+        let Some(item) = self.items.get_mut(id) else {
             self.never(Law::Item, format!("item.revised of item {id}, which never started"), found);
-            return;
+            return self.met(id, event, Life::Ended);
         };
         if item.life != Life::Ended {
             found.push((Law::Item, format!("item.revised of item {id}, which has not ended or is void")));
         }
-        let turn_ended =
-            item.turn.as_ref().and_then(|turn| self.turns.get(turn)).is_some_and(|turn| turn.ended);
-        if turn_ended && !flag(event, "late") {
-            found.push((Law::OneEnd, format!("item.revised of item {id} after its turn, not marked late")));
+        if item.turn.as_deref() != text(event, "turn") {
+            found.push((Law::Item, format!("item.revised of item {id} names another turn than its start")));
+        }
+        if ["state", "text", "tool"].iter().all(|member| !event.contains_key(*member)) {
+            found.push((Law::Item, format!("item.revised of item {id} revises nothing")));
+        }
+        let has_text = event.contains_key("text");
+        if item.incomplete && !item.is_tool && !has_text && text(event, "state") == Some("completed") {
+            found.push((
+                Law::Taint,
+                format!("item {id} lost bytes and became completed without its final text"),
+            ));
+        }
+        item.incomplete &= !has_text;
+        if let Some(turn) = item.turn.as_ref().and_then(|turn| self.turns.get(turn))
+            && turn.ended != flag(event, "late")
+        {
+            let when =
+                if turn.ended { "after its turn is not marked late" } else { "in its turn is marked late" };
+            found.push((Law::OneEnd, format!("item.revised of item {id} {when}")));
         }
     }
 
@@ -437,6 +551,9 @@ impl Lifecycle {
 
     fn asked(&mut self, kind: &str, event: &Map<String, Value>, found: &mut Found) {
         let Some(id) = text(event, kind) else { return };
+        if let Some(item) = text(event, "item").filter(|item| !self.items.contains_key(*item)) {
+            self.never(Law::Wait, format!("{kind} {id} names item {item}, which never started"), found);
+        }
         let wait = Wait { turn: text(event, "turn").map(str::to_owned), settled: false };
         let name = format!("{kind} {id}");
         if let Some(turn) = text(event, "turn").and_then(|turn| self.turns.get_mut(turn)) {
@@ -451,6 +568,8 @@ impl Lifecycle {
         let Some(id) = text(event, kind) else { return };
         let Some(wait) = self.waits.get_mut(&format!("{kind} {id}")) else {
             self.never(Law::Wait, format!("{kind} {id} was settled and never asked"), found);
+            let turn = text(event, "turn").map(str::to_owned);
+            self.waits.insert(format!("{kind} {id}"), Wait { turn, settled: true });
             return;
         };
         if std::mem::replace(&mut wait.settled, true) {

@@ -106,6 +106,15 @@ pub struct Report {
     pub violations: Vec<Violation>,
 }
 
+/// The beginning of a text, for a message about it.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 120;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 impl Checker {
     /// A checker that has read nothing.
     pub fn new() -> Self {
@@ -113,17 +122,37 @@ impl Checker {
     }
 
     /// Reads one line. An export's header, which is the first line and has a member `turnstream`, is passed over.
+    /// Blank lines are none.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
+        if line.trim().is_empty() {
+            return;
+        }
         match serde_json::from_str::<Value>(line) {
             Ok(Value::Object(event)) => {
                 if self.lines > 1 || !event.contains_key("turnstream") {
                     self.event(&event);
                 }
             }
-            Ok(other) => self.report(None, Law::Shape, format!("not a JSON object: {other}")),
-            Err(error) => self.report(None, Law::Shape, format!("not JSON: {error}")),
+            Ok(other) => {
+                self.report(
+                    None,
+                    Law::Shape,
+                    format!("not a JSON object: {}", shortened(&other.to_string())),
+                );
+            }
+            Err(error) => {
+                // The error tells a line too, which is always 1.
+                let column = error.column();
+                self.report(None, Law::Shape, format!("not JSON, by its byte {column}: {}", shortened(line)));
+            }
         }
+    }
+
+    /// Notes a line that cannot even be read as text.
+    pub fn unreadable_line(&mut self, problem: &str) {
+        self.lines += 1;
+        self.report(None, Law::Shape, problem.to_owned());
     }
 
     fn event(&mut self, event: &Map<String, Value>) {

@@ -10,6 +10,9 @@ enum Kind {
     Text,
     /// A whole number.
     Count,
+    /// A whole number of at most 16 bits.
+    Small,
+    Number,
     Flag,
     Object,
     Objects,
@@ -17,7 +20,7 @@ enum Kind {
     Word(&'static [&'static str]),
 }
 
-use Kind::{Count, Flag, Id, Ids, Object, Objects, Text, Word};
+use Kind::{Count, Flag, Id, Ids, Number, Object, Objects, Small, Text, Word};
 
 /// Name, what it looks like, and whether it must be there.
 type Member = (&'static str, Kind, bool);
@@ -28,8 +31,13 @@ const MAY: bool = false;
 const STATES: &[&str] = &["completed", "failed", "abandoned", "unknown"];
 const FIELDS: &[&str] = &["text", "input", "output"];
 
-const ENVELOPE: &[Member] =
-    &[("turn", Id, MAY), ("item", Id, MAY), ("parent", Id, MAY), ("native", Text, MAY)];
+const ENVELOPE: &[Member] = &[
+    ("turn", Id, MAY),
+    ("item", Id, MAY),
+    ("parent", Id, MAY),
+    ("native", Text, MAY),
+    ("native_id", Text, MAY),
+];
 
 const EVENTS: &[(&str, &[Member])] = &[
     (
@@ -194,40 +202,38 @@ const TOOL: &[Member] = &[
     ("locations", Objects, MAY),
 ];
 
+const CLASSES: &[&str] = &[
+    "cancelled",
+    "unreachable",
+    "transport_lost",
+    "stalled",
+    "stream_corrupt",
+    "stream_spliced",
+    "incomplete",
+    "empty_output",
+    "not_a_stream",
+    "rate_limited",
+    "quota_exhausted",
+    "overloaded",
+    "provider_error",
+    "context_overflow",
+    "output_limit",
+    "refused",
+    "auth",
+    "model_unavailable",
+    "invalid_request",
+    "budget",
+    "not_started",
+    "agent_exited",
+    "agent_error",
+    "timeout",
+    "internal",
+];
+
 const ERROR: &[Member] = &[
-    (
-        "class",
-        Word(&[
-            "cancelled",
-            "unreachable",
-            "transport_lost",
-            "stalled",
-            "stream_corrupt",
-            "stream_spliced",
-            "incomplete",
-            "empty_output",
-            "not_a_stream",
-            "rate_limited",
-            "quota_exhausted",
-            "overloaded",
-            "provider_error",
-            "context_overflow",
-            "output_limit",
-            "refused",
-            "auth",
-            "model_unavailable",
-            "invalid_request",
-            "budget",
-            "not_started",
-            "agent_exited",
-            "agent_error",
-            "timeout",
-            "internal",
-        ]),
-        MUST,
-    ),
+    ("class", Word(CLASSES), MUST),
     ("message", Text, MUST),
-    ("status", Count, MAY),
+    ("status", Small, MAY),
     ("retry_at", Count, MAY),
     ("request_id", Text, MAY),
 ];
@@ -240,27 +246,81 @@ const USAGE: &[Member] = &[
     ("cache_write", Count, MAY),
 ];
 
-/// Members of members.
-const NESTED: &[(&str, &[Member])] = &[("tool", TOOL), ("error", ERROR), ("usage", USAGE)];
+const RETRY: &[Member] = &[("attempt", Count, MAY), ("reason", Word(CLASSES), MAY)];
+
+/// Members of members, and of the objects in lists.
+const NESTED: &[(&str, &[Member])] = &[
+    ("tool", TOOL),
+    ("error", ERROR),
+    ("usage", USAGE),
+    ("cost", &[("amount", Number, MUST), ("currency", Text, MUST)]),
+    ("context", &[("used", Count, MAY), ("size", Count, MAY)]),
+    ("content", &[("type", Id, MUST)]),
+    (
+        "options",
+        &[
+            ("id", Text, MUST),
+            ("kind", Word(&["allow_once", "allow_always", "reject_once", "reject_always"]), MUST),
+            ("name", Text, MUST),
+        ],
+    ),
+    (
+        "questions",
+        &[
+            ("id", Text, MUST),
+            ("text", Text, MUST),
+            ("options", Objects, MAY),
+            ("multiple", Flag, MAY),
+            ("custom", Flag, MAY),
+        ],
+    ),
+];
 
 /// Every way in which this event does not have the shape of its type. An unknown type has any shape.
 pub(super) fn problems(r#type: &str, event: &Map<String, Value>) -> Vec<String> {
     let mut problems = Vec::new();
     let Some((_, members)) = EVENTS.iter().find(|(name, _)| *name == r#type) else { return problems };
     check(event, members, "", &mut problems);
-    check(event, ENVELOPE, "", &mut problems);
+    let is_own = |name: &str| members.iter().any(|(own, ..)| *own == name);
+    for member in ENVELOPE.iter().filter(|(name, ..)| !is_own(name)) {
+        check(event, std::slice::from_ref(member), "", &mut problems);
+    }
+    // In a status `attempt` is the number of a retry; everywhere else it names a model call.
+    if r#type == "session.status" {
+        check(event, RETRY, "", &mut problems);
+    } else if !is_own("attempt") {
+        check(event, &[("attempt", Id, MAY)], "", &mut problems);
+    }
     for (name, members) in NESTED {
-        if let Some(Value::Object(nested)) = event.get(*name) {
-            check(nested, members, &format!("{name}."), &mut problems);
+        match event.get(*name) {
+            Some(Value::Object(nested)) => check(nested, members, &format!("{name}."), &mut problems),
+            Some(Value::Array(list)) => {
+                for nested in list.iter().filter_map(Value::as_object) {
+                    check(nested, members, &format!("{name}[]."), &mut problems);
+                }
+            }
+            _ => {}
         }
     }
-    if event.get("outcome").and_then(Value::as_str) != Some("completed")
-        && r#type == "turn.ended"
-        && event.get("stop_reason").is_some_and(|reason| !reason.is_null())
-    {
-        problems.push("member \"stop_reason\" goes only with outcome completed".to_owned());
+    if r#type == "turn.ended" {
+        check_ending(event, &mut problems);
     }
     problems
+}
+
+/// Which members go with which outcome of a turn.
+fn check_ending(event: &Map<String, Value>, problems: &mut Vec<String>) {
+    let has = |member: &str| event.get(member).is_some_and(|value| !value.is_null());
+    let completed = event.get("outcome").and_then(Value::as_str) == Some("completed");
+    if completed != has("stop_reason") {
+        problems.push("member \"stop_reason\" goes with outcome completed, and only with it".to_owned());
+    }
+    if completed && has("error") {
+        problems.push("member \"error\" does not go with outcome completed".to_owned());
+    }
+    if event.get("outcome").and_then(Value::as_str) == Some("failed") && !has("error") {
+        problems.push("member \"error\" is missing, and the outcome is failed".to_owned());
+    }
 }
 
 fn check(object: &Map<String, Value>, members: &[Member], prefix: &str, problems: &mut Vec<String>) {
@@ -272,7 +332,8 @@ fn check(object: &Map<String, Value>, members: &[Member], prefix: &str, problems
             None | Some(Value::Null) => {}
             Some(value) => {
                 if let Some(wanted) = kind.refuses(value) {
-                    problems.push(format!("member \"{prefix}{name}\" is {value}, not {wanted}"));
+                    let shown = super::shortened(&value.to_string());
+                    problems.push(format!("member \"{prefix}{name}\" is {shown}, not {wanted}"));
                 }
             }
         }
@@ -288,6 +349,11 @@ impl Kind {
             Ids => (value.as_array().is_some_and(|ids| ids.iter().all(is_id)), "a list of ids".to_owned()),
             Text => (value.is_string(), "a string".to_owned()),
             Count => (value.is_u64(), "a whole number".to_owned()),
+            Small => {
+                let fits = value.as_u64().is_some_and(|number| u16::try_from(number).is_ok());
+                (fits, "a whole number up to 65535".to_owned())
+            }
+            Number => (value.is_number(), "a number".to_owned()),
             Flag => (value.is_boolean(), "true or false".to_owned()),
             Object => (value.is_object(), "an object".to_owned()),
             Objects => {

@@ -143,7 +143,8 @@ impl Members {
                 native_id: self.take("native_id")?,
             },
             "attempt.started" => {
-                Body::AttemptStarted { step: self.need("step")?, model: self.take("model")? }
+                let (step, model) = (self.need("step")?, self.take("model")?);
+                Body::AttemptStarted { step, model, native_id: self.take("native_id")? }
             }
             "item.started" => Body::ItemStarted {
                 kind: self.need("kind")?,

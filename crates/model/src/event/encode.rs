@@ -70,9 +70,10 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
             map.serialize_entry("prompts", prompts)?;
             optional(map, "native_id", native_id)
         }
-        Body::AttemptStarted { step, model } => {
+        Body::AttemptStarted { step, model, native_id } => {
             map.serialize_entry("step", step)?;
-            optional(map, "model", model)
+            optional(map, "model", model)?;
+            optional(map, "native_id", native_id)
         }
         Body::ItemStarted { kind, role, synthetic, text, tool, native_id } => {
             map.serialize_entry("kind", kind)?;

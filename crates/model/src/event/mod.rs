@@ -102,7 +102,7 @@ pub enum Body {
     /// `turn.started`
     TurnStarted { origin: Origin, prompts: Vec<PromptId>, native_id: Option<String> },
     /// `attempt.started`
-    AttemptStarted { step: u32, model: Option<String> },
+    AttemptStarted { step: u32, model: Option<String>, native_id: Option<String> },
     /// `item.started`
     ItemStarted {
         kind: ItemKind,

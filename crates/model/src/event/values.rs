@@ -43,6 +43,15 @@ impl Tool {
         *self == Self::default()
     }
 
+    /// Without members that are null: on the wire that is the same as absent.
+    #[must_use]
+    pub fn without_nulls(mut self) -> Self {
+        self.input = self.input.filter(|value| !value.is_null());
+        self.output = self.output.filter(|value| !value.is_null());
+        self.extra.retain(|_, value| !value.is_null());
+        self
+    }
+
     /// Takes over every member the patch has.
     pub fn merge(&mut self, patch: &Self) {
         let Self { name, kind, title, status, input, output, content, locations, extra } = patch;
@@ -132,10 +141,13 @@ pub struct Cost {
     pub amount: f64,
     /// ISO 4217 code.
     pub currency: String,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// How full the model's context is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     /// Tokens in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +155,9 @@ pub struct Context {
     /// Tokens that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Why a turn failed.

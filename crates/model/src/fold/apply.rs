@@ -79,7 +79,7 @@ impl Fold {
                 set(&mut session.model, &patch.model);
                 set(&mut session.mode, &patch.mode);
                 set(&mut session.native_id, &patch.native_id);
-                session.context = patch.context.or(session.context);
+                session.context = patch.context.clone().or(session.context.take());
             }
             Body::SessionStatus(status) => {
                 (session.status, session.retry) = match status {
@@ -179,10 +179,11 @@ impl Fold {
         }
         let Some(turn) = self.turn_mut(draft.turn.as_ref()) else { return };
         match &draft.body {
-            Body::AttemptStarted { step, model } => turn.attempts.push(Attempt {
+            Body::AttemptStarted { step, model, native_id } => turn.attempts.push(Attempt {
                 attempt: id.clone(),
                 step: *step,
                 model: model.clone(),
+                native_id: native_id.clone(),
                 ended: false,
                 finish: None,
                 usage: None,
@@ -316,6 +317,7 @@ impl Item {
                     self.text = Some(text.clone());
                     // A revision is the agent's last word on the text: nothing of it is missing any more.
                     self.incomplete = false;
+                    self.reason = None;
                 }
                 self.merge_tool(tool.as_deref());
             }

@@ -4,7 +4,8 @@ mod apply;
 mod state;
 
 pub use state::{
-    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, State, Turn,
+    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Snapshot,
+    State, Turn,
 };
 
 use crate::cursor::Seq;
@@ -88,9 +89,12 @@ impl Fold {
 
     /// Takes items out, which moves the places of those after them.
     fn remove_items(&mut self, gone: &[ItemId]) {
-        if gone.iter().any(|id| self.items.contains_key(id)) {
-            self.state.items.retain(|item| !gone.contains(&item.id));
-            self.items = index_items(&self.state);
+        // Usually the last few: only what stands after the first of them moves.
+        let Some(first) = gone.iter().filter_map(|id| self.items.remove(id)).min() else { return };
+        let rest = self.state.items.split_off(first);
+        for item in rest.into_iter().filter(|item| !gone.contains(&item.id)) {
+            self.items.insert(item.id.clone(), self.state.items.len());
+            self.state.items.push(item);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a session is after its events so far, as a snapshot shows it.
 
-use crate::cursor::Seq;
+use crate::cursor::{Generation, Seq};
 use crate::event::{
     ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
     Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
@@ -42,6 +42,16 @@ pub struct State {
     /// How many of each were started, for ids that are never reused.
     #[serde(default)]
     pub counters: Counters,
+}
+
+/// A fold as a client gets it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The log's generation.
+    pub generation: Generation,
+    /// The fold.
+    #[serde(flatten)]
+    pub state: State,
 }
 
 words! {
@@ -216,6 +226,9 @@ pub struct Attempt {
     /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The agent's own id of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
     /// It has ended or was superseded.
     #[serde(default)]
     pub ended: bool,

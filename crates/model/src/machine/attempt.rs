@@ -2,6 +2,7 @@
 
 use super::items::Items;
 use crate::event::{Body, Draft, Usage};
+use crate::fold;
 use crate::id::{AttemptId, Key, TurnId};
 use std::collections::HashSet;
 
@@ -18,6 +19,8 @@ struct Attempt {
 #[derive(Default)]
 pub(crate) struct Attempts {
     open: Option<Attempt>,
+    /// The last call, if it ended badly: a retry repeats it.
+    broken: Option<Attempt>,
     steps: u32,
     seen: HashSet<Key>,
     last_finish: Option<String>,
@@ -25,13 +28,29 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    pub(crate) fn resumed(
-        steps: u32,
-        open: Option<(AttemptId, Option<String>)>,
-        usage: Option<Usage>,
-    ) -> Self {
-        let open = open.map(|(id, model)| Attempt { id, key: None, step: steps, model, discarded: false });
-        Self { open, steps, usage, ..Self::default() }
+    /// The calls of a turn that the last owner left open.
+    pub(crate) fn resumed(attempts: &[fold::Attempt]) -> Self {
+        let mut resumed = Self::default();
+        for attempt in attempts {
+            let key = attempt.native_id.as_deref().map(Key::from);
+            resumed.steps = resumed.steps.max(attempt.step);
+            resumed.seen.extend(key.clone());
+            if attempt.ended {
+                resumed.last_finish.clone_from(&attempt.finish);
+            } else {
+                let (id, step, model) = (attempt.attempt.clone(), attempt.step, attempt.model.clone());
+                resumed.open = Some(Attempt { id, key, step, model, discarded: false });
+            }
+            if let Some(usage) = &attempt.usage {
+                resumed.usage.get_or_insert_default().add(usage);
+            }
+        }
+        resumed
+    }
+
+    /// The names of its calls: what comes for one of them is not of another turn.
+    pub(crate) fn into_seen(self) -> HashSet<Key> {
+        self.seen
     }
 
     /// The call that new items belong to.
@@ -39,16 +58,12 @@ impl Attempts {
         self.open.as_ref().map(|attempt| &attempt.id)
     }
 
-    pub(crate) fn any(&self) -> bool {
-        self.steps > 0
-    }
-
     pub(crate) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
     pub(crate) fn is_discarded(&self) -> bool {
-        self.open.as_ref().is_some_and(|attempt| attempt.discarded)
+        self.open.as_ref().or(self.broken.as_ref()).is_some_and(|attempt| attempt.discarded)
     }
 
     /// The last call ended by asking for tools: another one is to come.
@@ -82,8 +97,9 @@ impl Attempts {
                 self.close(&old, None, None, turn, out);
                 None
             }
-            None => None,
+            None => self.broken.take().filter(|old| old.discarded),
         };
+        self.broken = None;
         let (step, model) = match &superseded {
             Some(old) => (old.step, model.or_else(|| old.model.clone())),
             None => {
@@ -91,7 +107,8 @@ impl Attempts {
                 (self.steps, model)
             }
         };
-        out.push(draft(turn, &id, Body::AttemptStarted { step, model: model.clone() }));
+        let native_id = key.as_ref().map(|key| key.as_str().to_owned());
+        out.push(draft(turn, &id, Body::AttemptStarted { step, model: model.clone(), native_id }));
         if let Some(old) = superseded {
             let items = items.void_attempt(&old.id);
             out.push(draft(turn, &old.id, Body::AttemptSuperseded { by: id.clone(), items }));
@@ -101,9 +118,14 @@ impl Attempts {
         self.open = Some(Attempt { id, key, step, model, discarded: false });
     }
 
-    pub(crate) fn discard(&mut self) {
-        if let Some(attempt) = &mut self.open {
-            attempt.discarded = true;
+    /// The agent repeats its call. False when there is none that could be repeated.
+    pub(crate) fn discard(&mut self) -> bool {
+        match self.open.as_mut().or(self.broken.as_mut()) {
+            Some(attempt) => {
+                attempt.discarded = true;
+                true
+            }
+            None => false,
         }
     }
 
@@ -122,7 +144,9 @@ impl Attempts {
         }
         if let Some(attempt) = self.open.take() {
             self.seen.insert(key.clone());
+            let is_broken = finish.as_deref().is_none_or(|finish| finish == "error");
             self.close(&attempt, finish, usage, turn, out);
+            self.broken = Some(attempt).filter(|_| is_broken);
         }
     }
 

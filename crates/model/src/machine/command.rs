@@ -19,6 +19,9 @@ pub struct Accepted {
 /// Why a request changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// The session was created before.
+    #[error("the session exists already")]
+    SessionExists,
     /// The session has ended.
     #[error("the session has ended")]
     SessionEnded,
@@ -87,7 +90,7 @@ fn now(turn: Option<&TurnId>) -> String {
 }
 
 impl Machine {
-    /// The first event of a session.
+    /// The first event of a session; once.
     pub fn create(
         &mut self,
         session: SessionId,
@@ -95,9 +98,13 @@ impl Machine {
         cwd: String,
         title: Option<String>,
         step: &mut Step<'_>,
-    ) {
+    ) -> Result<(), Refusal> {
+        if std::mem::replace(&mut self.created, true) {
+            return Err(Refusal::SessionExists);
+        }
         self.session.title.clone_from(&title);
         step.drafts.push(Draft::new(Body::SessionCreated { session, agent, cwd, title }));
+        Ok(())
     }
 
     /// Puts a prompt into the queue.
@@ -235,7 +242,7 @@ impl Machine {
 
     /// A new owner settles what the last one left open.
     pub fn begin_recovery(&mut self, step: &mut Step<'_>) {
-        self.recovering = true;
+        self.recovering = !self.ended;
         self.show_status(step);
     }
 

@@ -64,15 +64,24 @@ pub(crate) struct OpenItem {
     input: String,
     output: String,
     tool: Tool,
-    /// Some of its text may have been missed, and no final snapshot has come since.
-    tainted: bool,
+    tainted: Tainted,
+}
+
+/// Texts of which some may have been missed, and no last word has come since.
+#[derive(Clone, Copy, Default)]
+struct Tainted {
+    text: bool,
+    input: bool,
+    output: bool,
 }
 
 /// An item whose end is in the log. Its texts stay for comparison with what may still come.
 pub(crate) struct EndedItem {
     pub(crate) id: ItemId,
     kind: ItemKind,
+    pub(crate) parent: Option<ItemId>,
     state: ItemState,
+    incomplete: bool,
     text: String,
     tool: Tool,
     /// A delta came after the end; said once.
@@ -105,13 +114,13 @@ impl OpenItem {
             input: String::new(),
             output: String::new(),
             tool: tool.unwrap_or_default(),
-            tainted: false,
+            tainted: Tainted::default(),
         }
     }
 
     /// An item that was open when the last owner of the session went away.
     pub(crate) fn resumed(item: &fold::Item) -> Self {
-        Self {
+        let mut resumed = Self {
             id: item.id.clone(),
             kind: item.kind,
             attempt: item.attempt.clone(),
@@ -121,9 +130,11 @@ impl OpenItem {
             input: item.input.clone().unwrap_or_default(),
             output: item.output.clone().unwrap_or_default(),
             tool: item.tool.as_deref().cloned().unwrap_or_default(),
-            // Whatever the agent said while nobody listened is missing.
-            tainted: true,
-        }
+            tainted: Tainted::default(),
+        };
+        // Whatever the agent said while nobody listened is missing.
+        resumed.taint();
+        resumed
     }
 
     /// The ended item this resumed one already is in the log.
@@ -134,12 +145,20 @@ impl OpenItem {
             ItemStage::Abandoned => ItemState::Abandoned,
             ItemStage::Streaming | ItemStage::Unknown => ItemState::Unknown,
         };
-        let Self { id, kind, text, tool, .. } = self;
-        EndedItem { id, kind, state, text, tool, late_noted: false }
+        let Self { id, kind, parent, text, tool, .. } = self;
+        EndedItem { id, kind, parent, state, incomplete: item.incomplete, text, tool, late_noted: false }
     }
 
+    /// Bytes may have been lost. Of a call only what is still on its way can be: arguments that are known whole stay so.
     pub(crate) fn taint(&mut self) {
-        self.tainted = true;
+        if self.kind == ItemKind::Tool {
+            let is_written =
+                self.tool.input.is_none() && self.tool.status.is_none_or(|it| it == ToolStatus::Pending);
+            self.tainted.input = is_written || !self.input.is_empty();
+            self.tainted.output = !self.output.is_empty();
+        } else {
+            self.tainted.text = true;
+        }
     }
 
     /// A tool that may already have had an effect must not be voided with its attempt.
@@ -162,7 +181,7 @@ impl OpenItem {
             return;
         }
         if finality == Finality::Final {
-            self.tainted = false;
+            *self.tainted.field(field) = false;
         }
         let have = self.field(field);
         if text == *have {
@@ -182,6 +201,13 @@ impl OpenItem {
     pub(crate) fn update(&mut self, tool: Tool, log: &mut Scribe<'_>) {
         if tool.status.is_some_and(|new| self.tool.status.is_some_and(|old| new < old)) {
             return;
+        }
+        if tool.input.is_some() {
+            self.tainted.input = false;
+            self.input.clear();
+        }
+        if tool.output.is_some() || tool.content.is_some() {
+            self.tainted.output = false;
         }
         let changes = self.tool.changes(tool);
         if changes.is_empty() {
@@ -218,15 +244,19 @@ impl OpenItem {
 
     pub(crate) fn end(self, end: End, log: &mut Scribe<'_>) -> EndedItem {
         let End { mut state, mut reason, caused_by, cut } = end;
-        // A tool's result is its status; only what is read as text can be shown half.
-        let incomplete = (cut || self.tainted) && self.kind != ItemKind::Tool;
-        // L7: what may have lost bytes is shown, and never passes for whole.
-        if incomplete && state == ItemState::Completed {
+        let Tainted { text, input, output } = self.tainted;
+        let is_tool = self.kind == ItemKind::Tool;
+        // A tool that was cut off says so by its state; what it showed is marked only if bytes may be missing.
+        let incomplete = text || input || output || (cut && !is_tool);
+        // L7: what may have lost bytes is shown, and never passes for whole. That a call ran is the agent's word on the
+        // call, not on what we have of it.
+        if incomplete && state == ItemState::Completed && !is_tool {
             state = ItemState::Abandoned;
             reason = Some("gap".to_owned());
         }
         log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
-        EndedItem { id: self.id, kind: self.kind, state, text: self.text, tool: self.tool, late_noted: false }
+        let Self { id, kind, parent, text, tool, .. } = self;
+        EndedItem { id, kind, parent, state, incomplete, text, tool, late_noted: false }
     }
 
     /// Only a tool has arguments and an output.
@@ -235,6 +265,16 @@ impl OpenItem {
     }
 
     fn field(&mut self, field: Field) -> &mut String {
+        match field {
+            Field::Text => &mut self.text,
+            Field::Input => &mut self.input,
+            Field::Output => &mut self.output,
+        }
+    }
+}
+
+impl Tainted {
+    fn field(&mut self, field: Field) -> &mut bool {
         match field {
             Field::Text => &mut self.text,
             Field::Input => &mut self.input,
@@ -254,6 +294,7 @@ impl EndedItem {
         }
         self.text.clone_from(&text);
         self.state = state.unwrap_or(self.state);
+        self.incomplete = false;
         log.item(&self.id, Body::ItemRevised { late: log.late, state, text: Some(text), tool: None });
     }
 
@@ -280,7 +321,10 @@ impl EndedItem {
     /// The agent states an end after ours was written.
     pub(crate) fn revise_state(&mut self, state: ItemState, log: &mut Scribe<'_>) {
         // What completed or failed by the agent's own word stays so; only our own guesses are corrected.
-        if matches!(self.state, ItemState::Completed | ItemState::Failed) || state == self.state {
+        let is_stated = matches!(self.state, ItemState::Completed | ItemState::Failed);
+        // L7: a word does not bring lost bytes back; only the final text does.
+        let would_hide_loss = self.incomplete && state == ItemState::Completed && !self.is_tool();
+        if is_stated || would_hide_loss || state == self.state {
             return;
         }
         self.state = state;

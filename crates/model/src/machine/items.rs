@@ -1,5 +1,6 @@
 //! The items of one turn, or of the background, by the agent's names for them.
 
+use super::archive::Archived;
 use super::item::{End, EndedItem, Head, OpenItem, Scribe};
 use crate::event::{Body, Draft, Field, ItemKind, ItemState, NoticeCode, Tool};
 use crate::id::{AttemptId, ItemId, Key};
@@ -24,10 +25,6 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -36,8 +33,37 @@ impl Items {
         self.open
     }
 
+    /// True for anything that ever had this name here, void or not.
     pub(crate) fn knows(&self, key: &Key) -> bool {
         self.by_key.contains_key(key)
+    }
+
+    /// True while it is not voided or removed. A name that was voided may be used again, by a repeat of its call.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.id_of(key).is_some()
+    }
+
+    /// The parent of an item that is here.
+    pub(crate) fn parent_of(&self, key: &Key) -> Option<&ItemId> {
+        match &self.slots[*self.by_key.get(key)?] {
+            Slot::Open(item) => item.parent.as_ref(),
+            Slot::Ended(item) => item.parent.as_ref(),
+            Slot::Gone => None,
+        }
+    }
+
+    /// Every item that is not void, with its name.
+    pub(crate) fn into_archived(self) -> impl Iterator<Item = (Key, Archived)> {
+        let mut slots = self.slots;
+        self.by_key.into_iter().filter_map(move |(key, index)| {
+            match std::mem::replace(&mut slots[index], Slot::Gone) {
+                Slot::Open(item) => {
+                    Some((key, Archived { is_tool: item.kind == ItemKind::Tool, id: item.id }))
+                }
+                Slot::Ended(item) => Some((key, Archived { is_tool: item.is_tool(), id: item.id })),
+                Slot::Gone => None,
+            }
+        })
     }
 
     /// Our id of the agent's item, while it is not voided.
@@ -81,6 +107,13 @@ impl Items {
         self.open += 1;
     }
 
+    /// Marks one item: bytes of it may be missing.
+    pub(crate) fn taint_one(&mut self, key: &Key) {
+        if let Some(Slot::Open(item)) = self.slot(key) {
+            item.taint();
+        }
+    }
+
     /// Gives every open item that waited for this parent its parent.
     pub(crate) fn adopt(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
         if self.orphans == 0 {
@@ -106,12 +139,18 @@ impl Items {
     }
 
     /// False when the key is not of these items.
-    pub(crate) fn delta(&mut self, key: &Key, field: Field, text: &mut String, log: &mut Scribe<'_>) -> bool {
+    pub(crate) fn delta(
+        &mut self,
+        key: &Key,
+        field: Field,
+        text: &mut Option<String>,
+        log: &mut Scribe<'_>,
+    ) -> bool {
         match self.slot(key) {
             None => return false,
-            Some(Slot::Open(item)) => item.delta(field, std::mem::take(text), log),
+            Some(Slot::Open(item)) => item.delta(field, text.take().unwrap_or_default(), log),
             Some(Slot::Ended(item)) => {
-                if !text.is_empty() && item.note_late() {
+                if text.as_ref().is_some_and(|text| !text.is_empty()) && item.note_late() {
                     late_notice(item, log);
                 }
             }
@@ -142,6 +181,9 @@ impl Items {
 
     pub(crate) fn tool(&mut self, key: &Key, tool: Tool, log: &mut Scribe<'_>) {
         match self.slot(key) {
+            // What was introduced as something else is no call, whatever came later.
+            Some(Slot::Open(item)) if item.kind != ItemKind::Tool => {}
+            Some(Slot::Ended(item)) if !item.is_tool() => {}
             Some(Slot::Open(item)) => {
                 item.update(tool, log);
                 if let Some(end) = item.stated_end() {

@@ -5,6 +5,7 @@
 //! reconciled by content (L6). It holds the open turn and a little of the ones before, not the session's history:
 //! that is the fold's.
 
+mod archive;
 mod attempt;
 mod command;
 mod hold;
@@ -23,10 +24,11 @@ pub use prompts::PromptState;
 pub use turn::OpenTurn;
 
 use crate::event::{Body, Draft, NoticeCode, Origin, SessionPatch, Status, TurnError};
-use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
+use crate::id::{IdKind, Ids, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
-use hold::{Due, Hold};
+use archive::Archive;
+use hold::{Due, Hold, Strength};
 use item::Scribe;
 use items::Items;
 use prompts::Prompts;
@@ -62,6 +64,7 @@ pub struct Machine {
     hold: Option<Hold>,
     background: Items,
     closed: VecDeque<ClosedTurn>,
+    archive: Archive,
     unclaimed: Unclaimed,
     /// Prompts the agent refused while another turn was open.
     refused: Vec<(PromptId, TurnError)>,
@@ -71,6 +74,7 @@ pub struct Machine {
     status: Shown,
     retrying: Option<Status>,
     recovering: bool,
+    created: bool,
     ended: bool,
 }
 
@@ -101,16 +105,16 @@ impl Machine {
 
     /// When [`Machine::tick`] has something to do, if nothing else happens before.
     pub fn deadline(&self) -> Option<Time> {
-        self.hold.as_ref().map(|hold| hold.until)
+        self.hold.as_ref().map(Hold::until)
     }
 
     /// Time has passed.
     pub fn tick(&mut self, step: &mut Step<'_>) {
         let (Some(hold), Some(turn)) = (&mut self.hold, &self.turn) else { return };
         match hold.due(step.now) {
-            Due::No => {}
+            Due::Nothing => {}
             Due::Ask => step.needs.push(Need::Truth(turn.id().clone())),
-            Due::Believe => self.end_by_idle(step),
+            Due::End => self.end_by_idle(step),
         }
     }
 
@@ -122,6 +126,10 @@ impl Machine {
             let prompts = self.prompts.sent();
             let origin = if prompts.is_empty() { Origin::Agent } else { Origin::Prompt };
             self.start_turn(origin, prompts, None, step);
+            // Nobody asked for it: late news of an earlier turn looks the same. If it stays quiet the agent is asked.
+            if origin == Origin::Agent {
+                self.hold = Some(Hold::new(Strength::Missed, step.now));
+            }
         }
     }
 
@@ -152,7 +160,11 @@ impl Machine {
         self.report_unclaimed(&turn, step);
         let closed = turn.end(ending, &mut self.waits, step.drafts);
         self.closed.push_front(closed);
-        self.closed.truncate(CLOSED_KEPT);
+        while self.closed.len() > CLOSED_KEPT
+            && let Some(oldest) = self.closed.pop_back()
+        {
+            self.put_away(oldest.items);
+        }
         self.show_status(step);
         for (prompt, error) in std::mem::take(&mut self.refused) {
             if self.prompts.state(&prompt) == Some(PromptState::Sent) {
@@ -187,22 +199,24 @@ impl Machine {
 
     // === background ===
 
-    fn background<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, Scribe<'a>) {
+    /// Finished background items are put away when there are many; none of them is open.
+    fn trim_background(&mut self) {
         if self.background.open_count() == 0 && self.background.len() > BACKGROUND_KEPT {
-            self.background = Items::default();
+            let items = std::mem::take(&mut self.background);
+            self.put_away(items);
         }
-        (&mut self.background, Scribe { turn: None, late: false, out })
+    }
+
+    fn put_away(&mut self, items: Items) {
+        for (key, item) in items.into_archived() {
+            self.archive.add(key, item);
+        }
     }
 
     fn close_background(&mut self, step: &mut Step<'_>) {
         let mut log = Scribe { turn: None, late: false, out: step.drafts };
         self.background.end_all(true, None, &mut log);
         self.waits.close_all(None, true, step.drafts);
-    }
-
-    /// The ended turn that knows this item.
-    fn closed_with(&mut self, key: &Key) -> Option<&mut ClosedTurn> {
-        self.closed.iter_mut().find(|turn| turn.items.knows(key))
     }
 
     // === status ===

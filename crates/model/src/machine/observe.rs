@@ -1,13 +1,12 @@
 //! What each signal means, given what is open.
 
-use super::hold::{Hold, Strength};
+use super::hold::{Due, Hold, Strength};
 use super::item::End;
-use super::observe_items::Home;
 use super::waits::WaitPlace;
 use super::{Machine, OpenTurn, Step};
 use crate::event::{
     ApprovalOutcome, Body, Draft, ErrorClass, NoticeCode, Origin, QuestionOutcome, SessionPatch, Status,
-    StopReason, TurnError,
+    StopReason, Tool, TurnError,
 };
 use crate::id::{ApprovalId, AttemptId, IdKind, Key, QuestionId, TurnId};
 use crate::signal::{Ending, Need, Signal, Truth};
@@ -20,8 +19,8 @@ impl Machine {
             return;
         }
         // By far the most frequent signal; everything else may take its time.
-        if let Signal::TextDelta { key, field, mut text } = signal {
-            self.text_delta(&key, field, &mut text, step);
+        if let Signal::TextDelta { key, field, text } = signal {
+            self.text_delta(&key, field, text, step);
             return;
         }
         self.observe_open(signal, step);
@@ -50,11 +49,11 @@ impl Machine {
                 }
             }
             Signal::ItemSeen(seen) => self.item_seen(seen, step),
-            Signal::TextDelta { key, field, mut text } => self.text_delta(&key, field, &mut text, step),
+            Signal::TextDelta { key, field, text } => self.text_delta(&key, field, text, step),
             Signal::TextSnapshot { key, field, text, finality } => {
                 self.text_snapshot(&key, field, text, finality, step);
             }
-            Signal::ToolSeen { key, parent, tool } => self.tool_seen(key, parent, tool, step),
+            Signal::ToolSeen { key, parent, tool } => self.tool_seen(&key, parent, tool, step),
             Signal::ItemEnded { key, state, reason } => {
                 self.item_ended(&key, End::stated(state, reason), step)
             }
@@ -63,6 +62,7 @@ impl Machine {
                 if !self.waits.knows_ask(&key) {
                     let place = self.wait_place(item, step);
                     let id = ApprovalId::from(step.ids.fresh(IdKind::Approval));
+                    let tool = tool.map(Tool::without_nulls);
                     self.waits.ask(id, key, place, tool, options, step.drafts);
                     self.work_seen(step);
                 }
@@ -106,7 +106,7 @@ impl Machine {
 
     /// Ends a turn whose idle was only waiting for its last piece, and shows what changed.
     fn settle(&mut self, step: &mut Step<'_>) {
-        let likely = self.hold.as_ref().is_some_and(|hold| hold.strength == Strength::Likely);
+        let likely = self.hold.as_ref().is_some_and(Hold::is_likely);
         if likely && self.is_settled() {
             self.end_by_idle(step);
         }
@@ -122,8 +122,8 @@ impl Machine {
 
     /// The agent works: it is not idle and not waiting to retry.
     pub(super) fn work_seen(&mut self, step: &Step<'_>) {
-        if let Some(hold) = &self.hold {
-            self.hold = hold.after_work(step.now);
+        if let Some(hold) = &mut self.hold {
+            hold.work_seen(step.now);
         }
     }
 
@@ -144,6 +144,13 @@ impl Machine {
                 native_id.is_some() && turn.native_id().is_some() && turn.native_id() != native_id.as_deref();
             if !another {
                 turn.name_natively(native_id);
+                // Work that nobody asked for, and now somebody has: it is one turn.
+                if turn.is_unprompted() && prompts.is_empty() {
+                    for prompt in self.prompts.sent() {
+                        self.prompts.take(&prompt, turn.id(), step.drafts);
+                        turn.note_prompt();
+                    }
+                }
                 for prompt in prompts {
                     self.prompt_taken(prompt, step);
                 }
@@ -166,14 +173,18 @@ impl Machine {
         if inferred == Origin::Agent && origin.is_none() && native_id.is_none() {
             return;
         }
-        let origin = if taken.is_empty() { origin.unwrap_or(inferred) } else { Origin::Prompt };
+        let stated = origin.filter(|origin| *origin != Origin::Prompt).unwrap_or(inferred);
+        let origin = if taken.is_empty() { stated } else { Origin::Prompt };
         self.start_turn(origin, taken, native_id, step);
     }
 
     fn prompt_taken(&mut self, native_id: &str, step: &mut Step<'_>) {
         let Some(prompt) = self.prompts.sent_as(native_id) else { return };
-        match &self.turn {
-            Some(turn) => self.prompts.take(&prompt, turn.id(), step.drafts),
+        match &mut self.turn {
+            Some(turn) => {
+                turn.note_prompt();
+                self.prompts.take(&prompt, turn.id(), step.drafts);
+            }
             None => self.start_turn(Origin::Prompt, vec![prompt], None, step),
         }
     }
@@ -205,16 +216,16 @@ impl Machine {
     fn turn_idle(&mut self, stop_reason: Option<StopReason>, step: &mut Step<'_>) {
         let settled = self.is_settled();
         let Some(turn) = &mut self.turn else { return };
-        let confirmed = self.hold.as_ref().is_some_and(|hold| hold.strength == Strength::Likely);
-        if settled || (confirmed && turn.has_content()) {
+        let confirmed = self.hold.as_ref().is_some_and(Hold::is_likely);
+        if settled || (confirmed && turn.has_worked()) {
             turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
             self.end_by_idle(step);
         } else {
-            let strength = if turn.has_content() { Strength::Likely } else { Strength::Doubtful };
+            let strength = if turn.has_worked() { Strength::Likely } else { Strength::Doubtful };
             if strength == Strength::Likely {
                 turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
             }
-            self.hold = Some(Hold::idle(strength, step.now));
+            self.hold = Some(Hold::new(strength, step.now));
         }
     }
 
@@ -237,13 +248,21 @@ impl Machine {
     }
 
     fn truth(&mut self, turn: &TurnId, truth: Truth, step: &mut Step<'_>) {
-        let asked = self.hold.as_ref().is_some_and(|hold| hold.asked);
-        if !asked || self.open_turn() != Some(turn) {
+        if self.open_turn() != Some(turn) {
             return;
         }
-        match truth {
-            Truth::Idle => self.end_by_idle(step),
-            Truth::Busy => self.hold = None,
+        let Some(hold) = &mut self.hold else { return };
+        let due = match truth {
+            Truth::Idle => hold.idle_answered(step.now),
+            Truth::Busy => {
+                hold.busy_answered(step.now);
+                Due::Nothing
+            }
+        };
+        match due {
+            Due::Nothing => {}
+            Due::Ask => step.needs.push(Need::Truth(turn.clone())),
+            Due::End => self.end_by_idle(step),
         }
     }
 
@@ -252,7 +271,7 @@ impl Machine {
         self.background.taint();
         if let Some(turn) = &mut self.turn {
             turn.items.taint();
-            self.hold = Some(Hold::gap(step.now));
+            self.hold = Some(Hold::asking(step.now));
             step.needs.push(Need::Truth(turn.id().clone()));
         }
     }
@@ -260,7 +279,9 @@ impl Machine {
     // === attempts ===
 
     fn attempt_began(&mut self, key: Key, model: Option<String>, step: &mut Step<'_>) {
-        if self.turn.as_ref().is_some_and(|turn| !turn.attempts.is_new(&key)) {
+        let is_known = self.turn.as_ref().is_some_and(|turn| !turn.attempts.is_new(&key))
+            || self.closed.iter().any(|turn| turn.calls.contains(&key));
+        if is_known {
             return;
         }
         self.ensure_turn(step);
@@ -280,9 +301,7 @@ impl Machine {
 
     fn wait_place(&mut self, item: Option<Key>, step: &mut Step<'_>) -> WaitPlace {
         let id = item.as_ref().and_then(|key| self.item_id(key));
-        if let Some(key) = &item
-            && matches!(self.home(key), Home::Background | Home::Closed)
-        {
+        if item.as_ref().is_some_and(|key| self.is_outside(key)) {
             return WaitPlace { turn: None, item: id };
         }
         self.ensure_turn(step);

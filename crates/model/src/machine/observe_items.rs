@@ -1,23 +1,11 @@
 //! What signals about items mean: which turn an item belongs to, and what to do with one nobody knows.
 
 use super::item::{End, Head, Scribe};
-use super::unclaimed;
+use super::items::Items;
 use super::{Machine, Step};
-use crate::event::{Field, ItemKind, Role, Tool};
+use crate::event::{Body, Draft, Field, ItemKind, Role, Tool};
 use crate::id::{IdKind, ItemId, Key};
 use crate::signal::{Finality, ItemSeen, Signal};
-
-/// Where an item lives.
-pub(super) enum Home {
-    /// In the open turn.
-    Turn,
-    /// Between turns: work of a subagent whose turn has ended.
-    Background,
-    /// In a turn that has ended.
-    Closed,
-    /// It has not been introduced.
-    Nowhere,
-}
 
 /// An item that has just been introduced.
 struct Newcomer {
@@ -30,16 +18,16 @@ struct Newcomer {
 }
 
 impl Machine {
-    pub(super) fn home(&self, key: &Key) -> Home {
-        if self.turn.as_ref().is_some_and(|turn| turn.items.knows(key)) {
-            Home::Turn
-        } else if self.background.knows(key) {
-            Home::Background
-        } else if self.closed.iter().any(|turn| turn.items.knows(key)) {
-            Home::Closed
-        } else {
-            Home::Nowhere
-        }
+    /// True for an item that is in the log and not void.
+    fn has_item(&self, key: &Key) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.items.has(key)) || self.is_outside(key)
+    }
+
+    /// True for an item that does not belong to the open turn.
+    pub(super) fn is_outside(&self, key: &Key) -> bool {
+        self.background.has(key)
+            || self.closed.iter().any(|turn| turn.items.has(key))
+            || self.archive.get(key).is_some()
     }
 
     /// Our id of the agent's item, wherever it lives.
@@ -48,102 +36,123 @@ impl Machine {
         in_turn
             .or_else(|| self.background.id_of(key))
             .or_else(|| self.closed.iter().find_map(|turn| turn.items.id_of(key)))
+            .or_else(|| self.archive.get(key).map(|item| &item.id))
             .cloned()
     }
 
-    /// Our id of the tool item that a child names as its parent.
+    /// Our id of the tool item that a child names as its parent. Nothing else can be one.
     fn parent_id(&self, key: &Key) -> Option<ItemId> {
         let in_turn = self.turn.as_ref().and_then(|turn| turn.items.tool_id_of(key));
         in_turn
             .or_else(|| self.background.tool_id_of(key))
             .or_else(|| self.closed.iter().find_map(|turn| turn.items.tool_id_of(key)))
+            .or_else(|| self.archive.get(key).filter(|item| item.is_tool).map(|item| &item.id))
             .cloned()
     }
 
-    pub(super) fn item_seen(&mut self, seen: ItemSeen, step: &mut Step<'_>) {
-        match self.home(&seen.key) {
-            Home::Nowhere => {}
-            Home::Turn | Home::Background | Home::Closed => {
-                self.link(&seen.key, seen.parent.as_ref(), step);
-                return;
-            }
+    /// Does something to an item where it lives. False for one that is not known, or too long over to be changed.
+    fn at_home(
+        &mut self,
+        key: &Key,
+        out: &mut Vec<Draft>,
+        act: impl FnOnce(&mut Items, &mut Scribe<'_>),
+    ) -> bool {
+        if let Some(turn) = &mut self.turn
+            && turn.items.knows(key)
+        {
+            let (items, mut log) = turn.items(out);
+            act(items, &mut log);
+        } else if self.background.knows(key) {
+            act(&mut self.background, &mut Scribe { turn: None, late: false, out });
+        } else if let Some(closed) = self.closed.iter_mut().find(|turn| turn.items.knows(key)) {
+            act(&mut closed.items, &mut Scribe { turn: Some(&closed.id), late: true, out });
+        } else {
+            return self.archive.get(key).is_some();
         }
-        let is_user = seen.role == Some(Role::User);
+        true
+    }
+
+    pub(super) fn item_seen(&mut self, seen: ItemSeen, step: &mut Step<'_>) {
+        if self.has_item(&seen.key) {
+            return self.link(&seen.key, seen.parent.as_ref(), step);
+        }
         // A user's message proves that the agent has the prompt, not that it works: opencode stores prompts it
         // then ignores. It waits for the turn.
-        if is_user && self.turn.is_none() && seen.parent.is_none() {
-            self.unclaimed.keep_early(seen);
-            return;
+        if seen.role == Some(Role::User) && self.turn.is_none() && seen.parent.is_none() {
+            return self.unclaimed.keep_early(seen);
         }
         let ItemSeen { key, kind, role, parent, synthetic } = seen;
         self.start_item(Newcomer { key, parent, kind, role, synthetic, tool: None }, step);
     }
 
-    pub(super) fn tool_seen(&mut self, key: Key, parent: Option<Key>, tool: Tool, step: &mut Step<'_>) {
-        if let Home::Nowhere = self.home(&key) {
+    pub(super) fn tool_seen(&mut self, key: &Key, parent: Option<Key>, tool: Tool, step: &mut Step<'_>) {
+        let tool = tool.without_nulls();
+        if self.has_item(key) {
+            self.link(key, parent.as_ref(), step);
+        } else {
             let (kind, role, synthetic) = (ItemKind::Tool, None, false);
             let first_sight = Some(tool.clone());
             self.start_item(
                 Newcomer { key: key.clone(), parent, kind, role, synthetic, tool: first_sight },
                 step,
             );
-        } else {
-            self.link(&key, parent.as_ref(), step);
         }
         // A first sight may already be the last one: the update is empty then, and the end is not.
-        match self.home(&key) {
-            Home::Turn => {
-                if let Some(turn) = &mut self.turn {
-                    turn.tool(&key, tool, step.drafts);
-                }
-            }
-            Home::Background => {
-                let (items, mut log) = self.background(step.drafts);
-                items.tool(&key, tool, &mut log);
-            }
-            Home::Closed => self.late(&key, step, |items, log| items.tool(&key, tool, log)),
-            Home::Nowhere => {}
-        }
+        self.at_home(key, step.drafts, |items, log| items.tool(key, tool, log));
     }
 
     fn start_item(&mut self, new: Newcomer, step: &mut Step<'_>) {
         let Newcomer { key, parent: parent_key, kind, role, synthetic, tool } = new;
         let parent = parent_key.as_ref().and_then(|key| self.parent_id(key));
-        let home = parent_key.as_ref().map_or(Home::Turn, |key| self.home(key));
-        let waiting = self.unclaimed.claim(&key);
-        if parent.is_some() && matches!(home, Home::Background | Home::Closed) {
-            let id = ItemId::from(step.ids.fresh(IdKind::Item));
+        let is_outside = parent_key.as_ref().is_some_and(|key| self.is_outside(key));
+        let claimed = self.unclaimed.claim(&key);
+        if parent.is_some() && is_outside {
             let head = Head { kind, role, synthetic, tool, attempt: None, parent, awaited_parent: None };
-            let (items, mut log) = self.background(step.drafts);
-            items.start(id, key, head, &mut log);
+            let id = ItemId::from(step.ids.fresh(IdKind::Item));
+            self.trim_background();
+            let mut log = Scribe { turn: None, late: false, out: step.drafts };
+            self.background.start(id, key.clone(), head, &mut log);
         } else {
             self.ensure_turn(step);
-            let is_models = parent_key.is_none() && role != Some(Role::User);
-            if is_models && self.turn.as_ref().is_some_and(|turn| turn.attempts.is_discarded()) {
-                // The repeat has begun, though nobody gave it a name.
-                self.begin_attempt(None, None, step);
-            }
-            if let Some(turn) = &mut self.turn {
-                let attempt = turn.attempts.current().filter(|_| is_models).cloned();
-                let awaited_parent = parent_key.filter(|_| parent.is_none());
-                let head = Head { kind, role, synthetic, tool, attempt, parent, awaited_parent };
-                let id = ItemId::from(step.ids.fresh(IdKind::Item));
-                turn.start_item(id, key, head, step.drafts);
-            }
-            if role != Some(Role::User) {
-                self.retrying = None;
-                self.work_seen(step);
-            }
+            self.start_in_turn(
+                Newcomer { key: key.clone(), parent: parent_key, kind, role, synthetic, tool },
+                parent,
+                step,
+            );
         }
-        for signal in waiting {
+        if claimed.holed {
+            self.at_home(&key, step.drafts, |items, _| items.taint_one(&key));
+        }
+        for signal in claimed.signals {
             self.observe_open(signal, step);
         }
     }
 
-    pub(super) fn text_delta(&mut self, key: &Key, field: Field, text: &mut String, step: &mut Step<'_>) {
-        if let Some(turn) = &mut self.turn
-            && turn.text(key, field, text, step.drafts)
-        {
+    fn start_in_turn(&mut self, new: Newcomer, parent: Option<ItemId>, step: &mut Step<'_>) {
+        let Newcomer { key, parent: parent_key, kind, role, synthetic, tool } = new;
+        let is_users = role == Some(Role::User);
+        let is_models = parent_key.is_none() && !is_users;
+        if is_models && self.turn.as_ref().is_some_and(|turn| turn.attempts.is_discarded()) {
+            // The repeat has begun, though nobody gave it a name.
+            self.begin_attempt(None, None, step);
+        }
+        if let Some(turn) = &mut self.turn {
+            let attempt = turn.attempts.current().filter(|_| is_models).cloned();
+            let awaited_parent = parent_key.filter(|_| parent.is_none());
+            let head = Head { kind, role, synthetic, tool, attempt, parent, awaited_parent };
+            let id = ItemId::from(step.ids.fresh(IdKind::Item));
+            turn.start_item(id, key, head, step.drafts);
+        }
+        if !is_users {
+            self.retrying = None;
+            self.work_seen(step);
+        }
+    }
+
+    pub(super) fn text_delta(&mut self, key: &Key, field: Field, text: String, step: &mut Step<'_>) {
+        let mut text = Some(text);
+        let in_turn = self.turn.as_mut().is_some_and(|turn| turn.text(key, field, &mut text, step.drafts));
+        if in_turn {
             if self.hold.is_some() {
                 self.work_seen(step);
             }
@@ -152,18 +161,11 @@ impl Machine {
             }
             return;
         }
-        let (items, mut log) = self.background(step.drafts);
-        if items.delta(key, field, text, &mut log) {
-            return;
-        }
-        match self.home(key) {
-            Home::Closed => self.late(key, step, |items, log| {
-                items.delta(key, field, text, log);
-            }),
-            Home::Nowhere if !text.is_empty() => {
-                self.unclaimed.keep(key, unclaimed::delta(key, field, std::mem::take(text)), step.needs);
-            }
-            Home::Nowhere | Home::Turn | Home::Background => {}
+        let known = self.at_home(key, step.drafts, |items, log| {
+            items.delta(key, field, &mut text, log);
+        });
+        if let Some(text) = text.filter(|text| !known && !text.is_empty()) {
+            self.unclaimed.keep(key, Signal::TextDelta { key: key.clone(), field, text }, step.needs);
         }
     }
 
@@ -175,85 +177,46 @@ impl Machine {
         finality: Finality,
         step: &mut Step<'_>,
     ) {
-        match self.home(key) {
-            Home::Turn => {
-                if let Some(turn) = &mut self.turn {
-                    turn.snapshot(key, field, text, finality, step.drafts);
-                }
-            }
-            Home::Background => {
-                let (items, mut log) = self.background(step.drafts);
-                items.snapshot(key, field, text, finality, &mut log);
-            }
-            Home::Closed => {
-                self.late(key, step, |items, log| items.snapshot(key, field, text, finality, log))
-            }
-            Home::Nowhere if !text.is_empty() => {
-                self.unclaimed.keep(key, unclaimed::snapshot(key, field, text, finality), step.needs);
-            }
-            Home::Nowhere => {}
+        let mut text = Some(text);
+        let known = self.at_home(key, step.drafts, |items, log| {
+            items.snapshot(key, field, text.take().unwrap_or_default(), finality, log);
+        });
+        if let Some(text) = text.filter(|text| !known && !text.is_empty()) {
+            let signal = Signal::TextSnapshot { key: key.clone(), field, text, finality };
+            self.unclaimed.keep(key, signal, step.needs);
         }
     }
 
     pub(super) fn item_ended(&mut self, key: &Key, end: End, step: &mut Step<'_>) {
-        match self.home(key) {
-            Home::Turn => {
-                if let Some(turn) = &mut self.turn {
-                    turn.end_item(key, end, step.drafts);
-                }
+        let mut end = Some(end);
+        self.at_home(key, step.drafts, |items, log| {
+            if let Some(end) = end.take() {
+                items.end(key, end, log);
             }
-            Home::Background => {
-                let (items, mut log) = self.background(step.drafts);
-                items.end(key, end, &mut log);
-            }
-            Home::Closed => self.late(key, step, |items, log| items.end(key, end, log)),
-            Home::Nowhere => {
-                // Only worth keeping with the text it ends; the end of something never seen says nothing.
-                if self.unclaimed.knows(key) {
-                    let signal = Signal::ItemEnded { key: key.clone(), state: end.state, reason: end.reason };
-                    self.unclaimed.keep(key, signal, step.needs);
-                }
-            }
+        });
+        // Only worth keeping with the text it ends; the end of something never seen says nothing.
+        if let Some(End { state, reason, .. }) = end.filter(|_| self.unclaimed.knows(key)) {
+            self.unclaimed.keep(key, Signal::ItemEnded { key: key.clone(), state, reason }, step.needs);
         }
     }
 
     pub(super) fn item_removed(&mut self, key: &Key, step: &mut Step<'_>) {
-        match self.home(key) {
-            Home::Turn => {
-                if let Some(turn) = &mut self.turn {
-                    turn.remove_item(key, step.drafts);
-                }
-            }
-            Home::Background => {
-                let (items, mut log) = self.background(step.drafts);
-                items.remove(key, &mut log);
-            }
-            Home::Closed => self.late(key, step, |items, log| items.remove(key, log)),
-            Home::Nowhere => drop(self.unclaimed.claim(key)),
+        self.at_home(key, step.drafts, |items, log| items.remove(key, log));
+        if let Some(item) = self.archive.remove(key) {
+            step.drafts.push(Draft { item: Some(item.id), ..Draft::new(Body::ItemRemoved) });
         }
+        self.unclaimed.claim(key);
     }
 
     /// Gives an open item the parent that was named later than the item.
-    fn link(&mut self, key: &Key, parent: Option<&Key>, step: &mut Step<'_>) {
-        let parent = parent.filter(|parent| *parent != key);
-        let Some(parent) = parent.and_then(|parent| self.parent_id(parent)) else { return };
-        if let Some(turn) = &mut self.turn {
-            turn.link(key, &parent, step.drafts);
+    fn link(&mut self, key: &Key, parent_key: Option<&Key>, step: &mut Step<'_>) {
+        let Some(parent_key) = parent_key.filter(|parent| *parent != key) else { return };
+        let Some(parent) = self.parent_id(parent_key) else { return };
+        // A child of its own child would never be shown anywhere.
+        let parents_parent = self.turn.as_ref().and_then(|turn| turn.items.parent_of(parent_key));
+        if parents_parent.or_else(|| self.background.parent_of(parent_key)) == self.item_id(key).as_ref() {
+            return;
         }
-        let (items, mut log) = self.background(step.drafts);
-        items.link(key, &parent, &mut log);
-    }
-
-    /// Does something to an item whose turn has ended.
-    fn late(
-        &mut self,
-        key: &Key,
-        step: &mut Step<'_>,
-        revise: impl FnOnce(&mut super::Items, &mut Scribe<'_>),
-    ) {
-        if let Some(closed) = self.closed_with(key) {
-            let mut log = Scribe { turn: Some(&closed.id), late: true, out: step.drafts };
-            revise(&mut closed.items, &mut log);
-        }
+        self.at_home(key, step.drafts, |items, log| items.link(key, &parent, log));
     }
 }

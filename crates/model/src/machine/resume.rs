@@ -1,13 +1,14 @@
 //! A machine for a session that another owner left: it takes up what the fold says is open.
 
-use super::attempt::Attempts;
+use super::archive::Archived;
 use super::item::OpenItem;
 use super::items::Items;
 use super::prompts::PromptState;
+use super::turn::ClosedTurn;
 use super::waits::WaitPlace;
-use super::{Machine, OpenTurn, Shown};
-use crate::event::{SessionPatch, Status, Usage};
-use crate::fold::{Activity, ItemStage, PromptStage, State, Turn};
+use super::{CLOSED_KEPT, Machine, OpenTurn, Shown};
+use crate::event::{ItemKind, Role, SessionPatch, Status};
+use crate::fold::{Activity, Item, ItemStage, PromptStage, State, Turn};
 use crate::id::{Key, TurnId};
 
 impl Machine {
@@ -18,13 +19,14 @@ impl Machine {
             turn: open.map(|turn| resume_turn(turn, state)),
             background: resume_items(state, None),
             status: Shown(resume_status(state)),
+            created: state.session.id.is_some(),
             ended: state.session.ended.is_some(),
             session: SessionPatch {
                 title: state.session.title.clone(),
                 model: state.session.model.clone(),
                 mode: state.session.mode.clone(),
                 native_id: state.session.native_id.clone(),
-                context: state.session.context,
+                context: state.session.context.clone(),
             },
             ..Self::default()
         };
@@ -36,7 +38,35 @@ impl Machine {
             machine.prompts.resume(prompt.prompt.clone(), stage, prompt.native_id.clone());
         }
         machine.resume_waits(state);
+        machine.resume_closed(state);
         machine
+    }
+
+    /// The turns that can still be revised, and the names of what is older.
+    fn resume_closed(&mut self, state: &State) {
+        let ended = state.turns.iter().filter(|turn| turn.outcome.is_some());
+        let recent: Vec<&Turn> = ended.rev().take(CLOSED_KEPT).collect();
+        let is_recent = |id: Option<&TurnId>| recent.iter().any(|turn| Some(&turn.turn) == id);
+        let open = self.open_turn().cloned();
+        for item in &state.items {
+            let turn = item.turn.as_ref();
+            if turn.is_some() && turn != open.as_ref() && !is_recent(turn) {
+                let is_tool = item.kind == ItemKind::Tool;
+                self.archive.add(
+                    key(item.native_id.as_deref(), item.id.as_str()),
+                    Archived { id: item.id.clone(), is_tool },
+                );
+            }
+        }
+        for turn in recent {
+            let calls = turn.attempts.iter().filter_map(|attempt| attempt.native_id.as_deref());
+            self.closed.push_back(ClosedTurn {
+                id: turn.turn.clone(),
+                native_id: turn.native_id.clone(),
+                items: resume_items(state, Some(&turn.turn)),
+                calls: calls.map(Key::from).collect(),
+            });
+        }
     }
 
     fn resume_waits(&mut self, state: &State) {
@@ -66,15 +96,9 @@ impl Machine {
 }
 
 fn resume_turn(turn: &Turn, state: &State) -> OpenTurn {
-    let steps = turn.attempts.iter().map(|attempt| attempt.step).max().unwrap_or(0);
-    let open = turn.attempts.iter().rev().find(|attempt| !attempt.ended);
-    let open = open.map(|attempt| (attempt.attempt.clone(), attempt.model.clone()));
-    let mut usage: Option<Usage> = None;
-    for used in turn.attempts.iter().filter_map(|attempt| attempt.usage.as_ref()) {
-        usage.get_or_insert_default().add(used);
-    }
-    let items = resume_items(state, Some(&turn.turn));
-    OpenTurn::resumed(turn.turn.clone(), turn.native_id.clone(), items, Attempts::resumed(steps, open, usage))
+    let of_turn = |item: &&Item| item.turn.as_ref() == Some(&turn.turn);
+    let worked = state.items.iter().filter(of_turn).any(|item| item.role != Some(Role::User));
+    OpenTurn::resumed(turn, resume_items(state, Some(&turn.turn)), worked)
 }
 
 fn resume_items(state: &State, turn: Option<&TurnId>) -> Items {

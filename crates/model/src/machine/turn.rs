@@ -2,18 +2,20 @@
 //! end twice.
 
 use super::attempt::Attempts;
-use super::item::{End, Head, Scribe};
+use super::item::{Head, Scribe};
 use super::items::Items;
 use super::waits::Waits;
 use crate::event::{
-    Body, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, Tool, TurnError, Usage,
+    Body, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError, Usage,
 };
+use crate::fold;
 use crate::id::{AttemptId, ItemId, Key, PromptId, TurnId};
-use crate::signal::{Ending, Finality};
+use crate::signal::Ending;
+use std::collections::HashSet;
 
 /// A turn between its start and its end.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # use turnstream_model::{event::StopReason, id::TurnId, machine::OpenTurn, signal::Ending};
 /// # fn twice(turn: OpenTurn, out: &mut Vec<turnstream_model::event::Draft>) {
 /// turn.end_alone(Ending::completed(StopReason::EndTurn), out);
@@ -21,11 +23,11 @@ use crate::signal::{Ending, Finality};
 /// # }
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # use turnstream_model::{event::{Field, StopReason}, id::Key, machine::OpenTurn, signal::Ending};
 /// # fn after(mut turn: OpenTurn, key: Key, out: &mut Vec<turnstream_model::event::Draft>) {
 /// turn.end_alone(Ending::completed(StopReason::EndTurn), out);
-/// turn.text(&key, Field::Text, &mut String::from("more"), out); // the turn is gone
+/// turn.text(&key, Field::Text, &mut Some(String::from("more")), out); // the turn is gone
 /// # }
 /// ```
 pub struct OpenTurn {
@@ -34,6 +36,10 @@ pub struct OpenTurn {
     pub(super) items: Items,
     pub(super) attempts: Attempts,
     pub(super) report: Report,
+    /// The agent has shown work of its own in it, not only the prompt.
+    worked: bool,
+    /// It has taken a prompt.
+    prompted: bool,
 }
 
 /// What was said of a turn on the way to its end.
@@ -54,6 +60,8 @@ pub(crate) struct ClosedTurn {
     pub(crate) id: TurnId,
     pub(crate) native_id: Option<String>,
     pub(crate) items: Items,
+    /// The names of its model calls.
+    pub(crate) calls: HashSet<Key>,
 }
 
 impl OpenTurn {
@@ -65,14 +73,33 @@ impl OpenTurn {
         native_id: Option<String>,
         out: &mut Vec<Draft>,
     ) -> Self {
+        let prompted = !prompts.is_empty();
         let body = Body::TurnStarted { origin, prompts, native_id: native_id.clone() };
         out.push(Draft { turn: Some(id.clone()), ..Draft::new(body) });
-        Self::resumed(id, native_id, Items::default(), Attempts::default())
+        let (items, attempts, report) = (Items::default(), Attempts::default(), Report::default());
+        Self { id, native_id, items, attempts, report, worked: false, prompted }
     }
 
     /// Takes up a turn that was open when the last owner went away.
-    pub(super) fn resumed(id: TurnId, native_id: Option<String>, items: Items, attempts: Attempts) -> Self {
-        Self { id, native_id, items, attempts, report: Report::default() }
+    pub(super) fn resumed(turn: &fold::Turn, items: Items, worked: bool) -> Self {
+        Self {
+            id: turn.turn.clone(),
+            native_id: turn.native_id.clone(),
+            items,
+            attempts: Attempts::resumed(&turn.attempts),
+            report: Report::default(),
+            worked: worked || !turn.attempts.is_empty(),
+            prompted: !turn.prompts.is_empty(),
+        }
+    }
+
+    /// True while no prompt is in it.
+    pub(super) fn is_unprompted(&self) -> bool {
+        !self.prompted
+    }
+
+    pub(super) fn note_prompt(&mut self) {
+        self.prompted = true;
     }
 
     /// Its id.
@@ -91,8 +118,8 @@ impl OpenTurn {
         }
     }
 
-    /// Adds text to one of its items; false when the item is not of this turn.
-    pub fn text(&mut self, key: &Key, field: Field, text: &mut String, out: &mut Vec<Draft>) -> bool {
+    /// Adds text to one of its items and takes it; false when the item is not of this turn.
+    pub fn text(&mut self, key: &Key, field: Field, text: &mut Option<String>, out: &mut Vec<Draft>) -> bool {
         let mut log = Scribe { turn: Some(&self.id), late: false, out };
         self.items.delta(key, field, text, &mut log)
     }
@@ -102,6 +129,7 @@ impl OpenTurn {
         if head.role != Some(Role::User) {
             self.report.error = None;
             self.report.rejected = false;
+            self.worked = true;
         }
         let is_tool = head.kind == ItemKind::Tool;
         let mut log = Scribe { turn: Some(&self.id), late: false, out };
@@ -111,37 +139,9 @@ impl OpenTurn {
         }
     }
 
-    pub(super) fn link(&mut self, key: &Key, parent: &ItemId, out: &mut Vec<Draft>) {
-        self.items.link(key, parent, &mut Scribe { turn: Some(&self.id), late: false, out });
-    }
-
-    pub(super) fn snapshot(
-        &mut self,
-        key: &Key,
-        field: Field,
-        text: String,
-        finality: Finality,
-        out: &mut Vec<Draft>,
-    ) {
-        self.items.snapshot(
-            key,
-            field,
-            text,
-            finality,
-            &mut Scribe { turn: Some(&self.id), late: false, out },
-        );
-    }
-
-    pub(super) fn tool(&mut self, key: &Key, tool: Tool, out: &mut Vec<Draft>) {
-        self.items.tool(key, tool, &mut Scribe { turn: Some(&self.id), late: false, out });
-    }
-
-    pub(super) fn end_item(&mut self, key: &Key, end: End, out: &mut Vec<Draft>) {
-        self.items.end(key, end, &mut Scribe { turn: Some(&self.id), late: false, out });
-    }
-
-    pub(super) fn remove_item(&mut self, key: &Key, out: &mut Vec<Draft>) {
-        self.items.remove(key, &mut Scribe { turn: Some(&self.id), late: false, out });
+    /// Its items, and where their events go.
+    pub(super) fn items<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, Scribe<'a>) {
+        (&mut self.items, Scribe { turn: Some(&self.id), late: false, out })
     }
 
     pub(super) fn begin_attempt(
@@ -153,6 +153,7 @@ impl OpenTurn {
     ) {
         self.report.error = None;
         self.report.rejected = false;
+        self.worked = true;
         self.attempts.begin(id, key, model, &self.id, &mut self.items, out);
     }
 
@@ -168,22 +169,20 @@ impl OpenTurn {
 
     /// The agent repeats its model call. Without visible calls there is nothing to supersede: what is open ends.
     pub(super) fn retry(&mut self, out: &mut Vec<Draft>) {
-        if self.attempts.is_open() {
-            self.attempts.discard();
-        } else {
+        if !self.attempts.discard() {
             let mut log = Scribe { turn: Some(&self.id), late: false, out };
             self.items.abandon_unattempted("retried", &mut log);
         }
     }
 
-    /// Something that belongs to this turn alone has been seen: an item or a model call.
-    pub(super) fn has_content(&self) -> bool {
-        !self.items.is_empty() || self.attempts.any()
+    /// Work that belongs to this turn alone has been seen: an item of the agent's, or a model call.
+    pub(super) fn has_worked(&self) -> bool {
+        self.worked
     }
 
     /// Everything that was started has ended, and nothing announces more.
     pub(super) fn is_settled(&self) -> bool {
-        self.has_content()
+        self.worked
             && self.items.open_count() == 0
             && !self.attempts.is_open()
             && (!self.attempts.expects_more() || self.report.rejected)
@@ -210,7 +209,10 @@ impl OpenTurn {
 
     /// Closes all that is open in it, then itself.
     pub(super) fn end(mut self, ending: Ending, waits: &mut Waits, out: &mut Vec<Draft>) -> ClosedTurn {
-        let Ending { outcome, stop_reason, usage, cost, error } = ending;
+        let Ending { outcome, stop_reason, usage, cost, mut error } = ending;
+        if outcome == Outcome::Failed && error.is_none() {
+            error = Some(TurnError::new(ErrorClass::AgentError, "the agent failed without saying why"));
+        }
         let (lost, finish) = match outcome {
             Outcome::Lost => (true, None),
             Outcome::Failed => (false, Some("error")),
@@ -225,12 +227,18 @@ impl OpenTurn {
         let usage = usage.or(self.report.usage).or_else(|| self.attempts.usage().cloned());
         let body = Body::TurnEnded {
             outcome,
-            stop_reason: stop_reason.filter(|_| outcome == Outcome::Completed),
+            stop_reason: (outcome == Outcome::Completed).then(|| stop_reason.unwrap_or(StopReason::EndTurn)),
             usage: usage.map(Box::new),
-            cost: cost.or(self.report.cost),
-            error: error.map(Box::new),
+            // JSON has no word for what is not a number.
+            cost: cost.or(self.report.cost).filter(|cost| cost.amount.is_finite()),
+            error: error.filter(|_| outcome != Outcome::Completed).map(Box::new),
         };
         out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(body) });
-        ClosedTurn { id: self.id, native_id: self.native_id, items: self.items }
+        ClosedTurn {
+            id: self.id,
+            native_id: self.native_id,
+            items: self.items,
+            calls: self.attempts.into_seen(),
+        }
     }
 }

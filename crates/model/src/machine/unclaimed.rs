@@ -1,76 +1,95 @@
 //! Text of items that nobody has introduced yet. After a reconnect deltas come before the message that says what
 //! they are; shown as the wrong kind, reasoning would leak into the answer, so they wait for [`Need::Item`].
 
-use crate::event::Field;
 use crate::id::Key;
-use crate::signal::{Finality, ItemSeen, Need, Signal};
+use crate::signal::{ItemSeen, Need, Signal};
+use std::collections::HashMap;
 
 /// Bytes that may wait in one session.
 const MAX_BYTES: usize = 1 << 20;
+/// Items that may wait.
+const MAX_ITEMS: usize = 1_024;
 
+#[derive(Default)]
 struct Pending {
-    key: Key,
     signals: Vec<Signal>,
+    /// When it was first named, among those that wait.
+    order: u64,
+    /// It was introduced, and waits for its turn to begin.
+    early: bool,
+    /// Some of it did not fit: nothing after the hole is kept.
+    holed: bool,
 }
 
-/// What waits, in the order in which its items were first named.
+/// What was said of an item before it was introduced.
+#[derive(Default)]
+pub(crate) struct Claimed {
+    pub(crate) signals: Vec<Signal>,
+    /// Some of it is missing.
+    pub(crate) holed: bool,
+}
+
+/// What waits.
 #[derive(Default)]
 pub(crate) struct Unclaimed {
-    pending: Vec<Pending>,
+    pending: HashMap<Key, Pending>,
     bytes: usize,
-    /// Bytes that did not fit.
     dropped: usize,
+    named: u64,
+    /// Not even the names of all items could be kept: any item of this turn may lack its beginning.
+    overflowed: bool,
 }
 
 impl Unclaimed {
     pub(crate) fn knows(&self, key: &Key) -> bool {
-        self.pending.iter().any(|pending| pending.key == *key)
+        self.pending.contains_key(key)
     }
 
     /// Keeps a signal about an unknown item, and asks for the item the first time.
     pub(crate) fn keep(&mut self, key: &Key, signal: Signal, needs: &mut Vec<Need>) {
         let bytes = text_bytes(&signal);
-        if self.bytes + bytes > MAX_BYTES {
-            self.dropped += bytes;
-            return;
-        }
-        self.bytes += bytes;
-        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.key == *key) {
-            pending.signals.push(signal);
-        } else {
-            self.pending.push(Pending { key: key.clone(), signals: vec![signal] });
+        if !self.knows(key) {
+            if self.pending.len() == MAX_ITEMS {
+                self.overflowed = true;
+                self.dropped += bytes;
+                return;
+            }
             needs.push(Need::Item(key.clone()));
+        }
+        let fits = self.bytes + bytes <= MAX_BYTES;
+        let pending = self.entry(key);
+        if pending.holed || !fits {
+            pending.holed = true;
+            self.dropped += bytes;
+        } else {
+            pending.signals.push(signal);
+            self.bytes += bytes;
         }
     }
 
     /// Keeps a user's message that shows before its turn has begun: it is no evidence of work, so it asks nothing.
     pub(crate) fn keep_early(&mut self, seen: ItemSeen) {
-        let key = seen.key.clone();
-        if !self.knows(&key) {
-            self.pending.push(Pending { key, signals: vec![Signal::ItemSeen(seen)] });
+        if self.knows(&seen.key) || self.pending.len() == MAX_ITEMS {
+            return;
         }
+        let pending = self.entry(&seen.key.clone());
+        pending.early = true;
+        pending.signals.push(Signal::ItemSeen(seen));
     }
 
-    /// What was said of an item before it was introduced.
-    pub(crate) fn claim(&mut self, key: &Key) -> Vec<Signal> {
-        let Some(index) = self.pending.iter().position(|pending| pending.key == *key) else {
-            return Vec::new();
-        };
-        let signals = self.pending.remove(index).signals;
+    /// Takes what was said of an item that is introduced now.
+    pub(crate) fn claim(&mut self, key: &Key) -> Claimed {
+        let Pending { signals, holed, .. } = self.pending.remove(key).unwrap_or_default();
         self.bytes -= signals.iter().map(text_bytes).sum::<usize>();
-        signals
+        Claimed { signals, holed: holed || self.overflowed }
     }
 
     /// The user's messages that waited for a turn to begin, each followed by what was said of it.
     pub(crate) fn claim_early(&mut self) -> Vec<Signal> {
-        let is_early = |pending: &Pending| matches!(pending.signals.first(), Some(Signal::ItemSeen(_)));
-        let keys: Vec<Key> = self
-            .pending
-            .iter()
-            .filter(|pending| is_early(pending))
-            .map(|pending| pending.key.clone())
-            .collect();
-        keys.iter().flat_map(|key| self.claim(key)).collect()
+        let early = self.pending.iter().filter(|(_, pending)| pending.early);
+        let mut keys: Vec<(u64, Key)> = early.map(|(key, pending)| (pending.order, key.clone())).collect();
+        keys.sort();
+        keys.iter().flat_map(|(_, key)| self.claim(key).signals).collect()
     }
 
     /// Forgets all and tells what was forgotten: items, bytes.
@@ -80,21 +99,18 @@ impl Unclaimed {
         *self = Self::default();
         (bytes > 0).then_some((items, bytes))
     }
+
+    fn entry(&mut self, key: &Key) -> &mut Pending {
+        self.named += 1;
+        let order = self.named;
+        self.pending.entry(key.clone()).or_insert_with(|| Pending { order, ..Pending::default() })
+    }
 }
 
 fn text_bytes(signal: &Signal) -> usize {
     match signal {
         Signal::TextDelta { text, .. } | Signal::TextSnapshot { text, .. } => text.len(),
+        // Nothing else is kept here that could be large.
         _ => 0,
     }
-}
-
-/// A delta as a signal again, for keeping.
-pub(crate) fn delta(key: &Key, field: Field, text: String) -> Signal {
-    Signal::TextDelta { key: key.clone(), field, text }
-}
-
-/// A snapshot as a signal again, for keeping.
-pub(crate) fn snapshot(key: &Key, field: Field, text: String, finality: Finality) -> Signal {
-    Signal::TextSnapshot { key: key.clone(), field, text, finality }
 }

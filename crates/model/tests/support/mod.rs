@@ -30,9 +30,11 @@ impl Session {
             needs: Vec::new(),
             fold: Fold::new(),
         };
-        session.step(|machine, step| {
-            machine.create(SessionId::from("ses_1"), "scripted".into(), "/srv/work".into(), None, step);
-        });
+        session
+            .step(|machine, step| {
+                machine.create(SessionId::from("ses_1"), "scripted".into(), "/srv/work".into(), None, step)
+            })
+            .unwrap();
         session
     }
 
