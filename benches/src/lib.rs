@@ -1,6 +1,8 @@
 //! Measuring and printing shared by the benchmarks: contenders take turns, the best time of each counts, and every
 //! bar is printed as met or not.
 
+pub mod log;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

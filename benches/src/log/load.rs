@@ -1,0 +1,89 @@
+//! An open-loop load: so many deltas a second over so many sessions, whether or not the log keeps up.
+
+use std::time::{Duration, Instant};
+
+/// What is offered.
+pub(crate) struct Load {
+    pub(crate) sessions: usize,
+    pub(crate) rate: u64,
+    pub(crate) length: Duration,
+}
+
+/// Deltas are sent in ticks of this length.
+const TICK: Duration = Duration::from_millis(1);
+
+impl Load {
+    pub(crate) fn total(&self) -> u64 {
+        (self.rate as f64 * self.length.as_secs_f64()) as u64
+    }
+
+    /// How many should have been sent after this time.
+    pub(crate) fn due(&self, elapsed: Duration) -> u64 {
+        ((elapsed.as_secs_f64() * self.rate as f64) as u64).min(self.total())
+    }
+
+    /// Waits for the next tick.
+    pub(crate) fn rest(&self) -> Duration {
+        TICK
+    }
+}
+
+/// 200 bytes of text that begin with the delta's number.
+pub(crate) fn text(number: u64) -> String {
+    format!("{number:012}{:x<188}", "")
+}
+
+/// The number in a line of JSON that holds such a text.
+pub(crate) fn number(json: &[u8]) -> u64 {
+    let text = json.windows(9).position(|window| window == b"\"text\":\"0").map(|at| &json[at + 8..at + 20]);
+    text.and_then(|digits| std::str::from_utf8(digits).ok())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(u64::MAX)
+}
+
+/// When each delta was sent, by number.
+pub(crate) struct Sent {
+    start: Instant,
+}
+
+impl Sent {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    pub(crate) fn micros(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+}
+
+/// Latencies in microseconds, sorted when asked.
+#[derive(Default)]
+pub(crate) struct Latencies {
+    micros: Vec<u64>,
+}
+
+impl Latencies {
+    pub(crate) fn of(mut micros: Vec<u64>) -> Self {
+        micros.sort_unstable();
+        Self { micros }
+    }
+
+    fn at(&self, share: f64) -> Duration {
+        let index = (self.micros.len() as f64 * share) as usize;
+        Duration::from_micros(
+            self.micros.get(index.min(self.micros.len().saturating_sub(1))).copied().unwrap_or(0),
+        )
+    }
+
+    pub(crate) fn p50(&self) -> Duration {
+        self.at(0.50)
+    }
+
+    pub(crate) fn p99(&self) -> Duration {
+        self.at(0.99)
+    }
+
+    pub(crate) fn p999(&self) -> Duration {
+        self.at(0.999)
+    }
+}

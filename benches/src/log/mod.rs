@@ -1,0 +1,184 @@
+//! `cargo xtask bench log`: appends to durable, appends to follower, fan-out.
+
+mod load;
+mod naive;
+mod ours;
+mod raw;
+
+use crate::{Bars, print_table};
+use load::{Latencies, Load};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What one cell measured.
+pub(crate) struct Cell {
+    pub(crate) sent: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) durable: Latencies,
+    pub(crate) followed: Option<Latencies>,
+    /// How long after the last append the last one was durable: more than moments means it fell behind.
+    pub(crate) drain: Duration,
+}
+
+impl Cell {
+    fn rate(&self) -> f64 {
+        self.sent as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Runs every cell and prints the bars. `TURNSTREAM_BENCH_SECONDS` shortens the cells for a look; the bars are for 10.
+pub fn run() -> ExitCode {
+    let seconds =
+        std::env::var("TURNSTREAM_BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let length = Duration::from_secs(seconds);
+    let directory = match directory() {
+        Ok(directory) => directory,
+        Err(problem) => {
+            eprintln!("bench log: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    println!(
+        "{seconds} s per cell, deltas of 200 bytes, merging off, files below {}.\n",
+        directory.path().display()
+    );
+
+    let mut rows = vec![header()];
+    let mut bars = Bars::default();
+    let offered = [(1, 2_000), (100, 20_000), (1_000, 50_000), (1_000, 100_000)];
+    let mut at_50k = None;
+    let mut at_100k = None;
+    for (sessions, rate) in offered {
+        let load = Load { sessions, rate, length };
+        let raw = raw::run(&load, &cell_path(directory.path(), "raw", sessions, rate));
+        let ours = ours::run(&load, &cell_path(directory.path(), "log", sessions, rate));
+        rows.push(row("raw file", &load, &raw));
+        rows.push(row("turnstream-log", &load, &ours));
+        match rate {
+            50_000 => at_50k = Some((raw, ours)),
+            100_000 => at_100k = Some(ours),
+            _ => {}
+        }
+    }
+    let naive = naive::run(length, &cell_path(directory.path(), "naive", 1, 0));
+    let flat_out = ours::flat_out(length, &cell_path(directory.path(), "flat", 1_000, 0));
+    rows.push(vec!["one row per commit".into(), "1".into(), "all it can".into(), format!("{:.0}", naive)]);
+    rows.push(vec!["turnstream-log".into(), "1000".into(), "all it can".into(), format!("{:.0}", flat_out)]);
+    print_table(&rows);
+    println!();
+
+    if let Some((raw, ours)) = at_50k {
+        bars.check("50,000 deltas/s over 1,000 sessions sustained", keeps_up(&ours, 50_000.0), &kept(&ours));
+        let ratio = ours.durable.p99().as_secs_f64() / raw.durable.p99().as_secs_f64();
+        bars.check("p99 to durable at most 5x the raw file's", ratio <= 5.0, &format!("{ratio:.1}x"));
+    }
+    if let Some(ours) = at_100k {
+        bars.check("100,000 deltas/s without falling behind", keeps_up(&ours, 100_000.0), &kept(&ours));
+    }
+    let over = flat_out / naive;
+    bars.check("at least 30x one row per commit", over >= 30.0, &format!("{over:.0}x"));
+    fan_out(directory.path(), &mut bars);
+    bars.exit_code()
+}
+
+/// Deliveries to many followers of one session: none missing, none twice.
+fn fan_out(directory: &Path, bars: &mut Bars) {
+    println!();
+    let mut rows =
+        vec![["followers", "events", "deliveries/s", "missing", "twice"].map(str::to_owned).to_vec()];
+    let mut total = 0;
+    let mut wrong = 0;
+    for (followers, events) in [(1, 400_000), (50, 10_000), (1_000, 600)] {
+        let path = directory.join(format!("fan-{followers}"));
+        let result = ours::fan_out(followers, events, &path);
+        total += result.delivered;
+        wrong += result.missing + result.twice;
+        let per_second = result.delivered as f64 / result.elapsed.as_secs_f64();
+        rows.push(
+            [followers as u64, events, per_second as u64, result.missing, result.twice]
+                .map(|number| number.to_string())
+                .to_vec(),
+        );
+    }
+    print_table(&rows);
+    println!();
+    let paced = ours::paced_fan_out(50, 1_000, Duration::from_secs(5), &directory.join("paced"));
+    bars.check(
+        "50 followers of 1,000 events/s with zero loss",
+        paced.missing + paced.twice == 0,
+        &format!("{} delivered", paced.delivered),
+    );
+    bars.check(
+        "1,000,000 deliveries, none missing, none twice",
+        total >= 1_000_000 && wrong == 0,
+        &format!("{total} delivered, {wrong} wrong"),
+    );
+}
+
+fn keeps_up(cell: &Cell, rate: f64) -> bool {
+    cell.rate() >= 0.99 * rate && cell.drain < Duration::from_millis(500)
+}
+
+fn kept(cell: &Cell) -> String {
+    format!("{:.0}/s, the last durable {:.0} ms after it came", cell.rate(), cell.drain.as_secs_f64() * 1e3)
+}
+
+fn header() -> Vec<String> {
+    let columns = [
+        "what",
+        "sessions",
+        "offered/s",
+        "durable/s",
+        "durable p50 ms",
+        "p99",
+        "p99.9",
+        "follower p50 ms",
+        "p99",
+    ];
+    columns.map(str::to_owned).to_vec()
+}
+
+fn row(what: &str, load: &Load, cell: &Cell) -> Vec<String> {
+    let millis = |duration: Duration| format!("{:.2}", duration.as_secs_f64() * 1e3);
+    let mut row = vec![
+        what.to_owned(),
+        load.sessions.to_string(),
+        load.rate.to_string(),
+        format!("{:.0}", cell.rate()),
+        millis(cell.durable.p50()),
+        millis(cell.durable.p99()),
+        millis(cell.durable.p999()),
+    ];
+    if let Some(followed) = &cell.followed {
+        row.extend([millis(followed.p50()), millis(followed.p99())]);
+    }
+    row
+}
+
+fn cell_path(directory: &Path, what: &str, sessions: usize, rate: u64) -> PathBuf {
+    directory.join(format!("{what}-{sessions}-{rate}"))
+}
+
+/// Below `target/`, which must be on a disk: syncing memory measures nothing.
+fn directory() -> Result<tempfile::TempDir, String> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    std::fs::create_dir_all(&target).map_err(|error| format!("cannot make {}: {error}", target.display()))?;
+    let target =
+        target.canonicalize().map_err(|error| format!("cannot find {}: {error}", target.display()))?;
+    if file_system(&target).is_some_and(|kind| kind == "tmpfs" || kind == "ramfs") {
+        return Err(format!("{} is in memory; measure on a disk", target.display()));
+    }
+    tempfile::Builder::new().prefix("bench-log").tempdir_in(&target).map_err(|error| error.to_string())
+}
+
+/// The kind of file system a path is on, from the kernel's list of mounts.
+fn file_system(path: &Path) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let on = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (at, kind) = (words.next()?, words.next()?);
+        path.starts_with(at).then(|| (at.len(), kind.to_owned()))
+    });
+    on.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
+}

@@ -1,0 +1,88 @@
+//! The one writer of a session.
+
+use crate::error::AppendError;
+use crate::log::Inner;
+use crate::queue::Append;
+use crate::session::Session;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::event::Draft;
+use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
+
+/// The right to append to one session, under one owner epoch. There is one per epoch and it cannot be cloned; a newer
+/// epoch makes it useless.
+///
+/// ```compile_fail
+/// fn two(appender: turnstream_log::Appender) -> (turnstream_log::Appender, turnstream_log::Appender) {
+///     (appender.clone(), appender)
+/// }
+/// ```
+pub struct Appender {
+    log: Arc<Inner>,
+    session: Arc<Session>,
+    epoch: u64,
+}
+
+/// Resolves when the events are durable, to the last one's number. Dropping it changes nothing for them.
+#[must_use = "without it nobody knows whether the events are durable"]
+pub struct Receipt(oneshot::Receiver<Result<Seq, AppendError>>);
+
+impl Appender {
+    pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>) -> Self {
+        let epoch = session.epoch();
+        session.set_held(true);
+        Self { log, session, epoch }
+    }
+
+    /// Its session.
+    pub fn session(&self) -> &SessionId {
+        &self.session.id
+    }
+
+    /// The generation of its log.
+    pub fn generation(&self) -> &Generation {
+        &self.session.generation
+    }
+
+    /// Its owner epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The last durable event of the session.
+    pub fn head(&self) -> Seq {
+        self.session.head()
+    }
+
+    /// Hands events to the next commit, in the order of the calls. Waits only while more than the log's budget is
+    /// under way; the receipt tells when they are durable.
+    pub async fn append(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppendError> {
+        let permit = self.log.budget(&drafts).await?;
+        let (done, receipt) = oneshot::channel();
+        let (session, epoch) = (self.session.clone(), self.epoch);
+        let append = Append { session, epoch, time, drafts, permit, done };
+        self.log.queue.append(append).map_err(|_| AppendError::Closed)?;
+        Ok(Receipt(receipt))
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        if self.session.epoch() == self.epoch {
+            self.session.set_held(false);
+        }
+    }
+}
+
+impl Future for Receipt {
+    type Output = Result<Seq, AppendError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|done| done.unwrap_or(Err(AppendError::Closed)))
+    }
+}

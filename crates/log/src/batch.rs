@@ -1,0 +1,190 @@
+//! One commit's worth of events: sequence numbers given, JSON written once, grouped by session.
+
+use crate::committed::Committed;
+use crate::error::AppendError;
+use crate::queue::Append;
+use crate::session::Session;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Body, Draft};
+use turnstream_model::id::TurnId;
+use turnstream_model::time::Time;
+
+/// The new events of one session.
+pub(crate) struct Group {
+    pub(crate) session: Arc<Session>,
+    pub(crate) epoch: u64,
+    pub(crate) first: Seq,
+    /// One line of JSON per event.
+    pub(crate) data: Bytes,
+    pub(crate) events: Vec<Committed>,
+    /// Turns that start and end here, in order.
+    pub(crate) turns: Vec<TurnChange>,
+}
+
+/// A turn that starts or ends.
+#[derive(Clone)]
+pub(crate) enum TurnChange {
+    Started(TurnId),
+    Ended(TurnId),
+}
+
+impl TurnChange {
+    /// What an event does to the turns that are open.
+    pub(crate) fn of(draft: &Draft) -> Option<Self> {
+        match (&draft.body, &draft.turn) {
+            (Body::TurnStarted { .. }, Some(turn)) => Some(Self::Started(turn.clone())),
+            (Body::TurnEnded { .. }, Some(turn)) => Some(Self::Ended(turn.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// Who waits to hear of it, and what they hear on success.
+pub(crate) struct Reply {
+    pub(crate) done: oneshot::Sender<Result<Seq, AppendError>>,
+    pub(crate) last: Seq,
+}
+
+/// What goes into one commit.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) replies: Vec<Reply>,
+    /// Given back when the batch is settled, so that memory stays bounded.
+    pub(crate) permits: Vec<OwnedSemaphorePermit>,
+}
+
+/// Whether adjacent text deltas of one item become one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// Every delta stays an event of its own.
+    Nothing,
+    /// Those that wait for the same commit become one.
+    AdjacentDeltas,
+}
+
+/// The events of one session while a batch is put together.
+struct Growing {
+    session: Arc<Session>,
+    epoch: u64,
+    events: Vec<(Draft, Time)>,
+    /// For each append: how many events there are with it, and who waits.
+    marks: Vec<(usize, oneshot::Sender<Result<Seq, AppendError>>)>,
+}
+
+impl Batch {
+    /// Refuses what an old owner wants, and numbers the rest.
+    pub(crate) fn of(appends: Vec<Append>, merge: Merge) -> Self {
+        let mut batch = Self::default();
+        let mut order: Vec<Growing> = Vec::new();
+        let mut by_key: HashMap<i64, usize> = HashMap::new();
+        for append in appends {
+            let Append { session, epoch, time, drafts, permit, done } = append;
+            let current = session.epoch();
+            if epoch != current {
+                let session = session.id.to_string();
+                // Whoever appended may have gone away; then nobody needs to hear it.
+                let _ = done.send(Err(AppendError::Fenced { session, ours: epoch, current }));
+                continue;
+            }
+            let index = *by_key.entry(session.key).or_insert_with(|| {
+                order.push(Growing {
+                    session: session.clone(),
+                    epoch,
+                    events: Vec::new(),
+                    marks: Vec::new(),
+                });
+                order.len() - 1
+            });
+            let growing = &mut order[index];
+            for draft in drafts {
+                growing.push(draft, time, merge);
+            }
+            growing.marks.push((growing.events.len(), done));
+            batch.permits.push(permit);
+        }
+        for growing in order {
+            growing.finish(&mut batch);
+        }
+        batch
+    }
+
+    /// Nothing had to be written: what was asked for is already so.
+    pub(crate) fn accept(self) {
+        for reply in self.replies {
+            let _ = reply.done.send(Ok(reply.last));
+        }
+    }
+
+    pub(crate) fn refuse(self, error: &AppendError) {
+        for reply in self.replies {
+            let _ = reply.done.send(Err(error.clone()));
+        }
+    }
+}
+
+impl Growing {
+    fn push(&mut self, draft: Draft, time: Time, merge: Merge) {
+        if merge == Merge::AdjacentDeltas
+            && let Some((last, _)) = self.events.last_mut()
+            && joins(last, &draft)
+            && let (Body::ItemDelta { text, .. }, Body::ItemDelta { text: more, .. }) =
+                (&mut last.body, &draft.body)
+        {
+            text.push_str(more);
+            return;
+        }
+        self.events.push((draft, time));
+    }
+
+    fn finish(self, batch: &mut Batch) {
+        let Self { session, epoch, events, marks } = self;
+        let head = session.head();
+        let first = head.next();
+        let mut lines = Vec::with_capacity(events.len() * 256);
+        let mut ends = Vec::with_capacity(events.len());
+        let mut turns = Vec::new();
+        let mut seq = head;
+        for (draft, time) in events {
+            turns.extend(TurnChange::of(&draft));
+            seq = seq.next();
+            if !lines.is_empty() {
+                lines.push(b'\n');
+            }
+            let start = lines.len();
+            lines.extend_from_slice(draft.at(seq, time).to_json().as_bytes());
+            ends.push((seq, start..lines.len()));
+        }
+        let data = Bytes::from(lines);
+        let events: Vec<Committed> =
+            ends.into_iter().map(|(seq, range)| Committed::new(seq, data.slice(range))).collect();
+        for (count, done) in marks {
+            batch.replies.push(Reply { done, last: Seq(head.0 + count as u64) });
+        }
+        if !events.is_empty() {
+            batch.groups.push(Group { session, epoch, first, data, events, turns });
+        }
+    }
+}
+
+/// Two deltas that mean the same as one: same place, same text.
+fn joins(one: &Draft, other: &Draft) -> bool {
+    let (Body::ItemDelta { field, .. }, Body::ItemDelta { field: other_field, .. }) =
+        (&one.body, &other.body)
+    else {
+        return false;
+    };
+    field == other_field
+        && one.item == other.item
+        && one.turn == other.turn
+        && one.attempt == other.attempt
+        && one.parent == other.parent
+        && one.native.is_none()
+        && other.native.is_none()
+        && one.extra.is_empty()
+        && other.extra.is_empty()
+}

@@ -1,0 +1,34 @@
+//! An event that is durable: the only thing a reader is ever handed.
+
+use bytes::Bytes;
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Event, EventError};
+
+/// A durable event, with the JSON that was written for it. Cloning shares the bytes. It can only be made by this crate,
+/// from a commit that succeeded or from the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    seq: Seq,
+    json: Bytes,
+}
+
+impl Committed {
+    pub(crate) fn new(seq: Seq, json: Bytes) -> Self {
+        Self { seq, json }
+    }
+
+    /// Its place in the log.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// One line of JSON, the same bytes for every reader.
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// The event itself.
+    pub fn event(&self) -> Result<Event, EventError> {
+        Event::from_json(&String::from_utf8_lossy(&self.json))
+    }
+}

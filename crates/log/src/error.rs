@@ -1,0 +1,118 @@
+//! What can go wrong, per operation.
+
+use std::path::PathBuf;
+use turnstream_model::cursor::Seq;
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error(
+        "{} is in use by another turnstream; stop that one, or give this one another data directory", .0.display()
+    )]
+    InUse(PathBuf),
+    /// It cannot be made or reached.
+    #[error("cannot use {} as data directory: {source}", path.display())]
+    Directory {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It holds something that is not our database, or a damaged one. It is left as it is.
+    #[error(
+        "{} is not a sound turnstream log: {problem}. It was not touched. Restore it from a backup, or move it away \
+         to start empty; `sqlite3 FILE '.recover'` can save what is readable", path.display()
+    )]
+    Corrupt {
+        /// The database file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It was written by a newer version.
+    #[error("{} has format {found}, this version reads up to {known}; use the newer turnstream", path.display())]
+    TooNew {
+        /// The database file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest known one.
+        known: i64,
+    },
+    /// The database answered with another error.
+    #[error("cannot open {}: {problem}", path.display())]
+    Store {
+        /// The database file.
+        path: PathBuf,
+        /// What it said.
+        problem: String,
+    },
+}
+
+/// Why a session cannot be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    Unknown(String),
+    /// A session of that id is there already.
+    #[error("there is a session {0} already")]
+    Exists(String),
+    /// Another appender has it.
+    #[error("session {0} has an owner; take it over only if that one is known to be gone")]
+    Held(String),
+    /// The store cannot record the new owner.
+    #[error("the owner of session {session} cannot be recorded: {problem}")]
+    Store {
+        /// The session.
+        session: String,
+        /// What the store said.
+        problem: String,
+    },
+    /// The log is closed.
+    #[error("the log is closed")]
+    Closed,
+}
+
+/// Why events were not appended. None of them is durable or was shown to anyone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// A newer owner has the session.
+    #[error("session {session} has a newer owner (epoch {current}, ours is {ours}); this one may not append")]
+    Fenced {
+        /// The session.
+        session: String,
+        /// The epoch that tried.
+        ours: u64,
+        /// The epoch that holds.
+        current: u64,
+    },
+    /// The store is broken for good.
+    #[error("the store failed and will not recover by itself: {0}")]
+    Store(String),
+    /// The log was closed before it was durable.
+    #[error("the log is closed")]
+    Closed,
+}
+
+/// Why events cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    Unknown(String),
+    /// The store failed.
+    #[error("the store cannot be read: {0}")]
+    Store(String),
+    /// The store has a hole where there must be none.
+    #[error("event {seq} of session {session} is missing from the store, which has up to {head}")]
+    Missing {
+        /// The session.
+        session: String,
+        /// The missing event.
+        seq: Seq,
+        /// The last event.
+        head: Seq,
+    },
+}

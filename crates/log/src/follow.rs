@@ -1,0 +1,62 @@
+//! Reading a session: a cursor that begins with what became of it, replays, and goes on live without a joint.
+
+use crate::committed::Committed;
+use crate::error::ReadError;
+use crate::log::Inner;
+use crate::session::Session;
+use std::sync::Arc;
+use tokio::sync::watch;
+use turnstream_model::cursor::{Cursor, CursorOutcome, Seq};
+
+/// Bytes handed out at a time; with the shared tail this is all a follower costs.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// One step of a follower.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// What became of the cursor. Always first, and only once.
+    Outcome(CursorOutcome),
+    /// The next events, in order, each exactly once.
+    Events(Vec<Committed>),
+}
+
+/// A reader's place in one session. It holds at most one batch; a slow one reads the store at its own pace.
+pub struct Follower {
+    log: Arc<Inner>,
+    session: Arc<Session>,
+    head: watch::Receiver<Seq>,
+    outcome: Option<CursorOutcome>,
+    next: Seq,
+}
+
+impl Follower {
+    pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>, cursor: &Cursor) -> Self {
+        let head = session.watch();
+        let oldest = Seq(1);
+        let outcome = CursorOutcome::decide(cursor, &session.generation, oldest, session.head());
+        let next = match &outcome {
+            CursorOutcome::Replayed { from, .. } => *from,
+            CursorOutcome::CaughtUp { head, .. } => head.next(),
+            CursorOutcome::Reset { oldest, .. } => *oldest,
+        };
+        Self { log, session, head, outcome: Some(outcome), next }
+    }
+
+    /// The next step. Waits for new events when it has seen all there are; safe to drop and call again.
+    pub async fn next(&mut self) -> Result<Follow, ReadError> {
+        if let Some(outcome) = self.outcome.take() {
+            return Ok(Follow::Outcome(outcome));
+        }
+        // The sender lives in the session that this follower holds: waiting cannot fail.
+        let next = self.next;
+        let _ = self.head.wait_for(|head| *head >= next).await;
+        let events = match self.session.recent_from(next, BATCH_BYTES) {
+            Some(events) if !events.is_empty() => events,
+            _ => self.log.clone().read_off_thread(self.session.clone(), next, BATCH_BYTES).await?,
+        };
+        if let Some(last) = events.last() {
+            self.next = last.seq().next();
+        }
+        Ok(Follow::Events(events))
+    }
+}

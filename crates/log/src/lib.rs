@@ -1,0 +1,28 @@
+//! The durable session log: every event is on disk before anyone sees it.
+//!
+//! One [`Log`] owns a data directory. An [`Appender`] is the one writer of a session, fenced by its owner epoch. What
+//! all sessions append while one commit is under way goes into the next one; only then is it published, as
+//! [`Committed`] events, which nothing outside this crate can make. A [`Follower`] is a cursor: it reads at its own
+//! pace from memory or from the store, and nothing is ever dropped for it.
+
+mod appender;
+mod batch;
+mod committed;
+mod directory;
+mod error;
+mod follow;
+mod health;
+mod log;
+mod queue;
+mod segment;
+mod session;
+mod settler;
+mod sqlite;
+mod writer;
+
+pub use appender::{Appender, Receipt};
+pub use committed::Committed;
+pub use error::{AppendError, ClaimError, OpenError, ReadError};
+pub use follow::{Follow, Follower};
+pub use health::Health;
+pub use log::{Abandoned, Log, Merge, Opened, Options};

@@ -1,0 +1,228 @@
+//! The thread that has the database: it settles what is durable in segments, many commits at a time, and records owners.
+
+use crate::batch::Group;
+use crate::error::ClaimError;
+use crate::health::Reporter;
+use crate::log::Sessions;
+use crate::session::Session;
+use crate::sqlite::{ChunkRow, Store, StoreError, TurnRow};
+use crate::writer::CLOSING;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::id::SessionId;
+
+/// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// So much is settled without waiting for the interval.
+const ENOUGH_BYTES: usize = 4 << 20;
+
+/// A change of ownership, durable before anyone acts on it.
+pub(crate) struct Claim {
+    pub(crate) session: String,
+    pub(crate) kind: ClaimKind,
+    pub(crate) done: oneshot::Sender<Result<Arc<Session>, ClaimError>>,
+}
+
+pub(crate) enum ClaimKind {
+    /// A new session.
+    Create { generation: String },
+    /// The next epoch of one that is there.
+    Next { session: Arc<Session> },
+}
+
+/// Commits that are durable and not in the database yet, and claims.
+#[derive(Default)]
+pub(crate) struct Unsettled {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Every segment up to this one is in the database, whole.
+    settled: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    groups: Vec<Group>,
+    permits: Vec<OwnedSemaphorePermit>,
+    bytes: usize,
+    /// The segment of the last of them.
+    serial: u64,
+    claims: Vec<Claim>,
+    ended: bool,
+}
+
+impl Unsettled {
+    pub(crate) fn put(&self, groups: Vec<Group>, permits: Vec<OwnedSemaphorePermit>, serial: u64) {
+        let mut state = self.lock();
+        state.bytes += groups.iter().map(|group| group.data.len()).sum::<usize>();
+        state.groups.extend(groups);
+        state.permits.extend(permits);
+        state.serial = serial;
+        let enough = state.bytes >= ENOUGH_BYTES;
+        drop(state);
+        if enough {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Gives it back when the log is closed.
+    pub(crate) fn claim(&self, claim: Claim) -> Result<(), Claim> {
+        let mut state = self.lock();
+        if state.ended {
+            return Err(claim);
+        }
+        state.claims.push(claim);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn settled_serial(&self) -> u64 {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// What there is to do, at the latest after the interval.
+    fn take(&self) -> State {
+        let mut state = self.lock();
+        let deadline = Instant::now() + INTERVAL;
+        while state.claims.is_empty() && state.bytes < ENOUGH_BYTES && !state.ended {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (ended, serial) = (state.ended, state.serial);
+        std::mem::replace(&mut *state, State { ended, serial, ..State::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Pushes and takes: a panic cannot leave one half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything the settling thread has.
+pub(crate) struct Settler {
+    pub(crate) store: Store,
+    pub(crate) unsettled: Arc<Unsettled>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) health: Reporter,
+}
+
+impl Settler {
+    /// Ends when the writer has ended and everything is settled.
+    pub(crate) fn run(mut self) {
+        loop {
+            let work = self.unsettled.take();
+            let ended = work.ended;
+            for claim in work.claims {
+                self.claim(claim);
+            }
+            if !work.groups.is_empty() && !self.settle(&work.groups, work.serial) {
+                return;
+            }
+            if ended {
+                break;
+            }
+        }
+        self.store.close();
+    }
+
+    /// False when it had to give up; the segments still have it all.
+    fn settle(&mut self, groups: &[Group], serial: u64) -> bool {
+        let (chunks, turns) = rows(groups);
+        if self.persist(|store| store.settle(&chunks, &turns)).is_err() {
+            return false;
+        }
+        turnstream_failpoint::reach("log.settled");
+        for group in groups {
+            group.session.settle(group.events.last().map_or(Seq(0), |event| event.seq()));
+        }
+        // The last of these commits may be in the middle of its segment.
+        self.unsettled.settled.store(serial.saturating_sub(1), Ordering::Release);
+        true
+    }
+
+    fn persist<T>(&mut self, mut act: impl FnMut(&mut Store) -> Result<T, StoreError>) -> Result<T, String> {
+        let mut pause = Duration::from_millis(10);
+        let mut closing: Option<Instant> = None;
+        loop {
+            match act(&mut self.store) {
+                Ok(done) => {
+                    self.health.sound();
+                    return Ok(done);
+                }
+                Err(StoreError::Lasting(problem)) => {
+                    self.health.failed(&problem);
+                    return Err(problem);
+                }
+                Err(StoreError::Passing(problem)) => {
+                    self.health.degraded(&problem);
+                    let ended = self.unsettled.lock().ended;
+                    if ended && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                        return Err(problem);
+                    }
+                }
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    fn claim(&mut self, claim: Claim) {
+        let Claim { session, kind, done } = claim;
+        let failed = |problem| ClaimError::Store { session: session.clone(), problem };
+        let result = match kind {
+            ClaimKind::Create { generation } => self.create(&session, &generation),
+            ClaimKind::Next { session: known } => {
+                self.persist(|store| store.next_epoch(known.key)).map_err(failed).map(|epoch| {
+                    known.set_epoch(epoch);
+                    known
+                })
+            }
+        };
+        // Whoever asked may have gone away; the epoch is taken all the same.
+        let _ = done.send(result);
+    }
+
+    fn create(&mut self, id: &str, generation: &str) -> Result<Arc<Session>, ClaimError> {
+        let failed = |problem| ClaimError::Store { session: id.to_owned(), problem };
+        let key = self.persist(|store| store.create(id, generation)).map_err(failed)?;
+        let key = key.ok_or_else(|| ClaimError::Exists(id.to_owned()))?;
+        let generation = Generation::new(generation).map_err(|error| failed(error.to_string()))?;
+        let session = Arc::new(Session::new(SessionId::from(id), key, generation, 1, Seq(0)));
+        self.sessions.add(session.clone());
+        Ok(session)
+    }
+}
+
+/// The rows these commits become: one chunk per session, and the turns that are open after them.
+fn rows(groups: &[Group]) -> (Vec<ChunkRow>, Vec<TurnRow>) {
+    let mut chunks: Vec<ChunkRow> = Vec::new();
+    let mut by_session: HashMap<i64, usize> = HashMap::new();
+    let mut turns = Vec::new();
+    for group in groups {
+        let key = group.session.key;
+        // Events are JSON, and JSON is UTF-8.
+        let data = String::from_utf8_lossy(&group.data);
+        match by_session.get(&key) {
+            Some(&index) => chunks[index].extend(group.events.len() as u64, &data),
+            None => {
+                by_session.insert(key, chunks.len());
+                chunks.push(ChunkRow::new(key, group.first, group.events.len() as u64, data.into_owned()));
+            }
+        }
+        turns.extend(group.turns.iter().map(|change| TurnRow::new(key, group.epoch, change)));
+    }
+    (chunks, turns)
+}

@@ -1,0 +1,9 @@
+//! The database: one SQLite file, one writing connection, a few reading ones.
+
+mod read;
+mod schema;
+mod write;
+
+pub(crate) use read::{Known, Readers};
+pub(crate) use schema::{fresh_generation, open};
+pub(crate) use write::{ChunkRow, Store, StoreError, TurnRow};

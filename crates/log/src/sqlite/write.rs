@@ -1,0 +1,150 @@
+//! The writing side of the database. Only the settler has it.
+
+use crate::batch::TurnChange;
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
+use turnstream_model::cursor::Seq;
+
+/// Why a transaction did not happen.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// It may succeed later: the disk is full, slow or failing, or the file is locked.
+    #[error("{0}")]
+    Passing(String),
+    /// It will not.
+    #[error("{0}")]
+    Lasting(String),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let problem = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ReadOnly) => {
+                Self::Lasting(problem)
+            }
+            _ => Self::Passing(problem),
+        }
+    }
+}
+
+/// Events of one session in one row.
+pub(crate) struct ChunkRow {
+    session: i64,
+    first: Seq,
+    count: u64,
+    data: String,
+}
+
+impl ChunkRow {
+    pub(crate) fn new(session: i64, first: Seq, count: u64, data: String) -> Self {
+        Self { session, first, count, data }
+    }
+
+    /// Adds the events that follow.
+    pub(crate) fn extend(&mut self, count: u64, data: &str) {
+        self.count += count;
+        self.data.push('\n');
+        self.data.push_str(data);
+    }
+}
+
+/// A turn that starts or ends.
+pub(crate) struct TurnRow {
+    session: i64,
+    epoch: u64,
+    change: TurnChange,
+}
+
+impl TurnRow {
+    pub(crate) fn new(session: i64, epoch: u64, change: &TurnChange) -> Self {
+        Self { session, epoch, change: change.clone() }
+    }
+}
+
+/// The writing connection.
+pub(crate) struct Store {
+    connection: Connection,
+}
+
+impl Store {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    /// Takes over events from the segments, all or none.
+    pub(crate) fn settle(&mut self, chunks: &[ChunkRow], turns: &[TurnRow]) -> Result<(), StoreError> {
+        Self::settle_on(&mut self.connection, chunks, turns)
+    }
+
+    /// The same, before the connection has a store.
+    pub(crate) fn settle_on(
+        connection: &mut Connection,
+        chunks: &[ChunkRow],
+        turns: &[TurnRow],
+    ) -> Result<(), StoreError> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO chunk (session, first_seq, count, data) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            for ChunkRow { session, first, count, data } in chunks {
+                insert.execute(params![session, first.0 as i64, *count as i64, data])?;
+            }
+        }
+        for turn in turns {
+            turn.record(&transaction)?;
+        }
+        turnstream_failpoint::reach("log.before_settle");
+        Ok(transaction.commit()?)
+    }
+
+    /// Makes a session and returns its key; `None` when there is one of that id.
+    pub(crate) fn create(&mut self, id: &str, generation: &str) -> Result<Option<i64>, StoreError> {
+        let transaction = self.begin()?;
+        let made = transaction.execute(
+            "INSERT INTO session (id, generation, epoch) VALUES (?1, ?2, 1) ON CONFLICT DO NOTHING",
+            params![id, generation],
+        )?;
+        let key = transaction.last_insert_rowid();
+        transaction.commit()?;
+        Ok((made == 1).then_some(key))
+    }
+
+    /// The next epoch of a session: from now on only that one may append.
+    pub(crate) fn next_epoch(&mut self, key: i64) -> Result<u64, StoreError> {
+        let transaction = self.begin()?;
+        let epoch: i64 = transaction.query_row(
+            "UPDATE session SET epoch = epoch + 1 WHERE key = ?1 RETURNING epoch",
+            [key],
+            |row| row.get(0),
+        )?;
+        transaction.commit()?;
+        Ok(epoch as u64)
+    }
+
+    /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
+    pub(crate) fn close(self) {
+        // Whatever is left in SQLite's own log is read from there at the next start.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
+
+    fn begin(&mut self) -> rusqlite::Result<Transaction<'_>> {
+        self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+}
+
+impl TurnRow {
+    fn record(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        match &self.change {
+            TurnChange::Started(turn) => transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO open_turn (session, turn, epoch) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![self.session, turn.as_str(), self.epoch as i64])?,
+            TurnChange::Ended(turn) => transaction
+                .prepare_cached("DELETE FROM open_turn WHERE session = ?1 AND turn = ?2")?
+                .execute(params![self.session, turn.as_str()])?,
+        };
+        Ok(())
+    }
+}

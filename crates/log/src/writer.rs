@@ -1,0 +1,95 @@
+//! The thread that commits. One write and one sync for everything that waits; publication only after it.
+
+use crate::batch::{Batch, Merge};
+use crate::error::AppendError;
+use crate::health::Reporter;
+use crate::queue::{Queue, Taken};
+use crate::segment::Segments;
+use crate::settler::Unsettled;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a failing commit is tried again: quickly at first, then about this often.
+const SLOWEST_RETRY: Duration = Duration::from_secs(1);
+/// How long a closing log goes on trying.
+pub(crate) const CLOSING: Duration = Duration::from_secs(3);
+/// Without work, how long until it looks whether a segment should be made ready.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Everything the writing thread has.
+pub(crate) struct Writer {
+    pub(crate) segments: Segments,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) merge: Merge,
+    pub(crate) health: Reporter,
+    pub(crate) unsettled: Arc<Unsettled>,
+}
+
+impl Writer {
+    /// Ends when the queue is closed and empty.
+    pub(crate) fn run(mut self) {
+        // However this ends, the settler hears of it: it settles what it has and ends too.
+        let _end = EndOnDrop(self.unsettled.clone());
+        loop {
+            match self.queue.take(PATIENCE) {
+                Taken::Work(appends) => self.commit(Batch::of(appends, self.merge)),
+                Taken::Quiet => {
+                    // It is made when it is needed, if that fails now.
+                    let _ = self.segments.prepare();
+                }
+                Taken::Closed => return,
+            }
+            self.segments.settled(self.unsettled.settled_serial());
+        }
+    }
+
+    fn commit(&mut self, batch: Batch) {
+        if batch.groups.is_empty() {
+            return batch.accept();
+        }
+        let serial = match self.persist(&batch) {
+            Ok(serial) => serial,
+            Err(error) => return batch.refuse(&error),
+        };
+        let Batch { groups, replies, permits } = batch;
+        for group in &groups {
+            group.session.publish(&group.events);
+        }
+        turnstream_failpoint::reach("log.published");
+        for reply in replies {
+            // Nobody waits for most appends.
+            let _ = reply.done.send(Ok(reply.last));
+        }
+        self.unsettled.put(groups, permits, serial);
+    }
+
+    /// Tries until it succeeds, and gives up only when the log closes: nothing is lost while it waits, and nothing is
+    /// shown.
+    fn persist(&mut self, batch: &Batch) -> Result<u64, AppendError> {
+        let mut pause = Duration::from_millis(5);
+        let mut closing: Option<Instant> = None;
+        loop {
+            match self.segments.append(&batch.groups) {
+                Ok(serial) => {
+                    self.health.sound();
+                    return Ok(serial);
+                }
+                Err(error) => self.health.degraded(&error.to_string()),
+            }
+            if self.queue.is_closed() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                return Err(AppendError::Closed);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(SLOWEST_RETRY);
+        }
+    }
+}
+
+struct EndOnDrop(Arc<Unsettled>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

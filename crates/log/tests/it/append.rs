@@ -1,0 +1,129 @@
+//! Appending: order, durability, owners.
+
+use crate::support::*;
+use turnstream_log::{AppendError, ClaimError, Log, Merge, Options};
+use turnstream_model::cursor::Seq;
+use turnstream_testkit::lawful::{Tail, assert_lawful};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_many_sessions_are_contiguous_and_read_back_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut tasks = Vec::new();
+    for session in 0..20 {
+        let log = log.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut appender = talking(&log, &format!("s{session}")).await;
+            let mut receipts = Vec::new();
+            for number in 0..200 {
+                let text = format!("{session}:{number} ");
+                receipts.push(appender.append(vec![delta("t1", "i1", &text)], NOW).await.unwrap());
+            }
+            for (number, receipt) in receipts.into_iter().enumerate() {
+                assert_eq!(receipt.await.unwrap(), Seq(number as u64 + 4));
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let before: Vec<_> =
+        (0..20).map(|n| log.read(&id(&format!("s{n}")), Seq(0), usize::MAX).unwrap()).collect();
+    log.close().await;
+    let log = open(directory.path()).log;
+    assert_eq!(log.sessions().unwrap().len(), 20);
+    for (session, before) in before.iter().enumerate() {
+        let after = log.read(&id(&format!("s{session}")), Seq(0), usize::MAX).unwrap();
+        assert_eq!(&after, before);
+        assert_eq!(seqs(&after), (1..=203).collect::<Vec<u64>>());
+        assert_lawful(lines(&after).iter().map(String::as_str), Tail::Live);
+    }
+}
+
+#[tokio::test]
+async fn an_old_owner_cannot_append() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut old = talking(&log, "s").await;
+    assert!(matches!(log.claim(&id("s")).await, Err(ClaimError::Held(_))));
+    let mut new = log.take_over(&id("s")).await.unwrap();
+    let refused = old.append(vec![delta("t1", "i1", "old")], NOW).await.unwrap().await;
+    assert_eq!(refused, Err(AppendError::Fenced { session: "s".into(), ours: 1, current: 2 }));
+    assert_eq!(append(&mut new, vec![delta("t1", "i1", "new")]).await, 4);
+    drop(old);
+    assert!(
+        matches!(log.claim(&id("s")).await, Err(ClaimError::Held(_))),
+        "the end of an old owner frees nothing"
+    );
+    drop(new);
+    assert_eq!(log.claim(&id("s")).await.unwrap().epoch(), 3);
+}
+
+#[tokio::test]
+async fn owners_count_on_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    assert_eq!(talking(&log, "s").await.epoch(), 1);
+    log.close().await;
+    let log = open(directory.path()).log;
+    let mut appender = log.claim(&id("s")).await.unwrap();
+    assert_eq!((appender.epoch(), appender.head()), (2, Seq(3)));
+    assert_eq!(append(&mut appender, vec![delta("t1", "i1", "more")]).await, 4);
+}
+
+#[tokio::test]
+async fn a_session_is_made_once_and_an_unknown_one_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    drop(log.create(&id("s")).await.unwrap());
+    assert!(matches!(log.create(&id("s")).await, Err(ClaimError::Exists(name)) if name == "s"));
+    assert!(matches!(log.claim(&id("x")).await, Err(ClaimError::Unknown(name)) if name == "x"));
+    assert_eq!(log.read(&id("x"), Seq(0), 1).unwrap_err().to_string(), "there is no session x");
+}
+
+#[tokio::test]
+async fn only_adjacent_deltas_of_one_item_are_merged() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { merge: Merge::AdjacentDeltas, ..options() };
+    let log = Log::open(directory.path(), &options).unwrap().log;
+    let mut appender = talking(&log, "s").await;
+    let drafts = vec![
+        delta("t1", "i1", "a"),
+        delta("t1", "i1", "b"),
+        item_started("t1", "i2"),
+        delta("t1", "i1", "c"),
+        delta("t1", "i2", "d"),
+        delta("t1", "i2", "e"),
+    ];
+    assert_eq!(append(&mut appender, drafts).await, 7);
+    let events = log.read(&id("s"), Seq(3), 10).unwrap();
+    let texts: Vec<_> =
+        lines(&events).iter().map(|line| line.split("\"text\":").nth(1).unwrap().to_owned()).collect();
+    assert_eq!(texts, ["\"ab\"}", "\"\"}", "\"c\"}", "\"de\"}"]);
+}
+
+#[tokio::test]
+async fn an_append_larger_than_a_segment_or_the_budget_goes_through() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { budget: 16 * 1024, ..options() };
+    let log = Log::open(directory.path(), &options).unwrap().log;
+    let mut appender = talking(&log, "s").await;
+    let huge = "x".repeat(300_000);
+    for _ in 0..3 {
+        append(&mut appender, vec![delta("t1", "i1", &huge), delta("t1", "i1", "small")]).await;
+    }
+    drop(appender);
+    log.close().await;
+    let log = open(directory.path()).log;
+    assert_eq!(log.read(&id("s"), Seq(0), usize::MAX).unwrap().len(), 9);
+}
+
+#[tokio::test]
+async fn a_closed_log_refuses_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    log.clone().close().await;
+    assert!(matches!(appender.append(vec![delta("t1", "i1", "x")], NOW).await, Err(AppendError::Closed)));
+    assert!(matches!(log.create(&id("t")).await, Err(ClaimError::Closed)));
+}

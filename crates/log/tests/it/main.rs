@@ -1,0 +1,8 @@
+//! The log on a real directory, with real threads, kills and power cuts.
+#![allow(clippy::unwrap_used, reason = "helpers of a test panic as the test itself does")]
+
+mod append;
+mod crash;
+mod follow;
+mod open;
+mod support;
