@@ -79,6 +79,14 @@ pub fn run() -> ExitCode {
     let over = flat_out / naive;
     bars.check("at least 30x one row per commit", over >= 30.0, &format!("{over:.0}x"));
     fan_out(directory.path(), &mut bars);
+    let (warm, cold) = ours::snapshots(100_000, &directory.path().join("snapshots"));
+    let millis = |duration: Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
+    bars.check(
+        "snapshot of 100,000 events under 50 ms warm",
+        warm < Duration::from_millis(50),
+        &millis(warm),
+    );
+    bars.check("and under 500 ms after a restart", cold < Duration::from_millis(500), &millis(cold));
     bars.exit_code()
 }
 

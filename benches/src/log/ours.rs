@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use turnstream_log::{Appender, Follow, Log, Merge, Options, Receipt};
 use turnstream_model::cursor::Cursor;
-use turnstream_model::event::{Body, Draft, Field};
+use turnstream_model::event::{Body, Draft, Field, ItemKind, Origin, Role};
 use turnstream_model::id::{ItemId, SessionId, TurnId};
 use turnstream_model::time::Time;
 
@@ -141,9 +141,10 @@ pub(crate) fn flat_out(length: Duration, path: &Path) -> f64 {
     let rate = runtime.block_on(async {
         let log = open(path);
         let count = Arc::new(AtomicU64::new(0));
+        let appenders = appenders(&log, 1_000).await;
         let start = Instant::now();
         let mut tasks = Vec::new();
-        for mut appender in appenders(&log, 1_000).await {
+        for mut appender in appenders {
             let count = count.clone();
             tasks.push(tokio::spawn(async move {
                 let (turn, item) = (TurnId::from("t1"), ItemId::from("i1"));
@@ -172,6 +173,56 @@ pub(crate) fn flat_out(length: Duration, path: &Path) -> f64 {
     });
     runtime.shutdown_background();
     rate
+}
+
+/// How long a snapshot of a session of so many events takes: while it talks, and as the first thing after a restart.
+pub(crate) fn snapshots(events: u64, path: &Path) -> (Duration, Duration) {
+    let runtime = runtime();
+    let times = runtime.block_on(async {
+        let log = open(path);
+        let mut appender =
+            log.create(&SessionId::from("ses_0")).await.unwrap_or_else(|error| panic!("{error}"));
+        let turn = TurnId::from("t1");
+        let now = Time(1_794_700_000_000);
+        let start = Body::TurnStarted { origin: Origin::Agent, prompts: Vec::new(), native_id: None };
+        let mut drafts = vec![Draft { turn: Some(turn.clone()), ..Draft::new(start) }];
+        for number in 1..events {
+            // A thousand deltas to an item; the last item is left open.
+            let item = ItemId::from(format!("i{}", number / 1_000));
+            if number % 1_000 == 1 {
+                let (kind, role, text) = (ItemKind::Message, Some(Role::Assistant), Some(String::new()));
+                let body =
+                    Body::ItemStarted { kind, role, synthetic: false, text, tool: None, native_id: None };
+                drafts.push(Draft { turn: Some(turn.clone()), item: Some(item), ..Draft::new(body) });
+            } else {
+                drafts.push(delta(number, &turn, &item));
+            }
+            if drafts.len() == 500 {
+                let receipt = appender.append(std::mem::take(&mut drafts), now).await;
+                receipt
+                    .unwrap_or_else(|error| panic!("{error}"))
+                    .await
+                    .unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+        let receipt = appender.append(drafts, now).await.unwrap_or_else(|error| panic!("{error}"));
+        receipt.await.unwrap_or_else(|error| panic!("{error}"));
+        let take = |log: &Log| {
+            let start = Instant::now();
+            let snapshot = log.snapshot(&SessionId::from("ses_0")).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(snapshot.state.seq.0, events, "the snapshot is stale");
+            start.elapsed()
+        };
+        let warm = (0..10).map(|_| take(&log)).min().unwrap_or_default();
+        drop(appender);
+        log.close().await;
+        let log = open(path);
+        let cold = take(&log);
+        log.close().await;
+        (warm, cold)
+    });
+    runtime.shutdown_background();
+    times
 }
 
 /// One session, many followers, as fast as they take it.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Draft};
+use turnstream_model::event::{Body, Draft, Event};
 use turnstream_model::id::TurnId;
 use turnstream_model::time::Time;
 
@@ -21,6 +21,8 @@ pub(crate) struct Group {
     /// One line of JSON per event.
     pub(crate) data: Bytes,
     pub(crate) events: Vec<Committed>,
+    /// The same events, for the stored fold.
+    pub(crate) parsed: Vec<Event>,
     /// Turns that start and end here, in order.
     pub(crate) turns: Vec<TurnChange>,
 }
@@ -147,6 +149,7 @@ impl Growing {
         let first = head.next();
         let mut lines = Vec::with_capacity(events.len() * 256);
         let mut ends = Vec::with_capacity(events.len());
+        let mut parsed = Vec::with_capacity(events.len());
         let mut turns = Vec::new();
         let mut seq = head;
         for (draft, time) in events {
@@ -156,8 +159,10 @@ impl Growing {
                 lines.push(b'\n');
             }
             let start = lines.len();
-            lines.extend_from_slice(draft.at(seq, time).to_json().as_bytes());
+            let event = draft.at(seq, time);
+            event.write_json(&mut lines);
             ends.push((seq, start..lines.len()));
+            parsed.push(event);
         }
         let data = Bytes::from(lines);
         let events: Vec<Committed> =
@@ -166,7 +171,7 @@ impl Growing {
             batch.replies.push(Reply { done, last: Seq(head.0 + count as u64) });
         }
         if !events.is_empty() {
-            batch.groups.push(Group { session, epoch, first, data, events, turns });
+            batch.groups.push(Group { session, epoch, first, data, events, parsed, turns });
         }
     }
 }

@@ -13,10 +13,12 @@ mod error;
 mod follow;
 mod health;
 mod log;
+mod projection;
 mod queue;
 mod segment;
 mod session;
 mod settler;
+mod snapshot;
 mod sqlite;
 mod writer;
 
@@ -26,3 +28,4 @@ pub use error::{AppendError, ClaimError, OpenError, ReadError};
 pub use follow::{Follow, Follower};
 pub use health::Health;
 pub use log::{Abandoned, Log, Merge, Opened, Options};
+pub use snapshot::Which;

@@ -19,8 +19,10 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::event::{Body, Draft, Event};
@@ -35,11 +37,18 @@ pub struct Options {
     pub budget: usize,
     /// Bytes of one segment file.
     pub segment: u64,
+    /// How long the stored fold of a session may be behind while it talks. Readers never are.
+    pub debounce: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { merge: Merge::AdjacentDeltas, budget: 64 << 20, segment: 16 << 20 }
+        Self {
+            merge: Merge::AdjacentDeltas,
+            budget: 64 << 20,
+            segment: 16 << 20,
+            debounce: Duration::from_secs(1),
+        }
     }
 }
 
@@ -77,6 +86,7 @@ pub struct Log {
 }
 
 pub(crate) struct Inner {
+    refused: Arc<AtomicU64>,
     pub(crate) queue: Arc<Queue>,
     unsettled: Arc<Unsettled>,
     readers: Arc<Readers>,
@@ -141,8 +151,13 @@ impl Log {
             health: writer_health,
             unsettled: unsettled.clone(),
         };
+        let refused = Arc::new(AtomicU64::new(0));
         let settler = Settler {
             store: Store::new(opening.connection),
+            readers: readers.clone(),
+            debounce: options.debounce,
+            projections: HashMap::new(),
+            refused: refused.clone(),
             unsettled: unsettled.clone(),
             sessions: sessions.clone(),
             health: settler_health,
@@ -156,6 +171,7 @@ impl Log {
         ];
         let budget_kib = u32::try_from(options.budget / 1024).unwrap_or(u32::MAX).max(1);
         let inner = Inner {
+            refused,
             queue,
             unsettled,
             readers,
@@ -253,7 +269,16 @@ impl Log {
         let _ = tokio::task::spawn_blocking(move || inner.shut_down()).await;
     }
 
-    fn find(&self, id: &SessionId) -> Result<Arc<Session>, ReadError> {
+    /// Late partial writes that the database refused since the log was opened.
+    pub fn refused_writes(&self) -> u64 {
+        self.inner.refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    pub(crate) fn find(&self, id: &SessionId) -> Result<Arc<Session>, ReadError> {
         self.inner.sessions.find(id.as_str(), &self.inner.readers)
     }
 }
@@ -274,6 +299,10 @@ impl Inner {
         let bytes: usize = drafts.iter().map(weight).sum();
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, self.budget_kib);
         self.budget.clone().acquire_many_owned(kib).await.map_err(|_| AppendError::Closed)
+    }
+
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
     }
 
     pub(crate) async fn read_off_thread(
@@ -337,7 +366,7 @@ impl Drop for Inner {
 }
 
 /// The lines of a row from one event on.
-fn lines(first: u64, data: String, from: Seq) -> Vec<Committed> {
+pub(crate) fn lines(first: u64, data: String, from: Seq) -> Vec<Committed> {
     let data = Bytes::from(data);
     let mut events = Vec::new();
     let mut start = 0;
@@ -380,7 +409,7 @@ fn recover(connection: &mut Connection, readers: &Readers, groups: Vec<Recovered
         recovered += count;
     }
     if !chunks.is_empty() {
-        Store::settle_on(connection, &chunks, &turns).map_err(|error| error.to_string())?;
+        Store::settle_on(connection, &chunks, &turns, &[]).map_err(|error| error.to_string())?;
     }
     Ok(recovered)
 }

@@ -4,8 +4,10 @@ use crate::batch::Group;
 use crate::error::ClaimError;
 use crate::health::Reporter;
 use crate::log::Sessions;
+use crate::projection::{Flush, Projection};
 use crate::session::Session;
-use crate::sqlite::{ChunkRow, Store, StoreError, TurnRow};
+use crate::snapshot::fold_of;
+use crate::sqlite::{ChunkRow, Readers, Store, StoreError, TurnRow};
 use crate::writer::CLOSING;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +22,10 @@ use turnstream_model::id::SessionId;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// So much is settled without waiting for the interval.
 const ENOUGH_BYTES: usize = 4 << 20;
+/// Folds written in one transaction; the others wait for the next one, so that a thousand sessions do not make a burst.
+const FOLDS_AT_ONCE: usize = 128;
+/// A fold that is stored and not used for so long leaves memory.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// A change of ownership, durable before anyone acts on it.
 pub(crate) struct Claim {
@@ -114,6 +120,12 @@ impl Unsettled {
 /// Everything the settling thread has.
 pub(crate) struct Settler {
     pub(crate) store: Store,
+    pub(crate) readers: Arc<Readers>,
+    /// How long a stored fold may be behind while its session talks.
+    pub(crate) debounce: Duration,
+    pub(crate) projections: HashMap<i64, Projection>,
+    /// Rows that the database refused because a final one was there.
+    pub(crate) refused: Arc<AtomicU64>,
     pub(crate) unsettled: Arc<Unsettled>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) health: Reporter,
@@ -128,7 +140,7 @@ impl Settler {
             for claim in work.claims {
                 self.claim(claim);
             }
-            if !work.groups.is_empty() && !self.settle(&work.groups, work.serial) {
+            if !self.settle(&work.groups, work.serial, ended) {
                 return;
             }
             if ended {
@@ -139,18 +151,55 @@ impl Settler {
     }
 
     /// False when it had to give up; the segments still have it all.
-    fn settle(&mut self, groups: &[Group], serial: u64) -> bool {
-        let (chunks, turns) = rows(groups);
-        if self.persist(|store| store.settle(&chunks, &turns)).is_err() {
-            return false;
+    fn settle(&mut self, groups: &[Group], serial: u64, ending: bool) -> bool {
+        let now = Instant::now();
+        for group in groups {
+            self.project(group, now);
         }
+        let debounce = if ending { Duration::ZERO } else { self.debounce };
+        let due = self.projections.iter().filter(|(_, projection)| projection.is_due(now, debounce));
+        let most = if ending { usize::MAX } else { FOLDS_AT_ONCE };
+        let folds: Vec<(i64, Flush)> =
+            due.take(most).map(|(key, projection)| (*key, projection.flush())).collect();
+        if groups.is_empty() && folds.is_empty() {
+            self.projections.retain(|_, projection| !projection.is_idle(now, IDLE));
+            return true;
+        }
+        let (chunks, turns) = rows(groups);
+        let Ok(refused) = self.persist(|store| store.settle(&chunks, &turns, &folds)) else { return false };
         turnstream_failpoint::reach("log.settled");
+        self.refused.fetch_add(refused, Ordering::Relaxed);
+        for (key, _) in &folds {
+            if let Some(projection) = self.projections.get_mut(key) {
+                projection.written(now);
+            }
+        }
         for group in groups {
             group.session.settle(group.events.last().map_or(Seq(0), |event| event.seq()));
         }
-        // The last of these commits may be in the middle of its segment.
-        self.unsettled.settled.store(serial.saturating_sub(1), Ordering::Release);
+        if !groups.is_empty() {
+            // The last of these commits may be in the middle of its segment.
+            self.unsettled.settled.store(serial.saturating_sub(1), Ordering::Release);
+        }
         true
+    }
+
+    /// Folds new events of a session. A fold that cannot be read is left out, and made by whoever asks for it: it is
+    /// only a shorter way to what the events say.
+    fn project(&mut self, group: &Group, now: Instant) {
+        let key = group.session.key;
+        if !self.projections.contains_key(&key) {
+            let stored = self.readers.stored(key).map_err(|error| error.to_string());
+            match stored.and_then(fold_of) {
+                Ok(fold) => drop(self.projections.insert(key, Projection::new(fold.into_state(), now))),
+                Err(_) => return,
+            }
+        }
+        if let Some(projection) = self.projections.get_mut(&key) {
+            for (event, committed) in group.parsed.iter().zip(&group.events) {
+                projection.apply(event, committed.json().len(), group.epoch, now);
+            }
+        }
     }
 
     fn persist<T>(&mut self, mut act: impl FnMut(&mut Store) -> Result<T, StoreError>) -> Result<T, String> {

@@ -1,5 +1,6 @@
 //! The reading side of the database: connections that never wait for a commit.
 
+use super::pieces::{self, Stored};
 use super::schema::{SessionRow, open_reader};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -72,6 +73,11 @@ impl Readers {
             let Some(SessionRow { key, generation, epoch }) = found.optional()? else { return Ok(None) };
             Ok(Some(Known { key, generation, epoch, head: head(connection, key)? }))
         })
+    }
+
+    /// The stored fold of a session and what follows it.
+    pub(crate) fn stored(&self, session: i64) -> rusqlite::Result<Stored> {
+        self.with(|connection| pieces::read(connection, session))
     }
 
     /// The last event of a session, by its key.

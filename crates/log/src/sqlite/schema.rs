@@ -10,7 +10,7 @@ use std::path::Path;
 const APPLICATION: i64 = 0x7475_726e;
 const FORMAT: i64 = 1;
 
-const TABLES: &str = "
+pub(super) const TABLES: &str = "
 CREATE TABLE session (
     key        INTEGER PRIMARY KEY,
     id         TEXT NOT NULL UNIQUE,
@@ -24,6 +24,23 @@ CREATE TABLE chunk (
     data      TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX chunk_place ON chunk (session, first_seq);
+CREATE TABLE fold (
+    session INTEGER PRIMARY KEY,
+    seq     INTEGER NOT NULL,
+    epoch   INTEGER NOT NULL,
+    body    TEXT NOT NULL
+) STRICT;
+CREATE TABLE piece (
+    ordinal   INTEGER PRIMARY KEY,
+    session   INTEGER NOT NULL,
+    kind      INTEGER NOT NULL,
+    id        TEXT NOT NULL,
+    seq       INTEGER NOT NULL,
+    epoch     INTEGER NOT NULL,
+    streaming INTEGER NOT NULL,
+    body      TEXT NOT NULL,
+    UNIQUE (session, kind, id)
+) STRICT;
 CREATE TABLE open_turn (
     session INTEGER NOT NULL,
     turn    TEXT NOT NULL,

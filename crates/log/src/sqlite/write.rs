@@ -1,6 +1,8 @@
 //! The writing side of the database. Only the settler has it.
 
+use super::pieces;
 use crate::batch::TurnChange;
+use crate::projection::Flush;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use turnstream_model::cursor::Seq;
 
@@ -71,9 +73,14 @@ impl Store {
         Self { connection }
     }
 
-    /// Takes over events from the segments, all or none.
-    pub(crate) fn settle(&mut self, chunks: &[ChunkRow], turns: &[TurnRow]) -> Result<(), StoreError> {
-        Self::settle_on(&mut self.connection, chunks, turns)
+    /// Takes over events from the segments, and folds of them, all or none. Returns how many rows of folds were refused.
+    pub(crate) fn settle(
+        &mut self,
+        chunks: &[ChunkRow],
+        turns: &[TurnRow],
+        folds: &[(i64, Flush)],
+    ) -> Result<u64, StoreError> {
+        Self::settle_on(&mut self.connection, chunks, turns, folds)
     }
 
     /// The same, before the connection has a store.
@@ -81,7 +88,8 @@ impl Store {
         connection: &mut Connection,
         chunks: &[ChunkRow],
         turns: &[TurnRow],
-    ) -> Result<(), StoreError> {
+        folds: &[(i64, Flush)],
+    ) -> Result<u64, StoreError> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
             let mut insert = transaction.prepare_cached(
@@ -94,8 +102,13 @@ impl Store {
         for turn in turns {
             turn.record(&transaction)?;
         }
+        let mut refused = 0;
+        for (session, flush) in folds {
+            refused += pieces::write(&transaction, *session, flush)?;
+        }
         turnstream_failpoint::reach("log.before_settle");
-        Ok(transaction.commit()?)
+        transaction.commit()?;
+        Ok(refused)
     }
 
     /// Makes a session and returns its key; `None` when there is one of that id.

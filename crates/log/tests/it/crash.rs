@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use turnstream_log::{Follow, Opened};
 use turnstream_model::cursor::{Cursor, Seq};
 use turnstream_model::event::ItemState;
+use turnstream_model::fold::Fold;
 use turnstream_testkit::crash::{KillPoint, Program, Rounds, Seen, role};
 use turnstream_testkit::disk::{FaultDisk, PowerCut};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
@@ -77,6 +78,7 @@ fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<(), Str
     let opened = open(directory);
     let log = opened.log;
     let kept = log.read(&id("s"), Seq(0), usize::MAX).map_err(|error| error.to_string());
+    let snapshot = log.snapshot(&id("s"));
     runtime.block_on(log.close());
     let kept = match kept {
         Ok(kept) => kept,
@@ -96,6 +98,11 @@ fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<(), Str
     }
     if seqs(&kept) != (1..=kept.len() as u64).collect::<Vec<u64>>() {
         return Err("the log has holes".to_owned());
+    }
+    let events: Vec<_> = kept.iter().map(|event| event.event().unwrap()).collect();
+    let snapshot = snapshot.map_err(|error| error.to_string())?;
+    if snapshot.state != Fold::of(&events).into_state() {
+        return Err("the snapshot is not the fold of the events".to_owned());
     }
     assert_lawful(kept_lines.iter().map(String::as_str), Tail::Live);
     Ok(())

@@ -5,4 +5,5 @@ mod append;
 mod crash;
 mod follow;
 mod open;
+mod snapshot;
 mod support;

@@ -12,6 +12,14 @@ impl Event {
     }
 }
 
+impl Event {
+    /// Adds the line to a buffer: no allocation of its own.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        // As above, and a Vec takes whatever it is given.
+        let _ = serde_json::to_writer(out, self);
+    }
+}
+
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
