@@ -5,11 +5,13 @@ use crate::error::AppendError;
 use crate::queue::Append;
 use crate::session::Session;
 use bytes::Bytes;
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Draft, Event};
+use turnstream_model::event::{Body, Draft, Event, NoticeCode};
 use turnstream_model::id::TurnId;
 use turnstream_model::time::Time;
 
@@ -58,6 +60,12 @@ pub(crate) struct Batch {
     pub(crate) replies: Vec<Reply>,
     /// Given back when the batch is settled, so that memory stays bounded.
     pub(crate) permits: Vec<OwnedSemaphorePermit>,
+}
+
+/// Sessions whose events had to wait for the disk, and how long.
+pub(crate) struct Waited {
+    sessions: Vec<(Arc<Session>, u64, Time)>,
+    millis: u128,
 }
 
 /// Whether adjacent text deltas of one item become one event.
@@ -110,6 +118,36 @@ impl Batch {
             batch.permits.push(permit);
         }
         for growing in order {
+            growing.finish(&mut batch);
+        }
+        batch
+    }
+
+    /// Who is in it, for a word about how long it took.
+    pub(crate) fn waited(&self, time: Duration) -> Waited {
+        let last = |group: &Group| group.parsed.last().map_or(Time(0), |event| event.time);
+        let sessions = self.groups.iter().map(|group| (group.session.clone(), group.epoch, last(group)));
+        Waited { sessions: sessions.collect(), millis: time.as_millis() }
+    }
+
+    /// For each of these sessions: that its durability was weakened, and that it holds again.
+    pub(crate) fn of_notices(waited: &Waited, problem: &str) -> Self {
+        let mut batch = Self::default();
+        for (session, epoch, time) in &waited.sessions {
+            let millis = waited.millis;
+            let detail =
+                Some(json!({"problem": problem, "waited_ms": u64::try_from(millis).unwrap_or(u64::MAX)}));
+            let degraded = Body::Notice {
+                code: NoticeCode::Degraded,
+                message: format!(
+                    "events waited {millis} ms for the disk, which could not keep them: {problem}"
+                ),
+                detail,
+            };
+            let message = "what is appended is durable again, and nothing was lost".to_owned();
+            let healed = Body::Notice { code: NoticeCode::Healed, message, detail: None };
+            let events = vec![(Draft::new(degraded), *time), (Draft::new(healed), *time)];
+            let growing = Growing { session: session.clone(), epoch: *epoch, events, marks: Vec::new() };
             growing.finish(&mut batch);
         }
         batch

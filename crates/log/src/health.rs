@@ -64,6 +64,32 @@ impl Sides {
     }
 }
 
+/// Sees every lasting change of a log's health.
+pub struct HealthWatch {
+    sides: watch::Receiver<Sides>,
+    last: Health,
+}
+
+impl HealthWatch {
+    pub(crate) fn new(mut sides: watch::Receiver<Sides>) -> Self {
+        let last = sides.borrow_and_update().worst();
+        Self { sides, last }
+    }
+
+    /// The next health that differs from the last one in kind; `None` when the log is closed.
+    pub async fn changed(&mut self) -> Option<Health> {
+        loop {
+            self.sides.changed().await.ok()?;
+            let health = self.sides.borrow_and_update().worst();
+            let same = std::mem::discriminant(&health) == std::mem::discriminant(&self.last);
+            self.last = health.clone();
+            if !same {
+                return Some(health);
+            }
+        }
+    }
+}
+
 impl Reporter {
     pub(crate) fn sound(&self) {
         self.set(|health| (*health != Health::Sound).then_some(Health::Sound));

@@ -26,6 +26,6 @@ pub use appender::{Appender, Receipt};
 pub use committed::Committed;
 pub use error::{AppendError, ClaimError, OpenError, ReadError};
 pub use follow::{Follow, Follower};
-pub use health::Health;
+pub use health::{Health, HealthWatch};
 pub use log::{Abandoned, Log, Merge, Opened, Options};
 pub use snapshot::Which;

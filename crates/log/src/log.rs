@@ -7,7 +7,7 @@ use crate::committed::Committed;
 use crate::directory::Directory;
 use crate::error::{AppendError, ClaimError, OpenError, ReadError};
 use crate::follow::Follower;
-use crate::health::{Health, Sides};
+use crate::health::{Health, HealthWatch, Sides};
 use crate::queue::Queue;
 use crate::segment::Segments;
 use crate::segment::record::Recovered;
@@ -257,9 +257,9 @@ impl Log {
         self.inner.health.borrow().worst()
     }
 
-    /// Waits until [`Log::health`] may have changed. False when the log is closed.
-    pub async fn health_changed(&self) -> bool {
-        self.inner.health.clone().changed().await.is_ok()
+    /// Follows the health from now on.
+    pub fn watch_health(&self) -> HealthWatch {
+        HealthWatch::new(self.inner.health.clone())
     }
 
     /// Commits what was appended, and gives the directory free. Appends that come later are refused.

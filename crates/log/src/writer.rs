@@ -1,6 +1,6 @@
 //! The thread that commits. One write and one sync for everything that waits; publication only after it.
 
-use crate::batch::{Batch, Merge};
+use crate::batch::{Batch, Merge, Waited};
 use crate::error::AppendError;
 use crate::health::Reporter;
 use crate::queue::{Queue, Taken};
@@ -48,10 +48,26 @@ impl Writer {
         if batch.groups.is_empty() {
             return batch.accept();
         }
-        let serial = match self.persist(&batch) {
-            Ok(serial) => serial,
+        let (serial, trouble) = match self.persist(&batch) {
+            Ok(done) => done,
             Err(error) => return batch.refuse(&error),
         };
+        self.publish(batch, serial);
+        if let Some((problem, notices)) = trouble {
+            self.tell(&problem, notices);
+        }
+    }
+
+    /// Tells the sessions whose events had to wait: nothing was lost, and for how long nothing could be kept.
+    fn tell(&mut self, problem: &str, waited: Waited) {
+        let batch = Batch::of_notices(&waited, problem);
+        // Whoever reads the log learns it now or with the next trouble; a disk that fails again is told of then.
+        if let Ok(serial) = self.segments.append(&batch.groups) {
+            self.publish(batch, serial);
+        }
+    }
+
+    fn publish(&mut self, batch: Batch, serial: u64) {
         let Batch { groups, replies, permits } = batch;
         for group in &groups {
             group.session.publish(&group.events);
@@ -66,16 +82,21 @@ impl Writer {
 
     /// Tries until it succeeds, and gives up only when the log closes: nothing is lost while it waits, and nothing is
     /// shown.
-    fn persist(&mut self, batch: &Batch) -> Result<u64, AppendError> {
+    fn persist(&mut self, batch: &Batch) -> Result<(u64, Option<(String, Waited)>), AppendError> {
         let mut pause = Duration::from_millis(5);
         let mut closing: Option<Instant> = None;
+        let begin = Instant::now();
+        let mut trouble = None;
         loop {
             match self.segments.append(&batch.groups) {
                 Ok(serial) => {
                     self.health.sound();
-                    return Ok(serial);
+                    return Ok((serial, trouble.map(|problem| (problem, batch.waited(begin.elapsed())))));
                 }
-                Err(error) => self.health.degraded(&error.to_string()),
+                Err(error) => {
+                    self.health.degraded(&error.to_string());
+                    trouble = Some(error.to_string());
+                }
             }
             if self.queue.is_closed() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
                 return Err(AppendError::Closed);

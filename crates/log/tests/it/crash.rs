@@ -42,6 +42,14 @@ fn talking_child() {
                 }
             }
         });
+        tokio::spawn({
+            let mut watch = log.watch_health();
+            async move {
+                while let Some(health) = watch.changed().await {
+                    println!("HEALTH {health:?}");
+                }
+            }
+        });
         for lost in abandoned {
             let item = format!("i{}", &lost.turn.as_str()[1..]);
             let turn = lost.turn.as_str();
@@ -61,19 +69,19 @@ fn talking_child() {
     });
 }
 
-fn child(directory: &Path) -> Program {
+pub(crate) fn child(directory: &Path) -> Program {
     Program::this_test(CHILD, "talk").unwrap().env(DIRECTORY, directory)
 }
 
 /// Every frame the child was seen to give out, by its number. A line that the kill cut is none.
-fn delivered(seen: &Seen) -> BTreeMap<u64, String> {
+pub(crate) fn delivered(seen: &Seen) -> BTreeMap<u64, String> {
     let frames = seen.lines("FRAME ").into_iter().filter(|line| line.ends_with('}'));
     let number = |line: &str| line.split(&[':', ','][..]).nth(1).and_then(|seq| seq.parse().ok());
     frames.filter_map(|line| Some((number(&line)?, line))).collect()
 }
 
 /// Opens what is left, and says whether every delivered frame is in it, unchanged, in a lawful log without holes.
-fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<(), String> {
+pub(crate) fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let opened = open(directory);
     let log = opened.log;

@@ -3,6 +3,7 @@
 
 mod append;
 mod crash;
+mod faults;
 mod follow;
 mod open;
 mod snapshot;
