@@ -13,7 +13,7 @@ use crate::segment::Segments;
 use crate::segment::record::Recovered;
 use crate::session::Session;
 use crate::settler::{Claim, ClaimKind, Settler, Unsettled};
-use crate::sqlite::{self, ChunkRow, Known, Readers, Store, TurnRow};
+use crate::sqlite::{self, Chunks, Known, Readers, Store, TurnRow};
 use crate::writer::Writer;
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -384,7 +384,7 @@ pub(crate) fn lines(first: u64, data: String, from: Seq) -> Vec<Committed> {
 /// Puts into the database what a crash left in segments. Returns how many events that were.
 fn recover(connection: &mut Connection, readers: &Readers, groups: Vec<Recovered>) -> Result<u64, String> {
     let mut heads: HashMap<i64, u64> = HashMap::new();
-    let (mut chunks, mut turns, mut recovered) = (Vec::new(), Vec::new(), 0);
+    let (mut chunks, mut turns, mut recovered) = (Chunks::default(), Vec::new(), 0);
     for Recovered { session, epoch, first, count, data } in groups {
         let head = match heads.get(&session) {
             Some(head) => *head,
@@ -399,12 +399,12 @@ fn recover(connection: &mut Connection, readers: &Readers, groups: Vec<Recovered
                 "segment has event {first} of session {session}, the database ends at {head}"
             ));
         }
-        for line in data.lines() {
+        for (seq, line) in (first.0..).zip(data.lines()) {
+            chunks.push(session, Seq(seq), line);
             let event =
                 Event::from_json(line).map_err(|error| format!("a segment holds no event: {error}"))?;
             turns.extend(TurnChange::of(&event.draft).map(|change| TurnRow::new(session, epoch, &change)));
         }
-        chunks.push(ChunkRow::new(session, first, count, data));
         heads.insert(session, head + count);
         recovered += count;
     }

@@ -7,7 +7,7 @@ use crate::log::Sessions;
 use crate::projection::{Flush, Projection};
 use crate::session::Session;
 use crate::snapshot::fold_of;
-use crate::sqlite::{ChunkRow, Readers, Store, StoreError, TurnRow};
+use crate::sqlite::{Chunks, Readers, Store, StoreError, TurnRow};
 use crate::writer::CLOSING;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -255,21 +255,15 @@ impl Settler {
     }
 }
 
-/// The rows these commits become: one chunk per session, and the turns that are open after them.
-fn rows(groups: &[Group]) -> (Vec<ChunkRow>, Vec<TurnRow>) {
-    let mut chunks: Vec<ChunkRow> = Vec::new();
-    let mut by_session: HashMap<i64, usize> = HashMap::new();
+/// The rows these commits become: chunks of one session each, and the turns that are open after them.
+fn rows(groups: &[Group]) -> (Chunks, Vec<TurnRow>) {
+    let mut chunks = Chunks::default();
     let mut turns = Vec::new();
     for group in groups {
         let key = group.session.key;
-        // Events are JSON, and JSON is UTF-8.
-        let data = String::from_utf8_lossy(&group.data);
-        match by_session.get(&key) {
-            Some(&index) => chunks[index].extend(group.events.len() as u64, &data),
-            None => {
-                by_session.insert(key, chunks.len());
-                chunks.push(ChunkRow::new(key, group.first, group.events.len() as u64, data.into_owned()));
-            }
+        for event in &group.events {
+            // Events are JSON, and JSON is UTF-8.
+            chunks.push(key, event.seq(), &String::from_utf8_lossy(event.json()));
         }
         turns.extend(group.turns.iter().map(|change| TurnRow::new(key, group.epoch, change)));
     }

@@ -8,4 +8,4 @@ mod write;
 pub(crate) use pieces::Stored;
 pub(crate) use read::{Known, Readers};
 pub(crate) use schema::{fresh_generation, open};
-pub(crate) use write::{ChunkRow, Store, StoreError, TurnRow};
+pub(crate) use write::{Chunks, Store, StoreError, TurnRow};

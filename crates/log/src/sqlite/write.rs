@@ -4,6 +4,7 @@ use super::pieces;
 use crate::batch::TurnChange;
 use crate::projection::Flush;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
+use std::collections::HashMap;
 use turnstream_model::cursor::Seq;
 
 /// Why a transaction did not happen.
@@ -29,24 +30,43 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+/// Bytes of events in one row. A reader has a whole row in memory, however little of it it takes at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+
 /// Events of one session in one row.
-pub(crate) struct ChunkRow {
+struct ChunkRow {
     session: i64,
     first: Seq,
     count: u64,
     data: String,
 }
 
-impl ChunkRow {
-    pub(crate) fn new(session: i64, first: Seq, count: u64, data: String) -> Self {
-        Self { session, first, count, data }
+/// Rows of events, several per session if they are many.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    rows: Vec<ChunkRow>,
+    /// The last row of each session.
+    open: HashMap<i64, usize>,
+}
+
+impl Chunks {
+    /// Adds the next event of a session.
+    pub(crate) fn push(&mut self, session: i64, seq: Seq, line: &str) {
+        if let Some(&index) = self.open.get(&session) {
+            let row = &mut self.rows[index];
+            if row.data.len() + line.len() < CHUNK_BYTES {
+                row.count += 1;
+                row.data.push('\n');
+                row.data.push_str(line);
+                return;
+            }
+        }
+        self.open.insert(session, self.rows.len());
+        self.rows.push(ChunkRow { session, first: seq, count: 1, data: line.to_owned() });
     }
 
-    /// Adds the events that follow.
-    pub(crate) fn extend(&mut self, count: u64, data: &str) {
-        self.count += count;
-        self.data.push('\n');
-        self.data.push_str(data);
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 }
 
@@ -76,7 +96,7 @@ impl Store {
     /// Takes over events from the segments, and folds of them, all or none. Returns how many rows of folds were refused.
     pub(crate) fn settle(
         &mut self,
-        chunks: &[ChunkRow],
+        chunks: &Chunks,
         turns: &[TurnRow],
         folds: &[(i64, Flush)],
     ) -> Result<u64, StoreError> {
@@ -86,7 +106,7 @@ impl Store {
     /// The same, before the connection has a store.
     pub(crate) fn settle_on(
         connection: &mut Connection,
-        chunks: &[ChunkRow],
+        chunks: &Chunks,
         turns: &[TurnRow],
         folds: &[(i64, Flush)],
     ) -> Result<u64, StoreError> {
@@ -95,7 +115,7 @@ impl Store {
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO chunk (session, first_seq, count, data) VALUES (?1, ?2, ?3, ?4)",
             )?;
-            for ChunkRow { session, first, count, data } in chunks {
+            for ChunkRow { session, first, count, data } in &chunks.rows {
                 insert.execute(params![session, first.0 as i64, *count as i64, data])?;
             }
         }

@@ -6,5 +6,6 @@ mod crash;
 mod faults;
 mod follow;
 mod open;
+mod slow;
 mod snapshot;
 mod support;
