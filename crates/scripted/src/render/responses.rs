@@ -125,7 +125,7 @@ fn usage(usage: Usage) -> Value {
         "input_tokens_details": {"cached_tokens": usage.cached},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
     })
 }
 

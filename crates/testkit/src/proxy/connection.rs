@@ -20,8 +20,8 @@ use tokio::time::{sleep, timeout};
 const CONNECT: Duration = Duration::from_secs(10);
 /// No test lasts longer; a connection forgotten by both ends must not outlive it.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// How long bytes before a reset get to reach the client, since a reset throws away what is under way.
-const BEFORE_RESET: Duration = Duration::from_millis(30);
+/// How long a client may take to read what is before a reset, since a reset throws away what is under way.
+const BEFORE_RESET: Duration = Duration::from_secs(5);
 /// How long what a client still sends is read after the end, since unread bytes turn the end into a reset.
 const AFTER_FIN: Duration = Duration::from_millis(500);
 
@@ -103,7 +103,7 @@ async fn run(
 async fn end(mut client: TcpStream, ending: Ending) {
     match ending {
         Ending::Rst => {
-            sleep(BEFORE_RESET).await;
+            turnstream_drain::drained(&client, BEFORE_RESET).await;
             // Closing a socket that lingers for no time sends a reset. A failure leaves an ordinary end.
             let _ = client.set_zero_linger();
         }
