@@ -9,9 +9,11 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// `target/` of the workspace, where everything that is installed goes.
+/// `target/` of the workspace, where everything that is installed goes. Absolute: commands run in other folders.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    // As cargo does, a relative path starts at the current folder. Without a current folder it stays relative.
+    std::path::absolute(&chosen).unwrap_or(chosen)
 }
 
 /// A command at the workspace root that finds the tools installed below `target/tools`.
@@ -23,6 +25,9 @@ pub(crate) fn command(program: &str, args: &[&str]) -> Command {
     }
     let mut command = Command::new(program);
     command.args(args).current_dir(root()).env("PATH", path);
+    if std::env::var_os("CARGO_TARGET_DIR").is_some() {
+        command.env("CARGO_TARGET_DIR", target());
+    }
     command
 }
 
@@ -34,9 +39,10 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`{line}` ended with {status}")) }
 }
 
-/// True when it starts and exits with 0; its output is thrown away.
-pub(crate) fn succeeds(mut command: Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
+/// What it prints, if it starts and exits with 0.
+pub(crate) fn answer(mut command: Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn describe(command: &Command) -> String {
@@ -46,4 +52,29 @@ fn describe(command: &Command) -> String {
         line.push_str(&arg.to_string_lossy());
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{command, target};
+    use std::process::Command;
+
+    /// The test itself, run again by a child whose environment and folder are of its own.
+    #[test]
+    fn a_relative_target_folder_starts_at_the_current_folder_for_every_command() {
+        if std::env::var_os("CARGO_TARGET_DIR").is_some_and(|chosen| chosen == "some/where") {
+            let here = std::env::current_dir().unwrap();
+            assert_eq!(target(), here.join("some/where"));
+            let command = command("cargo", &[]);
+            let passed_on = command.get_envs().find(|(name, _)| *name == "CARGO_TARGET_DIR").unwrap().1;
+            assert_eq!(passed_on, Some(here.join("some/where").as_os_str()));
+            return;
+        }
+        let name = "cargo::tests::a_relative_target_folder_starts_at_the_current_folder_for_every_command";
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", name]).env("CARGO_TARGET_DIR", "some/where").current_dir("/");
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Everything done by hand twice: `cargo xtask <command>`.
 
+mod agents;
 mod bench;
 mod cargo;
 mod fuzz;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
                 Err(format!("fuzz: {seconds:?} is not a number of seconds; example: cargo xtask fuzz 30"))
             }
         },
-        ["agents"] => tools::install_agents().map(|dir| println!("agents are in {}", dir.display())),
+        ["agents"] => agents::install().map(|dir| println!("agents are in {}", dir.display())),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

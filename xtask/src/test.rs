@@ -1,7 +1,8 @@
 //! `cargo xtask test`: the one command that sets up, checks and tests everything.
 
 use crate::cargo::{self, command};
-use crate::{fuzz, tools};
+use crate::tools::{DENY, NEXTEST};
+use crate::{agents, fuzz};
 use std::time::Instant;
 
 /// How much of it to run.
@@ -38,6 +39,10 @@ const GROUPS: &[Group] = &[
 
 /// Runs the groups of that depth in order and stops at the first that fails.
 pub(crate) fn run(depth: Depth) -> Result<(), String> {
+    if depth == Depth::Full {
+        // Now rather than after everything else has passed.
+        fuzz::ensure_nightly()?;
+    }
     let mut left_out = Vec::new();
     for group in GROUPS {
         if !includes(depth, group.from) {
@@ -81,7 +86,11 @@ fn lint() -> Result<(), String> {
 }
 
 fn tests(depth: Depth) -> Result<(), String> {
-    tools::cargo_tool("nextest", "0.9.143")?;
+    if depth == Depth::Fast && !NEXTEST.is_there() {
+        println!("cargo-nextest is not installed: slower, with cargo test");
+        return cargo::run(command("cargo", &["test", "--workspace", "--tests", "--locked", "--quiet"]));
+    }
+    NEXTEST.ensure()?;
     let mut tests = command("cargo", &["nextest", "run", "--workspace", "--locked", "--cargo-quiet"]);
     if depth == Depth::Full {
         tests.args(["--profile", "full"]).env("PROPTEST_CASES", "5000").env("TURNSTREAM_FULL", "1");
@@ -94,12 +103,13 @@ fn doctests() -> Result<(), String> {
 }
 
 fn deny() -> Result<(), String> {
-    tools::cargo_tool("deny", "0.20.2")?;
+    DENY.ensure()?;
     cargo::run(command("cargo", &["deny", "check", "bans", "licenses", "sources"]))
 }
 
 fn real_agents() -> Result<(), String> {
-    let agents = tools::install_agents()?;
+    NEXTEST.ensure()?;
+    let agents = agents::install()?;
     let mut tests = command(
         "cargo",
         &[

@@ -9,9 +9,10 @@ use tokio::net::TcpStream;
 
 /// How long a client may take to close after our FIN before we close hard.
 const LINGER: Duration = Duration::from_secs(2);
-/// What a reset waits for its last bytes to reach the client. A reset drops what is still in our send buffer, and
-/// on loopback a write is in the client's receive buffer long before this.
-const BEFORE_RESET: Duration = Duration::from_millis(50);
+/// How long a client may take to read what is in front of a reset, which drops what is still in our send buffer.
+const BEFORE_RESET: Duration = Duration::from_secs(5);
+/// How long a client may take nothing of what is written to it.
+const WRITE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -56,7 +57,18 @@ impl Connection {
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).await
+        self.send_within(bytes, WRITE).await
+    }
+
+    /// Each piece that the client takes gives it as much time again.
+    async fn send_within(&mut self, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match tokio::time::timeout(patience, self.stream.write(bytes)).await {
+                Ok(written) => bytes = &bytes[written?..],
+                Err(late) => return Err(late.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Waits, or returns early when the client closes its end.
@@ -82,7 +94,7 @@ impl Connection {
     pub(crate) async fn close(mut self, by: CutBy) {
         match by {
             CutBy::Rst => {
-                self.pause(BEFORE_RESET).await;
+                turnstream_drain::drained(&self.stream, BEFORE_RESET).await;
                 // With a linger of zero the kernel answers the close below with a RST.
                 let _ = self.stream.set_zero_linger();
             }
@@ -93,5 +105,23 @@ impl Connection {
                 self.pause(LINGER).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Connection;
+    use std::io::ErrorKind;
+    use std::time::Duration;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_does_not_hold_a_write_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut connection = Connection::new(listener.accept().await.unwrap().0);
+        let more_than_buffers_hold = vec![0; 64 << 20];
+        let sent = connection.send_within(&more_than_buffers_hold, Duration::from_millis(100)).await;
+        assert_eq!(sent.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

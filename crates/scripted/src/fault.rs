@@ -4,7 +4,7 @@ use crate::reply::{Bytes, Completion, ErrorBody};
 use serde::{Deserialize, Serialize};
 
 /// One thing that goes wrong. Events are counted from 0 and bytes are bytes of the body, both as the faults in
-/// front of this one left them.
+/// front of this one left them. An event stays one however it is split; bytes that a fault puts in count as one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -27,7 +27,7 @@ pub enum Fault {
     Stall {
         /// Body bytes before it.
         after: usize,
-        /// Milliseconds it lasts. Default: until the client leaves.
+        /// Milliseconds it lasts, at most 10 minutes. Default: until the client leaves.
         #[serde(default)]
         lasts_ms: Option<u64>,
         /// Milliseconds between comments. Default: silence.

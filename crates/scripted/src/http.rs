@@ -19,12 +19,21 @@ const ARRIVAL: Duration = Duration::from_secs(30);
 /// A request as it came.
 #[derive(Debug)]
 pub(crate) struct HttpRequest {
+    pub(crate) version: Version,
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+}
+
+/// What the client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// Knows neither chunks nor connections that go on, unless it says so, and here it is not asked.
+    Http10,
+    Http11,
 }
 
 /// Why no request came.
@@ -41,6 +50,7 @@ pub(crate) enum ReadError {
 }
 
 struct Head {
+    version: Version,
     method: String,
     target: String,
     headers: Vec<(String, String)>,
@@ -74,7 +84,8 @@ async fn whole(connection: &mut Connection) -> Result<HttpRequest, ReadError> {
         connection.receive().await?;
     }
     let body = connection.take(head.length);
-    Ok(HttpRequest { method: head.method, target: head.target, headers: head.headers, body })
+    let Head { version, method, target, headers, length: _ } = head;
+    Ok(HttpRequest { version, method, target, headers, body })
 }
 
 /// Takes a head off what was received, if it is all there.
@@ -91,9 +102,10 @@ fn parse_head(connection: &mut Connection) -> Result<Option<Head>, ReadError> {
         parsed.headers.iter().map(|header| (header.name.to_ascii_lowercase(), text(header.value))).collect();
     let method = parsed.method.unwrap_or_default().to_owned();
     let target = parsed.path.unwrap_or_default().to_owned();
+    let version = if parsed.version == Some(0) { Version::Http10 } else { Version::Http11 };
     let length = body_length(&headers)?;
     connection.take(size);
-    Ok(Some(Head { method, target, headers, length }))
+    Ok(Some(Head { version, method, target, headers, length }))
 }
 
 fn body_length(headers: &[(String, String)]) -> Result<usize, ReadError> {
@@ -101,8 +113,12 @@ fn body_length(headers: &[(String, String)]) -> Result<usize, ReadError> {
         return Err(refused(411, "this provider reads only bodies with a content-length"));
     }
     let Some(value) = header(headers, "content-length") else { return Ok(0) };
-    let length: usize =
-        value.parse().map_err(|_| refused(400, &format!("content-length {value:?} is not a number")))?;
+    if headers.iter().any(|(name, other)| name == "content-length" && other != value) {
+        return Err(refused(400, "the request has two content-lengths that differ"));
+    }
+    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+    let length = value.parse::<usize>().ok().filter(|_| digits);
+    let length = length.ok_or_else(|| refused(400, &format!("content-length {value:?} is not a number")))?;
     if length > BODY_CAP {
         return Err(refused(413, "the body of the request is longer than 64 MiB"));
     }
@@ -112,6 +128,12 @@ fn body_length(headers: &[(String, String)]) -> Result<usize, ReadError> {
 /// The first header of that name.
 pub(crate) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
+}
+
+/// Whether the client wants the connection closed behind the answer.
+pub(crate) fn wants_close(version: Version, headers: &[(String, String)]) -> bool {
+    let words = header(headers, "connection").unwrap_or_default().split(',');
+    version == Version::Http10 || words.into_iter().any(|word| word.trim().eq_ignore_ascii_case("close"))
 }
 
 fn refused(status: u16, why: &str) -> ReadError {

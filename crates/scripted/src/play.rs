@@ -3,15 +3,12 @@
 use crate::connection::{Connection, Pause};
 use crate::fault::{CutBy, Stall};
 use crate::record::{Ended, Entry};
-use crate::render::{Answer, Chunk, End};
+use crate::render::{Answer, Chunk, End, LONGEST_WAIT_MS};
 use crate::script::Framing;
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The longest a stall lasts that is scripted to wait for the client.
-const LONGEST_STALL: Duration = Duration::from_secs(600);
 
 /// What becomes of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +52,7 @@ async fn try_play(connection: &mut Connection, answer: &Answer, entry: &Entry) -
     connection.send(head(answer).as_bytes()).await?;
     for chunk in &answer.chunks {
         let pause = match chunk {
-            Chunk::Write { wait_ms, bytes } => {
+            Chunk::Write { wait_ms, origin: _, bytes } => {
                 let pause = connection.pause(Duration::from_millis(*wait_ms)).await;
                 if pause == Pause::Over {
                     write(connection, answer.framing, bytes, entry).await?;
@@ -81,7 +78,8 @@ async fn hold(
     stall: Stall,
     entry: &Entry,
 ) -> io::Result<Pause> {
-    let until = Instant::now() + stall.lasts_ms.map_or(LONGEST_STALL, Duration::from_millis);
+    // Without a time of its own a stall lasts until the client leaves, or as long as any wait may.
+    let until = Instant::now() + Duration::from_millis(stall.lasts_ms.unwrap_or(LONGEST_WAIT_MS));
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {

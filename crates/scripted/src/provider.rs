@@ -1,7 +1,7 @@
 //! The running provider and the handle a test holds.
 
 use crate::connection::Connection;
-use crate::record::{Ended, Record, Request};
+use crate::record::{BODIES_CAP, Calls, Record, Request};
 use crate::script::Script;
 use crate::serve::Desk;
 use std::io;
@@ -66,7 +66,7 @@ impl Provider {
         let listen = |error| StartError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let record = Record::new();
+        let record = Record::new(BODIES_CAP);
         let accepting = tokio::spawn(accept(listener, Desk::new(script, record.clone())));
         Ok(Self { address, record, accepting })
     }
@@ -88,25 +88,24 @@ impl Provider {
 
     /// Every request so far, in the order of arrival.
     pub fn requests(&self) -> Vec<Request> {
-        self.record.all()
+        self.record.all(|_| true)
     }
 
     /// The calls to a model so far: the requests without probes and lists.
     pub fn calls(&self) -> Vec<Request> {
-        self.record.all().into_iter().filter(|request| request.format.is_some()).collect()
+        self.record.all(|request| request.format.is_some())
     }
 
     /// Waits until this many calls to a model have arrived, and returns all there are.
     pub async fn wait_for_requests(&self, count: usize, timeout: Duration) -> Result<Vec<Request>, Timeout> {
         let wanted = format!("{count} calls to arrive");
-        self.wait(wanted, timeout, |calls| calls.len() >= count).await
+        self.wait(wanted, timeout, |calls| calls.arrived >= count).await
     }
 
     /// Waits until this many calls to a model have been answered to whatever end, and returns all there are.
     pub async fn wait_for_ends(&self, count: usize, timeout: Duration) -> Result<Vec<Request>, Timeout> {
         let wanted = format!("{count} calls to end");
-        let ended = |call: &&Request| call.ended != Ended::Open;
-        self.wait(wanted, timeout, |calls| calls.iter().filter(ended).count() >= count).await
+        self.wait(wanted, timeout, |calls| calls.ended >= count).await
     }
 
     /// Ends every connection and waits until the port is free.
@@ -120,23 +119,23 @@ impl Provider {
         &self,
         wanted: String,
         timeout: Duration,
-        enough: impl Fn(&[Request]) -> bool,
+        enough: impl Fn(Calls) -> bool,
     ) -> Result<Vec<Request>, Timeout> {
         let mut changes = self.record.changes();
         let waiting = async {
-            loop {
-                let calls = self.calls();
-                if enough(&calls) {
-                    return calls;
-                }
+            while !enough(self.record.calls()) {
                 if changes.changed().await.is_err() {
                     // No change can come any more, so only the timeout is left.
                     std::future::pending::<()>().await;
                 }
             }
         };
-        let calls = tokio::time::timeout(timeout, waiting).await;
-        calls.map_err(|_| Timeout { waited: timeout, wanted, seen: self.calls().iter().map(line).collect() })
+        let waited = tokio::time::timeout(timeout, waiting).await;
+        let calls = self.calls();
+        match waited {
+            Ok(()) => Ok(calls),
+            Err(_) => Err(Timeout { waited: timeout, wanted, seen: calls.iter().map(line).collect() }),
+        }
     }
 }
 

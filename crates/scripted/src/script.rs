@@ -74,9 +74,9 @@ pub struct Matcher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delivery {
-    /// Milliseconds between the request and the head of the response.
+    /// Milliseconds between the request and the head of the response, at most 10 minutes.
     pub before_headers_ms: u64,
-    /// Milliseconds before each delta of text, reasoning or tool arguments.
+    /// Milliseconds before each delta of text, reasoning or tool arguments, at most 10 minutes.
     pub before_delta_ms: u64,
     /// How the end of the body is told.
     pub framing: Framing,

@@ -2,9 +2,9 @@
 
 use crate::connection::Connection;
 use crate::fault::CutBy;
-use crate::http::{self, ReadError};
+use crate::http::{self, ReadError, Version};
 use crate::play::{Next, play, refuse};
-use crate::record::{Entry, REQUEST_CAP, Record, Request};
+use crate::record::{Entry, Record, Request};
 use crate::render::{Answer, Chunk, Identity, error_body, render};
 use crate::reply::ErrorBody;
 use crate::script::{Framing, Script};
@@ -37,7 +37,7 @@ impl Desk {
     pub(crate) async fn serve(&self, mut connection: Connection) {
         for _ in 0..REQUESTS_PER_CONNECTION {
             let request = match http::read(&mut connection).await {
-                Ok(request) => Request::new(request),
+                Ok(request) => request,
                 Err(ReadError::Left | ReadError::Io(_)) => return,
                 Err(ReadError::Refused { status, why }) => {
                     let answer = fixed(status, &json!({"error": {"message": why, "type": "bad_request"}}));
@@ -45,18 +45,22 @@ impl Desk {
                     return connection.close(CutBy::Fin).await;
                 }
             };
-            let Some(entry) = self.record.add(request.clone()) else {
+            let (version, size) = (request.version, request.body.len());
+            let request = Request::new(request);
+            let Some(entry) = self.record.add(request.clone(), size) else {
                 // A client in a loop must not go on for ever, and what is not recorded gets nothing of the script.
-                let why =
-                    format!("scripted provider: {REQUEST_CAP} requests are recorded, no more are answered");
+                let why = "scripted provider: its record of requests is full, no more are answered";
                 refuse(&mut connection, &fixed(503, &json!({"error": {"message": why, "type": "cap"}})))
                     .await;
                 return connection.close(CutBy::Fin).await;
             };
-            let (step, answer) = self.answer(&request, &entry);
+            let (step, mut answer) = self.answer(&request, &entry);
+            if version == Version::Http10 && answer.framing == Framing::Chunked {
+                answer.framing = Framing::CloseDelimited;
+            }
             entry.decided(step, answer.status);
             match play(&mut connection, &answer, &entry).await {
-                Next::KeepAlive if request.header("connection") != Some("close") => {}
+                Next::KeepAlive if !http::wants_close(version, &request.headers) => {}
                 Next::KeepAlive => return connection.close(CutBy::Fin).await,
                 Next::Close(by) => return connection.close(by).await,
             }
@@ -69,6 +73,10 @@ impl Desk {
         let since = request.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let identity =
             Identity { serial: entry.serial(), created: since.as_secs(), asked: request.asked.clone() };
+        if request.body["model"].as_str().is_none_or(str::is_empty) {
+            let why = "scripted provider: the body of this request is not a JSON object with a `model`";
+            return (None, refusal(400, format, &identity, why));
+        }
         let Some(step) = self.take_step(format, request) else {
             return (None, refusal(400, format, &identity, &self.used_up(format, request)));
         };

@@ -26,12 +26,16 @@ pub struct Decoder {
     line: u64,
     /// The last byte was a CR, and an LF right after it belongs to the same line ending.
     after_cr: bool,
-    /// Discarding an oversize event from this offset on.
-    skipping: Option<u64>,
+    /// How many bytes of a byte order mark the stream has begun with.
+    bom: usize,
+    /// Discarding an oversize event: from where on, and where its last line so far ended.
+    skipping: Option<Range<u64>>,
     hold: Hold,
     block: Block,
     last_id: String,
     stage: Stage,
+    /// A read was taken and its [`Frames`] have not come to their end, which is here.
+    reading: Option<u64>,
 }
 
 /// What the caller has been given, and may still borrow.
@@ -61,14 +65,14 @@ enum Found {
 /// The frames that one read completes: `while let Some(frame) = frames.next_frame()`.
 ///
 /// Dropped before its end, it decodes the rest of the read and discards those frames, so that the
-/// decoder stays in step with the stream.
+/// decoder stays in step with the stream. Leaked before its end (`mem::forget`), it takes the rest of the read and
+/// the event that was open with it.
 #[derive(Debug)]
 #[must_use = "frames are only decoded as they are asked for"]
 pub struct Frames<'d> {
     decoder: &'d mut Decoder,
     bytes: &'d [u8],
     at: u64,
-    done: bool,
 }
 
 // === impl Decoder ===
@@ -92,11 +96,13 @@ impl Decoder {
             at: 0,
             line: 0,
             after_cr: false,
+            bom: 0,
             skipping: None,
             hold: Hold::default(),
             block: Block::default(),
             last_id: String::new(),
             stage: Stage::Reading,
+            reading: None,
         }
     }
 
@@ -107,25 +113,38 @@ impl Decoder {
         if self.stage == Stage::Finished {
             self.restart();
         }
-        Frames { at: self.at, bytes: read, done: false, decoder: self }
+        self.forget_leaked();
+        let at = self.at;
+        if at < BOM.len() as u64 {
+            self.pass_bom(read);
+        }
+        self.reading = Some(at + read.len() as u64);
+        Frames { at, bytes: read, decoder: self }
     }
 
     /// Tells that the input has ended. Hands out what was left without its end: a [`Frame::Residue`], or the last
-    /// [`AnomalyKind::Skipped`] if an oversize event was being discarded.
+    /// [`AnomalyKind::Skipped`] if an oversize event was being discarded. It is kept until the next `feed` or `finish`.
     pub fn finish(&mut self) -> Option<Frame<'_>> {
         if self.stage == Stage::Finished {
+            self.block.reset();
+            self.hold.clear();
             return None;
         }
+        self.forget_leaked();
         self.drop_handed_out();
         self.stage = Stage::Finished;
-        if let Some(from) = self.skipping {
-            let range = from..self.at;
+        if let Some(skipped) = &self.skipping {
+            let in_line = self.line < self.at;
+            let range = skipped.start..if in_line { self.at } else { skipped.end };
             return Some(Frame::Anomaly(Anomaly { kind: AnomalyKind::Skipped, raw: &[], range }));
         }
         let nothing = Chunk { bytes: &[], at: self.at };
-        let mut line = self.line..self.at;
+        let line = self.line..self.at;
+        if self.exceeds(&line) {
+            // Half a byte order mark, under a cap that is smaller still.
+            return Some(Frame::Anomaly(Anomaly { kind: AnomalyKind::Skipped, raw: &[], range: line }));
+        }
         self.hold.cover(nothing, &line);
-        self.strip_bom(nothing, &mut line);
         let cut = if line.is_empty() { Cut::AfterLine } else { Cut::InLine };
         if !line.is_empty() {
             let bytes = self.hold.slice(nothing, &line);
@@ -152,8 +171,8 @@ impl Decoder {
         self.at
     }
 
-    /// How many bytes of the unfinished event it holds: at most about twice the cap, when several data lines are
-    /// also held joined.
+    /// How many bytes of the unfinished event, or of the residue handed out, it holds: at most about twice the cap, when
+    /// several data lines are also held joined.
     pub fn held(&self) -> usize {
         self.hold.len() + self.block.joined_len()
     }
@@ -161,6 +180,40 @@ impl Decoder {
     fn restart(&mut self) {
         let last_id = std::mem::take(&mut self.last_id);
         *self = Self { last_id, limit: self.limit, ..Self::new() };
+    }
+
+    /// A byte order mark at the very beginning is not content, and in no cap, whatever reads it comes in.
+    fn pass_bom(&mut self, read: &[u8]) {
+        // Any other byte before this read has put `at` ahead of what matched.
+        if self.bom as u64 != self.at {
+            return;
+        }
+        let more = read.iter().zip(&BOM[self.bom..]).take_while(|(byte, wanted)| byte == wanted);
+        self.bom += more.count();
+        if self.bom == BOM.len() {
+            self.at = BOM.len() as u64;
+            self.line = self.at;
+            self.hold.clear();
+        }
+    }
+
+    /// If the frames of the read before were leaked, its bytes are gone, and with them what was open.
+    #[inline]
+    fn forget_leaked(&mut self) {
+        if let Some(end) = self.reading.take() {
+            self.skip_to(end);
+        }
+    }
+
+    #[cold]
+    fn skip_to(&mut self, end: u64) {
+        self.block.reset();
+        self.hold.clear();
+        self.skipping = None;
+        self.after_cr = false;
+        self.stage = Stage::Reading;
+        self.at = end;
+        self.line = end;
     }
 
     /// What the caller was given is no longer borrowed when it asks for more.
@@ -239,7 +292,9 @@ impl Decoder {
             return None;
         }
         let partial = self.line..self.at;
-        if self.exceeds(&partial) {
+        // Half a byte order mark may become a whole one, which is in no cap.
+        let may_be_bom = self.bom as u64 == self.at;
+        if self.exceeds(&partial) && !may_be_bom {
             return Some(self.begin_skipping(chunk, &partial));
         }
         let start = self.block.start().unwrap_or(partial.start);
@@ -252,19 +307,20 @@ impl Decoder {
     /// A complete line, without its ending. Kept out of the loop above: with this, `end_of_read`
     /// and `show` inlined, one-line events, which never come here, lost 5 to 15 % with one event per read.
     #[inline(never)]
-    fn take_line(&mut self, chunk: Chunk<'_>, mut line: Range<u64>) -> Option<Found> {
-        if let Some(from) = self.skipping {
+    fn take_line(&mut self, chunk: Chunk<'_>, line: Range<u64>) -> Option<Found> {
+        if let Some(skipped) = &mut self.skipping {
             if !line.is_empty() {
+                skipped.end = line.end;
                 return None;
             }
+            let skipped = skipped.clone();
             self.skipping = None;
-            return Some(Found::Anomaly(AnomalyKind::Skipped, from..line.end));
+            return Some(Found::Anomaly(AnomalyKind::Skipped, skipped));
         }
         self.hold.cover(chunk, &line);
         if self.exceeds(&line) {
             return Some(self.begin_skipping(chunk, &line));
         }
-        self.strip_bom(chunk, &mut line);
         if line.is_empty() {
             return self.end_of_block(chunk);
         }
@@ -274,14 +330,6 @@ impl Decoder {
             self.stage = Stage::LineHandedOut;
         }
         found
-    }
-
-    /// One byte order mark at the very beginning is not content.
-    #[inline]
-    fn strip_bom(&self, chunk: Chunk<'_>, line: &mut Range<u64>) {
-        if line.start == 0 && self.hold.slice(chunk, line).starts_with(BOM) {
-            line.start = BOM.len() as u64;
-        }
     }
 
     #[inline]
@@ -341,7 +389,7 @@ impl Decoder {
         let start = self.block.start().unwrap_or(line.start);
         let range = start..start + self.limit;
         self.hold.cover(chunk, &range);
-        self.skipping = Some(range.end);
+        self.skipping = Some(range.end..line.end);
         self.stage = Stage::BlockHandedOut;
         Found::Anomaly(AnomalyKind::Oversize, range)
     }
@@ -413,7 +461,7 @@ impl Frames<'_> {
             Some(Found::OneLine(range)) => Some(self.decoder.show_one_line(chunk, range)),
             Some(found) => Some(self.decoder.show(chunk, found)),
             None => {
-                self.done = true;
+                self.decoder.reading = None;
                 None
             }
         }
@@ -428,7 +476,7 @@ impl Frames<'_> {
 impl Drop for Frames<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.done {
+        if self.decoder.reading.is_some() {
             self.discard();
         }
     }

@@ -116,7 +116,8 @@ impl AnomalyKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Residue<'a> {
     /// The fields of its complete lines and, of a cut line, only `data`: a half id or type would be a wrong
-    /// one. `raw` and `range` are everything that was left.
+    /// one. `raw` and `range` are everything that was left. Its `data` is [`Text::Broken`] without an anomaly before it if
+    /// it is not UTF-8, since a cut in the middle of a character is one more way to be cut.
     pub parsed: Event<'a>,
     /// Where the input ended.
     pub cut: Cut,

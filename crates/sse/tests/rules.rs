@@ -131,6 +131,7 @@ const RULES: &[(&str, &[u8], &[&str])] = &[
         ],
     ),
     ("end of input in a line", b"event: x\ndata: a\ndata: b", &[r#"residue InLine x "a\nb" 0..24"#]),
+    ("in a character", b"data: a\xE2\x82", &["residue InLine message \"a\u{FFFD}\" 0..9"]),
     ("after a line", b"data: a\n", &[r#"residue AfterLine message "a" 0..7"#]),
     ("after a CR", b"data: a\r", &[r#"residue AfterLine message "a" 0..7"#]),
     ("in a first line", b"{\"error\":1}", &[r#"residue InLine message "" 0..11"#]),
@@ -186,6 +187,45 @@ fn frames_nobody_asked_for_do_not_disturb_the_following_ones() {
     let mut frames = decoder.feed(b"ta: c\n\n");
     let Some(Frame::Event(event)) = frames.next_frame() else { panic!("the third event") };
     assert_eq!((event.data.utf8(), event.last_id, event.range), (Some("c"), "1", 24..31));
+}
+
+#[test]
+fn leaked_frames_lose_their_read_and_nothing_after_it() {
+    let streams: [&[u8]; 5] = [
+        b"data: a\xFF\n\ndata: b\n\ndata: c",
+        b"data: 1\ndata: a\xFF\n\ndata: b\n\n",
+        b"data: a\n: comment\ndata: b\n\n: comment\r",
+        b"junk\ndata: a\n: comment\n",
+        b"data: too long for the cap\ndata: b\n\ndata: c\n\n",
+    ];
+    for stream in streams {
+        for start in [&b""[..], b"\xEF\xBB", b"data: an earlier re", b"data: 1\nid: 2\n"] {
+            for taken in 0..4 {
+                let mut decoder = Decoder::with_limit(20);
+                drop(decoder.feed(start));
+                let mut frames = decoder.feed(stream);
+                for _ in 0..taken {
+                    frames.next_frame();
+                }
+                std::mem::forget(frames);
+                let next = b"rest\n\ndata: whole\n\n";
+                let offset = (start.len() + stream.len()) as u64;
+                let mut last = None;
+                let mut frames = decoder.feed(next);
+                while let Some(frame) = frames.next_frame() {
+                    last = Some((frame.range().clone(), matches!(frame, Frame::Event(_))));
+                }
+                drop(frames);
+                assert_eq!(last, Some((offset + 6..offset + 17, true)), "{stream:?} after {start:?}");
+                let mut frames = decoder.feed(stream);
+                for _ in 0..taken {
+                    frames.next_frame();
+                }
+                std::mem::forget(frames);
+                decoder.finish();
+            }
+        }
+    }
 }
 
 #[test]

@@ -29,6 +29,10 @@
 #include <unistd.h>
 #include "watch.h"
 
+#ifndef RWF_NOAPPEND
+#define RWF_NOAPPEND 0x20 /* Linux 6.9; headers of older systems do not know it. */
+#endif
+
 /* --- data --------------------------------------------------------------------------------------------------- */
 
 /* All ways to write: `at` is -1 for the current position. */
@@ -50,7 +54,8 @@ static ssize_t put_file(int fd, const struct iovec *from, int parts, off_t at, i
         struct stat status;
         int mode = fcntl(fd, F_GETFL);
         if (fstat(fd, &status) != 0 || mode < 0) die("a descriptor was closed during a write to it");
-        off_t offset = (mode & O_APPEND) ? status.st_size : at >= 0 ? at : lseek(fd, 0, SEEK_CUR);
+        int appends = ((mode & O_APPEND) && !(flags & RWF_NOAPPEND)) || (flags & RWF_APPEND);
+        off_t offset = appends ? status.st_size : at >= 0 ? at : lseek(fd, 0, SEEK_CUR);
         result = syscall(SYS_pwritev2, fd, fitting, used, at, 0, flags);
         if (result > 0) {
             __atomic_fetch_add(&control->bytes, (uint64_t)result, __ATOMIC_SEQ_CST);
@@ -118,17 +123,24 @@ int truncate64(const char *path, off_t length) { return truncate(path, length); 
 
 int fallocate(int fd, int mode, off_t offset, off_t length) {
     struct stat status;
-    if (!watched_file(fd, &status) || mode == FALLOC_FL_KEEP_SIZE)
+    if (!watched_file(fd, &status) || offset < 0 || length <= 0)
         return (int)syscall(SYS_fallocate, fd, mode, offset, length);
     /* Holes and shifts are not modelled; callers must cope with file systems that have none. */
-    if (mode != 0) { errno = EOPNOTSUPP; return -1; }
+    if (mode != 0 && mode != FALLOC_FL_KEEP_SIZE) { errno = EOPNOTSUPP; return -1; }
     pthread_mutex_lock(&lock);
-    ssize_t room = admit((uint64_t)length);
+    if (fstat(fd, &status) != 0) die("a descriptor was closed during an allocation");
+    /* Space inside the file was paid for when it was written. */
+    uint64_t end = (uint64_t)offset + (uint64_t)length, size = (uint64_t)status.st_size;
+    uint64_t grown = end > size ? end - size : 0, used = get(&control->bytes), limit = get(&control->space_limit);
     int result = -1;
-    if (room >= 0 && room < length && get(&control->space_limit) - get(&control->bytes) < (uint64_t)length)
-        fail(ENOSPC, &control->enospc_fired);
-    else if (room >= 0) result = (int)syscall(SYS_fallocate, fd, 0, offset, length);
-    if (result == 0) note(EXTEND, status.st_ino, (uint64_t)(offset + length), 0, NULL, NULL);
+    if (admit(0) >= 0) {
+        if (grown > 0 && (used >= limit || limit - used < grown)) fail(ENOSPC, &control->enospc_fired);
+        else result = (int)syscall(SYS_fallocate, fd, mode, offset, length);
+    }
+    if (result == 0) {
+        __atomic_fetch_add(&control->bytes, grown, __ATOMIC_SEQ_CST);
+        if (mode == 0) note(EXTEND, status.st_ino, end, 0, NULL, NULL);
+    }
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -272,13 +284,17 @@ int __openat64_2(int dirfd, const char *path, int flags) { return open_file(dirf
 
 int renameat2(int olddir, const char *old, int newdir, const char *new, unsigned flags) {
     char from[PATH_MAX], to[PATH_MAX];
-    struct stat status;
+    struct stat status, target;
     int from_ours = locate(olddir, old, from), to_ours = locate(newdir, new, to);
     if (!from_ours && !to_ours) return (int)syscall(SYS_renameat2, olddir, old, newdir, new, flags);
     pthread_mutex_lock(&lock);
-    int known = fstatat(olddir, old, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    int saved = errno, known = fstatat(olddir, old, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    /* Between two names of one file a rename does nothing: both stay. */
+    int same = known && fstatat(newdir, new, &target, AT_SYMLINK_NOFOLLOW) == 0 &&
+               status.st_ino == target.st_ino && status.st_dev == target.st_dev;
+    errno = saved;
     int result = (int)syscall(SYS_renameat2, olddir, old, newdir, new, flags);
-    if (result == 0) {
+    if (result == 0 && !same) {
         if (from_ours && to_ours && known && S_ISREG(status.st_mode) && !(flags & RENAME_EXCHANGE))
             note(RENAME, status.st_ino, 0, 0, relative(from), relative(to));
         else

@@ -179,8 +179,14 @@ static void note_write(uint64_t inode, uint64_t offset, const struct iovec *from
 
 static uint64_t get(const uint64_t *field) { return __atomic_load_n(field, __ATOMIC_SEQ_CST); }
 static uint64_t count(uint64_t *field) { return __atomic_add_fetch(field, 1, __ATOMIC_SEQ_CST); }
+/* The parent empties a window before it moves its beginning; a beginning that moved meanwhile means: look again. */
 static int within(uint64_t number, const uint64_t *from, const uint64_t *until) {
-    return get(from) <= number && number < get(until);
+    uint64_t first, end;
+    do {
+        first = get(from);
+        end = get(until);
+    } while (get(from) != first);
+    return first <= number && number < end;
 }
 
 static int fail(int error, uint64_t *fired) {

@@ -15,6 +15,7 @@ struct Object {
     created: u64,
     model: String,
     choices: Vec<Choice>,
+    /// Present with null in every other chunk of a stream that carries usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Value>,
 }
@@ -81,6 +82,8 @@ pub(super) fn whole(completion: &Completion, identity: &Identity) -> impl Serial
                 "function": {"name": name, "arguments": arguments.deltas().concat()}})),
         }
     }
+    // OpenAI says null where a model only calls tools.
+    let content = if content.is_empty() && !calls.is_empty() { Value::Null } else { content.into() };
     let mut message = json!({"role": "assistant", "content": content});
     if !reasoning.is_empty() {
         message["reasoning_content"] = reasoning.into();
@@ -125,7 +128,7 @@ fn usage(usage: Usage) -> Value {
     json!({
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     })
@@ -150,6 +153,7 @@ impl Stream<'_> {
     }
 
     fn push(&mut self, pace: Pace, choices: Vec<Choice>, usage: Option<Value>) {
+        let usage = usage.or_else(|| self.identity.asked.include_usage.then_some(Value::Null));
         let object = Object {
             id: self.identity.id("chatcmpl-", 0),
             object: "chat.completion.chunk",

@@ -9,11 +9,30 @@ use serde_json::{Value, json};
 
 /// An event with its type in front, as on the real wire.
 #[derive(Serialize)]
-struct Typed<'a> {
+struct Typed<'a, R> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(flatten)]
-    rest: Value,
+    rest: R,
+}
+
+#[derive(Serialize)]
+struct Start {
+    message: Message,
+}
+
+/// The members keep this order on the wire: that the id comes first is what a cut shows of it.
+#[derive(Serialize)]
+struct Message {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: String,
+    content: Vec<Value>,
+    stop_reason: Option<String>,
+    stop_sequence: Option<String>,
+    usage: Value,
 }
 
 #[derive(Default)]
@@ -25,8 +44,8 @@ struct Stream {
 pub(super) fn stream(completion: &Completion, identity: &Identity) -> Vec<Event> {
     let mut stream = Stream::default();
     let mut message = message(completion, identity, Vec::new());
-    message["usage"]["output_tokens"] = 1.into();
-    stream.push("message_start", Pace::AtOnce, json!({"message": message}));
+    message.usage["output_tokens"] = 1.into();
+    stream.push("message_start", Pace::AtOnce, Start { message });
     stream.push("ping", Pace::AtOnce, json!({}));
     for part in &completion.parts {
         stream.part(part, identity);
@@ -54,7 +73,7 @@ pub(super) fn whole(completion: &Completion, identity: &Identity) -> impl Serial
         }
     });
     let mut message = message(completion, identity, blocks.collect());
-    message["stop_reason"] = stop_reason(&completion.finish()).into();
+    message.stop_reason = stop_reason(&completion.finish()).map(str::to_owned);
     message
 }
 
@@ -63,25 +82,25 @@ pub(super) fn error_events(body: &Value) -> Vec<Event> {
     vec![Event::named(Pace::AtOnce, "error", &json(body))]
 }
 
-fn message(completion: &Completion, identity: &Identity, content: Vec<Value>) -> Value {
+fn message(completion: &Completion, identity: &Identity, content: Vec<Value>) -> Message {
     let usage = completion.usage;
-    json!({
-        "id": identity.id("msg_", 0),
-        "type": "message",
-        "role": "assistant",
-        "model": identity.asked.model,
-        "content": content,
-        "stop_reason": null,
-        "stop_sequence": null,
-        "usage": {
+    Message {
+        id: identity.id("msg_", 0),
+        kind: "message",
+        role: "assistant",
+        model: identity.asked.model.clone(),
+        content,
+        stop_reason: None,
+        stop_sequence: None,
+        usage: json!({
             "input_tokens": usage.input.saturating_sub(usage.cached),
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": usage.cached,
             "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
             "output_tokens": usage.output,
             "service_tier": "standard",
-        },
-    })
+        }),
+    }
 }
 
 fn delta_usage(usage: Usage) -> Value {
@@ -115,7 +134,7 @@ fn stop_reason(finish: &Finish) -> Option<&str> {
 // === impl Stream ===
 
 impl Stream {
-    fn push(&mut self, kind: &str, pace: Pace, rest: Value) {
+    fn push(&mut self, kind: &str, pace: Pace, rest: impl Serialize) {
         self.events.push(Event::named(pace, kind, &json(&Typed { kind, rest })));
     }
 

@@ -52,11 +52,24 @@ pub enum Chunk {
     Write {
         /// Milliseconds before it.
         wait_ms: u64,
+        /// Where they come from.
+        origin: Origin,
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// Nothing for a while.
     Stall(Stall),
+}
+
+/// Where the bytes of a write come from. Faults count events by this, however an event was split before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// An event of the completion from its start, by its number there. A body that is not streamed is event 0.
+    Event(usize),
+    /// The rest of the event that the write before begins.
+    Rest,
+    /// Put in by a fault.
+    Fault,
 }
 
 /// How a body ends.
@@ -99,7 +112,26 @@ pub enum RenderError {
         /// What is wrong.
         why: &'static str,
     },
+    /// HTTP dates have four digits for the year.
+    #[error("retry after {seconds} s is a date after the year 9999, which HTTP cannot write")]
+    NoSuchDate {
+        /// Seconds after the request.
+        seconds: u64,
+    },
+    /// A wait that would outlast every test.
+    #[error("{what} of {ms} ms is longer than {LONGEST_WAIT_MS} ms, the longest wait")]
+    TooLong {
+        /// What waits.
+        what: &'static str,
+        /// For how long.
+        ms: u64,
+    },
 }
+
+/// Milliseconds that any one wait of an answer lasts at most.
+pub(crate) const LONGEST_WAIT_MS: u64 = 600_000;
+/// The first second of the year 10000.
+const END_OF_HTTP_DATES: u64 = 253_402_300_800;
 
 /// An SSE event, or the one body of an answer that is not streamed.
 struct Event {
@@ -116,9 +148,11 @@ enum Pace {
 
 /// Renders a step as the answer to one request.
 pub fn render(format: WireFormat, step: &Step, identity: &Identity) -> Result<Answer, RenderError> {
+    check_wait("before_headers_ms", step.delivery.before_headers_ms)?;
+    check_wait("before_delta_ms", step.delivery.before_delta_ms)?;
     let mut answer = match &step.reply {
         Reply::Completion(completion) => completed(format, completion, step, identity),
-        Reply::Refusal(refusal) => refused(format, refusal, identity),
+        Reply::Refusal(refusal) => refused(format, refusal, identity)?,
         Reply::Raw(raw) => {
             Answer::new(raw.status, &raw.content_type, vec![Chunk::at_once(raw.body.as_slice().to_vec())])
         }
@@ -130,6 +164,10 @@ pub fn render(format: WireFormat, step: &Step, identity: &Identity) -> Result<An
         faults::apply(&mut answer, number, fault, &faults::Context { format, step, identity })?;
     }
     Ok(answer)
+}
+
+fn check_wait(what: &'static str, ms: u64) -> Result<(), RenderError> {
+    if ms > LONGEST_WAIT_MS { Err(RenderError::TooLong { what, ms }) } else { Ok(()) }
 }
 
 fn completed(format: WireFormat, completion: &Completion, step: &Step, identity: &Identity) -> Answer {
@@ -158,25 +196,30 @@ fn completion_chunks(
         Pace::Delta => step.delivery.before_delta_ms,
         Pace::AtOnce => 0,
     };
-    events.into_iter().map(|event| Chunk::Write { wait_ms: wait(event.pace), bytes: event.bytes }).collect()
+    let numbered = events.into_iter().enumerate();
+    numbered.map(|(number, event)| Chunk::event(wait(event.pace), number, event.bytes)).collect()
 }
 
-fn refused(format: WireFormat, refusal: &Refusal, identity: &Identity) -> Answer {
+fn refused(format: WireFormat, refusal: &Refusal, identity: &Identity) -> Result<Answer, RenderError> {
     let body = error_body(format, &refusal.error, &identity.id("req_", 0)).to_string();
     let mut answer = Answer::new(refusal.status, "application/json", vec![Chunk::at_once(body.into_bytes())]);
-    answer.headers.extend(refusal.retry_after.map(|when| retry_after(when, identity)));
-    answer
+    if let Some(when) = refusal.retry_after {
+        answer.headers.push(retry_after(when, identity)?);
+    }
+    Ok(answer)
 }
 
-fn retry_after(when: RetryAfter, identity: &Identity) -> (&'static str, String) {
-    match when {
+fn retry_after(when: RetryAfter, identity: &Identity) -> Result<(&'static str, String), RenderError> {
+    Ok(match when {
         RetryAfter::Seconds(seconds) => ("retry-after", seconds.to_string()),
         RetryAfter::Date(seconds) => {
-            let date = SystemTime::UNIX_EPOCH + Duration::from_secs(identity.created + seconds);
+            let date = identity.created.checked_add(seconds).filter(|date| *date < END_OF_HTTP_DATES);
+            let date = date.ok_or(RenderError::NoSuchDate { seconds })?;
+            let date = SystemTime::UNIX_EPOCH + Duration::from_secs(date);
             ("retry-after", httpdate::fmt_http_date(date))
         }
         RetryAfter::Millis(millis) => ("retry-after-ms", millis.to_string()),
-    }
+    })
 }
 
 fn request_id_header(format: WireFormat) -> &'static str {
@@ -205,7 +248,7 @@ impl Identity {
     /// The identity of the same request sent again 71 seconds later, the smallest distance in published samples
     /// of spliced streams.
     fn replayed(&self) -> Self {
-        Self { serial: !self.serial, created: self.created + 71, asked: self.asked.clone() }
+        Self { serial: !self.serial, created: self.created.saturating_add(71), asked: self.asked.clone() }
     }
 }
 
@@ -242,9 +285,13 @@ impl Answer {
 // === impl Chunk ===
 
 impl Chunk {
-    /// These bytes without a wait.
+    /// The only bytes of a body, without a wait.
     pub(crate) fn at_once(bytes: Vec<u8>) -> Self {
-        Self::Write { wait_ms: 0, bytes }
+        Self::event(0, 0, bytes)
+    }
+
+    fn event(wait_ms: u64, number: usize, bytes: Vec<u8>) -> Self {
+        Self::Write { wait_ms, origin: Origin::Event(number), bytes }
     }
 
     /// What it writes, if it does.

@@ -6,8 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use turnstream_scripted::{
-    Bytes, Completion, CutBy, Delivery, Ended, ErrorBody, Fault, Framing, Provider, Raw, Refusal, RetryAfter,
-    Step, WireFormat,
+    Asked, Bytes, Completion, CutBy, Delivery, Ended, ErrorBody, Fault, Framing, Identity, Provider, Raw,
+    Refusal, RetryAfter, Step, Usage, WireFormat, render,
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -248,6 +248,108 @@ async fn a_duplicate_is_the_same_event_twice_in_a_row() {
     let ends = ends_of_events(&unbroken);
     let twice = [&unbroken[..ends[2]], &unbroken[ends[1]..]].concat();
     assert_eq!(response.body, twice);
+}
+
+#[tokio::test]
+async fn a_stall_comes_before_what_follows_it_at_the_same_byte() {
+    let stall = Fault::Stall { after: 100, lasts_ms: Some(200), comment_every_ms: None };
+    let cut = Fault::Cut { after: 100, by: CutBy::Fin };
+    let splice = Fault::Splice { after: 100, second: Completion::text("Another answer.") };
+    for then in [cut, splice] {
+        let step = Step::text(SENTENCE).fault(stall.clone()).fault(then);
+        let (_, response, unbroken) = with_fault(step, WireFormat::Chat).await;
+        assert!(response.took >= Duration::from_millis(200), "{:?}", response.took);
+        assert_eq!(response.body[..100], unbroken[..100]);
+    }
+}
+
+#[tokio::test]
+async fn an_event_counts_once_however_it_was_split() {
+    // In the middle of event 1, and right in front of its last byte.
+    let (_, clean, _) = with_fault(Step::text(SENTENCE), WireFormat::Chat).await;
+    let ends = ends_of_events(&clean.body);
+    for after in [ends[0] + 10, ends[1] - 1] {
+        let stalled = || {
+            let stall = Fault::Stall { after, lasts_ms: Some(1), comment_every_ms: None };
+            Step::text(SENTENCE).fault(stall)
+        };
+        let twice = stalled().fault(Fault::Duplicate { event: 1 });
+        let (_, response, unbroken) = with_fault(twice, WireFormat::Chat).await;
+        assert_eq!(response.body, [&unbroken[..ends[1]], &unbroken[ends[0]..]].concat());
+
+        let comment = Fault::Comment { before_event: 2, text: "x".into() };
+        let (_, response, unbroken) = with_fault(stalled().fault(comment), WireFormat::Chat).await;
+        assert_eq!(response.body, [&unbroken[..ends[1]], b": x\n\n", &unbroken[ends[1]..]].concat());
+
+        let glued = stalled().fault(Fault::MissingBlankLine { after_event: 1 });
+        let (_, response, unbroken) = with_fault(glued, WireFormat::Chat).await;
+        assert_eq!(response.body, [&unbroken[..ends[1] - 1], &unbroken[ends[1]..]].concat());
+    }
+}
+
+#[tokio::test]
+async fn an_in_band_error_is_numbered_after_the_events_and_not_after_their_copies() {
+    let step = Step::text(SENTENCE)
+        .fault(Fault::Duplicate { event: 1 })
+        .fault(Fault::Comment { before_event: 0, text: "x".into() })
+        .fault(Fault::Error { at_event: 4, error: ErrorBody::new("server_error", "Broken") });
+    let (_, response, _) = with_fault(step, WireFormat::Responses).await;
+    let numbers: Vec<_> = response.data().iter().map(|data| data["sequence_number"].clone()).collect();
+    assert_eq!(numbers, [0, 1, 1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_reset_after_much_reaches_a_slow_client_with_every_byte_before_it() {
+    let text = "0123456789abcdef".repeat(512 * 1024);
+    let raw = Raw { status: 200, content_type: "text/plain".into(), body: text.as_str().into() };
+    let after = text.len() - 1;
+    let step =
+        Step::new(raw).delivered(framed(Framing::CloseDelimited)).fault(Fault::Cut { after, by: CutBy::Rst });
+    let provider = provider([step]).await;
+    let mut socket = TcpStream::connect(provider.address()).await.unwrap();
+    let request = "POST /v1/messages HTTP/1.1\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}";
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    let end = loop {
+        // Slower than any fixed pause at the end, in spite of the large pieces.
+        if bytes.len() > text.len() / 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut piece = vec![0; 128 * 1024];
+        match socket.read(&mut piece).await {
+            Ok(0) => panic!("an ordinary end"),
+            Ok(length) => bytes.extend_from_slice(&piece[..length]),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+    assert_eq!(bytes.len() - head, after);
+}
+
+#[test]
+fn a_step_that_cannot_be_played_is_an_error_and_not_a_panic() {
+    let identity = || Identity { serial: 0, created: 1_800_000_000, asked: Asked::default() };
+    let date = Refusal::new(429, "rate_limit_error", "x").retry_after(RetryAfter::Date(300_000_000_000));
+    let long = |delivery| Step::text("x").delivered(delivery);
+    let stall = Fault::Stall { after: 0, lasts_ms: Some(600_001), comment_every_ms: None };
+    for (step, said) in [
+        (Step::new(date), "after the year 9999"),
+        (
+            long(Delivery { before_headers_ms: 600_001, ..Delivery::default() }),
+            "before_headers_ms of 600001 ms",
+        ),
+        (long(Delivery { before_delta_ms: u64::MAX, ..Delivery::default() }), "before_delta_ms of"),
+        (Step::text("x").fault(stall), "stall of 600001 ms"),
+    ] {
+        let error = render(WireFormat::Chat, &step, &identity()).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let usage = Usage { input: u64::MAX, cached: 0, output: 1, reasoning: 0 };
+    let step = Step::new(Completion { usage, ..Completion::text("x") });
+    for format in WireFormat::ALL {
+        render(format, &step, &identity()).unwrap();
+    }
 }
 
 #[tokio::test]

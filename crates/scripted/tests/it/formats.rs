@@ -173,6 +173,66 @@ async fn every_format_answers_whole_when_no_stream_is_asked_for() {
 }
 
 #[tokio::test]
+async fn a_chat_stream_with_usage_says_null_in_every_chunk_before_it() {
+    let provider = provider([Step::text("Hello")]).await;
+    let data = stream(&provider, WireFormat::Chat).await.data();
+    let [before @ .., last] = data.as_slice() else { panic!("{data:?}") };
+    assert!(before.iter().all(|chunk| chunk.get("usage") == Some(&Value::Null)), "{before:?}");
+    assert!(last["usage"].is_object());
+}
+
+#[tokio::test]
+async fn a_whole_chat_answer_of_tool_calls_alone_has_no_content() {
+    let call = Completion::of([Part::tool_call("read", json!({}))]);
+    let provider = provider([Step::new(call), Step::text("")]).await;
+    let message = |answer: &Value| answer["choices"][0]["message"]["content"].clone();
+    assert_eq!(message(&whole(&provider, WireFormat::Chat).await), Value::Null);
+    assert_eq!(message(&whole(&provider, WireFormat::Chat).await), "");
+}
+
+#[tokio::test]
+async fn the_item_that_a_response_was_cut_in_is_incomplete_and_those_before_it_are_not() {
+    let cut = Completion::of([Part::text("One."), Part::text("Tw")]).finished(Finish::Length);
+    let provider = provider([Step::new(cut).always()]).await;
+    let streamed = stream(&provider, WireFormat::Responses).await.data();
+    let done = streamed.iter().filter(|event| event["type"] == "response.output_item.done");
+    let statuses: Vec<_> = done.map(|event| event["item"]["status"].clone()).collect();
+    assert_eq!(statuses, ["completed", "incomplete"]);
+    let answer = whole(&provider, WireFormat::Responses).await;
+    assert_eq!(answer["output"][0]["status"], "completed");
+    assert_eq!(
+        (&answer["status"], &answer["output"][1]["status"]),
+        (&json!("incomplete"), &json!("incomplete"))
+    );
+}
+
+#[tokio::test]
+async fn a_whole_answer_without_a_finish_does_not_say_that_it_is_complete() {
+    let provider = provider([Step::new(Completion::text("Hello").finished(Finish::Missing)).always()]).await;
+    assert_eq!(whole(&provider, WireFormat::Chat).await["choices"][0]["finish_reason"], Value::Null);
+    assert_eq!(whole(&provider, WireFormat::Responses).await["status"], Value::Null);
+    assert_eq!(whole(&provider, WireFormat::Messages).await["stop_reason"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_id_of_a_completion_comes_first_on_the_wire() {
+    let provider = provider([Step::text("Hello").always()]).await;
+    for (format, opening) in [
+        (WireFormat::Chat, r#"data: {"id":"chatcmpl-"#),
+        (
+            WireFormat::Responses,
+            r#"data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_"#,
+        ),
+        (WireFormat::Messages, r#"data: {"type":"message_start","message":{"id":"msg_"#),
+    ] {
+        let response = stream(&provider, format).await;
+        assert!(response.text().contains(opening), "{}", response.text());
+        let answer = send(&provider, "POST", format.path(), &ask(format, false)).await;
+        assert!(answer.text().starts_with(r#"{"id":""#), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn every_finish_has_its_word_in_every_format() {
     let table = [
         (Finish::Stop, ["stop", "completed", "end_turn"]),

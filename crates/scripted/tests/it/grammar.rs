@@ -1,6 +1,6 @@
 //! What is rendered has the members and the order of captured streams.
 
-use crate::client::{provider, stream};
+use crate::client::{ask, provider, send, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use turnstream_scripted::{Completion, Fault, Part, Step, WireFormat};
@@ -91,12 +91,15 @@ async fn a_splice_inside_a_chat_id_looks_like_the_chunk_that_killed_a_real_turn(
     // Cut in the third event, as many bytes into its payload as the captured one.
     let text = "A first completion.";
     let clean = provider([Step::text(text)]).await;
-    let unbroken = stream(&clean, WireFormat::Chat).await;
+    // The chunk is of a stream without usage, which would be a member of every chunk.
+    let mut body = ask(WireFormat::Chat, true);
+    body["stream_options"] = Value::Null;
+    let unbroken = send(&clean, "POST", WireFormat::Chat.path(), &body).await;
     let third = unbroken.text().match_indices("data: {").nth(2).unwrap().0;
     let splice =
         Fault::Splice { after: third + "data: ".len() + prefix.len(), second: Completion::text("glued") };
     let spliced = provider([Step::text(text).fault(splice)]).await;
-    let response = stream(&spliced, WireFormat::Chat).await;
+    let response = send(&spliced, "POST", WireFormat::Chat.path(), &body).await;
     let ours = response.text().lines().find(|line| line.matches("data: ").count() == 2).unwrap();
     let (our_prefix, our_suffix) = ours.strip_prefix("data: ").unwrap().split_once("data: ").unwrap();
 

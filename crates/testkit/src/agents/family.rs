@@ -9,8 +9,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
 
-/// What SIGTERM gets before SIGKILL, and SIGKILL before we give up.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// What each signal gets: SIGTERM before SIGKILL, and SIGKILL before we give up, which only a machine that is busy
+/// beyond use makes happen.
+const SIGNALS: [(Signal, Duration); 2] =
+    [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_secs(10))];
 const POLL: Duration = Duration::from_millis(20);
 
 /// A process, told apart from a later one with the same id by its start.
@@ -39,13 +41,13 @@ pub(super) fn family(leader: i32) -> Vec<Process> {
     relatives(leader, &BTreeSet::new()).into_iter().collect()
 }
 
-/// Ends the child, its group and its descendants: SIGTERM, then SIGKILL to what is left. Blocks for at most 4 s.
+/// Ends the child, its group and its descendants: SIGTERM, then SIGKILL to what is left. Blocks for at most 12 s.
 pub(super) fn end(child: &mut Child, leader: i32) {
     let mut ours = BTreeSet::new();
-    for signal in [Signal::TERM, Signal::KILL] {
+    for (signal, patience) in SIGNALS {
         let start = Instant::now();
         let mut told = BTreeSet::new();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < patience {
             // What is known to be ours stays so when its parent dies, and so does what it starts then.
             ours = relatives(leader, &ours);
             if ours.is_empty() {

@@ -98,8 +98,10 @@ impl Opencode {
     pub async fn events(&self) -> Result<Events, AgentError> {
         let url = format!("{}/event", self.base_url);
         let request = self.client.get(url).basic_auth(USER, Some(PASSWORD));
-        // No deadline for the whole: the stream is read with one for each event.
-        let response = request.send().await.map_err(|error| failed("GET /event", &error))?;
+        // For the head only: the stream is read with a deadline for each event.
+        let response = tokio::time::timeout(PATIENCE, request.send()).await;
+        let response = response.map_err(|_| unexpected("an answer to GET /event", "nothing"))?;
+        let response = response.map_err(|error| failed("GET /event", &error))?;
         Ok(Events { response, received: Vec::new() })
     }
 

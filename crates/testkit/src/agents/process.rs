@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
@@ -56,9 +57,18 @@ impl AgentProcess {
 
     /// Writes one JSON line.
     pub(super) async fn say(&mut self, line: &Value) -> Result<(), AgentError> {
+        self.say_within(line, PATIENCE).await
+    }
+
+    async fn say_within(&mut self, line: &Value, patience: Duration) -> Result<(), AgentError> {
         let line = format!("{line}\n");
-        let written = self.stdin.write_all(line.as_bytes()).await;
-        written.map_err(self.agent.io("write to its stdin"))
+        let agent = self.agent;
+        match tokio::time::timeout(patience, self.stdin.write_all(line.as_bytes())).await {
+            Ok(written) => written.map_err(agent.io("write to its stdin")),
+            Err(_) => {
+                Err(AgentError::Late { agent, wanted: "read of its stdin".into(), stderr: self.last_words() })
+            }
+        }
     }
 
     /// Its next line. `wanted` says for an error message what is waited for.
@@ -149,6 +159,14 @@ mod tests {
         assert!(family.len() >= 3, "two shells and a sleep, not {family:?}");
         drop(process);
         assert_eq!(family::living(&family), []);
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_does_not_read_is_not_written_to_for_ever() {
+        let mut process = shell("sleep 300");
+        let more_than_a_pipe_holds = Value::String("x".repeat(1 << 20));
+        let said = process.say_within(&more_than_a_pipe_holds, Duration::from_millis(100)).await;
+        assert!(matches!(said, Err(AgentError::Late { .. })), "{said:?}");
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ pub struct Faults {
     pub sync_error: Window,
     /// Writes of which only the first half is written.
     pub short_write: Window,
-    /// How many more bytes may be written before ENOSPC; the write that crosses the line is short.
+    /// How many more bytes may be written or allocated before ENOSPC; the write that crosses the line is short.
     pub space: Option<u64>,
     /// How much longer each sync takes.
     pub sync_delay: Duration,
@@ -48,7 +48,7 @@ pub struct Counters {
     pub writes: u64,
     /// Syncs asked for.
     pub syncs: u64,
-    /// Bytes written.
+    /// Bytes written, and bytes by which allocations went beyond the end of a file.
     pub bytes: u64,
     /// Calls that failed with EIO on purpose.
     pub errors: u64,
@@ -110,17 +110,22 @@ impl ControlPage {
         &self.path
     }
 
-    /// A shim that reads between two of these numbers sees an old or a new window, never a mixed one that
-    /// hits: `Never` is empty from both sides.
     pub(super) fn set(&self, faults: Faults) -> Result<(), DiskError> {
         let counted = self.counters()?;
-        let [write_from, write_until] = faults.write_error.range(counted.writes);
-        let [sync_from, sync_until] = faults.sync_error.range(counted.syncs);
-        let [short_from, short_until] = faults.short_write.range(counted.writes);
+        self.set_window(0, faults.write_error.range(counted.writes))?;
+        self.set_window(2, faults.sync_error.range(counted.syncs))?;
+        self.set_window(4, faults.short_write.range(counted.writes))?;
         let space = faults.space.map_or(u64::MAX, |space| counted.bytes.saturating_add(space));
         let delay = u64::try_from(faults.sync_delay.as_millis()).unwrap_or(u64::MAX);
-        let fields = [write_from, write_until, sync_from, sync_until, short_from, short_until, space, delay];
-        self.write(0, &fields)
+        self.write(6, &[space, delay])
+    }
+
+    /// A running shim must see the old window or the new one. Of [200, 201] and [105, 106] it could else see
+    /// [105, 201]; so the window is empty while its beginning moves, and the shim looks at that twice.
+    fn set_window(&self, at: usize, [from, until]: [u64; 2]) -> Result<(), DiskError> {
+        self.write(at + 1, &[0])?;
+        self.write(at, &[from])?;
+        self.write(at + 1, &[until])
     }
 
     pub(super) fn counters(&self) -> Result<Counters, DiskError> {

@@ -57,6 +57,15 @@ pub enum DiskError {
         /// What it said.
         reason: String,
     },
+    /// The shim has no place from which it can be preloaded.
+    #[error(
+        "fault disk: LD_PRELOAD takes no path with a space or a colon, and there is no other among {tried:?}; \
+         set TMPDIR to one"
+    )]
+    NoPlace {
+        /// The directories looked at.
+        tried: Vec<PathBuf>,
+    },
     /// The armed child never loaded the shim, so nothing is known about its writes.
     #[error(
         "fault disk: no process has loaded the shim since the disk was settled; the child must be armed with \
@@ -88,10 +97,7 @@ impl FaultDisk {
     pub fn new(directory: impl AsRef<Path>) -> Result<Self, DiskError> {
         let given = directory.as_ref();
         let directory = given.canonicalize().map_err(file("find", given))?;
-        let state = tempfile::Builder::new()
-            .prefix("turnstream-faultdisk-")
-            .tempdir()
-            .map_err(file("make a directory in", &std::env::temp_dir()))?;
+        let state = shim::directory(&[&std::env::temp_dir(), Path::new("/tmp"), Path::new("/var/tmp")])?;
         shim::compile(state.path())?;
         let control = ControlPage::create(&state.path().join("control"))?;
         let base = Base::default();

@@ -1,13 +1,27 @@
 //! Compiles the shim with the system's C compiler.
 
 use super::{DiskError, file};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 
 const SOURCES: [(&str, &str); 2] = [
     ("faultdisk.c", include_str!("../../shim/faultdisk.c")),
     ("watch.h", include_str!("../../shim/watch.h")),
 ];
+
+/// Makes a directory for the shim in the first of these that `LD_PRELOAD` can name: it splits at spaces and colons.
+pub(super) fn directory(places: &[&Path]) -> Result<TempDir, DiskError> {
+    let fits = |place: &&&Path| !place.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte));
+    let Some(place) = places.iter().find(fits) else {
+        return Err(DiskError::NoPlace { tried: places.iter().map(|place| place.to_path_buf()).collect() });
+    };
+    tempfile::Builder::new()
+        .prefix("turnstream-faultdisk-")
+        .tempdir_in(place)
+        .map_err(file("make a directory in", place))
+}
 
 /// Where [`compile`] puts the library.
 pub(super) fn library(directory: &Path) -> PathBuf {
@@ -36,5 +50,26 @@ pub(super) fn compile(directory: &Path) -> Result<(), DiskError> {
             Err(DiskError::Compiler { compiler, reason })
         }
         Err(error) => Err(DiskError::Compiler { compiler, reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::directory;
+    use crate::disk::DiskError;
+    use std::path::Path;
+
+    #[test]
+    fn the_shim_is_never_put_where_a_preload_cannot_name_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let (spaced, colon, plain) =
+            (parent.path().join("a b"), parent.path().join("a:b"), parent.path().join("plain"));
+        for place in [&spaced, &colon, &plain] {
+            std::fs::create_dir(place).unwrap();
+        }
+        let made = directory(&[&spaced, &colon, &plain]).unwrap();
+        assert!(made.path().starts_with(&plain), "{}", made.path().display());
+        let error = directory(&[&spaced, Path::new("/no:where")]).unwrap_err();
+        assert!(matches!(&error, DiskError::NoPlace { tried } if tried.len() == 2), "{error}");
     }
 }

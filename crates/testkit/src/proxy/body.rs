@@ -10,10 +10,14 @@ const LINE_CAP: usize = 64 * 1024;
 pub(super) enum Segment {
     /// What the client's program will see.
     Content(Vec<u8>),
-    /// Chunk sizes and line ends.
-    Framing(Vec<u8>),
+    /// The size line of a chunk with content.
+    Size(Vec<u8>),
+    /// The line end after the content of a chunk.
+    ChunkEnd(Vec<u8>),
     /// The last chunk with its trailers.
     Last(Vec<u8>),
+    /// Framing that made no sense, and everything after it.
+    Broken(Vec<u8>),
 }
 
 /// Reads one body.
@@ -63,6 +67,11 @@ impl BodyReader {
         (segments, used)
     }
 
+    /// The upstream ended in the middle: the line that never became whole.
+    pub(super) fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.line)
+    }
+
     fn step(&mut self, bytes: &[u8], segments: &mut Vec<Segment>) -> usize {
         match self.state {
             State::Content(left) | State::Chunk(left) => {
@@ -82,7 +91,7 @@ impl BodyReader {
                 bytes.len()
             }
             State::Broken => {
-                segments.push(Segment::Framing(bytes.to_vec()));
+                segments.push(Segment::Broken(bytes.to_vec()));
                 bytes.len()
             }
             State::Size | State::ChunkEnd | State::Trailers => self.line(bytes, segments),
@@ -97,7 +106,7 @@ impl BodyReader {
         self.line.extend_from_slice(&bytes[..length]);
         if self.line.len() > LINE_CAP {
             self.state = State::Broken;
-            segments.push(Segment::Framing(std::mem::take(&mut self.line)));
+            segments.push(Segment::Broken(std::mem::take(&mut self.line)));
         } else if end.is_some() {
             self.whole_line(segments);
         }
@@ -111,14 +120,16 @@ impl BodyReader {
                 let digits = text.split(';').next().unwrap_or_default().trim();
                 match u64::from_str_radix(digits, 16) {
                     // The last chunk's line stays with its trailers.
-                    Ok(0) => {
-                        self.state = State::Trailers;
-                        return;
+                    Ok(0) => self.state = State::Trailers,
+                    Ok(size) => {
+                        self.state = State::Chunk(size);
+                        segments.push(Segment::Size(std::mem::take(&mut self.line)));
                     }
-                    Ok(size) => self.state = State::Chunk(size),
-                    Err(_) => self.state = State::Broken,
+                    Err(_) => {
+                        self.state = State::Broken;
+                        segments.push(Segment::Broken(std::mem::take(&mut self.line)));
+                    }
                 }
-                segments.push(Segment::Framing(std::mem::take(&mut self.line)));
             }
             State::Trailers => {
                 let ended = self.line.ends_with(b"\n\r\n") || self.line.ends_with(b"\n\n");
@@ -127,9 +138,13 @@ impl BodyReader {
                     segments.push(Segment::Last(std::mem::take(&mut self.line)));
                 }
             }
-            State::ChunkEnd => {
+            State::ChunkEnd if matches!(self.line.as_slice(), b"\r\n" | b"\n") => {
                 self.state = State::Size;
-                segments.push(Segment::Framing(std::mem::take(&mut self.line)));
+                segments.push(Segment::ChunkEnd(std::mem::take(&mut self.line)));
+            }
+            State::ChunkEnd => {
+                self.state = State::Broken;
+                segments.push(Segment::Broken(std::mem::take(&mut self.line)));
             }
             State::Content(_) | State::ToClose | State::Chunk(_) | State::Done | State::Broken => {}
         }
@@ -162,7 +177,9 @@ mod tests {
                         wire.extend_from_slice(&bytes);
                         content.extend(bytes);
                     }
-                    Segment::Framing(bytes) => wire.extend(bytes),
+                    Segment::Size(bytes) | Segment::ChunkEnd(bytes) | Segment::Broken(bytes) => {
+                        wire.extend(bytes);
+                    }
                     Segment::Last(bytes) => {
                         wire.extend_from_slice(&bytes);
                         last.extend(bytes);
@@ -202,7 +219,7 @@ mod tests {
     fn broken_framing_is_passed_on_as_it_is() {
         let mut reader = BodyReader::new(Framing::Chunked);
         let (segments, used) = reader.feed(b"zz\r\nrest");
-        assert_eq!(segments, [Segment::Framing(b"zz\r\n".to_vec()), Segment::Framing(b"rest".to_vec())]);
+        assert_eq!(segments, [Segment::Broken(b"zz\r\n".to_vec()), Segment::Broken(b"rest".to_vec())]);
         assert_eq!(used, 8);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::body::{BodyReader, Segment, chunk};
 use super::book::Book;
-use super::edit::{Body, Editor, Step, about_events, splices_bytes};
+use super::edit::{Body, Editor, Step, about_events, needs_own_framing, splices_bytes};
 use super::http::{self, Framing};
 use super::rules::{Ending, Fault, RequestHead};
 use super::sender::{Sender, Stop};
@@ -20,8 +20,8 @@ use tokio::time::{sleep, timeout};
 const CONNECT: Duration = Duration::from_secs(10);
 /// No test lasts longer; a connection forgotten by both ends must not outlive it.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// How long bytes before a reset get to reach the client, since a reset throws away what is under way.
-const BEFORE_RESET: Duration = Duration::from_millis(30);
+/// How long a client may take to read what is before a reset, since a reset throws away what is under way.
+const BEFORE_RESET: Duration = Duration::from_secs(5);
 /// How long what a client still sends is read after the end, since unread bytes turn the end into a reset.
 const AFTER_FIN: Duration = Duration::from_millis(500);
 
@@ -103,7 +103,7 @@ async fn run(
 async fn end(mut client: TcpStream, ending: Ending) {
     match ending {
         Ending::Rst => {
-            sleep(BEFORE_RESET).await;
+            turnstream_drain::drained(&client, BEFORE_RESET).await;
             // Closing a socket that lingers for no time sends a reset. A failure leaves an ordinary end.
             let _ = client.set_zero_linger();
         }
@@ -159,7 +159,7 @@ async fn requests(
     heads: mpsc::UnboundedSender<Arc<RequestHead>>,
 ) -> Result<(), Stop> {
     loop {
-        let Some(length) = from.fill_head().await? else { break };
+        let Some(length) = from.fill_head().await else { break };
         let Some(head) = http::request(&from.buffer()[..length], book.next_request()) else { break };
         book.note(number, |record| record.requests.push(format!("{} {}", head.method, head.target)));
         let mut body = BodyReader::new(http::request_framing(&head));
@@ -200,7 +200,7 @@ async fn responses(
 ) -> Result<(), Stop> {
     let mut waiting: Option<Arc<RequestHead>> = None;
     loop {
-        let Some(length) = from.fill_head().await? else { break };
+        let Some(length) = from.fill_head().await else { break };
         let Some(head) = http::response(&from.buffer()[..length]) else { break };
         if waiting.is_none() {
             waiting = queue.try_recv().ok();
@@ -234,31 +234,40 @@ async fn respond(
     framing: Framing,
     events: bool,
 ) -> Result<(), Stop> {
-    let rules = sender.rules();
-    let splices = rules.iter().any(|live| splices_bytes(live.fault()));
-    let wants_events = events && rules.iter().any(|live| about_events(live.fault()));
-    // A body with a length is only taken apart if a rule says so now: its head cannot be changed any more later.
-    let reframe = match framing {
-        Framing::Empty => false,
-        Framing::Length(_) => splices || wants_events,
-        Framing::Chunked | Framing::Close => splices || events,
+    let own_wanted = |sender: &Sender<'_>| {
+        let wants = |fault: &Fault| splices_bytes(fault) || (events && about_events(fault));
+        sender.rules().iter().any(|live| wants(live.fault()))
     };
-    let chunked = reframe && framing != Framing::Close;
-    if reframe && matches!(framing, Framing::Length(_)) {
+    // The head of a body with a length cannot be changed any more later. Chunks can become ours at any chunk.
+    let with_length = matches!(framing, Framing::Length(_));
+    let mut own_chunks = with_length && own_wanted(sender);
+    if own_chunks {
         sender.send(&http::with_chunks(head)).await?;
     } else {
         sender.send(head).await?;
     }
-    let body = if events && reframe { Body::Events } else { Body::Bytes };
+    let body = if events && (own_chunks || !with_length) { Body::Events } else { Body::Bytes };
     let mut editor = Editor::new(sender.book, sender.connection, body);
     let mut reader = BodyReader::new(framing);
-    let frame = |content: &[u8]| if chunked { chunk(content) } else { content.to_vec() };
+    // In the upstream's own framing a body must stay as long as it is.
+    let rules = |sender: &Sender<'_>, own_chunks: bool| {
+        let mut rules = sender.rules();
+        rules.retain(|live| own_chunks || framing == Framing::Close || !needs_own_framing(live.fault()));
+        rules
+    };
+    let frame =
+        |own_chunks: bool| move |content: &[u8]| if own_chunks { chunk(content) } else { content.to_vec() };
     while !reader.is_done() {
-        if from.buffer().is_empty() && !fill_or_flush(from, sender).await? {
-            let steps = editor.finish(&sender.rules());
-            perform(sender, steps, frame).await?;
-            sender.close().await?;
-            return Err(Stop(Ending::Fin));
+        if from.buffer().is_empty() {
+            let filled = fill_or_flush(from, sender).await;
+            if !matches!(filled, Ok(true)) {
+                let steps = editor.finish(&rules(sender, own_chunks));
+                perform(sender, steps, frame(own_chunks)).await?;
+                sender.send(&reader.rest()).await?;
+                filled?;
+                sender.close().await?;
+                return Err(Stop(Ending::Fin));
+            }
         }
         let (segments, used) = reader.feed(from.buffer());
         from.consume(used);
@@ -266,22 +275,31 @@ async fn respond(
         for segment in segments {
             match segment {
                 Segment::Content(content) => {
-                    let steps = editor.feed(&content, &sender.rules());
-                    gather(sender, steps, frame, &mut wire).await?;
+                    let steps = editor.feed(&content, &rules(sender, own_chunks));
+                    gather(sender, steps, frame(own_chunks), &mut wire).await?;
                 }
-                Segment::Framing(bytes) if !reframe => wire.extend(bytes),
-                Segment::Framing(_) => {}
-                Segment::Last(bytes) => {
-                    let steps = editor.finish(&sender.rules());
-                    gather(sender, steps, frame, &mut wire).await?;
+                Segment::Size(bytes) => {
+                    own_chunks = own_chunks || own_wanted(sender);
+                    if !own_chunks {
+                        wire.extend(bytes);
+                    }
+                }
+                Segment::ChunkEnd(bytes) => {
+                    if !own_chunks {
+                        wire.extend(bytes);
+                    }
+                }
+                Segment::Last(bytes) | Segment::Broken(bytes) => {
+                    let steps = editor.finish(&rules(sender, own_chunks));
+                    gather(sender, steps, frame(own_chunks), &mut wire).await?;
                     wire.extend(bytes);
                 }
             }
         }
-        if reader.is_done() && matches!(framing, Framing::Length(_)) {
-            let steps = editor.finish(&sender.rules());
-            gather(sender, steps, frame, &mut wire).await?;
-            if reframe {
+        if reader.is_done() && with_length {
+            let steps = editor.finish(&rules(sender, own_chunks));
+            gather(sender, steps, frame(own_chunks), &mut wire).await?;
+            if own_chunks {
                 wire.extend_from_slice(b"0\r\n\r\n");
             }
         }
@@ -310,9 +328,13 @@ async fn gather(
     for step in steps {
         match step {
             Step::Send(content) => wire.extend(frame(&content)),
-            Step::Act(action) => {
+            Step::Cut(ending) => {
                 sender.send(&std::mem::take(wire)).await?;
-                sender.act(&action).await?;
+                sender.cut(ending).await?;
+            }
+            Step::Pause(live) => {
+                sender.send(&std::mem::take(wire)).await?;
+                sender.pause(&live).await?;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::book::{Book, Live};
 use super::events::{Kind, Splitter, SseEvent};
-use super::rules::{Action, Edit, Fault, Point, Rest, RuleId};
+use super::rules::{Action, Edit, Ending, Fault, Point, Rest, RuleId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ const HELD_CAP: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) enum Step {
     Send(Vec<u8>),
-    Act(Action),
+    Cut(Ending),
+    /// A stall or a delay, which the sender claims when it gets there: a release before that is for others.
+    Pause(Arc<Live>),
 }
 
 /// Whether a body is cut into events.
@@ -203,22 +205,26 @@ impl<'a> Editor<'a> {
         }
     }
 
-    fn fire(&mut self, live: &Live, steps: &mut Vec<Step>) {
+    fn fire(&mut self, live: &Arc<Live>, steps: &mut Vec<Step>) {
         self.done.insert(live.id);
         let Fault::At(_, action) = live.fault() else { return };
-        if self.discard || !self.book.claim(live, self.connection) {
+        if self.discard {
             return;
         }
         match action {
+            Action::Stall | Action::Delay(_) => steps.push(Step::Pause(Arc::clone(live))),
             Action::Splice(bytes, rest) => {
-                self.send(bytes, steps);
-                self.discard = *rest == Rest::Discard;
+                if self.book.claim(live, self.connection) {
+                    self.send(bytes, steps);
+                    self.discard = *rest == Rest::Discard;
+                }
             }
-            Action::Cut(_) => {
-                steps.push(Step::Act(action.clone()));
-                self.discard = true;
+            Action::Cut(ending) => {
+                if self.book.claim(live, self.connection) {
+                    steps.push(Step::Cut(*ending));
+                    self.discard = true;
+                }
             }
-            Action::Stall | Action::Delay(_) => steps.push(Step::Act(action.clone())),
         }
     }
 
@@ -232,9 +238,14 @@ impl<'a> Editor<'a> {
         self.tail.drain(..surplus);
         match steps.last_mut() {
             Some(Step::Send(last)) => last.extend_from_slice(bytes),
-            Some(Step::Act(_)) | None => steps.push(Step::Send(bytes.to_vec())),
+            Some(Step::Cut(_) | Step::Pause(_)) | None => steps.push(Step::Send(bytes.to_vec())),
         }
     }
+}
+
+/// Whether this fault can change how long a body is, which chunks of the upstream's sizes cannot carry.
+pub(super) fn needs_own_framing(fault: &Fault) -> bool {
+    about_events(fault) || splices_bytes(fault)
 }
 
 /// Whether whole events are needed to decide about this fault.

@@ -3,10 +3,13 @@
 //! A [`FaultProxy`] stands between a client and its upstream. Without rules it passes every byte as it comes. A
 //! [`Rule`] says which [`Fault`] happens where and how often; rules come and go while connections live, also
 //! in the middle of an event stream. Whether a fault really fired can be asked, so that no test passes because
-//! nothing happened. Events are changed inside valid HTTP: chunks are taken apart and made again.
+//! nothing happened.
 //!
-//! An event stream with a content length is taken apart only if a rule about it is there when its head passes; it
-//! then comes in chunks, so the client must speak HTTP/1.1.
+//! Events are changed inside valid HTTP. A chunked body passes in the upstream's own chunks, sizes and extensions
+//! included, until a rule about events or a splice applies to it; from the next chunk of the upstream on it comes in
+//! chunks of the proxy's making. Framing that makes no sense, and what follows it, passes as it is. A body with a content
+//! length is taken apart only if such a rule is there when its head passes; it then comes in chunks, so the client
+//! must speak HTTP/1.1.
 
 mod body;
 mod book;

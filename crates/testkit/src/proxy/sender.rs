@@ -91,8 +91,20 @@ impl<'a> Sender<'a> {
             self.write(before).await?;
             bytes = after;
             self.done.insert(live.id);
-            if self.book.claim(live, self.connection) {
-                self.act(action).await?;
+            match action {
+                Action::Stall | Action::Delay(_) => self.pause(live).await?,
+                Action::Cut(ending) => {
+                    if self.book.claim(live, self.connection) {
+                        self.cut(*ending).await?;
+                    }
+                }
+                Action::Splice(put_in, rest) => {
+                    if self.book.claim(live, self.connection) {
+                        self.flush().await?;
+                        self.write_now(put_in).await?;
+                        self.discard = *rest == Rest::Discard;
+                    }
+                }
             }
         }
         if !self.discard {
@@ -101,23 +113,30 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Does what is due at a point, after everything before it has left.
-    pub(super) async fn act(&mut self, action: &Action) -> Result<(), Stop> {
+    /// Stalls or delays as the rule says, after everything before its point has left.
+    pub(super) async fn pause(&mut self, live: &Live) -> Result<(), Stop> {
+        // Before the claim: whoever saw the rule fire may release at once.
+        let mut releases = self.book.releases.subscribe();
+        if !self.book.claim(live, self.connection) {
+            return Ok(());
+        }
         self.flush().await?;
-        match action {
-            Action::Cut(ending) => return Err(Stop(*ending)),
-            Action::Stall => {
-                let mut releases = self.book.releases.subscribe();
+        match live.fault() {
+            Fault::At(_, Action::Stall) => {
                 // An error means that the proxy is gone, and this task with it.
                 let _ = releases.changed().await;
             }
-            Action::Delay(pause) => sleep(*pause).await,
-            Action::Splice(bytes, rest) => {
-                self.write_now(bytes).await?;
-                self.discard = *rest == Rest::Discard;
-            }
+            Fault::At(_, Action::Delay(pause)) => sleep(*pause).await,
+            Fault::At(_, Action::Cut(_) | Action::Splice(..)) => {}
+            Fault::Event(..) | Fault::Pace(_) | Fault::Refuse(_) | Fault::DelayConnect(_) => {}
         }
         Ok(())
+    }
+
+    /// Ends the connection, after everything before the point has left.
+    pub(super) async fn cut(&mut self, ending: Ending) -> Result<(), Stop> {
+        self.flush().await?;
+        Err(Stop(ending))
     }
 
     /// Writes what is held back.

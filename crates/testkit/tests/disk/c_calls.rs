@@ -4,7 +4,7 @@ use super::{after, disk, files};
 use std::path::Path;
 use std::process::Command;
 use turnstream_testkit::crash::{Ended, KillPoint, Program};
-use turnstream_testkit::disk::{DiskError, FaultDisk, PowerCut};
+use turnstream_testkit::disk::{DiskError, FaultDisk, Faults, PowerCut};
 
 fn run(disk: &FaultDisk, what: &str) {
     let directory = tempfile::tempdir().unwrap();
@@ -26,6 +26,8 @@ fn every_replaced_call_is_seen_so_that_everything_equals_the_real_directory() {
     let real = files(disk.directory());
     assert_eq!(real["appended"], b"startend");
     assert_eq!(real["sub/again"], b"xby a child");
+    assert_eq!(real["linked"], b"xby a child");
+    assert_eq!(real["vectors-appended"], b"long text!");
     assert_eq!(after(&disk, PowerCut::Everything).0, real);
 }
 
@@ -34,6 +36,15 @@ fn a_sync_of_the_whole_file_system_makes_content_and_names_durable() {
     let (_directory, disk) = disk();
     run(&disk, "syncfs");
     assert_eq!(after(&disk, PowerCut::Nothing).0["file"], b"synced");
+}
+
+#[test]
+fn space_that_is_allocated_is_used_up_as_if_it_were_written() {
+    let (_directory, disk) = disk();
+    disk.set(Faults { space: Some(100), ..Faults::none() }).unwrap();
+    run(&disk, "allocate");
+    assert_eq!((disk.counters().unwrap().bytes, disk.counters().unwrap().full), (100, 3));
+    assert_eq!(after(&disk, PowerCut::Everything).0, files(disk.directory()));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 /* Makes every call that the shim replaces and that Rust's std does not make; the second argument chooses which. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,10 @@ static void all_calls(int directory) {
     CHECK(appending >= 0 && write(appending, "start", 5) == 5);
     /* Linux appends here whatever the offset says. */
     CHECK(pwrite(appending, "end", 3, 0) == 3);
+    struct iovec part = { "!", 1 };
+    int written = open("vectors-appended", O_CREAT | O_RDWR, 0600);
+    CHECK(written >= 0 && write(written, "long text", 9) == 9);
+    CHECK(pwritev2(written, &part, 1, 2, RWF_APPEND) == 1);
     CHECK(sendfile(appending, fd, NULL, 10) == -1);
     CHECK(copy_file_range(fd, NULL, appending, NULL, 10, 0) == -1);
 
@@ -42,6 +47,8 @@ static void all_calls(int directory) {
     CHECK(renameat(directory, "created", directory, "sub/moved") == 0);
     CHECK(renameat2(directory, "sub/moved", directory, "sub/again", RENAME_NOREPLACE) == 0);
     CHECK(linkat(directory, "sub/again", directory, "linked", 0) == 0);
+    /* Two names of one file: the kernel leaves both. */
+    CHECK(rename("linked", "linked") == 0 && rename("linked", "sub/again") == 0);
     CHECK(creat("removed", 0600) >= 0 && remove("removed") == 0);
     CHECK(mkdir("empty", 0700) == 0 && remove("empty") == 0);
     if (fork() == 0) {
@@ -57,6 +64,15 @@ int main(int argc, char **argv) {
     if (strcmp(argv[2], "syncfs") == 0) {
         int fd = open("file", O_CREAT | O_WRONLY, 0600);
         CHECK(write(fd, "synced", 6) == 6 && syncfs(fd) == 0 && write(fd, " not", 4) == 4);
+    }
+    if (strcmp(argv[2], "allocate") == 0) {
+        int fd = open("allocated", O_CREAT | O_RDWR, 0600);
+        CHECK(fallocate(fd, 0, 0, 80) == 0);
+        CHECK(fallocate(fd, 0, 0, 80) == 0);
+        CHECK(fallocate(fd, 0, 80, 50) == -1 && errno == ENOSPC);
+        CHECK(fallocate(fd, FALLOC_FL_KEEP_SIZE, 80, 50) == -1 && errno == ENOSPC);
+        CHECK(pwrite(fd, "twenty bytes fit, not more", 26, 0) == 20);
+        CHECK(fallocate(fd, 0, 80, 1) == -1 && errno == ENOSPC);
     }
     if (strcmp(argv[2], "map") == 0) {
         int fd = open("mapped", O_CREAT | O_RDWR, 0600);

@@ -3,12 +3,15 @@
 use super::{after, child, directory, disk, files, run_to_done};
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use turnstream_failpoint::reach;
 use turnstream_testkit::crash::{KillPoint, role};
 use turnstream_testkit::disk::{Faults, PowerCut, Window};
 
 const CHILD: &str = "faults::suffering_child";
+/// Names a file whose appearance tells the child to go on.
+const GO: &str = "TESTKIT_GO";
 
 #[test]
 fn suffering_child() {
@@ -19,7 +22,11 @@ fn suffering_child() {
         file.write_all(b"before ").unwrap();
         let syncing = file.try_clone().unwrap();
         let sync = std::thread::spawn(move || syncing.sync_data().unwrap());
-        std::thread::sleep(Duration::from_millis(400));
+        let go = PathBuf::from(std::env::var(GO).unwrap());
+        let until = Instant::now() + Duration::from_secs(20);
+        while !go.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         file.write_all(b"during").unwrap();
         sync.join().unwrap();
         reach("done");
@@ -121,7 +128,18 @@ fn a_sync_does_not_stop_other_writes_and_does_not_cover_those_made_meanwhile() {
     std::fs::write(disk.directory().join("log"), b"").unwrap();
     disk.settle().unwrap();
     disk.set(Faults { sync_delay: Duration::from_millis(1200), ..Faults::none() }).unwrap();
-    run_to_done(&disk, CHILD, "write during a sync");
+    let outside = tempfile::tempdir().unwrap();
+    let go = outside.path().join("go");
+    let done = KillPoint::failpoint("done", 1);
+    let running = child(&disk, CHILD, "write during a sync").env(GO, &go).start(&done).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while disk.counters().unwrap().syncs == 0 {
+        assert!(Instant::now() < until, "the child does not sync");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // What the sync covers is decided; it now sleeps.
+    std::fs::write(&go, b"").unwrap();
+    running.finish(&done).unwrap();
     assert_eq!(files(disk.directory())["log"], b"before during");
     assert_eq!(after(&disk, PowerCut::Nothing).0["log"], b"before ");
 }

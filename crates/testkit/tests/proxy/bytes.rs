@@ -64,6 +64,29 @@ async fn a_cut_by_rst_delivers_the_bytes_before_it_and_then_an_error() {
 }
 
 #[tokio::test]
+async fn a_cut_by_rst_waits_until_a_slow_client_has_the_bytes_before_it() {
+    let sent = vec![b'x'; 8 << 20];
+    let proxy = FaultProxy::tcp(upstream(&[&sent], Then::Close).await).await.unwrap();
+    let at = sent.len() as u64 - 1;
+    let cut = proxy.add(Rule::new(Fault::At(Point::Byte(at), Action::Cut(Ending::Rst))));
+    let mut stream = connect(&proxy).await;
+    stream.write_all(b"\r\n\r\n").await.unwrap();
+    let mut received = 0;
+    let end = loop {
+        if proxy.fired(cut) == 1 {
+            // Longer in all than any fixed pause.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        match stream.read(&mut vec![0; 64 * 1024]).await {
+            Ok(0) => panic!("an ordinary end"),
+            Ok(length) => received += length as u64,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((end.kind(), received), (ErrorKind::ConnectionReset, at));
+}
+
+#[tokio::test]
 async fn a_cut_at_a_pattern_comes_right_after_it_even_if_it_arrives_in_pieces() {
     let pieces: [&[u8]; 3] = [b"one tw", b"o thr", b"ee"];
     let proxy = FaultProxy::tcp(upstream(&pieces, Then::Close).await).await.unwrap();
@@ -163,14 +186,27 @@ async fn split_into_single_bytes_the_client_reads_them_in_many_pieces() {
 
 #[tokio::test]
 async fn coalesced_pieces_arrive_in_one_read() {
+    // Longer than any machine takes to send the pieces; the end of the upstream lets them go before that.
+    let window = Duration::from_secs(60);
     let pieces: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-    let proxy = FaultProxy::tcp(upstream(&pieces, Then::NextRequest).await).await.unwrap();
-    proxy.add(Rule::new(Fault::Pace(Pace::Coalesce(Duration::from_millis(300)))));
+    let proxy = FaultProxy::tcp(upstream(&pieces, Then::Close).await).await.unwrap();
+    proxy.add(Rule::new(Fault::Pace(Pace::Coalesce(window))));
     let mut stream = connect(&proxy).await;
     stream.write_all(b"\r\n\r\n").await.unwrap();
     let mut buffer = [0; 64];
     let length = stream.read(&mut buffer).await.unwrap();
     assert_eq!(&buffer[..length], b"abcd");
+}
+
+#[tokio::test]
+async fn coalesced_pieces_leave_when_their_time_is_over_though_the_upstream_lives() {
+    let proxy = FaultProxy::tcp(upstream(&[b"a", b"b"], Then::NextRequest).await).await.unwrap();
+    proxy.add(Rule::new(Fault::Pace(Pace::Coalesce(Duration::from_millis(50)))));
+    let mut stream = connect(&proxy).await;
+    stream.write_all(b"\r\n\r\n").await.unwrap();
+    let mut both = [0; 2];
+    stream.read_exact(&mut both).await.unwrap();
+    assert_eq!(&both, b"ab");
 }
 
 #[tokio::test]

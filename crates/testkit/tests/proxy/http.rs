@@ -17,6 +17,44 @@ async fn a_chunked_response_with_extensions_and_trailers_passes_byte_for_byte() 
     }
 }
 
+/// The head of a chunked event stream.
+const STREAM: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+#[tokio::test]
+async fn a_chunked_event_stream_passes_byte_for_byte_however_it_is_broken() {
+    let bodies = [
+        "9;ext=1\r\ndata: 1\n\n\r\n9 \r\ndata: 2\n\n\r\n0\r\nchecksum: 7\r\n\r\n",
+        // Framing that makes no sense, in the place of a size and in the place of a line end.
+        "9\r\ndata: 1\n\n\r\nzz\r\ngarbage",
+        "9\r\ndata: 1\n\nzz\r\ngarbage",
+        // The upstream dies inside a chunk, a size line, the last chunk and its trailers.
+        "64\r\ndata: hello",
+        "9\r\ndata: 1\n\n\r\n64;ex",
+        "9\r\ndata: 1\n\n\r\n0\r\n",
+        "9\r\ndata: 1\n\n\r\n0\r\nchecksum: 7\r\n",
+    ];
+    for body in bodies {
+        for piece in [1, 7, 4096] {
+            let wire = [STREAM, body].concat();
+            let pieces: Vec<&[u8]> = wire.as_bytes().chunks(piece).collect();
+            let proxy = http_proxy(&pieces, Then::Close).await;
+            let bytes = get(&proxy, "/").await.0;
+            assert_eq!(String::from_utf8(bytes).unwrap(), wire, "in pieces of {piece}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bytes_behind_broken_framing_pass_also_when_events_are_edited() {
+    let wire = [STREAM, "12\r\ndata: 1\n\ndata: 2\n\n\r\n4\r\nhalf\r\nzz\r\ngarbage"].concat();
+    let proxy = http_proxy(&[wire.as_bytes()], Then::Close).await;
+    proxy.add(Rule::new(Fault::Event(EventMatch::nth(1), Edit::Drop)));
+    let bytes = get(&proxy, "/").await.0;
+    let expected = [STREAM, "9\r\ndata: 2\n\n\r\n4\r\nhalf\r\nzz\r\ngarbage"].concat();
+    assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+}
+
 #[tokio::test]
 async fn responses_that_are_no_event_streams_pass_untouched_by_event_rules() {
     let response =

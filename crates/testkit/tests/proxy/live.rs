@@ -116,6 +116,39 @@ async fn a_stream_can_be_stalled_released_and_then_cut_while_it_runs() {
     end.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_release_right_after_a_stall_has_fired_is_never_lost() {
+    for round in 0..200 {
+        let mut stream = open().await;
+        let point = Point::AfterEvent(EventMatch::containing("1"));
+        let stall = stream.proxy.add(Rule::new(Fault::At(point, Action::Stall)));
+        stream.send("data: 1\n\ndata: 2\n\n");
+        stream.proxy.wait_fired(stall, 1, Duration::from_secs(5)).await.unwrap();
+        stream.proxy.release();
+        assert_eq!(stream.next().await, "data: 1\n\n", "round {round}");
+        assert_eq!(stream.next().await, "data: 2\n\n", "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_lets_only_stalls_go_on_that_were_reached() {
+    let mut stream = open().await;
+    let stall = |text| {
+        stream.proxy.add(Rule::new(Fault::At(Point::AfterEvent(EventMatch::containing(text)), Action::Stall)))
+    };
+    let (first, second) = (stall("1"), stall("2"));
+    stream.send("data: 1\n\ndata: 2\n\ndata: 3\n\n");
+    stream.proxy.wait_fired(first, 1, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(stream.proxy.fired(second), 0);
+    stream.proxy.release();
+    stream.proxy.wait_fired(second, 1, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(stream.next().await + &stream.next().await, "data: 1\n\ndata: 2\n\n");
+    let more = tokio::time::timeout(Duration::from_millis(100), read_until(&mut stream.client, b"\n")).await;
+    assert!(more.is_err(), "bytes came through the second stall");
+    stream.proxy.release();
+    assert_eq!(stream.next().await, "data: 3\n\n");
+}
+
 #[tokio::test]
 async fn an_event_held_back_for_a_later_place_does_not_hold_back_others() {
     let mut stream = open().await;

@@ -98,7 +98,7 @@ async fn a_drop_in_the_middle_of_a_tool<A: Driver>() {
     let start = Instant::now();
     drop(agent);
     assert_eq!(living(&family), [], "of {family:?}");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     assert!(!file.exists(), "its directory is gone as well");
 }
 
