@@ -1,6 +1,7 @@
 //! `cargo xtask agents`: the real agents that tests drive, installed into `target/agents`.
 
-use crate::cargo::{answer, command, run, target};
+use crate::cargo::{command, run, target};
+use crate::debian;
 use std::path::{Path, PathBuf};
 
 /// At the versions the captures were taken from: package, version, command.
@@ -21,7 +22,7 @@ pub(crate) fn install() -> Result<PathBuf, String> {
             Err(why) => println!("installing again, since what is there does not run: {why}"),
         }
     }
-    ensure_npm()?;
+    debian::ensure("npm", &["nodejs", "npm"], "the real-agent tests")?;
     println!("installing real agents into target/agents: {}", wanted.trim().replace('\n', ", "));
     // npm takes a package whose files were damaged for installed.
     match std::fs::remove_dir_all(&dir) {
@@ -61,32 +62,9 @@ fn check_agent(path: &Path, package: &str, version: &str) -> Result<(), String> 
     ))
 }
 
-fn ensure_npm() -> Result<(), String> {
-    if answer(command("npm", &["--version"])).is_some() {
-        return Ok(());
-    }
-    println!("installing nodejs and npm from Debian's packages");
-    let root = answer(command("id", &["-u"])).is_some_and(|id| id.trim() == "0");
-    let update = run(apt_get(root, &["update", "--quiet"]));
-    let packages = ["install", "--quiet", "--yes", "--no-install-recommends", "nodejs", "npm"];
-    update.and_then(|()| run(apt_get(root, &packages))).map_err(|error| {
-        format!(
-            "the real-agent tests need the packages nodejs and npm, and they could not be installed: {error}\n\
-             install them and run this again; on Debian: sudo apt-get install nodejs npm"
-        )
-    })
-}
-
-/// Another user than root asks sudo, which must not stop to ask for a password.
-fn apt_get(root: bool, words: &[&str]) -> std::process::Command {
-    let mut install = if root { command("apt-get", &[]) } else { command("sudo", &["-n", "apt-get"]) };
-    install.args(words);
-    install
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{apt_get, check_agent};
+    use super::check_agent;
     use std::path::Path;
 
     #[test]
@@ -95,16 +73,5 @@ mod tests {
         // `echo --version` says its own word.
         assert!(check_agent(Path::new("/bin/echo"), "agent", "1.2.3").is_err());
         assert!(check_agent(Path::new("/bin/echo"), "agent", "version").is_ok());
-    }
-
-    #[test]
-    fn only_root_installs_packages_without_sudo() {
-        let words = |root| {
-            let command = apt_get(root, &["update"]);
-            let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
-            [vec![command.get_program().to_string_lossy().into_owned()], args.collect()].concat()
-        };
-        assert_eq!(words(true), ["apt-get", "update"]);
-        assert_eq!(words(false), ["sudo", "-n", "apt-get", "update"]);
     }
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod bench;
 mod cargo;
+mod debian;
 mod fuzz;
 mod test;
 mod tools;

@@ -2,7 +2,7 @@
 
 use crate::cargo::{self, command};
 use crate::tools::{DENY, NEXTEST};
-use crate::{agents, fuzz};
+use crate::{agents, debian, fuzz};
 use std::time::Instant;
 
 /// How much of it to run.
@@ -32,6 +32,7 @@ const GROUPS: &[Group] = &[
     Group { name: "lint", from: Depth::Fast, run: |_| lint() },
     Group { name: "tests", from: Depth::Fast, run: tests },
     Group { name: "examples in the documentation", from: Depth::Fast, run: |_| doctests() },
+    Group { name: "system call traces (strace)", from: Depth::Default, run: |_| traces() },
     Group { name: "dependencies (cargo deny)", from: Depth::Default, run: |_| deny() },
     Group { name: "real agents", from: Depth::Default, run: |_| real_agents() },
     Group { name: "fuzzing", from: Depth::Full, run: |_| fuzz::run(60) },
@@ -88,14 +89,24 @@ fn lint() -> Result<(), String> {
 fn tests(depth: Depth) -> Result<(), String> {
     if depth == Depth::Fast && !NEXTEST.is_there() {
         println!("cargo-nextest is not installed: slower, with cargo test");
-        return cargo::run(command("cargo", &["test", "--workspace", "--tests", "--locked", "--quiet"]));
+        let words = ["test", "--workspace", "--tests", "--locked", "--quiet", "--", "--skip", "trace::"];
+        return cargo::run(command("cargo", &words));
     }
     NEXTEST.ensure()?;
     let mut tests = command("cargo", &["nextest", "run", "--workspace", "--locked", "--cargo-quiet"]);
+    tests.args(["--filterset", "not test(/^trace::/)"]);
     if depth == Depth::Full {
         tests.args(["--profile", "full"]).env("PROPTEST_CASES", "5000").env("TURNSTREAM_FULL", "1");
     }
     cargo::run(tests)
+}
+
+/// Tests that look at system calls, which the group of ordinary tests leaves out.
+fn traces() -> Result<(), String> {
+    NEXTEST.ensure()?;
+    debian::ensure("strace", &["strace"], "the traces of system calls")?;
+    let tests = ["nextest", "run", "--package", "turnstream-log", "--locked", "--cargo-quiet", "trace::"];
+    cargo::run(command("cargo", &tests))
 }
 
 fn doctests() -> Result<(), String> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 use turnstream_log::{Appender, Follow, Log, Merge, Options, Receipt};
 use turnstream_model::cursor::Cursor;
@@ -62,7 +62,11 @@ pub(crate) fn run(load: &Load, path: &Path) -> Cell {
             followers.push(tokio::spawn(follow(follower, mine, times.clone(), sent.clone())));
         }
         let (receipts, collected) = mpsc::unbounded_channel();
-        let collector = tokio::spawn(collect(collected, times.clone(), sent.clone()));
+        // A thread of its own: behind a thousand followers in one scheduler it would measure that.
+        let collector = std::thread::spawn({
+            let (handle, collect) = (Handle::current(), collect(collected, times.clone(), sent.clone()));
+            move || handle.block_on(collect)
+        });
         let (turn, item) = (TurnId::from("t1"), ItemId::from("i1"));
         let start = Instant::now();
         let mut next = 0;
@@ -82,7 +86,7 @@ pub(crate) fn run(load: &Load, path: &Path) -> Cell {
         }
         let elapsed = start.elapsed();
         drop(receipts);
-        let durable = collector.await.expect("the collector ends");
+        let durable = tokio::task::block_in_place(|| collector.join().expect("the collector ends"));
         let drain = start.elapsed().saturating_sub(elapsed);
         let mut followed = Vec::new();
         for follower in followers {

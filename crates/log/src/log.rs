@@ -46,7 +46,7 @@ impl Default for Options {
         Self {
             merge: Merge::AdjacentDeltas,
             budget: 64 << 20,
-            segment: 16 << 20,
+            segment: 8 << 20,
             debounce: Duration::from_secs(1),
         }
     }
@@ -137,30 +137,31 @@ impl Log {
         opening.begin(&format!("{boot:016x}"), restored).map_err(sql)?;
         directory.write_note(&next).map_err(io)?;
         segments.begin(boot);
-        segments.prepare().map_err(io)?;
+        segments.spares().top_up().map_err(io)?;
 
         let abandoned = readers.open_turns().map_err(sql)?;
         let sessions = Arc::new(Sessions::default());
         let queue = Arc::new(Queue::default());
         let unsettled = Arc::new(Unsettled::default());
         let (writer_health, settler_health, health) = Sides::watch();
-        let writer = Writer {
-            segments,
-            queue: queue.clone(),
-            merge: options.merge,
-            health: writer_health,
-            unsettled: unsettled.clone(),
-        };
         let refused = Arc::new(AtomicU64::new(0));
         let settler = Settler {
             store: Store::new(opening.connection),
             readers: readers.clone(),
+            spares: segments.spares(),
             debounce: options.debounce,
             projections: HashMap::new(),
             refused: refused.clone(),
             unsettled: unsettled.clone(),
             sessions: sessions.clone(),
             health: settler_health,
+        };
+        let writer = Writer {
+            segments,
+            queue: queue.clone(),
+            merge: options.merge,
+            health: writer_health,
+            unsettled: unsettled.clone(),
         };
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(run).map_err(io)

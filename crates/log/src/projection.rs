@@ -11,7 +11,7 @@ use turnstream_model::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 
 /// Dirty items up to this size are written whenever the debounce allows; larger ones only when events of half
 /// their size have come, so that what is written stays linear in what was said.
-const SMALL_BYTES: usize = 64 * 1024;
+const SMALL_BYTES: usize = 4 * 1024;
 
 /// What a row is about. The number is its place in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

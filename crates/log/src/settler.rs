@@ -5,6 +5,7 @@ use crate::error::ClaimError;
 use crate::health::Reporter;
 use crate::log::Sessions;
 use crate::projection::{Flush, Projection};
+use crate::segment::Spares;
 use crate::session::Session;
 use crate::snapshot::fold_of;
 use crate::sqlite::{Chunks, Readers, Store, StoreError, TurnRow};
@@ -24,6 +25,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const ENOUGH_BYTES: usize = 4 << 20;
 /// Folds written in one transaction; the others wait for the next one, so that a thousand sessions do not make a burst.
 const FOLDS_AT_ONCE: usize = 128;
+/// On Linux this is of the thread, not of the process.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
 /// A fold that is stored and not used for so long leaves memory.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -121,6 +125,7 @@ impl Unsettled {
 pub(crate) struct Settler {
     pub(crate) store: Store,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) spares: Arc<Spares>,
     /// How long a stored fold may be behind while its session talks.
     pub(crate) debounce: Duration,
     pub(crate) projections: HashMap<i64, Projection>,
@@ -134,6 +139,10 @@ pub(crate) struct Settler {
 impl Settler {
     /// Ends when the writer has ended and everything is settled.
     pub(crate) fn run(mut self) {
+        // Commits and followers come first: what this thread does can wait a moment, and is bounded by the budget. Where
+        // the system refuses, it is only a little slower for them.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::nice(NICE);
         loop {
             let work = self.unsettled.take();
             let ended = work.ended;
@@ -146,6 +155,8 @@ impl Settler {
             if ended {
                 break;
             }
+            // If this fails now, the file is made when it is needed.
+            let _ = self.spares.top_up();
         }
         self.store.close();
     }

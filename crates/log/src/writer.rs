@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 /// How long a closing log goes on trying.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
-/// Without work, how long until it looks whether a segment should be made ready.
+/// Without work, how long until it looks which segments have been settled.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Everything the writing thread has.
@@ -34,10 +34,7 @@ impl Writer {
         loop {
             match self.queue.take(PATIENCE) {
                 Taken::Work(appends) => self.commit(Batch::of(appends, self.merge)),
-                Taken::Quiet => {
-                    // It is made when it is needed, if that fails now.
-                    let _ = self.segments.prepare();
-                }
+                Taken::Quiet => {}
                 Taken::Closed => return,
             }
             self.segments.settled(self.unsettled.settled_serial());

@@ -13,6 +13,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The file's own header; records begin behind it, at a block of their own.
 const START: u64 = 4096;
@@ -28,18 +30,26 @@ struct Segment {
 
 /// The segments of a log: one that is written, some that wait to be settled, some that are free.
 pub(crate) struct Segments {
-    directory: PathBuf,
     current: Option<Segment>,
     offset: u64,
     waiting: VecDeque<Segment>,
-    free: Vec<Segment>,
+    spares: Arc<Spares>,
     next_serial: u64,
-    next_name: u64,
-    /// Room in one segment. A record that is larger gets a file of its own size.
-    size: u64,
     boot: u64,
     buffer: Vec<u8>,
 }
+
+/// Files that are free to use. Making one takes as long as many commits, so it is done beside them.
+pub(crate) struct Spares {
+    directory: PathBuf,
+    /// Room in one segment. A record that is larger gets a file of its own size.
+    size: u64,
+    next_name: AtomicU64,
+    free: Mutex<Vec<Segment>>,
+}
+
+/// How many files are ready at any time: one is in use moments after another.
+const READY: usize = 2;
 
 /// What was found in the segments of a log that was not closed.
 pub(crate) struct Replay {
@@ -75,15 +85,18 @@ impl Segments {
         for (_, segment) in found.iter_mut().filter(|(ours, _)| *ours) {
             segment.replay(&mut replay)?;
         }
-        let segments = Self {
+        let spares = Spares {
             directory: directory.to_owned(),
+            size: size.max(2 * START),
+            next_name: AtomicU64::new(next_name),
+            free: Mutex::new(found.into_iter().map(|(_, segment)| segment).collect()),
+        };
+        let segments = Self {
             current: None,
             offset: 0,
             waiting: VecDeque::new(),
-            free: found.into_iter().map(|(_, segment)| segment).collect(),
+            spares: Arc::new(spares),
             next_serial,
-            next_name,
-            size: size.max(2 * START),
             boot: 0,
             buffer: Vec::new(),
         };
@@ -126,20 +139,20 @@ impl Segments {
     /// Everything up to this serial is in the database: those files can be used again.
     pub(crate) fn settled(&mut self, serial: u64) {
         while self.waiting.front().is_some_and(|segment| segment.serial <= serial) {
-            self.free.extend(self.waiting.pop_front());
+            self.spares.lock().extend(self.waiting.pop_front());
         }
     }
 
+    /// The files that are free, for the thread that keeps some ready.
+    pub(crate) fn spares(&self) -> Arc<Spares> {
+        self.spares.clone()
+    }
+
     fn rotate(&mut self, needed: u64) -> io::Result<()> {
-        let size = self.size.max(START + needed);
-        let fitting = self.free.iter().position(|segment| segment.size >= size);
-        let mut segment = match fitting {
-            Some(index) => self.free.swap_remove(index),
-            None => self.make(size)?,
-        };
+        let mut segment = self.spares.take(START + needed)?;
         segment.serial = self.next_serial;
         if let Err(error) = segment.write_header(self.boot) {
-            self.free.push(segment);
+            self.spares.lock().push(segment);
             return Err(error);
         }
         self.next_serial += 1;
@@ -147,11 +160,33 @@ impl Segments {
         self.waiting.extend(self.current.replace(segment));
         Ok(())
     }
+}
+
+impl Spares {
+    /// Has files ready before they are needed.
+    pub(crate) fn top_up(&self) -> io::Result<()> {
+        while self.lock().len() < READY {
+            let segment = self.make(self.size)?;
+            self.lock().push(segment);
+        }
+        Ok(())
+    }
+
+    /// A file with so much room: a free one, or else a new one.
+    fn take(&self, room: u64) -> io::Result<Segment> {
+        let size = self.size.max(room);
+        let mut free = self.lock();
+        if let Some(index) = free.iter().position(|segment| segment.size >= size) {
+            return Ok(free.swap_remove(index));
+        }
+        drop(free);
+        self.make(size)
+    }
 
     /// Makes one more file and writes all of it: blocks that are allocated and written sync twice as fast.
-    fn make(&mut self, size: u64) -> io::Result<Segment> {
-        let path = self.directory.join(format!("segment-{}", self.next_name));
-        self.next_name += 1;
+    fn make(&self, size: u64) -> io::Result<Segment> {
+        let name = self.next_name.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.join(format!("segment-{name}"));
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
         let zeros = vec![0; 1 << 20];
         let mut left = size;
@@ -165,13 +200,9 @@ impl Segments {
         Ok(Segment { path, file, serial: 0, size })
     }
 
-    /// Has a free segment ready before it is needed.
-    pub(crate) fn prepare(&mut self) -> io::Result<()> {
-        if self.free.is_empty() {
-            let segment = self.make(self.size)?;
-            self.free.push(segment);
-        }
-        Ok(())
+    fn lock(&self) -> MutexGuard<'_, Vec<Segment>> {
+        // A push or a take cannot panic half-way.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,3 +9,4 @@ mod open;
 mod slow;
 mod snapshot;
 mod support;
+mod trace;

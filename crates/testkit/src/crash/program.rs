@@ -89,6 +89,21 @@ impl Program {
         Ok(program)
     }
 
+    /// The same program run by another one, such as a tracer: `wrapper ARGS... program args...`. It and all that it
+    /// starts are killed together.
+    #[must_use]
+    pub fn under(self, wrapper: impl AsRef<OsStr>, args: &[&OsStr]) -> Self {
+        let mut command = Command::new(wrapper);
+        command.args(args).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self { command, ..self }
+    }
+
     /// Adds an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.command.arg(arg);

@@ -1,0 +1,74 @@
+//! The order of system calls, as the kernel saw them: no byte of an event leaves for a follower before the sync that
+//! covers it has returned. Needs strace, which `cargo xtask test` installs.
+
+use crate::crash::child;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use turnstream_testkit::crash::KillPoint;
+
+/// What a trace showed.
+#[derive(Default)]
+struct Order {
+    /// The line at which the write of an event had been made.
+    written: HashMap<u64, usize>,
+    durable: HashSet<u64>,
+    delivered: Vec<u64>,
+    too_early: Vec<u64>,
+}
+
+/// The numbers of all events whose JSON is in a traced string; quotes are escaped there.
+fn seqs(line: &str) -> Vec<u64> {
+    let numbers = line.split("{\\\"seq\\\":").skip(1);
+    numbers.filter_map(|rest| rest.split(',').next()?.parse().ok()).collect()
+}
+
+fn order(trace: &str) -> Order {
+    let mut order = Order::default();
+    // Where each thread's unfinished call began, and what it was about.
+    let mut begun: HashMap<&str, (usize, Vec<u64>)> = HashMap::new();
+    for (at, line) in trace.lines().enumerate() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        if call.starts_with("write(1,") {
+            for seq in seqs(call) {
+                order.delivered.push(seq);
+                if !order.durable.contains(&seq) {
+                    order.too_early.push(seq);
+                }
+            }
+        }
+        let unfinished = call.ends_with("<unfinished ...>");
+        if call.starts_with("pwrite64(") || call.starts_with("fdatasync(") {
+            begun.insert(thread, (at, seqs(call)));
+        }
+        let resumed =
+            call.starts_with("<... pwrite64 resumed>") || call.starts_with("<... fdatasync resumed>");
+        let ends =
+            !unfinished && (resumed || call.starts_with("pwrite64(") || call.starts_with("fdatasync("));
+        let Some((start, events)) = ends.then(|| begun.remove(thread)).flatten() else { continue };
+        if call.contains("fdatasync") {
+            let covered = order.written.iter().filter(|(_, written)| **written < start);
+            order.durable.extend(covered.map(|(seq, _)| *seq).collect::<Vec<u64>>());
+        } else {
+            for seq in events {
+                order.written.entry(seq).or_insert(at);
+            }
+        }
+    }
+    order
+}
+
+#[test]
+fn no_byte_of_an_event_leaves_before_the_sync_that_covers_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    let options = ["-f", "-s", "4000000", "-e", "trace=pwrite64,fdatasync,write", "-o"];
+    let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+    arguments.push(trace.as_os_str());
+    let data = directory.path().join("data");
+    let seen = child(&data).under("strace", &arguments).run(&KillPoint::line("FRAME ", 400));
+    seen.unwrap_or_else(|error| panic!("{error}; this test needs strace: apt-get install strace"));
+    let order = order(&std::fs::read_to_string(&trace).unwrap());
+    assert!(order.delivered.len() >= 400, "only {} deliveries were traced", order.delivered.len());
+    assert!(order.too_early.is_empty(), "{:?} were delivered before they were durable", order.too_early);
+}

@@ -1,0 +1,44 @@
+//! Programs from Debian's packages, where there is no other way: installed when missing, and said.
+
+use crate::cargo::{answer, command, run};
+
+/// Makes a program available that these packages bring. `what_for` names who needs it.
+pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result<(), String> {
+    if answer(command(program, &["--version"])).is_some() {
+        return Ok(());
+    }
+    let names = packages.join(" ");
+    println!("installing {names} from Debian's packages for {what_for}");
+    let root = answer(command("id", &["-u"])).is_some_and(|id| id.trim() == "0");
+    let update = run(apt_get(root, &["update", "--quiet"]));
+    let install = [&["install", "--quiet", "--yes", "--no-install-recommends"], packages].concat();
+    update.and_then(|()| run(apt_get(root, &install))).map_err(|error| {
+        format!(
+            "{what_for} need {names}, which could not be installed: {error}\n\
+             install that and run this again; on Debian: sudo apt-get install {names}"
+        )
+    })
+}
+
+/// Another user than root asks sudo, which must not stop to ask for a password.
+fn apt_get(root: bool, words: &[&str]) -> std::process::Command {
+    let mut install = if root { command("apt-get", &[]) } else { command("sudo", &["-n", "apt-get"]) };
+    install.args(words);
+    install
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apt_get;
+
+    #[test]
+    fn only_root_installs_packages_without_sudo() {
+        let words = |root| {
+            let command = apt_get(root, &["update"]);
+            let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+            [vec![command.get_program().to_string_lossy().into_owned()], args.collect()].concat()
+        };
+        assert_eq!(words(true), ["apt-get", "update"]);
+        assert_eq!(words(false), ["sudo", "-n", "apt-get", "update"]);
+    }
+}
