@@ -28,7 +28,7 @@ pub(crate) enum InputError {
         "{name} is compressed with gzip; unpack it first, for example: gzip -dc FILE | turnstream inspect -"
     )]
     Gzip { name: String },
-    #[error("{name} looks like a binary file (NUL at byte {at}), not like text. {otherwise}")]
+    #[error("{name} looks like a binary file (from byte {at} on), not like text. {otherwise}")]
     Binary { name: String, at: usize, otherwise: &'static str },
     #[error("{name}: line {line} is longer than {} MiB, too long for an event", MAX_LINE >> 20)]
     LongLine { name: String, line: usize },
@@ -61,7 +61,7 @@ impl Input {
         if beginning.starts_with(b"\x1F\x8B") {
             return Err(InputError::Gzip { name: self.name.clone() });
         }
-        if let Some(at) = beginning.iter().position(|byte| *byte == 0) {
+        if let Some(at) = first_binary(beginning) {
             return Err(InputError::Binary { name: self.name.clone(), at, otherwise });
         }
         Ok(beginning.strip_prefix(BOM).unwrap_or(beginning))
@@ -82,6 +82,22 @@ impl Input {
         }
         Ok(is_line)
     }
+}
+
+/// Where a beginning shows that it is no text: a NUL, or more than one in eight characters that no text has. A stream with
+/// a few damaged bytes is still one.
+fn first_binary(beginning: &[u8]) -> Option<usize> {
+    if let Some(at) = beginning.iter().position(|byte| *byte == 0) {
+        return Some(at);
+    }
+    let is_odd = |character: &char| {
+        *character == char::REPLACEMENT_CHARACTER
+            || (character.is_control() && !"\t\n\r\u{1b}".contains(*character))
+    };
+    let text = String::from_utf8_lossy(beginning);
+    let odd = text.chars().filter(is_odd).count();
+    let first = || text.char_indices().find(|(_, character)| is_odd(character)).map_or(0, |(at, _)| at);
+    (odd * 8 > text.chars().count()).then(first)
 }
 
 impl InputError {

@@ -226,3 +226,20 @@ fn a_reader_that_goes_away_ends_it_quietly() {
         assert!(ended.stderr.is_empty(), "{ended:?}");
     }
 }
+
+#[test]
+fn bytes_that_are_no_text_are_refused_also_without_a_nul() {
+    // A run of a simple generator, without the bytes 0 to 9: nothing about it looks like text.
+    let mut state = 7_u32;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .filter(|byte| *byte > 9)
+    .take(5_000)
+    .collect();
+    assert_refused(&run_on(&noise, &["inspect", "-"]), &["looks like a binary file", "--format"]);
+    // A little damage in a stream is what inspect is for.
+    let damaged = b"data: caf\xe9 au lait, and enough of it to be text\n\n";
+    assert!(run_on(damaged, &["inspect", "-"]).status.success());
+}
