@@ -59,6 +59,11 @@ impl Appender {
         self.session.head()
     }
 
+    /// Returns when every commit that began before it has ended.
+    pub(crate) async fn settle_in(&mut self) -> Result<(), AppendError> {
+        self.append(Vec::new(), Time(0)).await?.await.map(drop)
+    }
+
     /// Hands events to the next commit, in the order of the calls. Waits only while more than the log's budget is
     /// under way; the receipt tells when they are durable.
     pub async fn append(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppendError> {

@@ -212,7 +212,14 @@ impl Log {
     pub async fn take_over(&self, id: &SessionId) -> Result<Appender, ClaimError> {
         let session = self.find(id).map_err(|error| claim_error(id, &error))?;
         let session = self.claim_with(id, ClaimKind::Next { session }).await?;
-        Ok(Appender::new(self.inner.clone(), session))
+        let mut appender = Appender::new(self.inner.clone(), session);
+        // A commit of the old owner may be under way that began before the new epoch. It ends before this one does: what
+        // the new owner reads from here on is all there is.
+        appender
+            .settle_in()
+            .await
+            .map_err(|error| ClaimError::Store { session: id.to_string(), problem: error.to_string() })?;
+        Ok(appender)
     }
 
     async fn claim_with(&self, id: &SessionId, kind: ClaimKind) -> Result<Arc<Session>, ClaimError> {

@@ -59,6 +59,41 @@ async fn an_old_owner_cannot_append() {
     assert_eq!(log.claim(&id("s")).await.unwrap().epoch(), 3);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_an_old_owner_follows_a_take_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    for round in 0..40 {
+        let name = format!("s{round}");
+        let mut old = talking(&log, &name).await;
+        let flood = tokio::spawn(async move {
+            // Until it is refused; nobody waits for the receipts in between.
+            loop {
+                let receipt = old.append(vec![delta("t1", "i1", "old")], NOW).await.unwrap();
+                tokio::task::yield_now().await;
+                if tokio::time::timeout(std::time::Duration::from_micros(50), receipt)
+                    .await
+                    .is_ok_and(|it| it.is_err())
+                {
+                    return;
+                }
+            }
+        });
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        let mut new = log.take_over(&id(&name)).await.unwrap();
+        let head = new.head();
+        append(&mut new, vec![delta("t1", "i1", "new")]).await;
+        flood.await.unwrap();
+        append(&mut new, vec![delta("t1", "i1", "new")]).await;
+        let after = log.read(&id(&name), head, usize::MAX).unwrap();
+        assert!(
+            lines(&after).iter().all(|line| line.contains("\"new\"")),
+            "round {round}: {:?}",
+            lines(&after)
+        );
+    }
+}
+
 #[tokio::test]
 async fn owners_count_on_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
