@@ -316,6 +316,12 @@ fn a_child_of_its_own_child_is_refused() {
     assert!(session.item("a").unwrap().parent.is_some());
     assert!(session.item("b").unwrap().parent.is_none());
     session.assert_lawful(Tail::Live);
+    // The same when the first one waited for a parent that turns out to be its child.
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), of("a", "b"), of("b", "c"), of("c", "a")]);
+    assert!(session.item("c").unwrap().parent.is_some());
+    session.assert_lawful(Tail::Live);
 }
 
 #[test]

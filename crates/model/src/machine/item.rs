@@ -79,7 +79,6 @@ struct Tainted {
 pub(crate) struct EndedItem {
     pub(crate) id: ItemId,
     kind: ItemKind,
-    pub(crate) parent: Option<ItemId>,
     state: ItemState,
     incomplete: bool,
     text: String,
@@ -145,8 +144,8 @@ impl OpenItem {
             ItemStage::Abandoned => ItemState::Abandoned,
             ItemStage::Streaming | ItemStage::Unknown => ItemState::Unknown,
         };
-        let Self { id, kind, parent, text, tool, .. } = self;
-        EndedItem { id, kind, parent, state, incomplete: item.incomplete, text, tool, late_noted: false }
+        let Self { id, kind, text, tool, .. } = self;
+        EndedItem { id, kind, state, incomplete: item.incomplete, text, tool, late_noted: false }
     }
 
     /// Bytes may have been lost. Of a call only what is still on its way can be: arguments that are known whole stay so.
@@ -255,8 +254,8 @@ impl OpenItem {
             reason = Some("gap".to_owned());
         }
         log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
-        let Self { id, kind, parent, text, tool, .. } = self;
-        EndedItem { id, kind, parent, state, incomplete, text, tool, late_noted: false }
+        let Self { id, kind, text, tool, .. } = self;
+        EndedItem { id, kind, state, incomplete, text, tool, late_noted: false }
     }
 
     /// Only a tool has arguments and an output.

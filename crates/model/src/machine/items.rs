@@ -22,6 +22,8 @@ pub(crate) struct Items {
     open: usize,
     /// Open items that wait for a parent to show up.
     orphans: usize,
+    /// Whose work an item is, for those here that are somebody's.
+    parents: HashMap<ItemId, ItemId>,
 }
 
 impl Items {
@@ -43,13 +45,16 @@ impl Items {
         self.id_of(key).is_some()
     }
 
-    /// The parent of an item that is here.
-    pub(crate) fn parent_of(&self, key: &Key) -> Option<&ItemId> {
-        match &self.slots[*self.by_key.get(key)?] {
-            Slot::Open(item) => item.parent.as_ref(),
-            Slot::Ended(item) => item.parent.as_ref(),
-            Slot::Gone => None,
+    /// True when the item is `above` or somewhere below it: then it cannot be above it too, or neither would be shown.
+    fn is_below(&self, item: &ItemId, above: &ItemId) -> bool {
+        let mut at = Some(item);
+        while let Some(item) = at {
+            if item == above {
+                return true;
+            }
+            at = self.parents.get(item);
         }
+        false
     }
 
     /// Every item that is not void, with its name.
@@ -87,11 +92,19 @@ impl Items {
     pub(crate) fn start(&mut self, id: ItemId, key: Key, head: Head, log: &mut Scribe<'_>) {
         let item = OpenItem::start(id, &key, head, log);
         self.orphans += usize::from(item.awaited_parent.is_some());
+        self.note_parent(&item.id, item.parent.as_ref());
         self.insert_open(key, item);
+    }
+
+    fn note_parent(&mut self, item: &ItemId, parent: Option<&ItemId>) {
+        if let Some(parent) = parent {
+            self.parents.insert(item.clone(), parent.clone());
+        }
     }
 
     /// Takes up an item that was open when the last owner went away.
     pub(crate) fn resume(&mut self, key: Key, item: OpenItem) {
+        self.note_parent(&item.id, item.parent.as_ref());
         self.insert_open(key, item);
     }
 
@@ -119,22 +132,30 @@ impl Items {
         if self.orphans == 0 {
             return;
         }
-        for slot in &mut self.slots {
-            if let Slot::Open(item) = slot
-                && item.awaited_parent.as_ref() == Some(key)
-            {
-                item.adopt(parent, log);
-                self.orphans -= 1;
+        for index in 0..self.slots.len() {
+            let Slot::Open(item) = &self.slots[index] else { continue };
+            if item.awaited_parent.as_ref() == Some(key) {
+                self.put_below(index, parent, log);
             }
         }
     }
 
     /// Sets the parent of one item that is open and has none.
     pub(crate) fn link(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
-        if let Some(Slot::Open(item)) = self.slot(key) {
-            let waited = item.awaited_parent.is_some();
+        if let Some(&index) = self.by_key.get(key) {
+            self.put_below(index, parent, log);
+        }
+    }
+
+    fn put_below(&mut self, index: usize, parent: &ItemId, log: &mut Scribe<'_>) {
+        let Slot::Open(item) = &self.slots[index] else { return };
+        if item.parent.is_some() || self.is_below(parent, &item.id) {
+            return;
+        }
+        self.parents.insert(item.id.clone(), parent.clone());
+        if let Slot::Open(item) = &mut self.slots[index] {
+            self.orphans -= usize::from(item.awaited_parent.is_some());
             item.adopt(parent, log);
-            self.orphans -= usize::from(waited);
         }
     }
 

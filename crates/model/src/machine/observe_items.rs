@@ -212,11 +212,6 @@ impl Machine {
     fn link(&mut self, key: &Key, parent_key: Option<&Key>, step: &mut Step<'_>) {
         let Some(parent_key) = parent_key.filter(|parent| *parent != key) else { return };
         let Some(parent) = self.parent_id(parent_key) else { return };
-        // A child of its own child would never be shown anywhere.
-        let parents_parent = self.turn.as_ref().and_then(|turn| turn.items.parent_of(parent_key));
-        if parents_parent.or_else(|| self.background.parent_of(parent_key)) == self.item_id(key).as_ref() {
-            return;
-        }
         self.at_home(key, step.drafts, |items, log| items.link(key, &parent, log));
     }
 }
