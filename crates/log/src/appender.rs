@@ -4,6 +4,7 @@ use crate::error::AppendError;
 use crate::log::Inner;
 use crate::queue::Append;
 use crate::session::Session;
+use crate::settler::Claimed;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,9 +34,7 @@ pub struct Appender {
 pub struct Receipt(oneshot::Receiver<Result<Seq, AppendError>>);
 
 impl Appender {
-    pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>) -> Self {
-        let epoch = session.epoch();
-        session.set_held(true);
+    pub(crate) fn new(log: Arc<Inner>, Claimed { session, epoch }: Claimed) -> Self {
         Self { log, session, epoch }
     }
 
@@ -78,9 +77,7 @@ impl Appender {
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        if self.session.epoch() == self.epoch {
-            self.session.set_held(false);
-        }
+        self.session.release(self.epoch);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::segment::Segments;
 use crate::segment::record::Recovered;
 use crate::session::Session;
-use crate::settler::{Claim, ClaimKind, Settler, Unsettled};
+use crate::settler::{Claim, ClaimKind, Claimed, Settler, Unsettled};
 use crate::sqlite::{self, Chunks, Known, Readers, Store, TurnRow};
 use crate::writer::Writer;
 use bytes::Bytes;
@@ -133,7 +133,8 @@ impl Log {
         let boot = fastrand::u64(..);
         let next = format!("{boot:016x} {identity}\n");
         // Between these two a crash may leave either boot in the database: both are ours.
-        directory.write_note(&format!("{next}{}", ours.unwrap_or_default())).map_err(io)?;
+        let last = ours.filter(|_| !restored).unwrap_or_default();
+        directory.write_note(&format!("{next}{last}")).map_err(io)?;
         opening.begin(&format!("{boot:016x}"), restored).map_err(sql)?;
         directory.write_note(&next).map_err(io)?;
         segments.begin(boot);
@@ -145,10 +146,14 @@ impl Log {
         let unsettled = Arc::new(Unsettled::default());
         let (writer_health, settler_health, health) = Sides::watch();
         let refused = Arc::new(AtomicU64::new(0));
+        let budget_kib = u32::try_from(options.budget / 1024).unwrap_or(u32::MAX).max(1);
+        let budget = Arc::new(Semaphore::new(budget_kib as usize));
         let settler = Settler {
             store: Store::new(opening.connection),
             readers: readers.clone(),
             spares: segments.spares(),
+            queue: queue.clone(),
+            budget: budget.clone(),
             debounce: options.debounce,
             projections: HashMap::new(),
             refused: refused.clone(),
@@ -162,6 +167,7 @@ impl Log {
             merge: options.merge,
             health: writer_health,
             unsettled: unsettled.clone(),
+            given_up: false,
         };
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(run).map_err(io)
@@ -170,14 +176,13 @@ impl Log {
             start("log-settler", Box::new(move || settler.run()))?,
             start("log-writer", Box::new(move || writer.run()))?,
         ];
-        let budget_kib = u32::try_from(options.budget / 1024).unwrap_or(u32::MAX).max(1);
         let inner = Inner {
             refused,
             queue,
             unsettled,
             readers,
             sessions,
-            budget: Arc::new(Semaphore::new(budget_kib as usize)),
+            budget,
             budget_kib,
             health,
             threads: Mutex::new(threads),
@@ -195,24 +200,25 @@ impl Log {
     /// Makes a session and takes its first owner epoch.
     pub async fn create(&self, id: &SessionId) -> Result<Appender, ClaimError> {
         let generation = sqlite::fresh_generation();
-        let session = self.claim_with(id, ClaimKind::Create { generation }).await?;
-        Ok(Appender::new(self.inner.clone(), session))
+        let claimed = self.claim_with(id, ClaimKind::Create { generation }).await?;
+        Ok(Appender::new(self.inner.clone(), claimed))
     }
 
     /// Takes the next owner epoch of a session that has no owner.
     pub async fn claim(&self, id: &SessionId) -> Result<Appender, ClaimError> {
         let session = self.find(id).map_err(|error| claim_error(id, &error))?;
-        if session.is_held() {
-            return Err(ClaimError::Held(id.to_string()));
-        }
-        self.take_over(id).await
+        self.claim_next(id, ClaimKind::IfFree { session }).await
     }
 
     /// Takes the next owner epoch whether or not there is an owner: a living one can no longer append.
     pub async fn take_over(&self, id: &SessionId) -> Result<Appender, ClaimError> {
         let session = self.find(id).map_err(|error| claim_error(id, &error))?;
-        let session = self.claim_with(id, ClaimKind::Next { session }).await?;
-        let mut appender = Appender::new(self.inner.clone(), session);
+        self.claim_next(id, ClaimKind::TakeOver { session }).await
+    }
+
+    async fn claim_next(&self, id: &SessionId, kind: ClaimKind) -> Result<Appender, ClaimError> {
+        let claimed = self.claim_with(id, kind).await?;
+        let mut appender = Appender::new(self.inner.clone(), claimed);
         // A commit of the old owner may be under way that began before the new epoch. It ends before this one does: what
         // the new owner reads from here on is all there is.
         appender
@@ -222,7 +228,7 @@ impl Log {
         Ok(appender)
     }
 
-    async fn claim_with(&self, id: &SessionId, kind: ClaimKind) -> Result<Arc<Session>, ClaimError> {
+    async fn claim_with(&self, id: &SessionId, kind: ClaimKind) -> Result<Claimed, ClaimError> {
         let (done, answer) = oneshot::channel();
         let claim = Claim { session: id.to_string(), kind, done };
         self.inner.unsettled.claim(claim).map_err(|_| ClaimError::Closed)?;
@@ -324,7 +330,12 @@ impl Inner {
     }
 
     /// Events from `from` on, which must be durable: from memory, or else from the database.
-    fn read_some(&self, session: &Session, from: Seq, max_bytes: usize) -> Result<Vec<Committed>, ReadError> {
+    pub(crate) fn read_some(
+        &self,
+        session: &Session,
+        from: Seq,
+        max_bytes: usize,
+    ) -> Result<Vec<Committed>, ReadError> {
         // What leaves memory between the two looks is in the database at the second.
         if let Some(events) = session.recent_from(from, max_bytes).filter(|events| !events.is_empty()) {
             return Ok(events);
@@ -451,7 +462,8 @@ impl Sessions {
         Ok(session)
     }
 
-    pub(crate) fn add(&self, session: Arc<Session>) {
-        lock(&self.by_id).insert(session.id.to_string(), session);
+    /// Adds a session that was just made, and returns the one there is.
+    pub(crate) fn add(&self, session: Session) -> Arc<Session> {
+        lock(&self.by_id).entry(session.id.to_string()).or_insert_with(|| Arc::new(session)).clone()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure: events go in, rows come out. Partial and final content are built by the same function, [`Piece::of_item`].
 
+use crate::sqlite::Stored;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
@@ -62,7 +63,25 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    pub(crate) fn new(state: State, now: Instant) -> Self {
+    /// What is stored, with the events after it as not stored yet: their rows have to be written too.
+    pub(crate) fn load(stored: Stored, epoch: u64, now: Instant) -> Result<Self, String> {
+        let damaged =
+            |error: &dyn std::fmt::Display| format!("what is stored of a session is damaged: {error}");
+        let state = match &stored.head {
+            Some(head) => assemble(head, &stored.pieces).map_err(|error| damaged(&error))?,
+            None => State::default(),
+        };
+        let mut projection = Self::new(state, now);
+        for line in stored.tail.iter().flat_map(|(_, data)| data.lines()) {
+            let event = Event::from_json(line).map_err(|error| damaged(&error))?;
+            if event.seq > projection.fold.state().seq {
+                projection.apply(&event, line.len(), epoch, now);
+            }
+        }
+        Ok(projection)
+    }
+
+    fn new(state: State, now: Instant) -> Self {
         Self {
             fold: Fold::from(state),
             items: BTreeSet::new(),

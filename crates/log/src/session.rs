@@ -2,7 +2,7 @@
 
 use crate::committed::Committed;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use turnstream_model::cursor::{Generation, Seq};
@@ -19,8 +19,8 @@ pub(crate) struct Session {
     pub(crate) generation: Generation,
     /// The epoch that may append. The writer compares with it.
     epoch: AtomicU64,
-    /// An appender of the current epoch is alive.
-    held: AtomicBool,
+    /// The epoch whose appender is alive; 0 for none.
+    held: AtomicU64,
     recent: Mutex<Recent>,
     head: watch::Sender<Seq>,
 }
@@ -41,7 +41,7 @@ impl Session {
             key,
             generation,
             epoch: AtomicU64::new(epoch),
-            held: AtomicBool::new(false),
+            held: AtomicU64::new(0),
             recent: Mutex::new(Recent { settled: head.0, ..Recent::default() }),
             head: watch::Sender::new(head),
         }
@@ -64,11 +64,16 @@ impl Session {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire)
+        self.held.load(Ordering::Acquire) != 0
     }
 
-    pub(crate) fn set_held(&self, held: bool) {
-        self.held.store(held, Ordering::Release);
+    pub(crate) fn hold(&self, epoch: u64) {
+        self.held.store(epoch, Ordering::Release);
+    }
+
+    /// The appender of that epoch is gone. If a newer one has the session, nothing changes.
+    pub(crate) fn release(&self, epoch: u64) {
+        let _ = self.held.compare_exchange(epoch, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Shows durable events to followers. Called by the writer alone, after the sync.

@@ -5,9 +5,9 @@ use crate::error::ClaimError;
 use crate::health::Reporter;
 use crate::log::Sessions;
 use crate::projection::{Flush, Projection};
+use crate::queue::Queue;
 use crate::segment::Spares;
 use crate::session::Session;
-use crate::snapshot::fold_of;
 use crate::sqlite::{Chunks, Readers, Store, StoreError, TurnRow};
 use crate::writer::CLOSING;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::id::SessionId;
 
@@ -35,14 +35,22 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(crate) struct Claim {
     pub(crate) session: String,
     pub(crate) kind: ClaimKind,
-    pub(crate) done: oneshot::Sender<Result<Arc<Session>, ClaimError>>,
+    pub(crate) done: oneshot::Sender<Result<Claimed, ClaimError>>,
+}
+
+/// A session and the epoch that was taken of it.
+pub(crate) struct Claimed {
+    pub(crate) session: Arc<Session>,
+    pub(crate) epoch: u64,
 }
 
 pub(crate) enum ClaimKind {
     /// A new session.
     Create { generation: String },
-    /// The next epoch of one that is there.
-    Next { session: Arc<Session> },
+    /// The next epoch of one that is there, if nobody has it.
+    IfFree { session: Arc<Session> },
+    /// The next epoch of one that is there, whoever has it.
+    TakeOver { session: Arc<Session> },
 }
 
 /// Commits that are durable and not in the database yet, and claims.
@@ -126,6 +134,8 @@ pub(crate) struct Settler {
     pub(crate) store: Store,
     pub(crate) readers: Arc<Readers>,
     pub(crate) spares: Arc<Spares>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) budget: Arc<Semaphore>,
     /// How long a stored fold may be behind while its session talks.
     pub(crate) debounce: Duration,
     pub(crate) projections: HashMap<i64, Projection>,
@@ -139,6 +149,8 @@ pub(crate) struct Settler {
 impl Settler {
     /// Ends when the writer has ended and everything is settled.
     pub(crate) fn run(mut self) {
+        let (unsettled, queue, budget) = (self.unsettled.clone(), self.queue.clone(), self.budget.clone());
+        let _farewell = Farewell { unsettled, queue, budget };
         // Commits and followers come first: what this thread does can wait a moment, and is bounded by the budget. Where
         // the system refuses, it is only a little slower for them.
         #[cfg(target_os = "linux")]
@@ -201,8 +213,8 @@ impl Settler {
         let key = group.session.key;
         if !self.projections.contains_key(&key) {
             let stored = self.readers.stored(key).map_err(|error| error.to_string());
-            match stored.and_then(fold_of) {
-                Ok(fold) => drop(self.projections.insert(key, Projection::new(fold.into_state(), now))),
+            match stored.and_then(|stored| Projection::load(stored, group.epoch, now)) {
+                Ok(projection) => drop(self.projections.insert(key, projection)),
                 Err(_) => return,
             }
         }
@@ -240,29 +252,57 @@ impl Settler {
     }
 
     fn claim(&mut self, claim: Claim) {
-        let Claim { session, kind, done } = claim;
-        let failed = |problem| ClaimError::Store { session: session.clone(), problem };
+        let Claim { session: id, kind, done } = claim;
         let result = match kind {
-            ClaimKind::Create { generation } => self.create(&session, &generation),
-            ClaimKind::Next { session: known } => {
-                self.persist(|store| store.next_epoch(known.key)).map_err(failed).map(|epoch| {
-                    known.set_epoch(epoch);
-                    known
-                })
-            }
+            ClaimKind::Create { generation } => self.create(&id, &generation),
+            ClaimKind::IfFree { session } if session.is_held() => Err(ClaimError::Held(id)),
+            ClaimKind::IfFree { session } | ClaimKind::TakeOver { session } => self.next_epoch(&id, session),
         };
-        // Whoever asked may have gone away; the epoch is taken all the same.
-        let _ = done.send(result);
+        // Claims come one after the other here, so that of two only one finds the session free.
+        if let Ok(claimed) = &result {
+            claimed.session.hold(claimed.epoch);
+        }
+        if let Err(Ok(unwanted)) = done.send(result) {
+            // Whoever asked has gone away; the epoch is taken all the same.
+            unwanted.session.release(unwanted.epoch);
+        }
     }
 
-    fn create(&mut self, id: &str, generation: &str) -> Result<Arc<Session>, ClaimError> {
+    fn next_epoch(&mut self, id: &str, session: Arc<Session>) -> Result<Claimed, ClaimError> {
+        let failed = |problem| ClaimError::Store { session: id.to_owned(), problem };
+        let epoch = self.persist(|store| store.next_epoch(session.key)).map_err(failed)?;
+        session.set_epoch(epoch);
+        Ok(Claimed { session, epoch })
+    }
+
+    fn create(&mut self, id: &str, generation: &str) -> Result<Claimed, ClaimError> {
         let failed = |problem| ClaimError::Store { session: id.to_owned(), problem };
         let key = self.persist(|store| store.create(id, generation)).map_err(failed)?;
         let key = key.ok_or_else(|| ClaimError::Exists(id.to_owned()))?;
         let generation = Generation::new(generation).map_err(|error| failed(error.to_string()))?;
-        let session = Arc::new(Session::new(SessionId::from(id), key, generation, 1, Seq(0)));
-        self.sessions.add(session.clone());
-        Ok(session)
+        let session = Session::new(SessionId::from(id), key, generation, 1, Seq(0));
+        // A reader may have found the row before us: there must be one of it.
+        Ok(Claimed { session: self.sessions.add(session), epoch: 1 })
+    }
+}
+
+/// Answers whoever still waits when the settler ends, however it ends.
+struct Farewell {
+    unsettled: Arc<Unsettled>,
+    queue: Arc<Queue>,
+    budget: Arc<Semaphore>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // Nothing can be settled any more: nothing more may be accepted.
+        self.queue.close();
+        self.budget.close();
+        let mut state = self.unsettled.lock();
+        state.ended = true;
+        for claim in std::mem::take(&mut state.claims) {
+            let _ = claim.done.send(Err(ClaimError::Closed));
+        }
     }
 }
 

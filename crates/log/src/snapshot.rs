@@ -46,11 +46,26 @@ impl Log {
 }
 
 impl Inner {
+    fn fold_events(&self, session: &Session) -> Result<Fold, ReadError> {
+        const AT_ONCE: usize = 1 << 20;
+        let mut fold = Fold::new();
+        let head = session.head();
+        while fold.state().seq < head {
+            let events = self.read_some(session, fold.state().seq.next(), AT_ONCE)?;
+            apply(&mut fold, &events).map_err(ReadError::Store)?;
+        }
+        Ok(fold)
+    }
+
     fn state(&self, session: &Session) -> Result<State, ReadError> {
         for _ in 0..LOOKS {
             let stored =
                 self.readers().stored(session.key).map_err(|error| ReadError::Store(error.to_string()))?;
-            let mut fold = fold_of(stored).map_err(ReadError::Store)?;
+            // A fold is only a shorter way to what the events say: without it they are read from the first on.
+            let mut fold = match fold_of(stored) {
+                Ok(fold) => fold,
+                Err(_) => self.fold_events(session)?,
+            };
             if fold.state().seq >= session.head() {
                 return Ok(fold.into_state());
             }
@@ -65,7 +80,7 @@ impl Inner {
 }
 
 /// The fold of what is in the database.
-pub(crate) fn fold_of(stored: Stored) -> Result<Fold, String> {
+fn fold_of(stored: Stored) -> Result<Fold, String> {
     let state = match &stored.head {
         Some(head) => {
             assemble(head, &stored.pieces).map_err(|error| format!("a stored fold is damaged: {error}"))?

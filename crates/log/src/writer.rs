@@ -24,6 +24,8 @@ pub(crate) struct Writer {
     pub(crate) merge: Merge,
     pub(crate) health: Reporter,
     pub(crate) unsettled: Arc<Unsettled>,
+    /// The disk failed until the log was closed.
+    pub(crate) given_up: bool,
 }
 
 impl Writer {
@@ -44,6 +46,9 @@ impl Writer {
     fn commit(&mut self, batch: Batch) {
         if batch.groups.is_empty() {
             return batch.accept();
+        }
+        if self.given_up {
+            return batch.refuse(&AppendError::Closed);
         }
         let (serial, trouble) = match self.persist(&batch) {
             Ok(done) => done,
@@ -96,6 +101,8 @@ impl Writer {
                 }
             }
             if self.queue.is_closed() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                // What comes after a refused batch may not be kept in its place.
+                self.given_up = true;
                 return Err(AppendError::Closed);
             }
             thread::sleep(pause);

@@ -36,6 +36,8 @@ pub(crate) struct Segments {
     spares: Arc<Spares>,
     next_serial: u64,
     boot: u64,
+    /// A record that failed may be whole at the current place, and must not be found there.
+    dirty: bool,
     buffer: Vec<u8>,
 }
 
@@ -98,6 +100,7 @@ impl Segments {
             spares: Arc::new(spares),
             next_serial,
             boot: 0,
+            dirty: false,
             buffer: Vec::new(),
         };
         Ok((segments, replay))
@@ -127,12 +130,14 @@ impl Segments {
             record::encode(groups, serial, buffer);
         }
         let Some(segment) = &self.current else { return Err(io::Error::other("no segment to write to")) };
+        self.dirty = true;
         segment.file.write_all_at(buffer, self.offset)?;
         turnstream_failpoint::reach("log.before_sync");
         segment.file.sync_data()?;
         turnstream_failpoint::reach("log.after_sync");
         // Only now: a record that failed is written again at the same place, which makes its pages dirty again.
         self.offset += buffer.len() as u64;
+        self.dirty = false;
         Ok(segment.serial)
     }
 
@@ -149,6 +154,13 @@ impl Segments {
     }
 
     fn rotate(&mut self, needed: u64) -> io::Result<()> {
+        if let Some(segment) = self.current.as_ref().filter(|_| self.dirty) {
+            // Nothing will be written over it here any more.
+            let room = segment.size.saturating_sub(self.offset).min(record::HEADER as u64);
+            segment.file.write_all_at(&[0; record::HEADER][..room as usize], self.offset)?;
+            segment.file.sync_data()?;
+            self.dirty = false;
+        }
         let mut segment = self.spares.take(START + needed)?;
         segment.serial = self.next_serial;
         if let Err(error) = segment.write_header(self.boot) {
@@ -187,7 +199,16 @@ impl Spares {
     fn make(&self, size: u64) -> io::Result<Segment> {
         let name = self.next_name.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("segment-{name}"));
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+        let made = self.make_at(&path, size);
+        if made.is_err() {
+            // On a full disk what is left of it would be in the way; if it cannot go, it is taken up at the next start.
+            let _ = std::fs::remove_file(&path);
+        }
+        made
+    }
+
+    fn make_at(&self, path: &Path, size: u64) -> io::Result<Segment> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let zeros = vec![0; 1 << 20];
         let mut left = size;
         while left > 0 {
@@ -197,7 +218,7 @@ impl Spares {
         }
         file.sync_all()?;
         File::open(&self.directory)?.sync_all()?;
-        Ok(Segment { path, file, serial: 0, size })
+        Ok(Segment { path: path.to_owned(), file, serial: 0, size })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Segment>> {

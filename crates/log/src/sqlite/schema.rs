@@ -79,9 +79,9 @@ pub(crate) fn open(path: &Path) -> Result<Opening, OpenError> {
         (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
     let is_new = application == 0 && format == 0 && is_empty(&connection).map_err(failed)?;
     if is_new {
-        connection.execute_batch(&format!("BEGIN;{TABLES}COMMIT;")).map_err(failed)?;
-        connection.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
-        connection.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
+        // All or none: a file with half of it would be taken for another program's.
+        let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};");
+        connection.execute_batch(&format!("BEGIN;{TABLES}{marks}COMMIT;")).map_err(failed)?;
     } else if application != APPLICATION {
         let problem = "it is a database of another program".to_owned();
         return Err(OpenError::Corrupt { path: path.to_owned(), problem });

@@ -22,9 +22,13 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         let problem = error.to_string();
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ReadOnly) => {
-                Self::Lasting(problem)
-            }
+            // The last one is SQLite's word for a statement that does not fit the tables: they are not ours any more.
+            Some(
+                ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::ReadOnly
+                | ErrorCode::Unknown,
+            ) => Self::Lasting(problem),
             _ => Self::Passing(problem),
         }
     }

@@ -162,3 +162,67 @@ async fn a_closed_log_refuses_and_says_so() {
     assert!(matches!(appender.append(vec![delta("t1", "i1", "x")], NOW).await, Err(AppendError::Closed)));
     assert!(matches!(log.create(&id("t")).await, Err(ClaimError::Closed)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_who_claim_a_free_session_one_gets_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    drop(talking(&log, "s").await);
+    for round in 0..20 {
+        let claims: Vec<_> = (0..4)
+            .map(|_| {
+                let log = log.clone();
+                tokio::spawn(async move { log.claim(&id("s")).await })
+            })
+            .collect();
+        let mut owners = Vec::new();
+        for claim in claims {
+            owners.extend(claim.await.unwrap().ok());
+        }
+        assert_eq!(owners.len(), 1, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_found_while_it_is_made_is_the_one_that_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    for round in 0..60 {
+        let name = format!("s{round}");
+        let early = tokio::spawn({
+            let (log, name) = (log.clone(), name.clone());
+            async move {
+                loop {
+                    if let Ok(follower) = log.follow(&id(&name), &turnstream_model::cursor::Cursor::default())
+                    {
+                        return follower;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        let mut appender = log.create(&id(&name)).await.unwrap();
+        append(&mut appender, vec![created(&name)]).await;
+        let mut follower = early.await.unwrap();
+        let seen = tokio::time::timeout(std::time::Duration::from_secs(5), events(&mut follower, 1)).await;
+        assert_eq!(seen.expect("it sees what is appended").len(), 1, "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_take_over_that_nobody_waits_for_leaves_the_session_free() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let old = talking(&log, "s").await;
+    let abandoned = tokio::time::timeout(std::time::Duration::ZERO, log.take_over(&id("s"))).await;
+    drop(abandoned);
+    drop(old);
+    for _ in 0..100 {
+        match log.claim(&id("s")).await {
+            Ok(_) => return,
+            Err(ClaimError::Held(_)) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the session is held by nobody");
+}

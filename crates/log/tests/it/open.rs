@@ -124,3 +124,30 @@ async fn an_operator_can_read_it_with_plain_sql() {
         .unwrap();
     assert!(text.lines().last().unwrap().contains("\"text\":\"hello\""), "{text}");
 }
+
+#[tokio::test]
+async fn a_database_that_breaks_while_it_is_used_leaves_nobody_waiting() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    // Somebody takes a table away.
+    let connection = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    connection.execute_batch("DROP TABLE chunk;").unwrap();
+    drop(connection);
+    let waits = std::time::Duration::from_secs(10);
+    let ended = tokio::time::timeout(waits, async {
+        loop {
+            let done = match appender.append(vec![delta("t1", "i1", "x")], NOW).await {
+                Ok(receipt) => receipt.await.is_err(),
+                Err(_) => true,
+            };
+            if done && log.create(&id("other")).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    });
+    ended.await.expect("appends and claims are answered");
+    tokio::time::timeout(waits, log.close()).await.expect("it closes");
+}

@@ -147,3 +147,44 @@ async fn a_superseded_attempts_items_disappear_with_its_event() {
     assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
     assert_eq!(stored(directory.path(), "piece"), 1, "only the turn's row is left");
 }
+
+fn sql(directory: &Path, statements: &str) {
+    rusqlite::Connection::open(directory.join("log.db")).unwrap().execute_batch(statements).unwrap();
+}
+
+#[tokio::test]
+async fn what_was_not_stored_when_the_owner_went_away_is_stored_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    append(&mut appender, vec![delta("t1", "i1", "the reply"), item_started("t1", "i2")]).await;
+    drop(appender);
+    log.close().await;
+    // As a kill within the debounce leaves it: the events, and no fold of them.
+    sql(directory.path(), "DELETE FROM fold; DELETE FROM piece;");
+    let log = Log::open(directory.path(), &with_debounce(Duration::ZERO)).unwrap().log;
+    let mut appender = log.claim(&id("s")).await.unwrap();
+    append(&mut appender, vec![item_ended("t1", "i2", ItemState::Completed), turn_ended("t1")]).await;
+    drop(appender);
+    log.close().await;
+    let log = open(directory.path()).log;
+    let all = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
+    assert_eq!(log.snapshot(&id("s")).unwrap().state, fold(&all));
+    assert_eq!(stored(directory.path(), "piece"), 3, "one row for the turn and one for each item");
+}
+
+#[tokio::test]
+async fn a_damaged_row_of_a_fold_costs_nothing_but_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    append(&mut appender, vec![delta("t1", "i1", "hello"), item_ended("t1", "i1", ItemState::Completed)])
+        .await;
+    append(&mut appender, vec![turn_ended("t1")]).await;
+    drop(appender);
+    log.close().await;
+    sql(directory.path(), "UPDATE piece SET body = '{';");
+    let log = open(directory.path()).log;
+    let all = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
+    assert_eq!(log.snapshot(&id("s")).unwrap().state, fold(&all));
+}
