@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 use turnstream_benches::log::run;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     run()
 }

@@ -27,6 +27,8 @@ pub(crate) struct Group {
     pub(crate) parsed: Vec<Event>,
     /// Turns that start and end here, in order.
     pub(crate) turns: Vec<TurnChange>,
+    /// Given back when the group is settled, so that memory stays bounded.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// A turn that starts or ends.
@@ -58,8 +60,6 @@ pub(crate) struct Reply {
 pub(crate) struct Batch {
     pub(crate) groups: Vec<Group>,
     pub(crate) replies: Vec<Reply>,
-    /// Given back when the batch is settled, so that memory stays bounded.
-    pub(crate) permits: Vec<OwnedSemaphorePermit>,
 }
 
 /// Sessions whose events had to wait for the disk, and how long.
@@ -81,17 +81,17 @@ pub enum Merge {
 struct Growing {
     session: Arc<Session>,
     epoch: u64,
-    events: Vec<(Draft, Time)>,
-    /// For each append: how many events there are with it, and who waits.
-    marks: Vec<(usize, oneshot::Sender<Result<Seq, AppendError>>)>,
+    head: Seq,
+    events: Vec<Event>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Batch {
     /// Refuses what an old owner wants, and numbers the rest.
     pub(crate) fn of(appends: Vec<Append>, merge: Merge) -> Self {
         let mut batch = Self::default();
-        let mut order: Vec<Growing> = Vec::new();
-        let mut by_key: HashMap<i64, usize> = HashMap::new();
+        let mut order: Vec<Growing> = Vec::with_capacity(appends.len());
+        let mut by_key: HashMap<i64, usize> = HashMap::with_capacity(appends.len());
         for append in appends {
             let Append { session, epoch, time, drafts, permit, done } = append;
             let current = session.epoch();
@@ -102,23 +102,21 @@ impl Batch {
                 continue;
             }
             let index = *by_key.entry(session.key).or_insert_with(|| {
-                order.push(Growing {
-                    session: session.clone(),
-                    epoch,
-                    events: Vec::new(),
-                    marks: Vec::new(),
-                });
+                order.push(Growing::new(session, epoch));
                 order.len() - 1
             });
             let growing = &mut order[index];
             for draft in drafts {
                 growing.push(draft, time, merge);
             }
-            growing.marks.push((growing.events.len(), done));
-            batch.permits.push(permit);
+            batch.replies.push(Reply { done, last: growing.last() });
+            match &mut growing.permit {
+                Some(held) => held.merge(permit),
+                none => *none = Some(permit),
+            }
         }
         for growing in order {
-            growing.finish(&mut batch);
+            batch.groups.extend(growing.finish());
         }
         batch
     }
@@ -146,9 +144,10 @@ impl Batch {
             };
             let message = "what is appended is durable again, and nothing was lost".to_owned();
             let healed = Body::Notice { code: NoticeCode::Healed, message, detail: None };
-            let events = vec![(Draft::new(degraded), *time), (Draft::new(healed), *time)];
-            let growing = Growing { session: session.clone(), epoch: *epoch, events, marks: Vec::new() };
-            growing.finish(&mut batch);
+            let mut growing = Growing::new(session.clone(), *epoch);
+            growing.push(Draft::new(degraded), *time, Merge::Nothing);
+            growing.push(Draft::new(healed), *time, Merge::Nothing);
+            batch.groups.extend(growing.finish());
         }
         batch
     }
@@ -168,49 +167,53 @@ impl Batch {
 }
 
 impl Growing {
+    fn new(session: Arc<Session>, epoch: u64) -> Self {
+        let head = session.head();
+        Self { session, epoch, head, events: Vec::new(), permit: None }
+    }
+
+    /// The last event so far, which may be one that was there before.
+    fn last(&self) -> Seq {
+        Seq(self.head.0 + self.events.len() as u64)
+    }
+
     fn push(&mut self, draft: Draft, time: Time, merge: Merge) {
         if merge == Merge::AdjacentDeltas
-            && let Some((last, _)) = self.events.last_mut()
-            && joins(last, &draft)
+            && let Some(last) = self.events.last_mut()
+            && joins(&last.draft, &draft)
             && let (Body::ItemDelta { text, .. }, Body::ItemDelta { text: more, .. }) =
-                (&mut last.body, &draft.body)
+                (&mut last.draft.body, &draft.body)
         {
             text.push_str(more);
             return;
         }
-        self.events.push((draft, time));
+        let seq = self.last().next();
+        self.events.push(draft.at(seq, time));
     }
 
-    fn finish(self, batch: &mut Batch) {
-        let Self { session, epoch, events, marks } = self;
-        let head = session.head();
-        let first = head.next();
-        let mut lines = Vec::with_capacity(events.len() * 256);
-        let mut ends = Vec::with_capacity(events.len());
-        let mut parsed = Vec::with_capacity(events.len());
-        let mut turns = Vec::new();
-        let mut seq = head;
-        for (draft, time) in events {
-            turns.extend(TurnChange::of(&draft));
-            seq = seq.next();
-            if !lines.is_empty() {
-                lines.push(b'\n');
-            }
-            let start = lines.len();
-            let event = draft.at(seq, time);
+    /// Writes the events as JSON, once; `None` when there are none.
+    fn finish(self) -> Option<Group> {
+        let Self { session, epoch, head, events: parsed, permit } = self;
+        if parsed.is_empty() {
+            return None;
+        }
+        let mut lines = Vec::with_capacity(parsed.len() * 320);
+        for event in &parsed {
             event.write_json(&mut lines);
-            ends.push((seq, start..lines.len()));
-            parsed.push(event);
+            lines.push(b'\n');
         }
+        lines.pop();
         let data = Bytes::from(lines);
-        let events: Vec<Committed> =
-            ends.into_iter().map(|(seq, range)| Committed::new(seq, data.slice(range))).collect();
-        for (count, done) in marks {
-            batch.replies.push(Reply { done, last: Seq(head.0 + count as u64) });
+        let mut events = Vec::with_capacity(parsed.len());
+        let mut start = 0;
+        for event in &parsed {
+            // A line of JSON has no line feed inside.
+            let end = memchr::memchr(b'\n', &data[start..]).map_or(data.len(), |length| start + length);
+            events.push(Committed::new(event.seq, data.slice(start..end)));
+            start = end + 1;
         }
-        if !events.is_empty() {
-            batch.groups.push(Group { session, epoch, first, data, events, parsed, turns });
-        }
+        let turns = parsed.iter().filter_map(|event| TurnChange::of(&event.draft)).collect();
+        Some(Group { session, epoch, first: head.next(), data, events, parsed, turns, permit })
     }
 }
 

@@ -20,6 +20,7 @@ mod session;
 mod settler;
 mod snapshot;
 mod sqlite;
+mod unsettled;
 mod writer;
 
 pub use appender::{Appender, Receipt};

@@ -12,8 +12,9 @@ use crate::queue::Queue;
 use crate::segment::Segments;
 use crate::segment::record::Recovered;
 use crate::session::Session;
-use crate::settler::{Claim, ClaimKind, Claimed, Settler, Unsettled};
+use crate::settler::{Claim, ClaimKind, Claimed, Settler};
 use crate::sqlite::{self, Chunks, Known, Readers, Store, TurnRow};
+use crate::unsettled::Unsettled;
 use crate::writer::Writer;
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -27,6 +28,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::event::{Body, Draft, Event};
 use turnstream_model::id::{SessionId, TurnId};
+
+/// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
+const LAG: Duration = Duration::from_secs(1);
 
 /// How a log behaves.
 #[derive(Clone, Debug)]
@@ -92,7 +96,7 @@ pub(crate) struct Inner {
     readers: Arc<Readers>,
     sessions: Arc<Sessions>,
     budget: Arc<Semaphore>,
-    budget_kib: u32,
+    budget_bytes: u32,
     health: watch::Receiver<Sides>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Released when everything is closed.
@@ -143,11 +147,11 @@ impl Log {
         let abandoned = readers.open_turns().map_err(sql)?;
         let sessions = Arc::new(Sessions::default());
         let queue = Arc::new(Queue::default());
-        let unsettled = Arc::new(Unsettled::default());
         let (writer_health, settler_health, health) = Sides::watch();
         let refused = Arc::new(AtomicU64::new(0));
-        let budget_kib = u32::try_from(options.budget / 1024).unwrap_or(u32::MAX).max(1);
-        let budget = Arc::new(Semaphore::new(budget_kib as usize));
+        let budget_bytes = u32::try_from(options.budget).unwrap_or(u32::MAX).max(1);
+        let budget = Arc::new(Semaphore::new(budget_bytes as usize));
+        let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), budget_bytes as usize));
         let settler = Settler {
             store: Store::new(opening.connection),
             readers: readers.clone(),
@@ -183,7 +187,7 @@ impl Log {
             readers,
             sessions,
             budget,
-            budget_kib,
+            budget_bytes,
             health,
             threads: Mutex::new(threads),
             directory: Mutex::new(Some(directory)),
@@ -311,8 +315,8 @@ impl Inner {
     /// Waits until the events fit into what may be under way. A single append larger than all of it goes alone.
     pub(crate) async fn budget(&self, drafts: &[Draft]) -> Result<OwnedSemaphorePermit, AppendError> {
         let bytes: usize = drafts.iter().map(weight).sum();
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, self.budget_kib);
-        self.budget.clone().acquire_many_owned(kib).await.map_err(|_| AppendError::Closed)
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, self.budget_bytes);
+        self.budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
     }
 
     pub(crate) fn readers(&self) -> &Readers {

@@ -9,22 +9,24 @@ use crate::queue::Queue;
 use crate::segment::Spares;
 use crate::session::Session;
 use crate::sqlite::{Chunks, Readers, Store, StoreError, TurnRow};
+use crate::unsettled::{Unsettled, Work};
 use crate::writer::CLOSING;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::id::SessionId;
 
-/// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// So much is settled without waiting for the interval.
-const ENOUGH_BYTES: usize = 4 << 20;
-/// Folds written in one transaction; the others wait for the next one, so that a thousand sessions do not make a burst.
-const FOLDS_AT_ONCE: usize = 128;
+/// Folds of silent sessions written in one transaction; the others wait for the next one, so that a thousand sessions do
+/// not make a burst.
+const FOLDS_AT_ONCE: usize = 32;
+/// How often folds are looked for that are due although nothing new came.
+const SWEEP: Duration = Duration::from_millis(100);
+/// How many times as long as a transaction it rests after one.
+const REST: u32 = 4;
 /// On Linux this is of the thread, not of the process.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
@@ -53,82 +55,6 @@ pub(crate) enum ClaimKind {
     TakeOver { session: Arc<Session> },
 }
 
-/// Commits that are durable and not in the database yet, and claims.
-#[derive(Default)]
-pub(crate) struct Unsettled {
-    state: Mutex<State>,
-    changed: Condvar,
-    /// Every segment up to this one is in the database, whole.
-    settled: AtomicU64,
-}
-
-#[derive(Default)]
-struct State {
-    groups: Vec<Group>,
-    permits: Vec<OwnedSemaphorePermit>,
-    bytes: usize,
-    /// The segment of the last of them.
-    serial: u64,
-    claims: Vec<Claim>,
-    ended: bool,
-}
-
-impl Unsettled {
-    pub(crate) fn put(&self, groups: Vec<Group>, permits: Vec<OwnedSemaphorePermit>, serial: u64) {
-        let mut state = self.lock();
-        state.bytes += groups.iter().map(|group| group.data.len()).sum::<usize>();
-        state.groups.extend(groups);
-        state.permits.extend(permits);
-        state.serial = serial;
-        let enough = state.bytes >= ENOUGH_BYTES;
-        drop(state);
-        if enough {
-            self.changed.notify_one();
-        }
-    }
-
-    /// Gives it back when the log is closed.
-    pub(crate) fn claim(&self, claim: Claim) -> Result<(), Claim> {
-        let mut state = self.lock();
-        if state.ended {
-            return Err(claim);
-        }
-        state.claims.push(claim);
-        drop(state);
-        self.changed.notify_one();
-        Ok(())
-    }
-
-    pub(crate) fn end(&self) {
-        self.lock().ended = true;
-        self.changed.notify_one();
-    }
-
-    pub(crate) fn settled_serial(&self) -> u64 {
-        self.settled.load(Ordering::Acquire)
-    }
-
-    /// What there is to do, at the latest after the interval.
-    fn take(&self) -> State {
-        let mut state = self.lock();
-        let deadline = Instant::now() + INTERVAL;
-        while state.claims.is_empty() && state.bytes < ENOUGH_BYTES && !state.ended {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let (ended, serial) = (state.ended, state.serial);
-        std::mem::replace(&mut *state, State { ended, serial, ..State::default() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Pushes and takes: a panic cannot leave one half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Everything the settling thread has.
 pub(crate) struct Settler {
     pub(crate) store: Store,
@@ -155,37 +81,46 @@ impl Settler {
         // the system refuses, it is only a little slower for them.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(NICE);
+        let (mut swept, mut rest) = (Instant::now(), Duration::ZERO);
         loop {
-            let work = self.unsettled.take();
-            let ended = work.ended;
-            for claim in work.claims {
+            let Work { groups, claims, serial, hurry, is_last } = self.unsettled.take(rest);
+            let begin = Instant::now();
+            for claim in claims {
                 self.claim(claim);
             }
-            if !self.settle(&work.groups, work.serial, ended) {
+            let sweep = is_last || swept.elapsed() >= SWEEP;
+            if sweep {
+                swept = Instant::now();
+            }
+            self.store.hurry(hurry);
+            if !self.settle(&groups, sweep, is_last) {
                 return;
             }
-            if ended {
+            drop(groups);
+            self.unsettled.settled(serial);
+            if is_last {
                 break;
             }
             // If this fails now, the file is made when it is needed.
             let _ = self.spares.top_up();
+            rest = begin.elapsed() * REST;
         }
         self.store.close();
     }
 
     /// False when it had to give up; the segments still have it all.
-    fn settle(&mut self, groups: &[Group], serial: u64, ending: bool) -> bool {
+    fn settle(&mut self, groups: &[Group], sweep: bool, is_last: bool) -> bool {
         let now = Instant::now();
+        let mut sessions = HashSet::new();
         for group in groups {
             self.project(group, now);
+            sessions.insert(group.session.key);
         }
-        let debounce = if ending { Duration::ZERO } else { self.debounce };
-        let due = self.projections.iter().filter(|(_, projection)| projection.is_due(now, debounce));
-        let most = if ending { usize::MAX } else { FOLDS_AT_ONCE };
-        let folds: Vec<(i64, Flush)> =
-            due.take(most).map(|(key, projection)| (*key, projection.flush())).collect();
+        let folds = self.folds(&sessions, sweep, is_last, now);
         if groups.is_empty() && folds.is_empty() {
-            self.projections.retain(|_, projection| !projection.is_idle(now, IDLE));
+            if sweep {
+                self.projections.retain(|_, projection| !projection.is_idle(now, IDLE));
+            }
             return true;
         }
         let (chunks, turns) = rows(groups);
@@ -200,11 +135,18 @@ impl Settler {
         for group in groups {
             group.session.settle(group.events.last().map_or(Seq(0), |event| event.seq()));
         }
-        if !groups.is_empty() {
-            // The last of these commits may be in the middle of its segment.
-            self.unsettled.settled.store(serial.saturating_sub(1), Ordering::Release);
-        }
         true
+    }
+
+    /// The folds to write: of these sessions, and in a sweep some of the others.
+    fn folds(&self, sessions: &HashSet<i64>, sweep: bool, is_last: bool, now: Instant) -> Vec<(i64, Flush)> {
+        let debounce = if is_last { Duration::ZERO } else { self.debounce };
+        let most = if is_last { usize::MAX } else { FOLDS_AT_ONCE };
+        let others = self.projections.iter().filter(|(key, _)| sweep && !sessions.contains(key));
+        let others = others.filter(|(_, projection)| projection.is_due(now, debounce)).take(most);
+        let ours = sessions.iter().filter_map(|key| self.projections.get_key_value(key));
+        let ours = ours.filter(|(_, projection)| projection.is_due(now, debounce));
+        ours.chain(others).map(|(key, projection)| (*key, projection.flush())).collect()
     }
 
     /// Folds new events of a session. A fold that cannot be read is left out, and made by whoever asks for it: it is
@@ -240,8 +182,9 @@ impl Settler {
                 }
                 Err(StoreError::Passing(problem)) => {
                     self.health.degraded(&problem);
-                    let ended = self.unsettled.lock().ended;
-                    if ended && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                    if self.unsettled.has_ended()
+                        && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING
+                    {
                         return Err(problem);
                     }
                 }
@@ -298,9 +241,7 @@ impl Drop for Farewell {
         // Nothing can be settled any more: nothing more may be accepted.
         self.queue.close();
         self.budget.close();
-        let mut state = self.unsettled.lock();
-        state.ended = true;
-        for claim in std::mem::take(&mut state.claims) {
+        for claim in self.unsettled.abandon() {
             let _ = claim.done.send(Err(ClaimError::Closed));
         }
     }

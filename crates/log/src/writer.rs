@@ -5,7 +5,7 @@ use crate::error::AppendError;
 use crate::health::Reporter;
 use crate::queue::{Queue, Taken};
 use crate::segment::Segments;
-use crate::settler::Unsettled;
+use crate::unsettled::Unsettled;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ impl Writer {
     }
 
     fn publish(&mut self, batch: Batch, serial: u64) {
-        let Batch { groups, replies, permits } = batch;
+        let Batch { groups, replies } = batch;
         for group in &groups {
             group.session.publish(&group.events);
         }
@@ -79,7 +79,7 @@ impl Writer {
             // Nobody waits for most appends.
             let _ = reply.done.send(Ok(reply.last));
         }
-        self.unsettled.put(groups, permits, serial);
+        self.unsettled.put(groups, serial);
     }
 
     /// Tries until it succeeds, and gives up only when the log closes: nothing is lost while it waits, and nothing is

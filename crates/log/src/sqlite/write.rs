@@ -87,14 +87,33 @@ impl TurnRow {
     }
 }
 
+/// Pages in SQLite's own log after which they go into the database file. Few at a time: the sync of many makes the commits
+/// beside it wait.
+const CHECKPOINT_PAGES: i64 = 100;
+/// The same when there is more to do than small steps can.
+const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
+
 /// The writing connection.
 pub(crate) struct Store {
     connection: Connection,
+    /// What was last set.
+    in_a_hurry: Option<bool>,
 }
 
 impl Store {
     pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection }
+        Self { connection, in_a_hurry: None }
+    }
+
+    /// Whether it works in large steps from now on.
+    pub(crate) fn hurry(&mut self, hurry: bool) {
+        if self.in_a_hurry != Some(hurry) {
+            let pages = if hurry { HURRIED_CHECKPOINT_PAGES } else { CHECKPOINT_PAGES };
+            // A setting of the connection, not of the file. If it is refused, the steps stay as they were.
+            if self.connection.pragma_update(None, "wal_autocheckpoint", pages).is_ok() {
+                self.in_a_hurry = Some(hurry);
+            }
+        }
     }
 
     /// Takes over events from the segments, and folds of them, all or none. Returns how many rows of folds were refused.
