@@ -93,7 +93,7 @@ fn drive(signals: &[Signal], mut each: impl FnMut(Draft)) {
     let now = Time(1_794_700_000_000);
     let mut step = Step { now, ids: &mut ids, drafts: &mut drafts, needs: &mut needs };
     machine
-        .create(SessionId::from("ses_1"), "bench".into(), "/".into(), None, &mut step)
+        .create(SessionId::from("ses_1"), "bench".into(), "/".into(), None, None, &mut step)
         .expect("a new session");
     for signal in signals {
         let mut step = Step { now, ids: &mut ids, drafts: &mut drafts, needs: &mut needs };

@@ -6,7 +6,7 @@ mod support;
 use serde_json::{Map, Value, json};
 use support::*;
 use turnstream_model::check::{Checker, Law, Report, Tail};
-use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, StopReason, ToolStatus};
+use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, Resolution, StopReason, ToolStatus};
 use turnstream_model::id::{ApprovalId, Key};
 use turnstream_model::signal::{Ending, Signal};
 
@@ -31,7 +31,9 @@ fn good() -> Vec<Line> {
     ]);
     let approval = ApprovalId::from("q1");
     session
-        .step(|machine, step| machine.resolve(&approval, ApprovalOutcome::AllowOnce, By::Client, None, step))
+        .step(|machine, step| {
+            machine.resolve(&approval, Resolution::new(ApprovalOutcome::AllowOnce, By::Client), step)
+        })
         .unwrap();
     session.observe_all([
         tool("c", ToolStatus::Completed),

@@ -356,7 +356,7 @@ fn an_end_without_a_reason_gets_one() {
 fn a_session_is_created_once_and_does_not_recover_after_its_end() {
     let mut session = Session::new();
     let again = session
-        .step(|machine, step| machine.create(SessionId::from("s"), "a".into(), "/".into(), None, step));
+        .step(|machine, step| machine.create(SessionId::from("s"), "a".into(), "/".into(), None, None, step));
     assert_eq!(again, Err(Refusal::SessionExists));
     session.step(|machine, step| machine.end_session("deleted".into(), step)).unwrap();
     session.step(Machine::begin_recovery);

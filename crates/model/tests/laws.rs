@@ -8,8 +8,8 @@ use serde_json::json;
 use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Event, Field, ItemKind, ItemState, Origin, QuestionOutcome, Role,
-    StopReason, Tool, ToolStatus, TurnError, Usage,
+    ApprovalOutcome, By, ErrorClass, Event, Field, ItemKind, ItemState, Origin, QuestionOutcome, Resolution,
+    Role, StopReason, Tool, ToolStatus, TurnError, Usage,
 };
 use turnstream_model::fold::{Applied, Fold, State};
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
@@ -163,11 +163,12 @@ fn act(session: &mut Session, act: Act) {
         }
         Act::Resolve(n, outcome) => {
             let approval = ApprovalId::from(format!("q{n}"));
-            let _ = session.step(|machine, step| machine.resolve(&approval, outcome, By::Client, None, step));
+            let _ = session
+                .step(|machine, step| machine.resolve(&approval, Resolution::new(outcome, By::Client), step));
         }
         Act::Answer(n, outcome) => {
             let question = QuestionId::from(format!("u{n}"));
-            let _ = session.step(|machine, step| machine.answer(&question, outcome, None, step));
+            let _ = session.step(|machine, step| machine.answer(&question, outcome, None, None, step));
         }
         Act::AnswerNeeds(truth) => {
             for need in std::mem::take(&mut session.needs) {

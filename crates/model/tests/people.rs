@@ -7,7 +7,7 @@ use serde_json::json;
 use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Outcome, QuestionOutcome, StopReason, ToolStatus, TurnError,
+    ApprovalOutcome, By, ErrorClass, Outcome, QuestionOutcome, Resolution, StopReason, ToolStatus, TurnError,
 };
 use turnstream_model::fold::Activity;
 use turnstream_model::id::{ApprovalId, Counters, Key, QuestionId, TurnId};
@@ -32,7 +32,9 @@ fn a_rejected_permission_that_stops_the_agent_ends_as_rejected() {
     assert_eq!(session.fold.state().session.status, Activity::Waiting);
     let approval = ApprovalId::from("q1");
     session
-        .step(|machine, step| machine.resolve(&approval, ApprovalOutcome::Reject, By::Client, None, step))
+        .step(|machine, step| {
+            machine.resolve(&approval, Resolution::new(ApprovalOutcome::Reject, By::Client), step)
+        })
         .unwrap();
     session.observe_all([tool("c", ToolStatus::Failed), attempt_done("m", "tool-calls"), idle()]);
     assert_eq!(session.fold.state().turns[0].stop_reason, Some(StopReason::Rejected));
@@ -49,14 +51,17 @@ fn one_answer_wins_and_the_other_hears_which() {
     }
     assert_eq!(session.count("approval.requested"), 2);
     let first = ApprovalId::from("q1");
-    let mut settle =
-        |outcome| session.step(|machine, step| machine.resolve(&first, outcome, By::Client, None, step));
+    let mut settle = |outcome| {
+        session.step(|machine, step| machine.resolve(&first, Resolution::new(outcome, By::Client), step))
+    };
     assert_eq!(settle(ApprovalOutcome::AllowOnce), Ok(()));
     let refusal = settle(ApprovalOutcome::Reject).unwrap_err();
     assert_eq!(refusal.to_string(), "approval q1 was settled already: allow_once");
     let unknown = ApprovalId::from("q9");
     let refusal = session
-        .step(|machine, step| machine.resolve(&unknown, ApprovalOutcome::Reject, By::Client, None, step))
+        .step(|machine, step| {
+            machine.resolve(&unknown, Resolution::new(ApprovalOutcome::Reject, By::Client), step)
+        })
         .unwrap_err();
     assert_eq!(refusal, Refusal::UnknownApproval(unknown));
     // The second is still open: the end of the turn settles it.
@@ -75,14 +80,14 @@ fn a_question_is_answered_once() {
     let question = QuestionId::from("u1");
     let answers = json!({"0": ["PG"]}).as_object().cloned();
     session
-        .step(|machine, step| machine.answer(&question, QuestionOutcome::Answered, answers, step))
+        .step(|machine, step| machine.answer(&question, QuestionOutcome::Answered, answers, None, step))
         .unwrap();
     // The agent's own echo of the answer changes nothing.
     let echo =
         Signal::QuestionClosed { key: Key::from("que"), outcome: QuestionOutcome::Answered, answers: None };
     session.observe(echo);
     let again =
-        session.step(|machine, step| machine.answer(&question, QuestionOutcome::Rejected, None, step));
+        session.step(|machine, step| machine.answer(&question, QuestionOutcome::Rejected, None, None, step));
     assert_eq!(again, Err(Refusal::QuestionSettled { question, outcome: QuestionOutcome::Answered }));
     session.observe_all([message("a"), done("a"), idle()]);
     session.assert_lawful(Tail::Settled);
@@ -154,7 +159,9 @@ fn a_new_owner_takes_up_the_open_turn_under_the_same_ids() {
     session.observe_all([whole("a", "half and more"), done("a")]);
     let approval = ApprovalId::from("q1");
     session
-        .step(|machine, step| machine.resolve(&approval, ApprovalOutcome::AllowOnce, By::Client, None, step))
+        .step(|machine, step| {
+            machine.resolve(&approval, Resolution::new(ApprovalOutcome::AllowOnce, By::Client), step)
+        })
         .unwrap();
     session.observe_all([tool("c", ToolStatus::Completed), attempt_done("m", "stop")]);
     session.step(Machine::end_recovery);

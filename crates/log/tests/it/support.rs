@@ -27,6 +27,7 @@ pub(crate) fn created(name: &str) -> Draft {
         agent: "scripted".into(),
         cwd: "/w".into(),
         title: None,
+        key: None,
     })
 }
 

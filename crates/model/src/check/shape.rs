@@ -42,7 +42,13 @@ const ENVELOPE: &[Member] = &[
 const EVENTS: &[(&str, &[Member])] = &[
     (
         "session.created",
-        &[("session", Id, MUST), ("agent", Id, MUST), ("cwd", Id, MUST), ("title", Text, MAY)],
+        &[
+            ("session", Id, MUST),
+            ("agent", Id, MUST),
+            ("cwd", Id, MUST),
+            ("title", Text, MAY),
+            ("key", Text, MAY),
+        ],
     ),
     (
         "session.updated",
@@ -52,6 +58,7 @@ const EVENTS: &[(&str, &[Member])] = &[
             ("title", Text, MAY),
             ("native_id", Text, MAY),
             ("context", Object, MAY),
+            ("permissions", Word(&["ask", "allow", "deny"]), MAY),
         ],
     ),
     (
@@ -128,6 +135,9 @@ const EVENTS: &[(&str, &[Member])] = &[
                 MUST,
             ),
             ("by", Word(&["client", "policy", "agent", "gateway"]), MUST),
+            ("option", Text, MAY),
+            ("message", Text, MAY),
+            ("key", Text, MAY),
         ],
     ),
     ("question.asked", &[("question", Id, MUST), ("questions", Objects, MUST)]),
@@ -137,6 +147,7 @@ const EVENTS: &[(&str, &[Member])] = &[
             ("question", Id, MUST),
             ("outcome", Word(&["answered", "rejected", "cancelled", "expired", "lost"]), MUST),
             ("answers", Object, MAY),
+            ("key", Text, MAY),
         ],
     ),
     (

@@ -1,6 +1,6 @@
 //! JSON to event. Unknown types and members are kept, a missing or malformed known one is an error by name.
 
-use super::{Body, Draft, Event, Field, SessionPatch, Status};
+use super::{Body, Draft, Event, Field, Resolution, SessionPatch, Status};
 use crate::time::Time;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
@@ -118,6 +118,7 @@ impl Members {
                 agent: self.need("agent")?,
                 cwd: self.need("cwd")?,
                 title: self.take("title")?,
+                key: self.take("key")?,
             },
             "session.updated" => Body::SessionUpdated(Box::new(SessionPatch {
                 title: self.take("title")?,
@@ -125,6 +126,7 @@ impl Members {
                 mode: self.take("mode")?,
                 native_id: self.take("native_id")?,
                 context: self.take("context")?,
+                permissions: self.take("permissions")?,
             })),
             "session.status" => Body::SessionStatus(self.status()?),
             "prompt.accepted" => Body::PromptAccepted {
@@ -184,9 +186,13 @@ impl Members {
             },
             "approval.resolved" => Body::ApprovalResolved {
                 approval: self.need("approval")?,
-                outcome: self.need("outcome")?,
-                by: self.need("by")?,
-                message: self.take("message")?,
+                resolution: Box::new(Resolution {
+                    outcome: self.need("outcome")?,
+                    by: self.need("by")?,
+                    option: self.take("option")?,
+                    message: self.take("message")?,
+                    key: self.take("key")?,
+                }),
             },
             "question.asked" => Body::QuestionAsked {
                 question: self.need("question")?,
@@ -197,6 +203,7 @@ impl Members {
                 question: self.need("question")?,
                 outcome: self.need("outcome")?,
                 answers: self.take("answers")?,
+                key: self.take("key")?,
             },
             "turn.ended" => Body::TurnEnded {
                 outcome: self.need("outcome")?,

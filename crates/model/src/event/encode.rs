@@ -47,18 +47,20 @@ fn members<M: SerializeMap>(draft: &Draft, map: &mut M) -> Result<(), M::Error> 
 
 fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Error> {
     match body {
-        Body::SessionCreated { session, agent, cwd, title } => {
+        Body::SessionCreated { session, agent, cwd, title, key } => {
             map.serialize_entry("session", session)?;
             map.serialize_entry("agent", agent)?;
             map.serialize_entry("cwd", cwd)?;
-            optional(map, "title", title)
+            optional(map, "title", title)?;
+            optional(map, "key", key)
         }
         Body::SessionUpdated(patch) => {
             optional(map, "title", &patch.title)?;
             optional(map, "model", &patch.model)?;
             optional(map, "mode", &patch.mode)?;
             optional(map, "native_id", &patch.native_id)?;
-            optional(map, "context", &patch.context)
+            optional(map, "context", &patch.context)?;
+            optional(map, "permissions", &patch.permissions)
         }
         Body::SessionStatus(status) => status_members(status, map),
         Body::PromptAccepted { prompt, key, content } => {
@@ -125,21 +127,24 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
             map.serialize_entry("options", options)?;
             optional(map, "native_id", native_id)
         }
-        Body::ApprovalResolved { approval, outcome, by, message } => {
+        Body::ApprovalResolved { approval, resolution } => {
             map.serialize_entry("approval", approval)?;
-            map.serialize_entry("outcome", outcome)?;
-            map.serialize_entry("by", by)?;
-            optional(map, "message", message)
+            map.serialize_entry("outcome", &resolution.outcome)?;
+            map.serialize_entry("by", &resolution.by)?;
+            optional(map, "option", &resolution.option)?;
+            optional(map, "message", &resolution.message)?;
+            optional(map, "key", &resolution.key)
         }
         Body::QuestionAsked { question, questions, native_id } => {
             map.serialize_entry("question", question)?;
             map.serialize_entry("questions", questions)?;
             optional(map, "native_id", native_id)
         }
-        Body::QuestionAnswered { question, outcome, answers } => {
+        Body::QuestionAnswered { question, outcome, answers, key } => {
             map.serialize_entry("question", question)?;
             map.serialize_entry("outcome", outcome)?;
-            optional(map, "answers", answers)
+            optional(map, "answers", answers)?;
+            optional(map, "key", key)
         }
         Body::TurnEnded { outcome, stop_reason, usage, cost, error } => {
             map.serialize_entry("outcome", outcome)?;

@@ -6,10 +6,12 @@ mod values;
 mod vocabulary;
 
 pub use decode::EventError;
-pub use values::{ApprovalOption, Choice, Context, Cost, Question, SessionPatch, Tool, TurnError, Usage};
+pub use values::{
+    ApprovalOption, Choice, Context, Cost, Question, Resolution, SessionPatch, Tool, TurnError, Usage,
+};
 pub use vocabulary::{
     ApprovalOutcome, By, ErrorClass, Field, ItemKind, ItemState, NoticeCode, OptionKind, Origin, Outcome,
-    QuestionOutcome, Role, StopReason, ToolKind, ToolStatus,
+    Permissions, QuestionOutcome, Role, StopReason, ToolKind, ToolStatus,
 };
 
 use crate::cursor::Seq;
@@ -86,7 +88,13 @@ pub enum Status {
 #[allow(missing_docs, reason = "members are those of the wire reference, under the same names")]
 pub enum Body {
     /// `session.created`
-    SessionCreated { session: SessionId, agent: String, cwd: String, title: Option<String> },
+    SessionCreated {
+        session: SessionId,
+        agent: String,
+        cwd: String,
+        title: Option<String>,
+        key: Option<String>,
+    },
     /// `session.updated`
     SessionUpdated(Box<SessionPatch>),
     /// `session.status`
@@ -136,11 +144,16 @@ pub enum Body {
         native_id: Option<String>,
     },
     /// `approval.resolved`
-    ApprovalResolved { approval: ApprovalId, outcome: ApprovalOutcome, by: By, message: Option<String> },
+    ApprovalResolved { approval: ApprovalId, resolution: Box<Resolution> },
     /// `question.asked`
     QuestionAsked { question: QuestionId, questions: Vec<Question>, native_id: Option<String> },
     /// `question.answered`
-    QuestionAnswered { question: QuestionId, outcome: QuestionOutcome, answers: Option<Map<String, Value>> },
+    QuestionAnswered {
+        question: QuestionId,
+        outcome: QuestionOutcome,
+        answers: Option<Map<String, Value>>,
+        key: Option<String>,
+    },
     /// `turn.ended`
     TurnEnded {
         outcome: Outcome,

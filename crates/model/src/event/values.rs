@@ -1,6 +1,6 @@
 //! Values inside events: tools, usage, errors, questions. Members a newer version added are kept.
 
-use super::vocabulary::{ErrorClass, OptionKind, ToolKind, ToolStatus};
+use super::vocabulary::{ApprovalOutcome, By, ErrorClass, OptionKind, Permissions, ToolKind, ToolStatus};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -160,6 +160,28 @@ pub struct Context {
     pub extra: Map<String, Value>,
 }
 
+/// How an approval was settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolution {
+    /// What was decided.
+    pub outcome: ApprovalOutcome,
+    /// By whom.
+    pub by: By,
+    /// Which of the offered answers it was.
+    pub option: Option<String>,
+    /// What the person said with it.
+    pub message: Option<String>,
+    /// The client's own key of the answer.
+    pub key: Option<String>,
+}
+
+impl Resolution {
+    /// A decision with nothing said about it.
+    pub fn new(outcome: ApprovalOutcome, by: By) -> Self {
+        Self { outcome, by, option: None, message: None, key: None }
+    }
+}
+
 /// Why a turn failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnError {
@@ -258,6 +280,9 @@ pub struct SessionPatch {
     /// How full the context is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
+    /// What becomes of the agent's asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
 }
 
 impl SessionPatch {
@@ -268,24 +293,26 @@ impl SessionPatch {
 
     /// Takes over every member the patch has.
     pub fn merge(&mut self, patch: &Self) {
-        let Self { title, model, mode, native_id, context } = patch;
+        let Self { title, model, mode, native_id, context, permissions } = patch;
         replace(&mut self.title, title);
         replace(&mut self.model, model);
         replace(&mut self.mode, mode);
         replace(&mut self.native_id, native_id);
         replace(&mut self.context, context);
+        replace(&mut self.permissions, permissions);
     }
 
     /// The members of `newer` that differ from this.
     #[must_use]
     pub fn changes(&self, newer: Self) -> Self {
-        let Self { title, model, mode, native_id, context } = newer;
+        let Self { title, model, mode, native_id, context, permissions } = newer;
         Self {
             title: title.filter(|new| self.title.as_ref() != Some(new)),
             model: model.filter(|new| self.model.as_ref() != Some(new)),
             mode: mode.filter(|new| self.mode.as_ref() != Some(new)),
             native_id: native_id.filter(|new| self.native_id.as_ref() != Some(new)),
             context: context.filter(|new| self.context.as_ref() != Some(new)),
+            permissions: permissions.filter(|new| self.permissions != Some(*new)),
         }
     }
 }

@@ -185,6 +185,18 @@ words! {
 }
 
 words! {
+    /// What becomes of an agent's asks.
+    pub enum Permissions {
+        /// A person decides.
+        Ask = "ask",
+        /// All are allowed.
+        Allow = "allow",
+        /// All are refused.
+        Deny = "deny",
+    }
+}
+
+words! {
     /// How a question was settled.
     pub enum QuestionOutcome {
         /// With answers.

@@ -59,12 +59,13 @@ impl Fold {
     fn session(&mut self, draft: &Draft, time: Time) {
         let session = &mut self.state.session;
         match &draft.body {
-            Body::SessionCreated { session: id, agent, cwd, title } => {
+            Body::SessionCreated { session: id, agent, cwd, title, key } => {
                 *session = Session {
                     id: Some(id.clone()),
                     agent: agent.clone(),
                     cwd: cwd.clone(),
                     title: title.clone(),
+                    key: key.clone(),
                     created: Some(time),
                     ..Session::default()
                 };
@@ -80,6 +81,7 @@ impl Fold {
                 set(&mut session.mode, &patch.mode);
                 set(&mut session.native_id, &patch.native_id);
                 session.context = patch.context.clone().or(session.context.take());
+                session.permissions = patch.permissions.or(session.permissions);
             }
             Body::SessionStatus(status) => {
                 (session.status, session.retry) = match status {
@@ -250,14 +252,20 @@ impl Fold {
                     native_id: native_id.clone(),
                     outcome: None,
                     by: None,
+                    option: None,
+                    message: None,
+                    key: None,
                     time,
                 });
             }
-            Body::ApprovalResolved { approval, outcome, by, message: _ } => {
+            Body::ApprovalResolved { approval, resolution } => {
                 let mut newest_first = self.state.approvals.iter_mut().rev();
                 if let Some(open) = newest_first.find(|open| open.approval == *approval) {
-                    open.outcome = Some(*outcome);
-                    open.by = Some(*by);
+                    open.outcome = Some(resolution.outcome);
+                    open.by = Some(resolution.by);
+                    open.option.clone_from(&resolution.option);
+                    open.message.clone_from(&resolution.message);
+                    open.key.clone_from(&resolution.key);
                 }
             }
             _ => {}
@@ -276,14 +284,16 @@ impl Fold {
                     native_id: native_id.clone(),
                     outcome: None,
                     answers: None,
+                    key: None,
                     time,
                 });
             }
-            Body::QuestionAnswered { question, outcome, answers } => {
+            Body::QuestionAnswered { question, outcome, answers, key } => {
                 let mut newest_first = self.state.questions.iter_mut().rev();
                 if let Some(open) = newest_first.find(|open| open.question == *question) {
                     open.outcome = Some(*outcome);
                     open.answers.clone_from(answers);
+                    open.key.clone_from(key);
                 }
             }
             _ => {}

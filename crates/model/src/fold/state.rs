@@ -3,7 +3,7 @@
 use crate::cursor::{Generation, Seq};
 use crate::event::{
     ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
-    Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
+    Permissions, Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, Counters, ItemId, PromptId, QuestionId, SessionId, TurnId};
 use crate::time::Time;
@@ -97,6 +97,12 @@ pub struct Session {
     /// How full the context is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
+    /// What becomes of the agent's asks; a person decides where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
+    /// The client's own key of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// What the agent is doing.
     pub status: Activity,
     /// Why and until when it waits, while `retrying`.
@@ -121,6 +127,8 @@ impl Default for Session {
             mode: None,
             native_id: None,
             context: None,
+            permissions: None,
+            key: None,
             status: Activity::Idle,
             retry: None,
             created: None,
@@ -352,6 +360,15 @@ pub struct Approval {
     /// By whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<By>,
+    /// Which of the offered answers it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// What the person said with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The client's own key of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// When it was asked.
     pub time: Time,
 }
@@ -378,6 +395,9 @@ pub struct Asked {
     /// What was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Map<String, Value>>,
+    /// The client's own key of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// When it was asked.
     pub time: Time,
 }

@@ -2,8 +2,10 @@
 
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
-use crate::event::{ApprovalOutcome, Body, By, Draft, ErrorClass, QuestionOutcome, SessionPatch, TurnError};
-use crate::id::{ApprovalId, IdKind, PromptId, QuestionId, SessionId, TurnId};
+use crate::event::{
+    ApprovalOutcome, Body, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, SessionPatch, TurnError,
+};
+use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
 use crate::signal::Ending;
 use serde_json::{Map, Value};
 
@@ -97,13 +99,14 @@ impl Machine {
         agent: String,
         cwd: String,
         title: Option<String>,
+        key: Option<String>,
         step: &mut Step<'_>,
     ) -> Result<(), Refusal> {
         if std::mem::replace(&mut self.created, true) {
             return Err(Refusal::SessionExists);
         }
         self.session.title.clone_from(&title);
-        step.drafts.push(Draft::new(Body::SessionCreated { session, agent, cwd, title }));
+        step.drafts.push(Draft::new(Body::SessionCreated { session, agent, cwd, title, key }));
         Ok(())
     }
 
@@ -161,6 +164,61 @@ impl Machine {
         Ok(())
     }
 
+    /// Nobody can find out whether the agent ran a prompt that was sent: its turn is lost.
+    pub fn lose_prompt(
+        &mut self,
+        prompt: &PromptId,
+        error: TurnError,
+        step: &mut Step<'_>,
+    ) -> Result<(), Refusal> {
+        let state = self.prompts.state(prompt);
+        if state != Some(PromptState::Sent) {
+            return Err(Refusal::NotSent { prompt: prompt.clone(), state });
+        }
+        if let Some(open) = self.open_turn() {
+            return Err(Refusal::TurnNotOpen { asked: None, open: Some(open.clone()) });
+        }
+        self.start_turn(Origin::Prompt, vec![prompt.clone()], None, step);
+        self.end_turn(Ending::lost(error), step);
+        Ok(())
+    }
+
+    /// The next prompt to send, when nothing that was sent is still without a turn and none is open.
+    pub fn next_prompt(&self) -> Option<PromptId> {
+        let free = self.turn.is_none() && !self.prompts.any_sent() && !self.recovering && !self.ended;
+        free.then(|| self.prompts.first_waiting()).flatten()
+    }
+
+    /// Prompts that were sent and have no turn yet, with the names they were sent under.
+    pub fn sent_prompts(&self) -> Vec<(PromptId, Option<String>)> {
+        self.prompts.sent_with_names()
+    }
+
+    /// The agent's name of an ask that waits.
+    pub fn ask_key(&self, approval: &ApprovalId) -> Option<&Key> {
+        self.waits.ask_key(approval)
+    }
+
+    /// The agent's name of a question that waits.
+    pub fn question_key(&self, question: &QuestionId) -> Option<&Key> {
+        self.waits.question_key(question)
+    }
+
+    /// True when nothing is open: no turn, no prompt, no wait, no recovery.
+    pub fn is_quiet(&self) -> bool {
+        self.turn.is_none() && self.prompts.is_empty() && !self.waits.any_open() && !self.recovering
+    }
+
+    /// True when the agent waits for a person.
+    pub fn is_waiting(&self) -> bool {
+        self.waits.any_open()
+    }
+
+    /// True once the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// A client wants the turn to end; fenced: that turn, or nothing. Its end still has to be observed.
     pub fn cancel(&mut self, turn: Option<&TurnId>) -> Result<TurnId, Refusal> {
         match &mut self.turn {
@@ -194,12 +252,11 @@ impl Machine {
     pub fn resolve(
         &mut self,
         approval: &ApprovalId,
-        outcome: ApprovalOutcome,
-        by: By,
-        message: Option<String>,
+        resolution: Resolution,
         step: &mut Step<'_>,
     ) -> Result<(), Refusal> {
-        match self.waits.resolve(approval, outcome, by, message, step.drafts) {
+        let outcome = resolution.outcome;
+        match self.waits.resolve(approval, resolution, step.drafts) {
             Ok(turn) => {
                 self.note_rejection(turn.as_ref(), outcome == ApprovalOutcome::Reject);
                 self.show_status(step);
@@ -218,9 +275,10 @@ impl Machine {
         question: &QuestionId,
         outcome: QuestionOutcome,
         answers: Option<Map<String, Value>>,
+        key: Option<String>,
         step: &mut Step<'_>,
     ) -> Result<(), Refusal> {
-        match self.waits.answer(question, outcome, answers, step.drafts) {
+        match self.waits.answer(question, outcome, answers, key, step.drafts) {
             Ok(turn) => {
                 self.note_rejection(turn.as_ref(), outcome == QuestionOutcome::Rejected);
                 self.show_status(step);

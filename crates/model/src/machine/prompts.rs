@@ -75,6 +75,20 @@ impl Prompts {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// The prompt that has waited longest.
+    pub(crate) fn first_waiting(&self) -> Option<PromptId> {
+        self.open.iter().find(|prompt| prompt.state == PromptState::Waiting).map(|prompt| prompt.id.clone())
+    }
+
+    pub(crate) fn sent_with_names(&self) -> Vec<(PromptId, Option<String>)> {
+        let sent = self.open.iter().filter(|prompt| prompt.state == PromptState::Sent);
+        sent.map(|prompt| (prompt.id.clone(), prompt.native_id.clone())).collect()
+    }
+
     pub(crate) fn any_sent(&self) -> bool {
         self.open.iter().any(|prompt| prompt.state == PromptState::Sent)
     }

@@ -27,6 +27,7 @@ impl Machine {
                 mode: state.session.mode.clone(),
                 native_id: state.session.native_id.clone(),
                 context: state.session.context.clone(),
+                permissions: state.session.permissions,
             },
             ..Self::default()
         };

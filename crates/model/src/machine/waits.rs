@@ -1,6 +1,8 @@
 //! Asks and questions: the agent waiting for a person. Each is settled once; the winner is remembered.
 
-use crate::event::{ApprovalOption, ApprovalOutcome, Body, By, Draft, Question, QuestionOutcome, Tool};
+use crate::event::{
+    ApprovalOption, ApprovalOutcome, Body, By, Draft, Question, QuestionOutcome, Resolution, Tool,
+};
 use crate::id::{ApprovalId, ItemId, Key, QuestionId, TurnId};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -98,6 +100,16 @@ impl Waits {
             || self.questions.open.iter().any(|open| open.turn.as_ref() == Some(turn))
     }
 
+    /// The agent's name of an ask that waits.
+    pub(crate) fn ask_key(&self, id: &ApprovalId) -> Option<&Key> {
+        self.approvals.open.iter().find(|open| open.id == *id).map(|open| &open.key)
+    }
+
+    /// The agent's name of a question that waits.
+    pub(crate) fn question_key(&self, id: &QuestionId) -> Option<&Key> {
+        self.questions.open.iter().find(|open| open.id == *id).map(|open| &open.key)
+    }
+
     pub(crate) fn knows_ask(&self, key: &Key) -> bool {
         self.approvals.knows(key)
     }
@@ -143,13 +155,11 @@ impl Waits {
     pub(crate) fn resolve(
         &mut self,
         id: &ApprovalId,
-        outcome: ApprovalOutcome,
-        by: By,
-        message: Option<String>,
+        resolution: Resolution,
         out: &mut Vec<Draft>,
     ) -> Result<Option<TurnId>, NotOpen<ApprovalOutcome>> {
         let open = self.approvals.take(id)?;
-        Ok(self.settle_ask(open, outcome, by, message, out))
+        Ok(self.settle_ask(open, resolution, out))
     }
 
     pub(crate) fn resolve_by_key(
@@ -159,7 +169,7 @@ impl Waits {
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
         let open = self.approvals.take_by_key(key)?;
-        self.settle_ask(open, outcome, By::Agent, None, out)
+        self.settle_ask(open, Resolution::new(outcome, By::Agent), out)
     }
 
     /// Returns the turn it belonged to.
@@ -168,10 +178,11 @@ impl Waits {
         id: &QuestionId,
         outcome: QuestionOutcome,
         answers: Option<Map<String, Value>>,
+        key: Option<String>,
         out: &mut Vec<Draft>,
     ) -> Result<Option<TurnId>, NotOpen<QuestionOutcome>> {
         let open = self.questions.take(id)?;
-        Ok(self.settle_question(open, outcome, answers, out))
+        Ok(self.settle_question(open, outcome, answers, key, out))
     }
 
     pub(crate) fn answer_by_key(
@@ -182,7 +193,7 @@ impl Waits {
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
         let open = self.questions.take_by_key(key)?;
-        self.settle_question(open, outcome, answers, out)
+        self.settle_question(open, outcome, answers, None, out)
     }
 
     /// Settles all that a turn (or the background) still waits for, because nobody will use an answer.
@@ -193,10 +204,10 @@ impl Waits {
             (ApprovalOutcome::Cancelled, QuestionOutcome::Cancelled)
         };
         for open in self.approvals.take_of(turn) {
-            self.settle_ask(open, ask, By::Gateway, None, out);
+            self.settle_ask(open, Resolution::new(ask, By::Gateway), out);
         }
         for open in self.questions.take_of(turn) {
-            self.settle_question(open, question, None, out);
+            self.settle_question(open, question, None, None, out);
         }
     }
 
@@ -223,13 +234,12 @@ impl Waits {
     fn settle_ask(
         &mut self,
         open: Open<ApprovalId>,
-        outcome: ApprovalOutcome,
-        by: By,
-        message: Option<String>,
+        resolution: Resolution,
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
         let Open { id, key, turn, item } = open;
-        let body = Body::ApprovalResolved { approval: id.clone(), outcome, by, message };
+        let outcome = resolution.outcome;
+        let body = Body::ApprovalResolved { approval: id.clone(), resolution: Box::new(resolution) };
         out.push(Draft { turn: turn.clone(), item, ..Draft::new(body) });
         self.approvals.remember(id, key, outcome);
         turn
@@ -240,10 +250,11 @@ impl Waits {
         open: Open<QuestionId>,
         outcome: QuestionOutcome,
         answers: Option<Map<String, Value>>,
+        client_key: Option<String>,
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
         let Open { id, key, turn, item } = open;
-        let body = Body::QuestionAnswered { question: id.clone(), outcome, answers };
+        let body = Body::QuestionAnswered { question: id.clone(), outcome, answers, key: client_key };
         out.push(Draft { turn: turn.clone(), item, ..Draft::new(body) });
         self.questions.remember(id, key, outcome);
         turn

@@ -32,7 +32,14 @@ impl Session {
         };
         session
             .step(|machine, step| {
-                machine.create(SessionId::from("ses_1"), "scripted".into(), "/srv/work".into(), None, step)
+                machine.create(
+                    SessionId::from("ses_1"),
+                    "scripted".into(),
+                    "/srv/work".into(),
+                    None,
+                    None,
+                    step,
+                )
             })
             .unwrap();
         session
