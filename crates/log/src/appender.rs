@@ -5,10 +5,12 @@ use crate::log::Inner;
 use crate::queue::Append;
 use crate::session::Session;
 use crate::settler::Claimed;
+use crate::weight;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::sync::oneshot;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::event::Draft;
@@ -34,6 +36,10 @@ pub struct Appender {
 pub struct Receipt(oneshot::Receiver<Result<Seq, AppendError>>);
 
 impl Appender {
+    /// What one append may hold. A commit holds at most twice this, and its length fits its record even if every byte of
+    /// it has to be escaped.
+    pub const MOST_BYTES: usize = 64 << 20;
+
     pub(crate) fn new(log: Arc<Inner>, Claimed { session, epoch }: Claimed) -> Self {
         Self { log, session, epoch }
     }
@@ -64,12 +70,19 @@ impl Appender {
     }
 
     /// Hands events to the next commit, in the order of the calls. Waits only while more than the log's budget is
-    /// under way; the receipt tells when they are durable.
+    /// under way; the receipt tells when they are durable. All of them become durable together, so there is a limit to
+    /// what one call may hold: [`Appender::MOST_BYTES`], about.
     pub async fn append(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppendError> {
-        let permit = self.log.budget(&drafts).await?;
+        let weight = weight::of_all(&drafts);
+        if weight > Self::MOST_BYTES {
+            let (session, most) = (self.session.id.to_string(), Self::MOST_BYTES);
+            return Err(AppendError::TooLarge { session, bytes: weight, most });
+        }
+        let since = Instant::now();
+        let permit = self.log.budget(weight).await?;
         let (done, receipt) = oneshot::channel();
         let (session, epoch) = (self.session.clone(), self.epoch);
-        let append = Append { session, epoch, time, drafts, permit, done };
+        let append = Append { session, epoch, time, since, drafts, weight, permit, done };
         self.log.queue.append(append).map_err(|_| AppendError::Closed)?;
         Ok(Receipt(receipt))
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Draft, Event, NoticeCode};
@@ -19,6 +19,8 @@ use turnstream_model::time::Time;
 pub(crate) struct Group {
     pub(crate) session: Arc<Session>,
     pub(crate) epoch: u64,
+    /// When the first of them was to be appended.
+    pub(crate) since: Instant,
     pub(crate) first: Seq,
     /// One line of JSON per event.
     pub(crate) data: Bytes,
@@ -62,10 +64,14 @@ pub(crate) struct Batch {
     pub(crate) replies: Vec<Reply>,
 }
 
-/// Sessions whose events had to wait for the disk, and how long.
+/// A session whose events had to wait for the disk.
 pub(crate) struct Waited {
-    sessions: Vec<(Arc<Session>, u64, Time)>,
-    millis: u128,
+    pub(crate) session: Arc<Session>,
+    /// The time of its last event.
+    pub(crate) time: Time,
+    pub(crate) wait: Duration,
+    /// What the disk said.
+    pub(crate) problem: Arc<str>,
 }
 
 /// Whether adjacent text deltas of one item become one event.
@@ -81,6 +87,7 @@ pub enum Merge {
 struct Growing {
     session: Arc<Session>,
     epoch: u64,
+    since: Instant,
     head: Seq,
     events: Vec<Event>,
     permit: Option<OwnedSemaphorePermit>,
@@ -93,7 +100,7 @@ impl Batch {
         let mut order: Vec<Growing> = Vec::with_capacity(appends.len());
         let mut by_key: HashMap<i64, usize> = HashMap::with_capacity(appends.len());
         for append in appends {
-            let Append { session, epoch, time, drafts, permit, done } = append;
+            let Append { session, epoch, time, since, drafts, weight: _, permit, done } = append;
             let current = session.epoch();
             if epoch != current {
                 let session = session.id.to_string();
@@ -102,10 +109,11 @@ impl Batch {
                 continue;
             }
             let index = *by_key.entry(session.key).or_insert_with(|| {
-                order.push(Growing::new(session, epoch));
+                order.push(Growing::new(session, epoch, since));
                 order.len() - 1
             });
             let growing = &mut order[index];
+            growing.since = growing.since.min(since);
             for draft in drafts {
                 growing.push(draft, time, merge);
             }
@@ -121,30 +129,21 @@ impl Batch {
         batch
     }
 
-    /// Who is in it, for a word about how long it took.
-    pub(crate) fn waited(&self, time: Duration) -> Waited {
-        let last = |group: &Group| group.parsed.last().map_or(Time(0), |event| event.time);
-        let sessions = self.groups.iter().map(|group| (group.session.clone(), group.epoch, last(group)));
-        Waited { sessions: sessions.collect(), millis: time.as_millis() }
-    }
-
     /// For each of these sessions: that its durability was weakened, and that it holds again.
-    pub(crate) fn of_notices(waited: &Waited, problem: &str) -> Self {
+    pub(crate) fn of_notices(all: &[Waited]) -> Self {
         let mut batch = Self::default();
-        for (session, epoch, time) in &waited.sessions {
-            let millis = waited.millis;
-            let detail =
-                Some(json!({"problem": problem, "waited_ms": u64::try_from(millis).unwrap_or(u64::MAX)}));
+        for Waited { session, time, wait, problem } in all {
+            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let degraded = Body::Notice {
                 code: NoticeCode::Degraded,
                 message: format!(
                     "events waited {millis} ms for the disk, which could not keep them: {problem}"
                 ),
-                detail,
+                detail: Some(json!({"problem": &**problem, "waited_ms": millis})),
             };
             let message = "what is appended is durable again, and nothing was lost".to_owned();
             let healed = Body::Notice { code: NoticeCode::Healed, message, detail: None };
-            let mut growing = Growing::new(session.clone(), *epoch);
+            let mut growing = Growing::new(session.clone(), session.epoch(), Instant::now());
             growing.push(Draft::new(degraded), *time, Merge::Nothing);
             growing.push(Draft::new(healed), *time, Merge::Nothing);
             batch.groups.extend(growing.finish());
@@ -167,9 +166,9 @@ impl Batch {
 }
 
 impl Growing {
-    fn new(session: Arc<Session>, epoch: u64) -> Self {
+    fn new(session: Arc<Session>, epoch: u64, since: Instant) -> Self {
         let head = session.head();
-        Self { session, epoch, head, events: Vec::new(), permit: None }
+        Self { session, epoch, since, head, events: Vec::new(), permit: None }
     }
 
     /// The last event so far, which may be one that was there before.
@@ -193,7 +192,7 @@ impl Growing {
 
     /// Writes the events as JSON, once; `None` when there are none.
     fn finish(self) -> Option<Group> {
-        let Self { session, epoch, head, events: parsed, permit } = self;
+        let Self { session, epoch, since, head, events: parsed, permit } = self;
         if parsed.is_empty() {
             return None;
         }
@@ -213,7 +212,7 @@ impl Growing {
             start = end + 1;
         }
         let turns = parsed.iter().filter_map(|event| TurnChange::of(&event.draft)).collect();
-        Some(Group { session, epoch, first: head.next(), data, events, parsed, turns, permit })
+        Some(Group { session, epoch, since, first: head.next(), data, events, parsed, turns, permit })
     }
 }
 

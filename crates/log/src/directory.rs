@@ -1,9 +1,11 @@
-//! A data directory with one owner, and the note that tells a restored backup from a continued log.
+//! A data directory with one owner, and the note in it.
 
 use crate::error::OpenError;
+use crate::note::Note;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 const DATABASE: &str = "log.db";
 const LOCK: &str = "lock";
@@ -37,42 +39,42 @@ impl Directory {
         self.path.join(DATABASE)
     }
 
-    /// The note of the last owner: its boot id and the identity of the database file it used. A database that was
-    /// restored has an older boot id inside, or is another file.
-    pub(crate) fn read_note(&self) -> io::Result<Option<String>> {
-        let mut text = String::new();
+    /// The note of the last owner; an empty one when there is none.
+    pub(crate) fn read_note(&self) -> io::Result<Note> {
+        let mut bytes = Vec::new();
         match File::open(self.path.join(NOTE)) {
-            Ok(mut file) => file.read_to_string(&mut text).map(|_| Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+            Ok(mut file) => file.read_to_end(&mut bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(Note::parse(&String::from_utf8_lossy(&bytes)))
     }
 
     /// Replaces the note; durable when it returns.
-    pub(crate) fn write_note(&self, note: &str) -> io::Result<()> {
+    pub(crate) fn write_note(&self, note: &Note) -> io::Result<()> {
+        turnstream_failpoint::reach("log.note");
         let new = self.path.join("boot.new");
         let mut file = File::create(&new)?;
-        file.write_all(note.as_bytes())?;
+        file.write_all(note.to_string().as_bytes())?;
         file.sync_all()?;
+        turnstream_failpoint::reach("log.note.rename");
         fs::rename(&new, self.path.join(NOTE))?;
-        File::open(&self.path)?.sync_all()
+        sync(&self.path)?;
+        turnstream_failpoint::reach("log.noted");
+        Ok(())
     }
 
-    /// What tells this database file from a copy of it.
+    /// What tells this database file from a copy of it. A file system may give the number of a deleted file to the next
+    /// one, so the time of its making is part of it where there is one.
     pub(crate) fn database_identity(&self) -> io::Result<String> {
+        use std::os::unix::fs::MetadataExt;
         let metadata = fs::metadata(self.database())?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt;
-            Ok(format!("{}:{}", metadata.dev(), metadata.ino()))
-        }
-        #[cfg(not(unix))]
-        {
-            Ok(format!("{:?}", metadata.created()?))
-        }
+        let made = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Ok(format!("{}:{}:{}", metadata.dev(), metadata.ino(), made.map_or(0, |made| made.as_nanos())))
     }
+}
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
+/// Makes the names in a directory durable.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }

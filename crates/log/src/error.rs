@@ -30,6 +30,26 @@ pub enum OpenError {
         /// What is wrong.
         problem: String,
     },
+    /// Acknowledged events are in a file beside the database and cannot be read. Nothing was changed.
+    #[error(
+        "{} is damaged at byte {byte}: {problem}. Events that were acknowledged cannot be read; nothing was touched. Put \
+         back a backup of the whole directory; or, to go on with what log.db has, move the files named segment-* and the \
+         file named boot out of the directory: clients are then told to reload", path.display()
+    )]
+    Damaged {
+        /// The file; the directory if a file is missing.
+        path: PathBuf,
+        /// Where reading it ends.
+        byte: u64,
+        /// How that is known.
+        problem: String,
+    },
+    /// The database is gone, and other files of the log are there.
+    #[error(
+        "{} is missing or empty, and the files beside it say that it was in use. Put it back from a backup; or, to start \
+         with an empty log, move the files named segment-* and the file named boot out of the directory", .0.display()
+    )]
+    Missing(PathBuf),
     /// It was written by a newer version.
     #[error("{} has format {found}, this version reads up to {known}; use the newer turnstream", path.display())]
     TooNew {
@@ -87,6 +107,19 @@ pub enum AppendError {
         ours: u64,
         /// The epoch that holds.
         current: u64,
+    },
+    /// One append holds more than a commit can.
+    #[error(
+        "an append of about {bytes} bytes to session {session} is larger than the {most} that one may hold; nothing of it \
+         was written: append it in parts, or keep large results outside the log"
+    )]
+    TooLarge {
+        /// The session.
+        session: String,
+        /// About how much it was.
+        bytes: usize,
+        /// How much it may be.
+        most: usize,
     },
     /// The store is broken for good.
     #[error("the store failed and will not recover by itself: {0}")]

@@ -3,7 +3,7 @@
 use crate::committed::Committed;
 use crate::error::ReadError;
 use crate::log::Inner;
-use crate::session::Session;
+use crate::session::{Progress, Session};
 use std::sync::Arc;
 use tokio::sync::watch;
 use turnstream_model::cursor::{Cursor, CursorOutcome, Seq};
@@ -18,20 +18,22 @@ pub enum Follow {
     Outcome(CursorOutcome),
     /// The next events, in order, each exactly once.
     Events(Vec<Committed>),
+    /// The log was closed, and everything that is durable has been handed out. Nothing else will come.
+    Closed,
 }
 
 /// A reader's place in one session. It holds at most one batch; a slow one reads the store at its own pace.
 pub struct Follower {
     log: Arc<Inner>,
     session: Arc<Session>,
-    head: watch::Receiver<Seq>,
+    progress: watch::Receiver<Progress>,
     outcome: Option<CursorOutcome>,
     next: Seq,
 }
 
 impl Follower {
     pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>, cursor: &Cursor) -> Self {
-        let head = session.watch();
+        let progress = session.watch();
         let oldest = Seq(1);
         let outcome = CursorOutcome::decide(cursor, &session.generation, oldest, session.head());
         let next = match &outcome {
@@ -39,17 +41,22 @@ impl Follower {
             CursorOutcome::CaughtUp { head, .. } => head.next(),
             CursorOutcome::Reset { oldest, .. } => *oldest,
         };
-        Self { log, session, head, outcome: Some(outcome), next }
+        Self { log, session, progress, outcome: Some(outcome), next }
     }
 
-    /// The next step. Waits for new events when it has seen all there are; safe to drop and call again.
+    /// The next step. Waits for new events when it has seen all there are, until the log is closed; safe to drop and
+    /// call again.
     pub async fn next(&mut self) -> Result<Follow, ReadError> {
         if let Some(outcome) = self.outcome.take() {
             return Ok(Follow::Outcome(outcome));
         }
         // The sender lives in the session that this follower holds: waiting cannot fail.
         let next = self.next;
-        let _ = self.head.wait_for(|head| *head >= next).await;
+        if let Ok(progress) = self.progress.wait_for(|now| now.head >= next || now.is_last).await
+            && progress.head < next
+        {
+            return Ok(Follow::Closed);
+        }
         let events = match self.session.recent_from(next, BATCH_BYTES) {
             Some(events) if !events.is_empty() => events,
             _ => self.log.clone().read_off_thread(self.session.clone(), next, BATCH_BYTES).await?,

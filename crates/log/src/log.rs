@@ -2,35 +2,36 @@
 
 use crate::appender::Appender;
 pub use crate::batch::Merge;
-use crate::batch::TurnChange;
 use crate::committed::Committed;
 use crate::directory::Directory;
-use crate::error::{AppendError, ClaimError, OpenError, ReadError};
+use crate::error::{AppendError, ClaimError, ReadError};
 use crate::follow::Follower;
 use crate::health::{Health, HealthWatch, Sides};
+use crate::note::{Entry, Note};
+use crate::open::Ready;
 use crate::queue::Queue;
-use crate::segment::Segments;
-use crate::segment::record::Recovered;
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::settler::{Claim, ClaimKind, Claimed, Settler};
-use crate::sqlite::{self, Chunks, Known, Readers, Store, TurnRow};
+use crate::sqlite::{self, Readers, Revision};
 use crate::unsettled::Unsettled;
 use crate::writer::Writer;
 use bytes::Bytes;
-use rusqlite::Connection;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use turnstream_model::cursor::{Cursor, Generation, Seq};
-use turnstream_model::event::{Body, Draft, Event};
-use turnstream_model::id::{SessionId, TurnId};
+use turnstream_model::id::SessionId;
 
 /// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
 const LAG: Duration = Duration::from_secs(1);
+
+/// How much is read at a time, however much is asked for.
+const READ_BYTES: usize = 128 * 1024;
 
 /// How a log behaves.
 #[derive(Clone, Debug)]
@@ -56,32 +57,6 @@ impl Default for Options {
     }
 }
 
-/// A turn that was open when its owner went away. Whoever takes the session over settles it, once: the end is
-/// durable together with the fact that it is no longer open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Abandoned {
-    /// The session.
-    pub session: SessionId,
-    /// The turn.
-    pub turn: TurnId,
-    /// The owner epoch that started it.
-    pub epoch: u64,
-}
-
-/// What was found on opening.
-pub struct Opened {
-    /// The log.
-    pub log: Log,
-    /// Turns that nobody owns any more.
-    pub abandoned: Vec<Abandoned>,
-    /// The database is not the one this directory had last: every session has a new generation.
-    pub restored: bool,
-    /// Events that were durable and not yet in the database when the last owner went away.
-    pub recovered: u64,
-    /// A commit that was cut off: the file, and from which byte on it is not read. Nobody was told it was durable.
-    pub torn: Option<(PathBuf, u64)>,
-}
-
 /// The durable log of many sessions. Cloning shares it; it closes when [`Log::close`] is called or the last clone and
 /// the last reader and writer of it are gone.
 #[derive(Clone)]
@@ -100,13 +75,14 @@ pub(crate) struct Inner {
     health: watch::Receiver<Sides>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Released when everything is closed.
-    directory: Mutex<Option<Directory>>,
+    held: Mutex<Option<Held>>,
 }
 
-/// Sessions in use.
-#[derive(Default)]
-pub(crate) struct Sessions {
-    by_id: Mutex<HashMap<String, Arc<Session>>>,
+/// A directory in use, and what its note says when the log is closed.
+struct Held {
+    directory: Directory,
+    entry: Entry,
+    revision: Revision,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -115,36 +91,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Log {
-    /// Opens the log in this directory, making it if there is none. What a crash left in segments is settled first.
-    pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-        let directory = Directory::open(path)?;
-        let database = directory.database();
-        let mut opening = sqlite::open(&database)?;
-        let io = |source| OpenError::Directory { path: directory.path().to_owned(), source };
-        let store = |problem: String| OpenError::Store { path: database.clone(), problem };
-        let sql = |error: rusqlite::Error| store(error.to_string());
-
-        let last_boot = opening.boot.as_deref().and_then(|boot| u64::from_str_radix(boot, 16).ok());
-        let (mut segments, replay) =
-            Segments::open(directory.path(), last_boot, options.segment).map_err(io)?;
-        let readers = Arc::new(Readers::new(&database));
-        let recovered = recover(&mut opening.connection, &readers, replay.groups).map_err(store)?;
-
-        let note = directory.read_note().map_err(io)?.unwrap_or_default();
-        let identity = directory.database_identity().map_err(io)?;
-        let ours = opening.boot.as_ref().map(|boot| format!("{boot} {identity}\n"));
-        let restored = ours.as_ref().is_some_and(|ours| !note.contains(ours));
-        let boot = fastrand::u64(..);
-        let next = format!("{boot:016x} {identity}\n");
-        // Between these two a crash may leave either boot in the database: both are ours.
-        let last = ours.filter(|_| !restored).unwrap_or_default();
-        directory.write_note(&format!("{next}{last}")).map_err(io)?;
-        opening.begin(&format!("{boot:016x}"), restored).map_err(sql)?;
-        directory.write_note(&next).map_err(io)?;
-        segments.begin(boot);
-        segments.spares().top_up().map_err(io)?;
-
-        let abandoned = readers.open_turns().map_err(sql)?;
+    /// Starts the threads of a log.
+    pub(crate) fn start(ready: Ready, options: &Options) -> io::Result<Self> {
+        let Ready { directory, store, readers, segments, entry } = ready;
+        let held = Held { directory, entry, revision: store.revision().clone() };
         let sessions = Arc::new(Sessions::default());
         let queue = Arc::new(Queue::default());
         let (writer_health, settler_health, health) = Sides::watch();
@@ -153,7 +103,7 @@ impl Log {
         let budget = Arc::new(Semaphore::new(budget_bytes as usize));
         let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), budget_bytes as usize));
         let settler = Settler {
-            store: Store::new(opening.connection),
+            store,
             readers: readers.clone(),
             spares: segments.spares(),
             queue: queue.clone(),
@@ -171,15 +121,19 @@ impl Log {
             merge: options.merge,
             health: writer_health,
             unsettled: unsettled.clone(),
+            sessions: sessions.clone(),
             given_up: false,
+            trouble: None,
+            untold: Vec::new(),
         };
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(run).map_err(io)
+            std::thread::Builder::new().name(name.into()).spawn(run)
         };
         let threads = vec![
             start("log-settler", Box::new(move || settler.run()))?,
             start("log-writer", Box::new(move || writer.run()))?,
         ];
+        let (threads, held) = (Mutex::new(threads), Mutex::new(Some(held)));
         let inner = Inner {
             refused,
             queue,
@@ -189,16 +143,10 @@ impl Log {
             budget,
             budget_bytes,
             health,
-            threads: Mutex::new(threads),
-            directory: Mutex::new(Some(directory)),
+            threads,
+            held,
         };
-        let abandoned = abandoned.into_iter().map(|(session, turn, epoch)| Abandoned {
-            session: SessionId::from(session),
-            turn: TurnId::from(turn),
-            epoch,
-        });
-        let log = Self { inner: Arc::new(inner) };
-        Ok(Opened { log, abandoned: abandoned.collect(), restored, recovered, torn: replay.torn })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Makes a session and takes its first owner epoch.
@@ -257,7 +205,7 @@ impl Log {
         let mut events = Vec::new();
         let mut next = after.next();
         while events.len() < limit && next <= session.head() {
-            let batch = self.inner.read_some(&session, next, usize::MAX)?;
+            let batch = self.inner.read_some(&session, next, READ_BYTES)?;
             events.extend(batch.into_iter().take(limit - events.len()));
             next = events.last().map_or(next, |event: &Committed| event.seq().next());
         }
@@ -280,7 +228,8 @@ impl Log {
         HealthWatch::new(self.inner.health.clone())
     }
 
-    /// Commits what was appended, and gives the directory free. Appends that come later are refused.
+    /// Commits what was appended, and gives the directory free. Appends that come later are refused, and followers end
+    /// with [`Follow::Closed`](crate::Follow::Closed) when they have seen all there is.
     pub async fn close(self) {
         let inner = self.inner.clone();
         // The threads end within the writer's deadline for a failing disk.
@@ -312,10 +261,9 @@ fn claim_error(id: &SessionId, error: &ReadError) -> ClaimError {
 }
 
 impl Inner {
-    /// Waits until the events fit into what may be under way. A single append larger than all of it goes alone.
-    pub(crate) async fn budget(&self, drafts: &[Draft]) -> Result<OwnedSemaphorePermit, AppendError> {
-        let bytes: usize = drafts.iter().map(weight).sum();
-        let permits = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, self.budget_bytes);
+    /// Waits until events of that weight fit into what may be under way. A single append larger than all of it goes alone.
+    pub(crate) async fn budget(&self, weight: usize) -> Result<OwnedSemaphorePermit, AppendError> {
+        let permits = u32::try_from(weight).unwrap_or(u32::MAX).clamp(1, self.budget_bytes);
         self.budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
     }
 
@@ -378,7 +326,11 @@ impl Inner {
             // A panic of a thread has been printed; the directory is given free all the same.
             let _ = thread.join();
         }
-        lock(&self.directory).take();
+        if let Some(Held { directory, entry, revision }) = lock(&self.held).take() {
+            // A backup that is put back later is then recognised without the segments. If it cannot be written now, they
+            // know almost as much.
+            let _ = directory.write_note(&Note::of(Entry { revision: revision.get(), ..entry }));
+        }
     }
 }
 
@@ -402,72 +354,4 @@ pub(crate) fn lines(first: u64, data: String, from: Seq) -> Vec<Committed> {
         }
     }
     events
-}
-
-/// Puts into the database what a crash left in segments. Returns how many events that were.
-fn recover(connection: &mut Connection, readers: &Readers, groups: Vec<Recovered>) -> Result<u64, String> {
-    let mut heads: HashMap<i64, u64> = HashMap::new();
-    let (mut chunks, mut turns, mut recovered) = (Chunks::default(), Vec::new(), 0);
-    for Recovered { session, epoch, first, count, data } in groups {
-        let head = match heads.get(&session) {
-            Some(head) => *head,
-            None => readers.head(session).map_err(|error| error.to_string())?,
-        };
-        if first.0 + count <= head + 1 {
-            heads.insert(session, head);
-            continue;
-        }
-        if first.0 != head + 1 {
-            return Err(format!(
-                "segment has event {first} of session {session}, the database ends at {head}"
-            ));
-        }
-        for (seq, line) in (first.0..).zip(data.lines()) {
-            chunks.push(session, Seq(seq), line);
-            let event =
-                Event::from_json(line).map_err(|error| format!("a segment holds no event: {error}"))?;
-            turns.extend(TurnChange::of(&event.draft).map(|change| TurnRow::new(session, epoch, &change)));
-        }
-        heads.insert(session, head + count);
-        recovered += count;
-    }
-    if !chunks.is_empty() {
-        Store::settle_on(connection, &chunks, &turns, &[]).map_err(|error| error.to_string())?;
-    }
-    Ok(recovered)
-}
-
-/// About what a draft will weigh; its text is what can be large.
-fn weight(draft: &Draft) -> usize {
-    const ENVELOPE: usize = 128;
-    ENVELOPE
-        + match &draft.body {
-            Body::ItemDelta { text, .. } | Body::ItemReplaced { text, .. } => text.len(),
-            Body::PromptAccepted { content, .. } => content.iter().map(|block| block.to_string().len()).sum(),
-            _ => 512,
-        }
-}
-
-impl Sessions {
-    /// The session, from memory or from the database.
-    pub(crate) fn find(&self, id: &str, readers: &Readers) -> Result<Arc<Session>, ReadError> {
-        // Held throughout, so that two callers get the same one.
-        let mut by_id = lock(&self.by_id);
-        if let Some(session) = by_id.get(id) {
-            return Ok(session.clone());
-        }
-        let found = readers.session(id).map_err(|error| ReadError::Store(error.to_string()))?;
-        let Some(Known { key, generation, epoch, head }) = found else {
-            return Err(ReadError::Unknown(id.to_owned()));
-        };
-        let generation = Generation::new(generation).map_err(|error| ReadError::Store(error.to_string()))?;
-        let session = Arc::new(Session::new(SessionId::from(id), key, generation, epoch, Seq(head)));
-        by_id.insert(id.to_owned(), session.clone());
-        Ok(session)
-    }
-
-    /// Adds a session that was just made, and returns the one there is.
-    pub(crate) fn add(&self, session: Session) -> Arc<Session> {
-        lock(&self.by_id).entry(session.id.to_string()).or_insert_with(|| Arc::new(session)).clone()
-    }
 }

@@ -3,6 +3,7 @@
 //! Pure: events go in, rows come out. Partial and final content are built by the same function, [`Piece::of_item`].
 
 use crate::sqlite::Stored;
+use crate::weight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
@@ -151,7 +152,7 @@ impl Projection {
         if self.grown == 0 {
             return false;
         }
-        let cost: usize = self.items.iter().filter_map(|id| self.fold.item(id)).map(weight).sum();
+        let cost: usize = self.items.iter().filter_map(|id| self.fold.item(id)).map(weight_of).sum();
         let worth_it = cost <= SMALL_BYTES || self.grown >= cost / 2;
         self.turn_ended || (worth_it && now.duration_since(self.written) >= debounce)
     }
@@ -251,9 +252,9 @@ fn newest<T>(list: &[T], count: usize, wanted: impl Fn(&T) -> bool) -> Vec<&T> {
     found
 }
 
-fn weight(item: &Item) -> usize {
+fn weight_of(item: &Item) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    256 + length(&item.text) + length(&item.input) + length(&item.output)
+    256 + length(&item.text) + length(&item.input) + length(&item.output) + weight::tool(item.tool.as_deref())
 }
 
 fn json(value: &impl serde::Serialize) -> String {

@@ -1,9 +1,10 @@
 //! What waits for the next commit. Everything that arrives while one is under way goes into the next.
 
+use crate::appender::Appender;
 use crate::error::AppendError;
 use crate::session::Session;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Draft;
@@ -14,7 +15,11 @@ pub(crate) struct Append {
     pub(crate) session: Arc<Session>,
     pub(crate) epoch: u64,
     pub(crate) time: Time,
+    /// When it was asked for.
+    pub(crate) since: Instant,
     pub(crate) drafts: Vec<Draft>,
+    /// About how many bytes they are.
+    pub(crate) weight: usize,
     /// The part of the log's budget to give back when it is settled.
     pub(crate) permit: OwnedSemaphorePermit,
     pub(crate) done: oneshot::Sender<Result<Seq, AppendError>>,
@@ -23,6 +28,7 @@ pub(crate) struct Append {
 #[derive(Default)]
 struct State {
     appends: Vec<Append>,
+    weight: usize,
     closed: bool,
 }
 
@@ -42,6 +48,25 @@ pub(crate) enum Taken {
     Closed,
 }
 
+impl State {
+    fn take(&mut self) -> Vec<Append> {
+        if self.weight <= Appender::MOST_BYTES {
+            self.weight = 0;
+            return std::mem::take(&mut self.appends);
+        }
+        let mut weight = 0;
+        let too_much = |append: &Append| {
+            weight += append.weight;
+            weight >= Appender::MOST_BYTES
+        };
+        let fit = self.appends.iter().position(too_much).map_or(self.appends.len(), |last| last + 1);
+        let rest = self.appends.split_off(fit);
+        let taken = std::mem::replace(&mut self.appends, rest);
+        self.weight -= taken.iter().map(|append| append.weight).sum::<usize>();
+        taken
+    }
+}
+
 impl Queue {
     /// Gives it back when the queue is closed.
     pub(crate) fn append(&self, append: Append) -> Result<(), Append> {
@@ -49,6 +74,7 @@ impl Queue {
         if state.closed {
             return Err(append);
         }
+        state.weight += append.weight;
         state.appends.push(append);
         drop(state);
         self.arrived.notify_one();
@@ -64,7 +90,7 @@ impl Queue {
         self.lock().closed
     }
 
-    /// Everything that waits, or a quiet moment after `patience`.
+    /// Everything that waits, as far as it fits into one commit, or a quiet moment after `patience`.
     pub(crate) fn take(&self, patience: Duration) -> Taken {
         let mut state = self.lock();
         if state.appends.is_empty() && !state.closed {
@@ -72,7 +98,7 @@ impl Queue {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if !state.appends.is_empty() {
-            Taken::Work(std::mem::take(&mut state.appends))
+            Taken::Work(state.take())
         } else if state.closed {
             Taken::Closed
         } else {

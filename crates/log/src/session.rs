@@ -22,7 +22,16 @@ pub(crate) struct Session {
     /// The epoch whose appender is alive; 0 for none.
     held: AtomicU64,
     recent: Mutex<Recent>,
-    head: watch::Sender<Seq>,
+    progress: watch::Sender<Progress>,
+}
+
+/// What followers wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// The last durable event.
+    pub(crate) head: Seq,
+    /// The log is closed: there will be no other.
+    pub(crate) is_last: bool,
 }
 
 /// The last events, contiguous up to the head. What the database does not have yet is always here.
@@ -43,16 +52,21 @@ impl Session {
             epoch: AtomicU64::new(epoch),
             held: AtomicU64::new(0),
             recent: Mutex::new(Recent { settled: head.0, ..Recent::default() }),
-            head: watch::Sender::new(head),
+            progress: watch::Sender::new(Progress { head, is_last: false }),
         }
     }
 
     pub(crate) fn head(&self) -> Seq {
-        *self.head.borrow()
+        self.progress.borrow().head
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<Seq> {
-        self.head.subscribe()
+    pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// Nothing will be published any more: whoever waits for it is told.
+    pub(crate) fn end(&self) {
+        self.progress.send_modify(|progress| progress.is_last = true);
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -86,7 +100,7 @@ impl Session {
         }
         recent.trim();
         drop(recent);
-        self.head.send_replace(last.seq());
+        self.progress.send_modify(|progress| progress.head = last.seq());
     }
 
     /// Events up to this one are in the database.

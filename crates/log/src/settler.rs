@@ -3,12 +3,12 @@
 use crate::batch::Group;
 use crate::error::ClaimError;
 use crate::health::Reporter;
-use crate::log::Sessions;
 use crate::projection::{Flush, Projection};
 use crate::queue::Queue;
 use crate::segment::Spares;
 use crate::session::Session;
-use crate::sqlite::{Chunks, Readers, Store, StoreError, TurnRow};
+use crate::sessions::Sessions;
+use crate::sqlite::{Chunks, Readers, Settlement, Store, StoreError, TurnRow};
 use crate::unsettled::{Unsettled, Work};
 use crate::writer::CLOSING;
 use std::collections::{HashMap, HashSet};
@@ -30,6 +30,8 @@ const REST: u32 = 4;
 /// On Linux this is of the thread, not of the process.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
+/// How often sessions that nobody uses leave memory.
+const FORGET: Duration = Duration::from_secs(5);
 /// A fold that is stored and not used for so long leaves memory.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -81,23 +83,28 @@ impl Settler {
         // the system refuses, it is only a little slower for them.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(NICE);
-        let (mut swept, mut rest) = (Instant::now(), Duration::ZERO);
+        let (mut swept, mut forgot, mut rest) = (Instant::now(), Instant::now(), Duration::ZERO);
         loop {
-            let Work { groups, claims, serial, hurry, is_last } = self.unsettled.take(rest);
-            let begin = Instant::now();
-            for claim in claims {
+            let mut work = self.unsettled.take(rest);
+            let (begin, is_last) = (Instant::now(), work.is_last);
+            for claim in std::mem::take(&mut work.claims) {
                 self.claim(claim);
             }
             let sweep = is_last || swept.elapsed() >= SWEEP;
             if sweep {
                 swept = Instant::now();
+                self.projections.retain(|_, projection| !projection.is_idle(swept, IDLE));
             }
-            self.store.hurry(hurry);
-            if !self.settle(&groups, sweep, is_last) {
+            if forgot.elapsed() >= FORGET {
+                forgot = Instant::now();
+                self.sessions.sweep();
+            }
+            self.store.hurry(work.hurry);
+            if !self.settle(&work, sweep) {
                 return;
             }
-            drop(groups);
-            self.unsettled.settled(serial);
+            self.unsettled.settled(work.serial);
+            drop(work);
             if is_last {
                 break;
             }
@@ -109,22 +116,21 @@ impl Settler {
     }
 
     /// False when it had to give up; the segments still have it all.
-    fn settle(&mut self, groups: &[Group], sweep: bool, is_last: bool) -> bool {
+    fn settle(&mut self, work: &Work, sweep: bool) -> bool {
+        let Work { groups, serial, is_last, .. } = work;
         let now = Instant::now();
         let mut sessions = HashSet::new();
         for group in groups {
             self.project(group, now);
             sessions.insert(group.session.key);
         }
-        let folds = self.folds(&sessions, sweep, is_last, now);
+        let folds = self.folds(&sessions, sweep, *is_last, now);
         if groups.is_empty() && folds.is_empty() {
-            if sweep {
-                self.projections.retain(|_, projection| !projection.is_idle(now, IDLE));
-            }
             return true;
         }
         let (chunks, turns) = rows(groups);
-        let Ok(refused) = self.persist(|store| store.settle(&chunks, &turns, &folds)) else { return false };
+        let settlement = Settlement { chunks: &chunks, turns: &turns, folds: &folds, settled: *serial };
+        let Ok(refused) = self.persist(|store| store.settle(&settlement)) else { return false };
         turnstream_failpoint::reach("log.settled");
         self.refused.fetch_add(refused, Ordering::Relaxed);
         for (key, _) in &folds {

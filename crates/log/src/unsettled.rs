@@ -222,10 +222,11 @@ impl State {
                 work.groups.extend(waiting.groups);
             }
         }
+        work.is_last = self.ended && self.sessions.is_empty();
         // The oldest that still waits is in that segment; without one, the last commit is in the middle of its own.
         let last = self.serial;
-        work.serial = self.oldest().map_or(last, |(_, waiting)| waiting.serial).saturating_sub(1);
-        work.is_last = self.ended && self.sessions.is_empty();
+        let unsettled = self.oldest().map_or(last, |(_, waiting)| waiting.serial);
+        work.serial = if work.is_last { last } else { unsettled.saturating_sub(1) };
         work
     }
 

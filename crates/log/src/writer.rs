@@ -5,6 +5,8 @@ use crate::error::AppendError;
 use crate::health::Reporter;
 use crate::queue::{Queue, Taken};
 use crate::segment::Segments;
+use crate::sessions::Sessions;
+use crate::trouble::Trouble;
 use crate::unsettled::Unsettled;
 use std::sync::Arc;
 use std::thread;
@@ -24,15 +26,29 @@ pub(crate) struct Writer {
     pub(crate) merge: Merge,
     pub(crate) health: Reporter,
     pub(crate) unsettled: Arc<Unsettled>,
+    pub(crate) sessions: Arc<Sessions>,
     /// The disk failed until the log was closed.
     pub(crate) given_up: bool,
+    /// The last time that the disk failed for a while.
+    pub(crate) trouble: Option<Trouble>,
+    /// Sessions that do not know yet that they had to wait.
+    pub(crate) untold: Vec<Waited>,
+}
+
+/// A commit that is durable.
+struct Persisted {
+    /// The segment that holds it.
+    serial: u64,
+    /// What the disk said before it succeeded.
+    trouble: Option<String>,
 }
 
 impl Writer {
     /// Ends when the queue is closed and empty.
     pub(crate) fn run(mut self) {
-        // However this ends, the settler hears of it: it settles what it has and ends too.
-        let _end = EndOnDrop(self.unsettled.clone());
+        // However this ends, the settler hears of it: it settles what it has and ends too. Followers end with what is
+        // durable.
+        let _end = EndOnDrop(self.unsettled.clone(), self.sessions.clone());
         loop {
             match self.queue.take(PATIENCE) {
                 Taken::Work(appends) => self.commit(Batch::of(appends, self.merge)),
@@ -50,21 +66,39 @@ impl Writer {
         if self.given_up {
             return batch.refuse(&AppendError::Closed);
         }
-        let (serial, trouble) = match self.persist(&batch) {
-            Ok(done) => done,
-            Err(error) => return batch.refuse(&error),
-        };
-        self.publish(batch, serial);
-        if let Some((problem, notices)) = trouble {
-            self.tell(&problem, notices);
+        match self.persist(&batch) {
+            Ok(Persisted { serial, trouble }) => {
+                self.note(&batch, trouble);
+                self.publish(batch, serial);
+                self.tell();
+            }
+            Err(error) => batch.refuse(&error),
         }
     }
 
+    /// Notes who had to wait, for this commit or for one before it.
+    fn note(&mut self, batch: &Batch, problem: Option<String>) {
+        let waited = match (problem, &mut self.trouble) {
+            (Some(problem), trouble) => trouble.insert(Trouble::ended(&problem)).struck(batch),
+            (None, Some(trouble)) if trouble.is_past() => {
+                self.trouble = None;
+                return;
+            }
+            (None, Some(trouble)) => trouble.held_up(batch),
+            (None, None) => return,
+        };
+        self.untold.extend(waited);
+    }
+
     /// Tells the sessions whose events had to wait: nothing was lost, and for how long nothing could be kept.
-    fn tell(&mut self, problem: &str, waited: Waited) {
-        let batch = Batch::of_notices(&waited, problem);
-        // Whoever reads the log learns it now or with the next trouble; a disk that fails again is told of then.
+    fn tell(&mut self) {
+        if self.untold.is_empty() {
+            return;
+        }
+        let batch = Batch::of_notices(&self.untold);
+        // If the disk fails again, they are told after the next commit.
         if let Ok(serial) = self.segments.append(&batch.groups) {
+            self.untold.clear();
             self.publish(batch, serial);
         }
     }
@@ -84,16 +118,15 @@ impl Writer {
 
     /// Tries until it succeeds, and gives up only when the log closes: nothing is lost while it waits, and nothing is
     /// shown.
-    fn persist(&mut self, batch: &Batch) -> Result<(u64, Option<(String, Waited)>), AppendError> {
+    fn persist(&mut self, batch: &Batch) -> Result<Persisted, AppendError> {
         let mut pause = Duration::from_millis(5);
         let mut closing: Option<Instant> = None;
-        let begin = Instant::now();
         let mut trouble = None;
         loop {
             match self.segments.append(&batch.groups) {
                 Ok(serial) => {
                     self.health.sound();
-                    return Ok((serial, trouble.map(|problem| (problem, batch.waited(begin.elapsed())))));
+                    return Ok(Persisted { serial, trouble });
                 }
                 Err(error) => {
                     self.health.degraded(&error.to_string());
@@ -111,10 +144,11 @@ impl Writer {
     }
 }
 
-struct EndOnDrop(Arc<Unsettled>);
+struct EndOnDrop(Arc<Unsettled>, Arc<Sessions>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end();
+        self.1.end();
     }
 }

@@ -4,13 +4,18 @@
 //! (`cargo xtask bench log` measures both sides). What is in a segment is settled in the database moments later,
 //! and the file is used again.
 
+mod header;
+mod left;
 pub(crate) mod record;
 
+pub(crate) use left::{Damage, Left, Place, Replay};
+
 use crate::batch::Group;
-use record::Recovered;
+use crate::sqlite::Revision;
+use header::Header;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The file's own header; records begin behind it, at a block of their own.
 const START: u64 = 4096;
-const MAGIC: &[u8; 8] = b"turnseg1";
+
+/// A buffer that grew beyond this for one commit is given back after it.
+const KEPT_BUFFER: usize = 4 << 20;
 
 /// A file of records.
 struct Segment {
@@ -36,6 +43,7 @@ pub(crate) struct Segments {
     spares: Arc<Spares>,
     next_serial: u64,
     boot: u64,
+    revision: Revision,
     /// A record that failed may be whole at the current place, and must not be found there.
     dirty: bool,
     buffer: Vec<u8>,
@@ -53,84 +61,58 @@ pub(crate) struct Spares {
 /// How many files are ready at any time: one is in use moments after another.
 const READY: usize = 2;
 
-/// What was found in the segments of a log that was not closed.
-pub(crate) struct Replay {
-    /// Every whole record, in the order of the commits.
-    pub(crate) groups: Vec<Recovered>,
-    /// A commit that was cut off: which file, and from where on it is not read. It was never acknowledged.
-    pub(crate) torn: Option<(PathBuf, u64)>,
-}
-
 impl Segments {
-    /// Reads what the owner of that boot left. Segments of another boot belong to another history: the database was
-    /// restored, or has them already.
-    pub(crate) fn open(directory: &Path, boot: Option<u64>, size: u64) -> io::Result<(Self, Replay)> {
-        let mut found: Vec<(bool, Segment)> = Vec::new();
-        let mut next_name = 0;
-        for entry in std::fs::read_dir(directory)? {
-            let path = entry?.path();
-            let Some(number) = number_of(&path) else { continue };
-            next_name = next_name.max(number + 1);
-            let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
-            let size = file.metadata()?.len();
-            match read_header(&mut file)? {
-                Some((serial, theirs)) => {
-                    found.push((Some(theirs) == boot, Segment { path, file, serial, size }));
-                }
-                // Its making was cut off: nothing was ever written to it.
-                None => std::fs::remove_file(&path)?,
-            }
-        }
-        found.sort_by_key(|(_, segment)| segment.serial);
-        let next_serial = found.last().map_or(1, |(_, segment)| segment.serial + 1);
-        let mut replay = Replay { groups: Vec::new(), torn: None };
-        for (_, segment) in found.iter_mut().filter(|(ours, _)| *ours) {
-            segment.replay(&mut replay)?;
+    /// What was left is in the database or of no use: its files are written anew, under this boot. Every record tells how
+    /// far the database was.
+    pub(crate) fn begin(left: Left, boot: u64, revision: Revision, size: u64) -> io::Result<Self> {
+        let next_serial = left.last_serial() + 1;
+        // Files that may not be whole, or hold records of any serial, are made anew.
+        for path in left.blank.into_iter().chain(left.unread.into_iter().map(|segment| segment.path)) {
+            std::fs::remove_file(path)?;
         }
         let spares = Spares {
-            directory: directory.to_owned(),
+            directory: left.directory,
             size: size.max(2 * START),
-            next_name: AtomicU64::new(next_name),
-            free: Mutex::new(found.into_iter().map(|(_, segment)| segment).collect()),
+            next_name: AtomicU64::new(left.next_name),
+            free: Mutex::new(left.used.into_iter().map(|(_, segment)| segment).collect()),
         };
-        let segments = Self {
+        Ok(Self {
             current: None,
-            offset: 0,
+            offset: START,
             waiting: VecDeque::new(),
             spares: Arc::new(spares),
             next_serial,
-            boot: 0,
+            boot,
+            revision,
             dirty: false,
             buffer: Vec::new(),
-        };
-        Ok((segments, replay))
-    }
-
-    /// What was replayed is in the database; from here on the files are written under this boot.
-    pub(crate) fn begin(&mut self, boot: u64) {
-        self.boot = boot;
+        })
     }
 
     /// Makes these events durable. Returns the serial of the segment that holds them.
     pub(crate) fn append(&mut self, groups: &[Group]) -> io::Result<u64> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.append_with(groups, &mut buffer);
-        self.buffer = buffer;
+        if buffer.capacity() <= KEPT_BUFFER {
+            self.buffer = buffer;
+        }
         result
     }
 
     fn append_with(&mut self, groups: &[Group], buffer: &mut Vec<u8>) -> io::Result<u64> {
         let serial = self.current.as_ref().map_or(self.next_serial, |segment| segment.serial);
-        record::encode(groups, serial, buffer);
+        let revision = self.revision.get();
+        record::encode(groups, serial, revision, buffer);
         let fits =
             self.current.as_ref().is_some_and(|segment| self.offset + buffer.len() as u64 <= segment.size);
         if !fits {
             self.rotate(buffer.len() as u64)?;
             let serial = self.current.as_ref().map_or(0, |segment| segment.serial);
-            record::encode(groups, serial, buffer);
+            record::encode(groups, serial, revision, buffer);
         }
         let Some(segment) = &self.current else { return Err(io::Error::other("no segment to write to")) };
         self.dirty = true;
+        turnstream_failpoint::reach("log.before_write");
         segment.file.write_all_at(buffer, self.offset)?;
         turnstream_failpoint::reach("log.before_sync");
         segment.file.sync_data()?;
@@ -144,7 +126,9 @@ impl Segments {
     /// Everything up to this serial is in the database: those files can be used again.
     pub(crate) fn settled(&mut self, serial: u64) {
         while self.waiting.front().is_some_and(|segment| segment.serial <= serial) {
-            self.spares.lock().extend(self.waiting.pop_front());
+            if let Some(segment) = self.waiting.pop_front() {
+                self.spares.give_back(segment);
+            }
         }
     }
 
@@ -163,10 +147,13 @@ impl Segments {
         }
         let mut segment = self.spares.take(START + needed)?;
         segment.serial = self.next_serial;
-        if let Err(error) = segment.write_header(self.boot) {
+        let (serial, boot, revision) = (segment.serial, self.boot, self.revision.get());
+        let header = Header { serial, boot, revision, previous_end: self.offset };
+        if let Err(error) = header.write(&segment) {
             self.spares.lock().push(segment);
             return Err(error);
         }
+        turnstream_failpoint::reach("log.segment.rotated");
         self.next_serial += 1;
         self.offset = START;
         self.waiting.extend(self.current.replace(segment));
@@ -182,6 +169,13 @@ impl Spares {
             self.lock().push(segment);
         }
         Ok(())
+    }
+
+    /// Takes a file back that is settled. One that was made for a large record goes.
+    fn give_back(&self, segment: Segment) {
+        if segment.size <= self.size || std::fs::remove_file(&segment.path).is_err() {
+            self.lock().push(segment);
+        }
     }
 
     /// A file with so much room: a free one, or else a new one.
@@ -216,8 +210,10 @@ impl Spares {
             file.write_all(&zeros[..piece as usize])?;
             left -= piece;
         }
+        turnstream_failpoint::reach("log.segment.make");
         file.sync_all()?;
         File::open(&self.directory)?.sync_all()?;
+        turnstream_failpoint::reach("log.segment.made");
         Ok(Segment { path: path.to_owned(), file, serial: 0, size })
     }
 
@@ -225,48 +221,4 @@ impl Spares {
         // A push or a take cannot panic half-way.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Segment {
-    fn write_header(&self, boot: u64) -> io::Result<()> {
-        let mut header = [0; 24];
-        header[..8].copy_from_slice(MAGIC);
-        header[8..16].copy_from_slice(&self.serial.to_le_bytes());
-        header[16..].copy_from_slice(&boot.to_le_bytes());
-        self.file.write_all_at(&header, 0)?;
-        self.file.sync_data()
-    }
-
-    fn replay(&mut self, replay: &mut Replay) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        self.file.seek(SeekFrom::Start(START))?;
-        self.file.read_to_end(&mut bytes)?;
-        let mut at = 0;
-        while let Some((groups, length)) = record::decode(&bytes[at..], self.serial) {
-            replay.groups.extend(groups);
-            at += length;
-        }
-        // The header of a record of this segment without the rest of it: a commit that was cut off.
-        let is_torn = bytes.get(at + 8..at + record::HEADER) == Some(&self.serial.to_le_bytes()[..]);
-        if is_torn {
-            replay.torn = Some((self.path.clone(), START + at as u64));
-        }
-        Ok(())
-    }
-}
-
-fn number_of(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str()?.strip_prefix("segment-")?.parse().ok()
-}
-
-/// Serial and boot; `None` for a file that was never put to use.
-fn read_header(file: &mut File) -> io::Result<Option<(u64, u64)>> {
-    let mut header = [0; 24];
-    match file.read_exact(&mut header) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-    Ok((&header[..8] == MAGIC).then(|| (number(&header[8..16]), number(&header[16..]))))
 }

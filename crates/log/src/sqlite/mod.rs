@@ -2,10 +2,13 @@
 
 mod pieces;
 mod read;
+mod revision;
 mod schema;
+mod wal;
 mod write;
 
 pub(crate) use pieces::Stored;
 pub(crate) use read::{Known, Readers};
-pub(crate) use schema::{fresh_generation, open};
-pub(crate) use write::{Chunks, Store, StoreError, TurnRow};
+pub(crate) use revision::Revision;
+pub(crate) use schema::{Found, Meta, fresh_generation, open};
+pub(crate) use write::{Chunks, Generations, Settlement, Store, StoreError, TurnRow};

@@ -98,6 +98,17 @@ impl Readers {
         })
     }
 
+    /// Every session with the head of its stored fold.
+    pub(crate) fn fold_heads(&self) -> rusqlite::Result<Vec<(String, Option<String>)>> {
+        self.with(|connection| {
+            let mut query = connection.prepare(
+                "SELECT session.id, fold.body FROM session LEFT JOIN fold ON fold.session = session.key
+                 ORDER BY session.key",
+            )?;
+            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+    }
+
     /// The ids of all sessions.
     pub(crate) fn session_ids(&self) -> rusqlite::Result<Vec<String>> {
         self.with(|connection| {

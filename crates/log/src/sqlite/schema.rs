@@ -3,8 +3,10 @@
 //! A key of (session, seq) per event would stop at 33,000 rows/s. A `chunk` holds all events that one session
 //! had between two settlements, one line of JSON each.
 
+use super::wal::{self, Wal};
+use super::write::Store;
 use crate::error::OpenError;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
 
 const APPLICATION: i64 = 0x7475_726e;
@@ -53,11 +55,26 @@ CREATE TABLE meta (
 ) STRICT;
 ";
 
-/// What was found when the file was opened.
-pub(crate) struct Opening {
-    pub(crate) connection: Connection,
-    /// The boot id inside the file; `None` for a new one.
-    pub(crate) boot: Option<String>,
+/// The database as it was found.
+pub(crate) struct Found {
+    pub(crate) store: Store,
+    /// `None` for a new one.
+    pub(crate) meta: Option<Meta>,
+    /// SQLite's own log beside it was of a later database, and is out of the way.
+    pub(crate) had_foreign_log: bool,
+}
+
+/// What the database knows of the log around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The last run of the log that used it.
+    pub(crate) boot: u64,
+    /// How many transactions the log has made in it.
+    pub(crate) revision: u64,
+    /// The last segment that it has whole.
+    pub(crate) settled: u64,
+    /// Where its last transaction is, if that was known.
+    pub(super) wal: Option<Wal>,
 }
 
 /// One row of `session`.
@@ -68,8 +85,10 @@ pub(super) struct SessionRow {
 }
 
 /// Opens the database for writing, making it if there is none. A damaged one is never recreated.
-pub(crate) fn open(path: &Path) -> Result<Opening, OpenError> {
+pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     let failed = |error: rusqlite::Error| describe(path, &error);
+    let had_foreign_log = wal::set_aside_if_foreign(path)
+        .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
     let connection = Connection::open(path).map_err(failed)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
@@ -88,36 +107,28 @@ pub(crate) fn open(path: &Path) -> Result<Opening, OpenError> {
     } else if format > FORMAT {
         return Err(OpenError::TooNew { path: path.to_owned(), found: format, known: FORMAT });
     }
-    let boot = connection.query_row("SELECT value FROM meta WHERE name = 'boot'", [], |row| row.get(0));
-    let boot = match boot {
-        Ok(boot) => Some(boot),
-        Err(rusqlite::Error::QueryReturnedNoRows) => None,
-        Err(error) => return Err(failed(error)),
+    let meta = read_meta(&connection).map_err(failed)?;
+    let store = Store::new(connection, path, meta.as_ref());
+    Ok(Found { store, meta, had_foreign_log })
+}
+
+/// What a database says of itself; `None` before the first run of a log.
+pub(super) fn read_meta(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
+    let mut query = connection.prepare("SELECT value FROM meta WHERE name = ?1")?;
+    let mut number = |name: &str, radix| {
+        let value = query.query_row([name], |row| row.get::<_, String>(0)).optional()?;
+        Ok::<_, rusqlite::Error>(value.and_then(|text| u64::from_str_radix(&text, radix).ok()))
     };
-    Ok(Opening { connection, boot })
+    let Some(boot) = number("boot", 16)? else { return Ok(None) };
+    let (revision, settled) = (number("revision", 10)?.unwrap_or(0), number("settled", 10)?.unwrap_or(0));
+    let wal = number("wal", 16)?.zip(number("base", 10)?).map(|(salt, base)| Wal { salt, base });
+    Ok(Some(Meta { boot, revision, settled, wal }))
 }
 
 /// Another connection that only reads.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags)
-}
-
-impl Opening {
-    /// Writes the id of this boot, and a new generation for every session if the file was restored.
-    pub(crate) fn begin(&mut self, boot: &str, restored: bool) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
-        if restored {
-            let mut rows = transaction.prepare("SELECT key FROM session")?;
-            let keys: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            let mut update = transaction.prepare("UPDATE session SET generation = ?2 WHERE key = ?1")?;
-            for key in keys {
-                update.execute(params![key, fresh_generation()])?;
-            }
-        }
-        transaction.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('boot', ?1)", [boot])?;
-        transaction.commit()
-    }
 }
 
 /// A name that no earlier history has used: after a restore, counting on would repeat one.

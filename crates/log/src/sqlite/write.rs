@@ -1,10 +1,14 @@
 //! The writing side of the database. Only the settler has it.
 
 use super::pieces;
+use super::revision::{self, Revision};
+use super::schema::{Meta, fresh_generation};
+use super::wal::WalWatch;
 use crate::batch::TurnChange;
 use crate::projection::Flush;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
+use std::path::Path;
 use turnstream_model::cursor::Seq;
 
 /// Why a transaction did not happen.
@@ -93,16 +97,42 @@ const CHECKPOINT_PAGES: i64 = 100;
 /// The same when there is more to do than small steps can.
 const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
 
+/// What is settled in one transaction, all or none.
+pub(crate) struct Settlement<'a> {
+    pub(crate) chunks: &'a Chunks,
+    pub(crate) turns: &'a [TurnRow],
+    pub(crate) folds: &'a [(i64, Flush)],
+    /// With it, the database has every segment up to this one whole.
+    pub(crate) settled: u64,
+}
+
+/// What becomes of the generations when a log is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generations {
+    /// The history goes on.
+    Stay,
+    /// The database was restored: no cursor of before fits.
+    AreNew,
+}
+
 /// The writing connection.
 pub(crate) struct Store {
     connection: Connection,
+    revision: Revision,
+    wal: WalWatch,
     /// What was last set.
     in_a_hurry: Option<bool>,
 }
 
 impl Store {
-    pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection, in_a_hurry: None }
+    pub(super) fn new(connection: Connection, path: &Path, meta: Option<&Meta>) -> Self {
+        let revision = Revision::new(meta.map_or(0, |meta| meta.revision));
+        Self { connection, revision, wal: WalWatch::new(path, meta), in_a_hurry: None }
+    }
+
+    /// How far it is.
+    pub(crate) fn revision(&self) -> &Revision {
+        &self.revision
     }
 
     /// Whether it works in large steps from now on.
@@ -116,76 +146,108 @@ impl Store {
         }
     }
 
-    /// Takes over events from the segments, and folds of them, all or none. Returns how many rows of folds were refused.
-    pub(crate) fn settle(
+    /// A new run of the log: its boot id, and a revision beyond every one that is `known`. What is in segments up to
+    /// `settled` is settled or void.
+    pub(crate) fn begin(
         &mut self,
-        chunks: &Chunks,
-        turns: &[TurnRow],
-        folds: &[(i64, Flush)],
-    ) -> Result<u64, StoreError> {
-        Self::settle_on(&mut self.connection, chunks, turns, folds)
+        boot: u64,
+        known: u64,
+        settled: u64,
+        generations: Generations,
+    ) -> Result<(), StoreError> {
+        self.transact(known, |transaction| {
+            if generations == Generations::AreNew {
+                let mut rows = transaction.prepare("SELECT key FROM session")?;
+                let keys: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+                let mut update = transaction.prepare("UPDATE session SET generation = ?2 WHERE key = ?1")?;
+                for key in keys {
+                    update.execute(params![key, fresh_generation()])?;
+                }
+            }
+            let mut set = transaction.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+            set.execute(params!["boot", format!("{boot:016x}")])?;
+            set.execute(params!["settled", settled.to_string()])?;
+            turnstream_failpoint::reach("log.begin");
+            Ok(())
+        })
     }
 
-    /// The same, before the connection has a store.
-    pub(crate) fn settle_on(
-        connection: &mut Connection,
-        chunks: &Chunks,
-        turns: &[TurnRow],
-        folds: &[(i64, Flush)],
-    ) -> Result<u64, StoreError> {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        {
+    /// Takes over events from the segments, and folds of them. Returns how many rows of folds were refused.
+    pub(crate) fn settle(&mut self, settlement: &Settlement<'_>) -> Result<u64, StoreError> {
+        let Settlement { chunks, turns, folds, settled } = settlement;
+        self.transact(0, |transaction| {
+            turnstream_failpoint::reach("log.settle");
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO chunk (session, first_seq, count, data) VALUES (?1, ?2, ?3, ?4)",
             )?;
             for ChunkRow { session, first, count, data } in &chunks.rows {
                 insert.execute(params![session, first.0 as i64, *count as i64, data])?;
             }
-        }
-        for turn in turns {
-            turn.record(&transaction)?;
-        }
-        let mut refused = 0;
-        for (session, flush) in folds {
-            refused += pieces::write(&transaction, *session, flush)?;
-        }
-        turnstream_failpoint::reach("log.before_settle");
-        transaction.commit()?;
-        Ok(refused)
+            turnstream_failpoint::reach("log.settle.chunks");
+            for turn in *turns {
+                turn.record(transaction)?;
+            }
+            turnstream_failpoint::reach("log.settle.turns");
+            let mut refused = 0;
+            for (session, flush) in *folds {
+                refused += pieces::write(transaction, *session, flush)?;
+            }
+            transaction
+                .prepare_cached(
+                    "UPDATE meta SET value = ?1 WHERE name = 'settled' AND CAST(value AS INTEGER) < ?1",
+                )?
+                .execute([*settled as i64])?;
+            turnstream_failpoint::reach("log.before_settle");
+            Ok(refused)
+        })
     }
 
     /// Makes a session and returns its key; `None` when there is one of that id.
     pub(crate) fn create(&mut self, id: &str, generation: &str) -> Result<Option<i64>, StoreError> {
-        let transaction = self.begin()?;
-        let made = transaction.execute(
-            "INSERT INTO session (id, generation, epoch) VALUES (?1, ?2, 1) ON CONFLICT DO NOTHING",
-            params![id, generation],
-        )?;
-        let key = transaction.last_insert_rowid();
-        transaction.commit()?;
-        Ok((made == 1).then_some(key))
+        self.transact(0, |transaction| {
+            let made = transaction.execute(
+                "INSERT INTO session (id, generation, epoch) VALUES (?1, ?2, 1) ON CONFLICT DO NOTHING",
+                params![id, generation],
+            )?;
+            turnstream_failpoint::reach("log.create");
+            Ok((made == 1).then_some(transaction.last_insert_rowid()))
+        })
     }
 
     /// The next epoch of a session: from now on only that one may append.
     pub(crate) fn next_epoch(&mut self, key: i64) -> Result<u64, StoreError> {
-        let transaction = self.begin()?;
-        let epoch: i64 = transaction.query_row(
-            "UPDATE session SET epoch = epoch + 1 WHERE key = ?1 RETURNING epoch",
-            [key],
-            |row| row.get(0),
-        )?;
-        transaction.commit()?;
-        Ok(epoch as u64)
+        self.transact(0, |transaction| {
+            let epoch: i64 = transaction.query_row(
+                "UPDATE session SET epoch = epoch + 1 WHERE key = ?1 RETURNING epoch",
+                [key],
+                |row| row.get(0),
+            )?;
+            turnstream_failpoint::reach("log.next_epoch");
+            Ok(epoch as u64)
+        })
     }
 
     /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
     pub(crate) fn close(self) {
+        turnstream_failpoint::reach("log.checkpoint");
         // Whatever is left in SQLite's own log is read from there at the next start.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
-    fn begin(&mut self) -> rusqlite::Result<Transaction<'_>> {
-        self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
+    /// One transaction, counted. The last insert of a row is the act's.
+    fn transact<T>(
+        &mut self,
+        known: u64,
+        act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let revision = revision::count(&transaction, known, self.wal.current())?;
+        let done = act(&transaction)?;
+        transaction.commit()?;
+        self.revision.reached(revision);
+        self.wal.transacted(revision);
+        turnstream_failpoint::reach("log.transacted");
+        Ok(done)
     }
 }
 

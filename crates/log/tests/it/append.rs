@@ -1,8 +1,10 @@
 //! Appending: order, durability, owners.
 
 use crate::support::*;
-use turnstream_log::{AppendError, ClaimError, Log, Merge, Options};
+use turnstream_log::{AppendError, Appender, ClaimError, Log, Merge, Options};
 use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Body, Draft, Tool};
+use turnstream_model::id::ItemId;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,6 +153,25 @@ async fn an_append_larger_than_a_segment_or_the_budget_goes_through() {
     log.close().await;
     let log = open(directory.path()).log;
     assert_eq!(log.read(&id("s"), Seq(0), usize::MAX).unwrap().len(), 9);
+}
+
+#[tokio::test]
+async fn an_append_that_no_commit_can_hold_is_refused_before_anything_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    let half = Appender::MOST_BYTES / 2;
+    let result = vec![serde_json::Value::String("x".repeat(half))];
+    let tool = Tool { content: Some(result), ..Tool::default() };
+    let update = || Draft {
+        item: Some(ItemId::from("i1")),
+        ..Draft::new(Body::ItemUpdated { tool: Some(Box::new(tool.clone())) })
+    };
+    let refused = appender.append(vec![update(), update()], NOW).await.map(drop).unwrap_err();
+    assert!(matches!(&refused, AppendError::TooLarge { session, .. } if session == "s"), "{refused}");
+    assert!(refused.to_string().contains("append it in parts"), "{refused}");
+    assert_eq!(append(&mut appender, vec![update()]).await, 4, "half of it is not too much");
+    assert_eq!(append(&mut appender, vec![delta("t1", "i1", "small")]).await, 5);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use turnstream_log::{Follow, Opened};
+use turnstream_log::{Follow, Opened, Restored};
 use turnstream_model::cursor::{Cursor, Seq};
 use turnstream_model::event::ItemState;
 use turnstream_model::fold::Fold;
@@ -13,6 +13,8 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
 const CHILD: &str = "crash::talking_child";
+/// How many deltas the child appends before it closes the log; far more than any test waits for if it is not set.
+const DELTAS: &str = "TURNSTREAM_LOG_TEST_DELTAS";
 
 /// The child of the tests below: settles what the last one left open, then talks. Every frame that a follower is given
 /// is printed.
@@ -35,10 +37,10 @@ fn talking_child() {
         let mut follower = log.follow(&id("s"), &Cursor { generation: None, seq: head }).unwrap();
         tokio::spawn(async move {
             loop {
-                if let Follow::Events(events) = follower.next().await.unwrap() {
-                    for line in lines(&events) {
-                        println!("FRAME {line}");
-                    }
+                match follower.next().await.unwrap() {
+                    Follow::Outcome(_) => {}
+                    Follow::Events(events) => lines(&events).iter().for_each(|line| println!("FRAME {line}")),
+                    Follow::Closed => return,
                 }
             }
         });
@@ -59,13 +61,16 @@ fn talking_child() {
         // The epoch is new each time: a name that no earlier turn has.
         let (turn, item) = (format!("t{}", appender.epoch()), format!("i{}", appender.epoch()));
         append(&mut appender, vec![turn_started(&turn), item_started(&turn, &item)]).await;
-        for number in 0..200_000 {
+        let deltas = std::env::var(DELTAS).map_or(200_000, |number| number.parse().unwrap());
+        for number in 0..deltas {
             let receipt =
                 appender.append(vec![delta(&turn, &item, &format!("{number} "))], NOW).await.unwrap();
             if number % 7 == 0 {
                 receipt.await.unwrap();
             }
         }
+        drop(appender);
+        log.close().await;
     });
 }
 
@@ -80,8 +85,16 @@ pub(crate) fn delivered(seen: &Seen) -> BTreeMap<u64, String> {
     frames.filter_map(|line| Some((number(&line)?, line))).collect()
 }
 
-/// Opens what is left, and says whether every delivered frame is in it, unchanged, in a lawful log without holes.
+/// Opens what a crash left in the same files, which is no backup that was put back; for the rest see [`verify_copy`].
 pub(crate) fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<(), String> {
+    match verify_copy(directory, delivered)? {
+        None => Ok(()),
+        Some(restored) => Err(format!("the crash was taken for a restored backup: {restored:?}")),
+    }
+}
+
+/// Opens what is left, and says whether every delivered frame is in it, unchanged, in a lawful log without holes.
+fn verify_copy(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<Option<Restored>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let opened = open(directory);
     let log = opened.log;
@@ -90,7 +103,7 @@ pub(crate) fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Res
     runtime.block_on(log.close());
     let kept = match kept {
         Ok(kept) => kept,
-        Err(_) if delivered.is_empty() => return Ok(()),
+        Err(_) if delivered.is_empty() => return Ok(opened.restored),
         Err(error) => return Err(error),
     };
     let kept_lines = lines(&kept);
@@ -113,7 +126,7 @@ pub(crate) fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Res
         return Err("the snapshot is not the fold of the events".to_owned());
     }
     assert_lawful(kept_lines.iter().map(String::as_str), Tail::Live);
-    Ok(())
+    Ok(opened.restored)
 }
 
 fn rounds(quick: u32, full: u32) -> u32 {
@@ -137,17 +150,73 @@ fn what_was_delivered_before_a_kill_is_there_after_it() {
     assert!(delivered_so_far.len() > 1_000, "only {} frames were delivered", delivered_so_far.len());
 }
 
+/// Every failpoint of the log, and at which time it is reached a child is killed there.
+const POINTS: &[(&str, &[u64])] = &[
+    ("log.open.scanned", &[1]),
+    ("log.open.database", &[1]),
+    ("log.open.recovered", &[1]),
+    ("log.open.ready", &[1]),
+    ("log.note", &[1, 2]),
+    ("log.note.rename", &[1, 2]),
+    ("log.noted", &[1, 2]),
+    ("log.begin", &[1]),
+    ("log.next_epoch", &[1]),
+    ("log.transacted", &[1, 2, 3, 5]),
+    ("log.before_write", &[1, 2, 9]),
+    ("log.before_sync", &[1, 2, 9]),
+    ("log.after_sync", &[1, 2, 9]),
+    ("log.published", &[1, 2, 9]),
+    ("log.segment.header", &[1, 2, 4]),
+    ("log.segment.rotated", &[1, 2, 4]),
+    ("log.settle", &[1, 2, 3]),
+    ("log.settle.chunks", &[1, 2]),
+    ("log.settle.turns", &[1, 2]),
+    ("log.before_settle", &[1, 2, 5]),
+    ("log.settled", &[1, 2, 5]),
+];
+
+/// Those that only a new directory reaches.
+const FIRST_POINTS: &[&str] = &["log.segment.make", "log.segment.made", "log.create"];
+
+/// Those that only a closing log reaches, and at which time.
+const LAST_POINTS: &[(&str, u64)] =
+    &[("log.checkpoint", 1), ("log.note", 3), ("log.note.rename", 3), ("log.noted", 3)];
+
 #[test]
-fn a_kill_at_every_step_of_a_commit_loses_nothing_that_was_delivered() {
-    let points = ["log.before_sync", "log.after_sync", "log.published", "log.before_settle", "log.settled"];
-    for point in points {
+fn a_kill_at_every_step_of_the_log_loses_nothing_that_was_delivered() {
+    for (point, times) in POINTS {
         let directory = tempfile::tempdir().unwrap();
         let mut all = BTreeMap::new();
-        for nth in [1, 2, 5] {
-            let seen = child(directory.path()).run(&KillPoint::failpoint(point, nth)).unwrap();
-            all.extend(delivered(&seen));
+        for nth in *times {
+            // One that leaves something to recover, then one that dies at the point.
+            for kill in [KillPoint::line("FRAME ", 20), KillPoint::failpoint(*point, *nth)] {
+                let seen = child(directory.path()).run(&kill).unwrap();
+                all.extend(delivered(&seen));
+            }
             verify(directory.path(), &all).unwrap_or_else(|error| panic!("{point} {nth}: {error}"));
         }
+    }
+}
+
+#[test]
+fn a_kill_while_a_log_is_made_or_closed_loses_nothing_that_was_delivered() {
+    for (point, nth) in
+        FIRST_POINTS.iter().map(|point| (*point, 1)).chain(POINTS[..8].iter().map(|it| (it.0, 1)))
+    {
+        let directory = tempfile::tempdir().unwrap();
+        for kill in [KillPoint::failpoint(point, nth), KillPoint::line("FRAME ", 20)] {
+            let seen = child(directory.path()).run(&kill).unwrap();
+            verify(directory.path(), &delivered(&seen)).unwrap_or_else(|error| panic!("{point}: {error}"));
+        }
+    }
+    for (point, nth) in LAST_POINTS {
+        let directory = tempfile::tempdir().unwrap();
+        let mut closing = child(directory.path()).env(DELTAS, "300");
+        let mut all = delivered(&closing.run(&KillPoint::failpoint(*point, *nth)).unwrap());
+        assert!(all.len() > 250, "{point}: {} frames were delivered", all.len());
+        verify(directory.path(), &all).unwrap_or_else(|error| panic!("{point}: {error}"));
+        all.extend(delivered(&child(directory.path()).run(&KillPoint::line("FRAME ", 20)).unwrap()));
+        verify(directory.path(), &all).unwrap_or_else(|error| panic!("{point}, later: {error}"));
     }
 }
 
@@ -161,7 +230,9 @@ fn what_was_delivered_before_a_power_cut_is_there_after_it() {
     for round in 0..rounds(8, 60) {
         let mut program = child(&directory);
         disk.arm(program.command_mut()).unwrap();
-        let seen = program.run(&KillPoint::line("FRAME ", u64::from(round) * 37 % 200 + 1)).unwrap();
+        // Every fifth lives long enough for checkpoints.
+        let frames = if round % 5 == 4 { 6_000 } else { u64::from(round) * 37 % 200 + 1 };
+        let seen = program.run(&KillPoint::line("FRAME ", frames)).unwrap();
         delivered_so_far.extend(delivered(&seen));
         let seed = u64::from(round);
         let cut = match round % 4 {
@@ -177,8 +248,13 @@ fn what_was_delivered_before_a_power_cut_is_there_after_it() {
             let path = entry.unwrap().path();
             std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
         }
-        verify(copy.path(), &delivered_so_far)
+        let restored = verify_copy(copy.path(), &delivered_so_far)
             .unwrap_or_else(|error| panic!("round {round}, {cut:?}: {error}"));
+        assert_ne!(
+            restored,
+            Some(Restored::Older),
+            "round {round}, {cut:?}: a power cut is no restored backup"
+        );
     }
 }
 
@@ -200,12 +276,15 @@ fn a_torn_commit_is_reported_and_never_read() {
     verify(directory.path(), &delivered(&seen)).unwrap();
 }
 
-fn newest_segment(directory: &Path) -> PathBuf {
+pub(crate) fn segments(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let segments = entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("segment-"));
+    entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("segment-")).collect()
+}
+
+fn newest_segment(directory: &Path) -> PathBuf {
     let serial = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap();
         u64::from_le_bytes(bytes[8..16].try_into().unwrap())
     };
-    segments.max_by_key(serial).unwrap()
+    segments(directory).into_iter().max_by_key(serial).unwrap()
 }

@@ -103,3 +103,31 @@ async fn reading_takes_a_place_and_a_limit() {
     assert!(log.read(&id("s"), Seq(99), 10).unwrap().is_empty());
     assert!(log.read(&id("s"), Seq(0), 0).unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_follower_ends_with_all_there_is_when_the_log_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    let mut waiting = log.follow(&id("s"), &after(3)).unwrap();
+    waiting.next().await.unwrap();
+    let mut behind = log.follow(&id("s"), &after(0)).unwrap();
+    let ended = tokio::spawn(async move {
+        let mut steps = vec![waiting.next().await.unwrap()];
+        while steps.last() != Some(&Follow::Closed) {
+            steps.push(waiting.next().await.unwrap());
+        }
+        steps
+    });
+    drop(appender.append(vec![delta("t1", "i1", "the last")], NOW).await.unwrap());
+    log.clone().close().await;
+    let steps = tokio::time::timeout(Duration::from_secs(5), ended).await.expect("it ends").unwrap();
+    let [Follow::Events(last), Follow::Closed] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!(seqs(last), [4]);
+    assert_eq!(seqs(&events(&mut behind, 4).await), [1, 2, 3, 4]);
+    assert_eq!(behind.next().await.unwrap(), Follow::Closed);
+    assert_eq!(behind.next().await.unwrap(), Follow::Closed, "and stays so");
+    let mut late = log.follow(&id("s"), &after(4)).unwrap();
+    late.next().await.unwrap();
+    assert_eq!(late.next().await.unwrap(), Follow::Closed, "also for one that comes later");
+}

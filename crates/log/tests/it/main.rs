@@ -3,9 +3,11 @@
 
 mod append;
 mod crash;
+mod damage;
 mod faults;
 mod follow;
 mod open;
+mod restore;
 mod slow;
 mod snapshot;
 mod support;

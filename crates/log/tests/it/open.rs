@@ -1,9 +1,8 @@
-//! Opening: one owner, damage that is named and left alone, backups.
+//! Opening: one owner, damage that is named and left alone.
 
 use crate::support::*;
 use std::path::Path;
 use turnstream_log::{Log, OpenError};
-use turnstream_model::cursor::Seq;
 
 fn refused(path: &Path) -> OpenError {
     match Log::open(path, &options()) {
@@ -51,35 +50,6 @@ async fn another_programs_or_a_newer_database_is_refused() {
     let connection = rusqlite::Connection::open(&database).unwrap();
     connection.execute_batch("PRAGMA user_version = 99;").unwrap();
     assert!(refused(directory.path()).to_string().contains("has format 99"));
-}
-
-#[tokio::test]
-async fn a_restored_backup_gets_a_new_generation_and_an_ordinary_restart_does_not() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = open(directory.path()).log;
-    let mut appender = talking(&log, "s").await;
-    let first = appender.generation().clone();
-    append(&mut appender, vec![delta("t1", "i1", "kept")]).await;
-    drop(appender);
-    log.close().await;
-    let database = directory.path().join("log.db");
-    let backup = directory.path().join("backup");
-    std::fs::copy(&database, &backup).unwrap();
-
-    let opened = open(directory.path());
-    assert!(!opened.restored);
-    let mut appender = opened.log.claim(&id("s")).await.unwrap();
-    assert_eq!(appender.generation(), &first);
-    append(&mut appender, vec![delta("t1", "i1", "lost with the restore")]).await;
-    drop(appender);
-    opened.log.close().await;
-
-    std::fs::copy(&backup, &database).unwrap();
-    let opened = open(directory.path());
-    assert!(opened.restored);
-    let (generation, head) = opened.log.head(&id("s")).unwrap();
-    assert_eq!(head, Seq(4));
-    assert_ne!(generation, first, "seq 5 of the old history was seen by clients");
 }
 
 #[tokio::test]

@@ -86,8 +86,10 @@ pub(crate) async fn talking(log: &Log, name: &str) -> Appender {
 pub(crate) async fn events(follower: &mut Follower, up_to: u64) -> Vec<Committed> {
     let mut all = Vec::new();
     while all.last().is_none_or(|event: &Committed| event.seq().0 < up_to) {
-        if let Follow::Events(events) = follower.next().await.unwrap() {
-            all.extend(events);
+        match follower.next().await.unwrap() {
+            Follow::Outcome(_) => {}
+            Follow::Events(events) => all.extend(events),
+            Follow::Closed => panic!("the log was closed after {} events", all.len()),
         }
     }
     all
