@@ -12,10 +12,10 @@ impl Fold {
     pub(super) fn take_in(&mut self, event: &Event) {
         let Event { seq: _, time, draft } = event;
         match &draft.body {
-            Body::SessionCreated { .. } | Body::SessionUpdated(_) | Body::SessionStatus(_) => {
-                self.session(draft, *time);
-            }
-            Body::SessionEnded { reason } => self.state.session.ended = Some(reason.clone()),
+            Body::SessionCreated { .. }
+            | Body::SessionUpdated(_)
+            | Body::SessionStatus(_)
+            | Body::SessionEnded { .. } => self.state.session.take_in(&draft.body, *time),
             Body::PromptAccepted { .. }
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
@@ -53,49 +53,6 @@ impl Fold {
                 | NoticeCode::UnknownEvent => {}
             },
             Body::Unknown { .. } => {}
-        }
-    }
-
-    fn session(&mut self, draft: &Draft, time: Time) {
-        let session = &mut self.state.session;
-        match &draft.body {
-            Body::SessionCreated { session: id, agent, cwd, title, key } => {
-                *session = Session {
-                    id: Some(id.clone()),
-                    agent: agent.clone(),
-                    cwd: cwd.clone(),
-                    title: title.clone(),
-                    key: key.clone(),
-                    created: Some(time),
-                    ..Session::default()
-                };
-            }
-            Body::SessionUpdated(patch) => {
-                let set = |old: &mut Option<String>, new: &Option<String>| {
-                    if new.is_some() {
-                        old.clone_from(new);
-                    }
-                };
-                set(&mut session.title, &patch.title);
-                set(&mut session.model, &patch.model);
-                set(&mut session.mode, &patch.mode);
-                set(&mut session.native_id, &patch.native_id);
-                session.context = patch.context.clone().or(session.context.take());
-                session.permissions = patch.permissions.or(session.permissions);
-            }
-            Body::SessionStatus(status) => {
-                (session.status, session.retry) = match status {
-                    Status::Idle => (Activity::Idle, None),
-                    Status::Busy => (Activity::Busy, None),
-                    Status::Waiting => (Activity::Waiting, None),
-                    Status::Recovering => (Activity::Recovering, None),
-                    Status::Retrying { attempt, reason, until } => {
-                        let retry = Retry { attempt: *attempt, reason: *reason, until: *until };
-                        (Activity::Retrying, Some(retry))
-                    }
-                };
-            }
-            _ => {}
         }
     }
 
@@ -296,6 +253,52 @@ impl Fold {
                     open.key.clone_from(key);
                 }
             }
+            _ => {}
+        }
+    }
+}
+
+impl Session {
+    /// Takes in an event about the session itself; any other changes nothing.
+    pub fn take_in(&mut self, body: &Body, time: Time) {
+        match body {
+            Body::SessionCreated { session: id, agent, cwd, title, key } => {
+                *self = Self {
+                    id: Some(id.clone()),
+                    agent: agent.clone(),
+                    cwd: cwd.clone(),
+                    title: title.clone(),
+                    key: key.clone(),
+                    created: Some(time),
+                    ..Self::default()
+                };
+            }
+            Body::SessionUpdated(patch) => {
+                let set = |old: &mut Option<String>, new: &Option<String>| {
+                    if new.is_some() {
+                        old.clone_from(new);
+                    }
+                };
+                set(&mut self.title, &patch.title);
+                set(&mut self.model, &patch.model);
+                set(&mut self.mode, &patch.mode);
+                set(&mut self.native_id, &patch.native_id);
+                self.context = patch.context.clone().or(self.context.take());
+                self.permissions = patch.permissions.or(self.permissions);
+            }
+            Body::SessionStatus(status) => {
+                (self.status, self.retry) = match status {
+                    Status::Idle => (Activity::Idle, None),
+                    Status::Busy => (Activity::Busy, None),
+                    Status::Waiting => (Activity::Waiting, None),
+                    Status::Recovering => (Activity::Recovering, None),
+                    Status::Retrying { attempt, reason, until } => {
+                        let retry = Retry { attempt: *attempt, reason: *reason, until: *until };
+                        (Activity::Retrying, Some(retry))
+                    }
+                };
+            }
+            Body::SessionEnded { reason } => self.ended = Some(reason.clone()),
             _ => {}
         }
     }

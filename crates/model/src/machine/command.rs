@@ -164,11 +164,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Nobody can find out whether the agent ran a prompt that was sent: its turn is lost.
-    pub fn lose_prompt(
+    /// A prompt that was sent gets a turn that ends at once: its agent cannot be reached, or nobody can find out whether
+    /// it ran.
+    pub fn end_prompt(
         &mut self,
         prompt: &PromptId,
-        error: TurnError,
+        ending: Ending,
         step: &mut Step<'_>,
     ) -> Result<(), Refusal> {
         let state = self.prompts.state(prompt);
@@ -179,7 +180,7 @@ impl Machine {
             return Err(Refusal::TurnNotOpen { asked: None, open: Some(open.clone()) });
         }
         self.start_turn(Origin::Prompt, vec![prompt.clone()], None, step);
-        self.end_turn(Ending::lost(error), step);
+        self.end_turn(ending, step);
         Ok(())
     }
 
@@ -187,6 +188,11 @@ impl Machine {
     pub fn next_prompt(&self) -> Option<PromptId> {
         let free = self.turn.is_none() && !self.prompts.any_sent() && !self.recovering && !self.ended;
         free.then(|| self.prompts.first_waiting()).flatten()
+    }
+
+    /// How many prompts are before this one; `None` when it has its outcome.
+    pub fn position(&self, prompt: &PromptId) -> Option<usize> {
+        self.prompts.position(prompt)
     }
 
     /// Prompts that were sent and have no turn yet, with the names they were sent under.

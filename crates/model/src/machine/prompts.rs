@@ -79,6 +79,11 @@ impl Prompts {
         self.open.is_empty()
     }
 
+    /// How many are before it.
+    pub(crate) fn position(&self, id: &PromptId) -> Option<usize> {
+        self.open.iter().position(|prompt| prompt.id == *id)
+    }
+
     /// The prompt that has waited longest.
     pub(crate) fn first_waiting(&self) -> Option<PromptId> {
         self.open.iter().find(|prompt| prompt.state == PromptState::Waiting).map(|prompt| prompt.id.clone())

@@ -1,0 +1,119 @@
+//! A configured agent: what it is, and how a link to it is made.
+
+use crate::link::Link;
+use serde::Serialize;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use turnstream_model::event::Permissions;
+use turnstream_model::id::{Key, PromptId, SessionId, TurnId};
+
+/// A link that is being made.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send + 'a>>;
+
+/// An agent that sessions can be made with.
+pub trait Agent: Send + Sync {
+    /// What it is, for people who choose one, and whether it can be used.
+    fn describe(&self) -> Description;
+
+    /// Makes a link for one session. With [`Start::left`] it first tells what became of that (see [`Left`]).
+    /// The caller gives up after a deadline by dropping the future: nothing may be left running then.
+    fn connect(&self, start: Start) -> Connecting<'_>;
+
+    /// The name under which a prompt is sent. It must be the same each time it is asked for the same prompt, so that the
+    /// agent can be asked about it after a crash.
+    fn name_prompt(&self, session: &SessionId, prompt: &PromptId) -> String {
+        format!("{session}.{prompt}")
+    }
+
+    /// True when the agent goes on without the gateway: an open turn is then left open at shutdown, and reconciled with
+    /// the agent's own truth at the next start. Else it ends with its link.
+    fn outlives_gateway(&self) -> bool {
+        false
+    }
+}
+
+/// One agent in the list of agents.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Description {
+    /// `scripted`, `opencode` and so on.
+    pub kind: &'static str,
+    /// One line for a person.
+    pub about: String,
+    /// Its version, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Nothing behind it thinks: it plays what it was given.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub scripted: bool,
+}
+
+/// What a link is made for.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Our name of the session.
+    pub session: SessionId,
+    /// Where the agent works. It exists.
+    pub cwd: PathBuf,
+    /// The agent's name of the session, if it had one before.
+    pub native_id: Option<String>,
+    /// The model to use, where one was chosen.
+    pub model: Option<String>,
+    /// The mode to use, where one was chosen.
+    pub mode: Option<String>,
+    /// What becomes of asks.
+    pub permissions: Permissions,
+    /// What the last owner left open.
+    pub left: Option<Left>,
+}
+
+/// What an owner that is gone left open. A link that is made with it sends, in this order: what the agent has said that the
+/// log may lack (as snapshots), the asks and questions that are still open, a [`crate::Fate`] for every prompt,
+/// [`turnstream_model::signal::Signal::Truth`] for the turn, and last [`crate::Observed::CaughtUp`].
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// The open turn.
+    pub turn: Option<TurnId>,
+    /// The agent's name of that turn, where it has one.
+    pub turn_native_id: Option<String>,
+    /// Prompts that were sent, or were about to be, and have no turn; by the names they were sent under.
+    pub prompts: Vec<String>,
+    /// Asks without an answer.
+    pub asks: Vec<Key>,
+    /// Questions without an answer.
+    pub questions: Vec<Key>,
+}
+
+impl Left {
+    /// True when nothing is open.
+    pub fn is_empty(&self) -> bool {
+        let Self { turn, turn_native_id: _, prompts, asks, questions } = self;
+        turn.is_none() && prompts.is_empty() && asks.is_empty() && questions.is_empty()
+    }
+}
+
+/// Why there is no link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// It may work later or after a change outside: not installed, not reachable, not logged in.
+    #[error("agent {agent} cannot be started: {problem}")]
+    Unavailable {
+        /// The agent.
+        agent: String,
+        /// What went wrong and what to do.
+        problem: String,
+    },
+    /// The agent no longer has this session.
+    #[error("agent {agent} no longer has session {native_id}: {problem}")]
+    Forgotten {
+        /// The agent.
+        agent: String,
+        /// Its name of the session.
+        native_id: String,
+        /// What it said.
+        problem: String,
+    },
+}

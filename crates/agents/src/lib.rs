@@ -1,0 +1,11 @@
+//! Agents, as a keeper sees them: one link per live session. Commands go one way, observations come back.
+//!
+//! Each kind of agent is a folder of its own. A folder knows how its agent is started and what its words mean; it
+//! never decides what they mean for a turn, which is the turn machine's.
+
+mod agent;
+mod link;
+pub mod scripted;
+
+pub use agent::{Agent, ConnectError, Connecting, Description, Left, Start};
+pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

@@ -1,0 +1,280 @@
+//! What a scripted agent remembers of one session: an append-only file of records, each durable before it is acted on.
+//! Without a file it remembers the same, and forgets it with its link.
+
+use super::script::Script;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use turnstream_model::event::{Origin, StopReason, TurnError};
+use turnstream_model::id::{Key, SessionId};
+
+/// One line of the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Record {
+    /// It has this to play.
+    Run(Run),
+    /// The turn of a run begins, and names these prompts.
+    Began { run: String, prompts: Vec<String> },
+    /// A step of it is played next.
+    Step { run: String, index: usize },
+    /// A person decided.
+    Decided { key: Key, decision: Decision },
+    /// A tool is run next.
+    ToolBegan { key: Key },
+    /// It was run.
+    ToolDone { key: Key, result: ToolResult },
+    /// The run is over.
+    Ended { run: String, end: End },
+    /// The model to use from the next turn on.
+    Model { model: String },
+    /// The mode to use from the next turn on.
+    Mode { mode: String },
+}
+
+/// One thing to play: for a prompt, or by itself. Its id is the prompt's native id, or made from it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) id: String,
+    pub(super) origin: Origin,
+    /// What the other client said, in a foreign turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) said: Option<String>,
+    pub(super) plan: Plan,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Plan {
+    Script(Script),
+    /// It was to be played and cannot be: what is wrong with it.
+    Bad(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Decision {
+    pub(super) allowed: bool,
+    /// The person wants the turn to stop there.
+    pub(super) stop: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ToolResult {
+    Done(Value),
+    Failed(String),
+    /// It was begun, and what became of it was never noted.
+    Unknown,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum End {
+    Done(StopReason),
+    Idle(Option<StopReason>),
+    Failed(TurnError),
+    Cancelled,
+    Lost(TurnError),
+    Refused(TurnError),
+    /// It never became a turn, and nothing was said.
+    Silent,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    pub(super) run: Arc<Run>,
+    /// The prompts its turn named, once it began.
+    pub(super) began: Option<Vec<String>>,
+    pub(super) steps_begun: usize,
+    pub(super) end: Option<End>,
+}
+
+/// All that is remembered, and the file it is in.
+#[derive(Default)]
+pub(super) struct Memory {
+    file: Option<Arc<File>>,
+    runs: Vec<Progress>,
+    by_id: HashMap<String, usize>,
+    decided: HashMap<Key, Decision>,
+    tools_begun: HashSet<Key>,
+    tools_done: HashMap<Key, ToolResult>,
+    pub(super) model: Option<String>,
+    pub(super) mode: Option<String>,
+}
+
+impl Memory {
+    /// Opens what was remembered of a session. A last line that was cut off by a crash was never acted on.
+    pub(super) fn open(directory: &Path, session: &SessionId) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        let path = path_of(directory, session);
+        let file = File::options().read(true).append(true).create(true).open(&path)?;
+        File::open(directory)?.sync_all()?;
+        let bytes = fs::read(&path)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        if whole < bytes.len() {
+            file.set_len(whole as u64)?;
+            file.sync_all()?;
+        }
+        let mut memory = Self { file: Some(Arc::new(file)), ..Self::default() };
+        for (index, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
+            if line.is_empty() {
+                continue;
+            }
+            let record = serde_json::from_slice(line).map_err(|error| {
+                let problem = format!("{} is damaged at line {}: {error}", path.display(), index + 1);
+                io::Error::new(io::ErrorKind::InvalidData, problem)
+            })?;
+            memory.apply(record);
+        }
+        Ok(memory)
+    }
+
+    /// True when it outlives the link.
+    pub(super) fn is_durable(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Notes something; durable when it returns.
+    pub(super) async fn note(&mut self, record: Record) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            let mut line = serde_json::to_vec(&record)?;
+            line.push(b'\n');
+            let file = Arc::clone(file);
+            let written = tokio::task::spawn_blocking(move || {
+                (&*file).write_all(&line)?;
+                file.sync_data()
+            });
+            written.await.map_err(io::Error::other)??;
+        }
+        self.apply(record);
+        Ok(())
+    }
+
+    /// Every run, in the order in which it came.
+    pub(super) fn runs(&self) -> &[Progress] {
+        &self.runs
+    }
+
+    pub(super) fn run(&self, id: &str) -> Option<&Progress> {
+        self.by_id.get(id).map(|&index| &self.runs[index])
+    }
+
+    pub(super) fn decision(&self, key: &Key) -> Option<&Decision> {
+        self.decided.get(key)
+    }
+
+    pub(super) fn tool_began(&self, key: &Key) -> bool {
+        self.tools_begun.contains(key)
+    }
+
+    pub(super) fn tool_result(&self, key: &Key) -> Option<&ToolResult> {
+        self.tools_done.get(key)
+    }
+
+    fn apply(&mut self, record: Record) {
+        match record {
+            Record::Run(run) => {
+                if !self.by_id.contains_key(&run.id) {
+                    self.by_id.insert(run.id.clone(), self.runs.len());
+                    self.runs.push(Progress { run: Arc::new(run), began: None, steps_begun: 0, end: None });
+                }
+            }
+            Record::Began { run, prompts } => {
+                if let Some(progress) = self.progress(&run) {
+                    progress.began.get_or_insert(prompts);
+                }
+            }
+            Record::Step { run, index } => {
+                if let Some(progress) = self.progress(&run) {
+                    progress.steps_begun = progress.steps_begun.max(index + 1);
+                }
+            }
+            Record::Decided { key, decision } => {
+                self.decided.entry(key).or_insert(decision);
+            }
+            Record::ToolBegan { key } => {
+                self.tools_begun.insert(key);
+            }
+            Record::ToolDone { key, result } => {
+                self.tools_done.entry(key).or_insert(result);
+            }
+            Record::Ended { run, end } => {
+                if let Some(progress) = self.progress(&run) {
+                    progress.end.get_or_insert(end);
+                }
+            }
+            Record::Model { model } => self.model = Some(model),
+            Record::Mode { mode } => self.mode = Some(mode),
+        }
+    }
+
+    fn progress(&mut self, id: &str) -> Option<&mut Progress> {
+        self.by_id.get(id).map(|&index| &mut self.runs[index])
+    }
+}
+
+/// A file name that no two sessions share, whatever is in their ids.
+fn path_of(directory: &Path, session: &SessionId) -> PathBuf {
+    let mut name = String::new();
+    for byte in session.as_str().bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => name.push(char::from(byte)),
+            other => name.push_str(&format!("%{other:02x}")),
+        }
+    }
+    directory.join(name + ".jsonl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, Memory, Origin, Plan, Record, Run, Script, StopReason};
+    use std::fs;
+    use std::io::Write;
+    use turnstream_model::id::SessionId;
+
+    fn run(id: &str) -> Record {
+        let script = Script::from_json(r#"[{"do":"text","text":"hi"}]"#).unwrap();
+        Record::Run(Run { id: id.to_owned(), origin: Origin::Prompt, said: None, plan: Plan::Script(script) })
+    }
+
+    #[tokio::test]
+    async fn what_was_noted_is_there_after_a_crash_in_the_middle_of_a_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let session = SessionId::from("../ses 1");
+        let mut memory = Memory::open(directory.path(), &session).unwrap();
+        memory.note(run("p1")).await.unwrap();
+        memory.note(Record::Step { run: "p1".to_owned(), index: 0 }).await.unwrap();
+        memory
+            .note(Record::Ended { run: "p1".to_owned(), end: End::Done(StopReason::EndTurn) })
+            .await
+            .unwrap();
+        drop(memory);
+        let path = directory.path().join("%2e%2e%2fses%201.jsonl");
+        let mut file = fs::File::options().append(true).open(&path).unwrap();
+        file.write_all(br#"{"run":{"id":"p2""#).unwrap();
+
+        let mut memory = Memory::open(directory.path(), &session).unwrap();
+        assert_eq!(memory.runs().len(), 1);
+        let progress = memory.run("p1").unwrap();
+        assert_eq!((progress.steps_begun, &progress.end), (1, &Some(End::Done(StopReason::EndTurn))));
+        memory.note(run("p3")).await.unwrap();
+        let memory = Memory::open(directory.path(), &session).unwrap();
+        assert!(memory.run("p3").is_some());
+    }
+
+    #[test]
+    fn damage_in_the_middle_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("s.jsonl"), "{\"model\":{\"model\":\"m\"}}\nnoise\n").unwrap();
+        let error = Memory::open(directory.path(), &SessionId::from("s")).err().unwrap().to_string();
+        assert!(error.contains("s.jsonl is damaged at line 2"), "{error}");
+    }
+}

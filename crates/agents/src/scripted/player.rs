@@ -1,0 +1,368 @@
+//! The agent's side of one link: it takes commands, and plays one run after the other as signals.
+
+use super::afterwards::Afterwards;
+use super::memory::{Decision, End, Memory, Plan, Progress, Record, Run};
+use super::scene::Scene;
+use super::script::Script;
+use super::{Config, demo};
+use crate::agent::{Left, Start};
+use crate::link::{Command, LinkEnd, Observed, Observer};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use turnstream_model::event::{ApprovalOutcome, ErrorClass, Origin, QuestionOutcome, StopReason, TurnError};
+use turnstream_model::id::Key;
+use turnstream_model::signal::{Need, Signal, Truth};
+
+/// The answer to an ask that refuses and ends the turn.
+pub(super) const STOP_OPTION: &str = "stop";
+/// Signals of a turn that can be repeated.
+const REPEATABLE: usize = 256;
+
+/// Plays for one session.
+pub(super) struct Player {
+    pub(super) observer: Observer,
+    inbox: mpsc::UnboundedReceiver<Command>,
+    pub(super) memory: Memory,
+    pub(super) cwd: PathBuf,
+    config: Arc<Config>,
+    pub(super) queue: VecDeque<Arc<Run>>,
+    /// What is being played.
+    pub(super) run: Option<Arc<Run>>,
+    /// What was shown of it, or of the last one.
+    pub(super) scene: Scene,
+    /// False while it finds the place where it was when its last keeper went away.
+    pub(super) live: bool,
+    /// What is still owed to a keeper that came back.
+    pub(super) owed: Option<Left>,
+    /// How the last ask or question came out.
+    pub(super) allowed: Option<bool>,
+    /// Prompts that the next turn will name too.
+    pub(super) merging: Vec<String>,
+    pub(super) afterwards: Afterwards,
+    pub(super) recent: VecDeque<Signal>,
+    /// Needs for the truth that were answered.
+    pub(super) truths: u64,
+}
+
+/// Why a run is not played on.
+pub(super) enum Stop {
+    /// It ends like this.
+    End(End),
+    /// The keeper wants it to stop.
+    Cancelled,
+    /// The agent dies, and says so.
+    Crash(TurnError),
+    /// The link is over.
+    Over,
+}
+
+/// What a part of a run came to.
+pub(super) type Played<T = ()> = Result<T, Stop>;
+
+impl From<LinkEnd> for Stop {
+    fn from(LinkEnd: LinkEnd) -> Self {
+        Self::Over
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        let message = format!("the scripted agent cannot write its memory, so it stops: {error}");
+        Self::Crash(TurnError::new(ErrorClass::AgentExited, message))
+    }
+}
+
+/// The adapter: commands are always taken at once, so that a keeper never waits for a player that waits for it.
+pub(super) async fn adapt(
+    start: Start,
+    config: Arc<Config>,
+    memory: Memory,
+    mut commands: mpsc::Receiver<Command>,
+    observer: Observer,
+) {
+    let (forward, inbox) = mpsc::unbounded_channel();
+    let player = Player {
+        observer,
+        inbox,
+        memory,
+        cwd: start.cwd,
+        config,
+        queue: VecDeque::new(),
+        run: None,
+        scene: Scene::default(),
+        live: false,
+        owed: None,
+        allowed: None,
+        merging: Vec::new(),
+        afterwards: Afterwards::default(),
+        recent: VecDeque::new(),
+        truths: 0,
+    };
+    let model = start.model;
+    let mode = start.mode;
+    let taking = async {
+        while let Some(command) = commands.recv().await {
+            if forward.send(command).is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = taking => {}
+        () = player.play_all(start.left, model, mode) => {}
+    }
+}
+
+impl Player {
+    async fn play_all(mut self, left: Option<Left>, model: Option<String>, mode: Option<String>) {
+        let stop = match self.take_up(left, model, mode).await {
+            Ok(()) => self.play_on().await,
+            stopped => stopped,
+        };
+        if let Err(Stop::Crash(error)) = stop {
+            // Nobody is there to tell, if this fails.
+            let _ = self.observer.signal(Signal::LinkLost(error)).await;
+        }
+    }
+
+    /// Plays what there is, for as long as the link is there.
+    async fn play_on(&mut self) -> Played {
+        loop {
+            if self.live && self.do_what_is_due().await? {
+                continue;
+            }
+            match self.queue.pop_front() {
+                Some(run) => self.play(run).await?,
+                // One at a time: a cancel that follows a prompt is for that prompt.
+                None => {
+                    let due = self.afterwards.due();
+                    if let Some(command) = self.next_command(due).await? {
+                        self.obey(command).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Plays one run to its end.
+    pub(super) async fn play(&mut self, run: Arc<Run>) -> Played {
+        self.scene = Scene::default();
+        self.recent.clear();
+        self.allowed = None;
+        self.run = Some(Arc::clone(&run));
+        let end = match self.play_steps(&run).await {
+            Ok(()) => End::Done(StopReason::EndTurn),
+            Err(Stop::End(end)) => end,
+            Err(Stop::Cancelled) => End::Cancelled,
+            Err(Stop::Crash(error)) => {
+                self.memory
+                    .note(Record::Ended { run: run.id.clone(), end: End::Lost(error.clone()) })
+                    .await?;
+                return Err(Stop::Crash(error));
+            }
+            Err(Stop::Over) => return Err(Stop::Over),
+        };
+        let ended = self.end(&run, end).await;
+        self.run = None;
+        ended
+    }
+
+    // === what it shows ===
+
+    /// Shows something of the run, to the keeper only if it is there.
+    pub(super) async fn show(&mut self, signal: Signal) -> Played {
+        if self.live {
+            self.heed().await?;
+        }
+        self.say(signal).await
+    }
+
+    /// The same, whatever the keeper wants meanwhile.
+    pub(super) async fn say(&mut self, signal: Signal) -> Played {
+        self.scene.note(&signal);
+        if self.live {
+            if self.recent.len() == REPEATABLE {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(signal.clone());
+            self.observer.signal(signal).await?;
+        }
+        Ok(())
+    }
+
+    /// From here on the keeper sees what is played. A run that is over already is not played on.
+    pub(super) async fn go_live(&mut self) -> Played {
+        if self.live {
+            return Ok(());
+        }
+        if let Some(end) = self.progress().and_then(|progress| progress.end.clone()) {
+            return Err(Stop::End(end));
+        }
+        for signal in self.scene.retold() {
+            self.observer.signal(signal).await?;
+        }
+        self.catch_up().await
+    }
+
+    /// How far the run has come.
+    pub(super) fn progress(&self) -> Option<&Progress> {
+        self.memory.run(&self.run.as_ref()?.id)
+    }
+
+    pub(super) fn pace(&self, script: &Script) -> Duration {
+        script.pace().unwrap_or(self.config.pace)
+    }
+
+    // === what it is told ===
+
+    /// Does what the keeper has asked for so far.
+    pub(super) async fn heed(&mut self) -> Played {
+        if !self.live {
+            return Ok(());
+        }
+        while let Ok(command) = self.inbox.try_recv() {
+            self.obey(command).await?;
+        }
+        Ok(())
+    }
+
+    /// The next command, or none until then.
+    async fn next_command(&mut self, until: Option<Instant>) -> Played<Option<Command>> {
+        let command = match until {
+            None => self.inbox.recv().await,
+            Some(until) => match tokio::time::timeout_at(until, self.inbox.recv()).await {
+                Ok(command) => command,
+                Err(_) => return Ok(None),
+            },
+        };
+        command.map(Some).ok_or(Stop::Over)
+    }
+
+    /// Waits, and does meanwhile what the keeper asks for.
+    pub(super) async fn pause_until(&mut self, until: Instant) -> Played {
+        self.go_live().await?;
+        while let Some(command) = self.next_command(Some(until)).await? {
+            self.obey(command).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn pause(&mut self, pause: Duration) -> Played {
+        if pause.is_zero() {
+            return Ok(());
+        }
+        self.pause_until(Instant::now() + pause).await
+    }
+
+    /// Waits for ever; only a command ends it.
+    pub(super) async fn stall(&mut self) -> Played {
+        self.go_live().await?;
+        loop {
+            if let Some(command) = self.next_command(None).await? {
+                self.obey(command).await?;
+            }
+        }
+    }
+
+    /// Waits until all of these are decided.
+    pub(super) async fn await_decisions(&mut self, keys: &[Key]) -> Played {
+        while keys.iter().any(|key| self.memory.decision(key).is_none()) {
+            self.go_live().await?;
+            if let Some(command) = self.next_command(None).await? {
+                self.obey(command).await?;
+            }
+        }
+        for key in keys {
+            self.scene.settle(key);
+        }
+        Ok(())
+    }
+
+    async fn obey(&mut self, command: Command) -> Played {
+        match command {
+            Command::Prompt { native_id, content } => self.prompted(native_id, &content).await,
+            Command::Cancel if self.run.is_some() => Err(Stop::Cancelled),
+            Command::Cancel => Ok(()),
+            Command::Approve { key, outcome, option, message } => {
+                let allowed = matches!(outcome, ApprovalOutcome::AllowOnce | ApprovalOutcome::AllowAlways);
+                let stop = !allowed && option.as_deref() == Some(STOP_OPTION);
+                self.decided(key, Decision { allowed, stop, message }).await
+            }
+            Command::Answer { key, outcome, answers: _ } => {
+                let allowed = outcome == QuestionOutcome::Answered;
+                self.decided(key, Decision { allowed, stop: false, message: None }).await
+            }
+            // Every ask goes to the keeper, whatever becomes of it there.
+            Command::Change { model, mode, permissions: _ } => self.changed(model, mode).await,
+            Command::Fetch(need) => self.fetched(need).await,
+        }
+    }
+
+    /// A prompt that it has had before is not played again.
+    async fn prompted(&mut self, native_id: String, content: &[Value]) -> Played {
+        if self.memory.run(&native_id).is_some() {
+            return Ok(());
+        }
+        let plan = self.choose(&text_of(content));
+        let run = Run { id: native_id.clone(), origin: Origin::Prompt, said: None, plan };
+        self.memory.note(Record::Run(run)).await?;
+        if let Some(progress) = self.memory.run(&native_id) {
+            self.queue.push_back(Arc::clone(&progress.run));
+        }
+        Ok(())
+    }
+
+    /// The prompt itself if it is a script, else the configured one, else the demo.
+    fn choose(&self, prompt: &str) -> Plan {
+        let chosen = match (Script::of_prompt(prompt), &self.config.script) {
+            (Some(own), _) => own,
+            (None, Some(configured)) => Ok(configured.clone()),
+            (None, None) => demo::script(prompt),
+        };
+        chosen.map_or_else(|error| Plan::Bad(error.to_string()), Plan::Script)
+    }
+
+    async fn decided(&mut self, key: Key, decision: Decision) -> Played {
+        if self.scene.waits_for(&key) {
+            self.scene.settle(&key);
+            self.memory.note(Record::Decided { key, decision }).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn changed(&mut self, model: Option<String>, mode: Option<String>) -> Played {
+        if let Some(model) = model.filter(|model| self.memory.model.as_ref() != Some(model)) {
+            self.memory.note(Record::Model { model }).await?;
+        }
+        if let Some(mode) = mode.filter(|mode| self.memory.mode.as_ref() != Some(mode)) {
+            self.memory.note(Record::Mode { mode }).await?;
+        }
+        Ok(())
+    }
+
+    async fn fetched(&mut self, need: Need) -> Played {
+        let answer = match need {
+            // What it does not have it never said, or took back.
+            Need::Item(key) => self.scene.introduction(&key).unwrap_or(Signal::ItemRemoved(key)),
+            Need::Truth(turn) => {
+                self.truths += 1;
+                let truth = if self.run.is_some() { Truth::Busy } else { Truth::Idle };
+                Signal::Truth { turn, truth }
+            }
+        };
+        self.observer.observed(Observed::Signal(answer)).await?;
+        Ok(())
+    }
+}
+
+/// The text of a prompt, without what is not text.
+fn text_of(content: &[Value]) -> String {
+    let texts = content.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
+    texts.collect::<Vec<_>>().join("\n")
+}

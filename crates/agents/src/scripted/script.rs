@@ -1,0 +1,169 @@
+//! Scripts: lists of steps in JSON, read strictly so that a mistake is named instead of played.
+
+use super::act::Act;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A list of steps that was read whole: every step is known and fits where it stands.
+#[derive(Clone, Debug)]
+pub struct Script(Arc<Read>);
+
+#[derive(Debug)]
+struct Read {
+    /// As it was written, which is how it is remembered.
+    written: Vec<Value>,
+    steps: Vec<Step>,
+    pace: Option<Duration>,
+}
+
+/// What is wrong with a script, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ScriptError(String);
+
+/// One step.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) when: Option<When>,
+    pub(super) act: Act,
+}
+
+/// A step that is played only if the last ask, or question, came out like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum When {
+    Allowed,
+    Rejected,
+}
+
+impl Script {
+    /// Reads a script: an array of steps, or an object with that array as `script` and perhaps a `pace_ms`.
+    pub fn from_json(text: &str) -> Result<Self, ScriptError> {
+        match serde_json::from_str(text).map_err(|error| ScriptError(format!("not JSON: {error}")))? {
+            Value::Array(steps) => Self::read(steps, None),
+            Value::Object(object) => Self::from_object(object),
+            _ => Err(ScriptError("a script is an array of steps, or an object with \"script\"".to_owned())),
+        }
+    }
+
+    /// The script that a prompt is, if it is one.
+    pub(super) fn of_prompt(text: &str) -> Option<Result<Self, ScriptError>> {
+        let text = text.trim();
+        if !text.starts_with('{') || !text.contains("\"script\"") {
+            return None;
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(object)) if object.contains_key("script") => Some(Self::from_object(object)),
+            Ok(_) => None,
+            Err(error) => {
+                Some(Err(ScriptError(format!("the prompt looks like a script and is not JSON: {error}"))))
+            }
+        }
+    }
+
+    /// Reads steps that are already values.
+    pub(super) fn read(written: Vec<Value>, pace: Option<Duration>) -> Result<Self, ScriptError> {
+        let mut steps = Vec::with_capacity(written.len());
+        for (index, value) in written.iter().enumerate() {
+            let step = Step::read(value).map_err(|problem| at(index, value, &problem))?;
+            step.fits_after(&steps).map_err(|problem| at(index, value, &problem))?;
+            steps.push(step);
+        }
+        Ok(Self(Arc::new(Read { written, steps, pace })))
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.0.steps
+    }
+
+    /// The script's own delay between pieces of text.
+    pub(super) fn pace(&self) -> Option<Duration> {
+        self.0.pace
+    }
+
+    /// False when a step says where the turn begins, or that it never does.
+    pub(super) fn begins_at_once(&self) -> bool {
+        !self.steps().iter().any(|step| matches!(step.act, Act::Begin(_)) || step.act.is_instead_of_a_turn())
+    }
+
+    fn from_object(mut object: Map<String, Value>) -> Result<Self, ScriptError> {
+        let steps = match object.remove("script") {
+            Some(Value::Array(steps)) => steps,
+            Some(_) => return Err(ScriptError("\"script\" must be an array of steps".to_owned())),
+            None => return Err(ScriptError("\"script\" is missing".to_owned())),
+        };
+        let pace = match object.remove("pace_ms") {
+            None => None,
+            Some(pace) => Some(pace.as_u64().map(Duration::from_millis).ok_or_else(|| {
+                ScriptError(format!("\"pace_ms\" must be a whole number of milliseconds, not {pace}"))
+            })?),
+        };
+        if let Some(member) = object.keys().next() {
+            let problem =
+                format!("unknown member {member:?} beside \"script\"; \"pace_ms\" is the only other one");
+            return Err(ScriptError(problem));
+        }
+        Self::read(steps, pace)
+    }
+}
+
+impl Serialize for Script {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = Map::new();
+        object.insert("script".to_owned(), Value::Array(self.0.written.clone()));
+        if let Some(pace) = self.0.pace {
+            let millis = u64::try_from(pace.as_millis()).unwrap_or(u64::MAX);
+            object.insert("pace_ms".to_owned(), millis.into());
+        }
+        object.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Script {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Map::deserialize(deserializer)?;
+        Self::from_object(object).map_err(serde::de::Error::custom)
+    }
+}
+
+fn at(index: usize, value: &Value, problem: &str) -> ScriptError {
+    let name = value.get("do").and_then(Value::as_str).map_or(String::new(), |name| format!(" ({name})"));
+    ScriptError(format!("step {}{name}: {problem}", index + 1))
+}
+
+// === impl Step ===
+
+impl Step {
+    fn read(value: &Value) -> Result<Self, String> {
+        let Value::Object(object) = value else { return Err(format!("a step is an object, not {value}")) };
+        let mut object = object.clone();
+        let when = object.remove("when").map(serde_json::from_value::<When>).transpose();
+        let when = when.map_err(|error| format!("member \"when\": {error}"))?;
+        let act: Act = serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
+        act.check()?;
+        Ok(Self { when, act })
+    }
+
+    /// Whether it can stand after those.
+    fn fits_after(&self, before: &[Self]) -> Result<(), String> {
+        let any = |holds: fn(&Act) -> bool| before.iter().any(|step| holds(&step.act));
+        if any(Act::is_last) {
+            return Err("nothing can follow the step before it".to_owned());
+        }
+        if self.when.is_some() && !any(Act::waits) {
+            return Err("\"when\" needs a step before it that asks".to_owned());
+        }
+        if self.act.is_instead_of_a_turn() && !before.iter().all(|step| matches!(step.act, Act::Sleep(_))) {
+            return Err("only sleep can come before it: it is instead of a turn".to_owned());
+        }
+        if self.act.needs_tool() && !any(Act::has_tool) {
+            return Err("it needs a tool call before it".to_owned());
+        }
+        if self.act.needs_text() && !any(|act| matches!(act, Act::Text(_))) {
+            return Err("it needs a text before it".to_owned());
+        }
+        Ok(())
+    }
+}
