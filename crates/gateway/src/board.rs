@@ -1,0 +1,107 @@
+//! What every session is doing, for whoever watches all of them. It shows states, not events: a watcher that is slow sees
+//! the latest of each session, never a wrong one and never none.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+use turnstream_model::fold::Session;
+use turnstream_model::id::SessionId;
+
+/// A session as the board shows it. Everything in it is durable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// Its id.
+    pub id: SessionId,
+    /// What it is and does.
+    pub session: Session,
+}
+
+#[derive(Default)]
+struct Shown {
+    /// Each with the change that made it so.
+    sessions: BTreeMap<SessionId, (u64, Session)>,
+    changes: u64,
+}
+
+/// The states of all sessions.
+pub struct Board {
+    shown: Mutex<Shown>,
+    changed: watch::Sender<u64>,
+}
+
+impl Board {
+    pub(crate) fn new() -> Self {
+        Self { shown: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+
+    /// Shows what a session is now.
+    pub(crate) fn show(&self, id: &SessionId, session: Session) {
+        let mut shown = self.lock();
+        shown.changes += 1;
+        let change = shown.changes;
+        shown.sessions.insert(id.clone(), (change, session));
+        drop(shown);
+        self.changed.send_replace(change);
+    }
+
+    /// One session.
+    pub fn get(&self, id: &SessionId) -> Option<Session> {
+        self.lock().sessions.get(id).map(|(_, session)| session.clone())
+    }
+
+    /// All sessions, by id.
+    pub fn all(&self) -> Vec<Entry> {
+        let shown = self.lock();
+        let entry = |(id, (_, session)): (&SessionId, &(u64, Session))| Entry {
+            id: id.clone(),
+            session: session.clone(),
+        };
+        shown.sessions.iter().map(entry).collect()
+    }
+
+    /// The sessions that changed after this change, oldest change first, and the last change there is.
+    fn since(&self, change: u64) -> (Vec<Entry>, u64) {
+        let shown = self.lock();
+        let mut changed: Vec<(u64, Entry)> = shown
+            .sessions
+            .iter()
+            .filter(|(_, (at, _))| *at > change)
+            .map(|(id, (at, session))| (*at, Entry { id: id.clone(), session: session.clone() }))
+            .collect();
+        changed.sort_by_key(|(at, _)| *at);
+        (changed.into_iter().map(|(_, entry)| entry).collect(), shown.changes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        // An insert into a map: a panic cannot leave it half done.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in the changes of a board.
+pub struct BoardReader {
+    board: Arc<Board>,
+    changed: watch::Receiver<u64>,
+    seen: u64,
+    started: bool,
+}
+
+impl BoardReader {
+    pub(crate) fn new(board: Arc<Board>) -> Self {
+        let changed = board.changed.subscribe();
+        Self { board, changed, seen: 0, started: false }
+    }
+
+    /// First every session there is, which may be none; then, each time, those that changed since.
+    pub async fn next(&mut self) -> Vec<Entry> {
+        if std::mem::replace(&mut self.started, true) {
+            let seen = self.seen;
+            // The sender lives in the board that this reader holds: waiting cannot fail.
+            let _ = self.changed.wait_for(|change| *change > seen).await;
+        }
+        let (entries, seen) = self.board.since(self.seen);
+        self.seen = seen;
+        entries
+    }
+}

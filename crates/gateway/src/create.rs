@@ -1,0 +1,136 @@
+//! New sessions: checked first, then durable. A repeated request with the same key is the same session.
+
+use crate::error::RequestError;
+use crate::gateway::Gateway;
+use crate::keeper::{Keeper, Origins};
+use crate::request::SessionInfo;
+use std::path::{Path, PathBuf};
+use turnstream_log::{Appender, ClaimError};
+use turnstream_model::event::{Permissions, SessionPatch};
+use turnstream_model::id::SessionId;
+
+/// What a new session is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSession {
+    /// One of the configured agents.
+    pub agent: String,
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// For a person.
+    pub title: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// What becomes of asks.
+    pub permissions: Option<Permissions>,
+    /// A repeated request with the same key is the same session.
+    pub key: Option<String>,
+}
+
+impl Gateway {
+    /// Makes a session. It is durable when this returns.
+    pub async fn create(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
+        self.refuse_if_closing()?;
+        self.refuse_if_degraded()?;
+        let agent = self.usable_agent(&new.agent)?;
+        let cwd = self.working_directory(&new.cwd)?;
+        let Some(key) = new.key.clone() else {
+            let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
+            let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
+            return self.begin(id, appender, agent, cwd, new).await;
+        };
+        // One at a time: of two requests with one key the second finds what the first made.
+        let _turn = self.creating().lock().await;
+        let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
+        match self.log().create(&id).await {
+            Ok(appender) => self.begin(id, appender, agent, cwd, new).await,
+            Err(ClaimError::Exists(_)) => self.made_before(id, agent, cwd, key, new).await,
+            Err(error) => Err(RequestError::of_claim(error)),
+        }
+    }
+
+    async fn made_before(
+        &self,
+        id: SessionId,
+        agent: std::sync::Arc<dyn turnstream_agents::Agent>,
+        cwd: PathBuf,
+        key: String,
+        new: NewSession,
+    ) -> Result<SessionInfo, RequestError> {
+        let Some(session) = self.board().get(&id) else {
+            // A crash came between the row and the first event: nobody was told of it.
+            let appender = self.log().claim(&id).await.map_err(RequestError::of_claim)?;
+            return self.begin(id, appender, agent, cwd, new).await;
+        };
+        let differs = if session.key.as_deref() != Some(key.as_str()) {
+            Some("another key that happens to give the same id".to_owned())
+        } else if session.agent != new.agent {
+            Some(format!("agent {:?}", session.agent))
+        } else if Path::new(&session.cwd) != cwd {
+            Some(format!("cwd {:?}", session.cwd))
+        } else {
+            None
+        };
+        match differs {
+            Some(differs) => Err(RequestError::KeyReused { key, differs }),
+            None => self.session(&id),
+        }
+    }
+
+    async fn begin(
+        &self,
+        id: SessionId,
+        appender: Appender,
+        agent: std::sync::Arc<dyn turnstream_agents::Agent>,
+        cwd: PathBuf,
+        new: NewSession,
+    ) -> Result<SessionInfo, RequestError> {
+        let NewSession { agent: name, title, model, permissions, key, .. } = new;
+        let origins = Origins {
+            agent: name,
+            cwd: cwd.display().to_string(),
+            title,
+            key,
+            patch: SessionPatch { model, permissions, ..SessionPatch::default() },
+        };
+        let keeper = Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
+        self.keep(&id, keeper);
+        self.session(&id)
+    }
+
+    fn usable_agent(&self, name: &str) -> Result<std::sync::Arc<dyn turnstream_agents::Agent>, RequestError> {
+        let agent = self.agent(name).ok_or_else(|| RequestError::UnknownAgent {
+            asked: name.to_owned(),
+            known: self.agents().into_iter().map(|(name, _)| name).collect(),
+        })?;
+        match agent.describe().problem {
+            Some(problem) => Err(RequestError::AgentUnusable { agent: name.to_owned(), problem }),
+            None => Ok(agent),
+        }
+    }
+
+    /// The directory without links and dots, if sessions may work there.
+    fn working_directory(&self, path: &Path) -> Result<PathBuf, RequestError> {
+        let no_directory = |problem: String| RequestError::NoDirectory { path: path.to_owned(), problem };
+        if !path.is_absolute() {
+            return Err(no_directory("give it as an absolute path".to_owned()));
+        }
+        let real = path.canonicalize().map_err(|error| no_directory(error.to_string()))?;
+        if !real.is_dir() {
+            return Err(no_directory("it is a file".to_owned()));
+        }
+        let roots = &self.settings().roots;
+        let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
+        if !roots.iter().any(below) {
+            return Err(RequestError::OutsideRoots { path: path.to_owned(), roots: roots.clone() });
+        }
+        Ok(real)
+    }
+}
+
+/// FNV-1a over 128 bits: the same key gives the same id after any restart. Two keys of one id are told apart by the key in
+/// the log.
+fn fingerprint(key: &str) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    key.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
+}

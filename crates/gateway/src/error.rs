@@ -1,0 +1,119 @@
+//! What can go wrong, named for whoever reads it.
+
+use std::path::PathBuf;
+use turnstream_log::{AppendError, ClaimError, ReadError};
+use turnstream_model::id::SessionId;
+use turnstream_model::machine::Refusal;
+
+/// Why a gateway could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] turnstream_log::OpenError),
+    /// What the log says could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Why a request changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// No such session.
+    #[error("there is no session {0}")]
+    UnknownSession(SessionId),
+    /// No such agent.
+    #[error("there is no agent {asked:?}; there {}", listed(known))]
+    UnknownAgent {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The agent is there and cannot be used.
+    #[error("agent {agent:?} cannot be used: {problem}")]
+    AgentUnusable {
+        /// The agent.
+        agent: String,
+        /// Why, and what to do.
+        problem: String,
+    },
+    /// The working directory is not one.
+    #[error("{} is not a directory: {problem}", path.display())]
+    NoDirectory {
+        /// What was asked for.
+        path: PathBuf,
+        /// What the system said.
+        problem: String,
+    },
+    /// The working directory is somewhere else than sessions may work.
+    #[error("{} is not below {}", path.display(), shown(roots))]
+    OutsideRoots {
+        /// What was asked for.
+        path: PathBuf,
+        /// Where sessions may work.
+        roots: Vec<PathBuf>,
+    },
+    /// The key was used before, for something else.
+    #[error("key {key:?} was used before with {differs}; use another key for another request")]
+    KeyReused {
+        /// The key.
+        key: String,
+        /// What is different.
+        differs: String,
+    },
+    /// What was asked is not possible in the state the session is in.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The prompt cannot be one.
+    #[error("{0}")]
+    BadPrompt(String),
+    /// The answer does not fit what was asked.
+    #[error("{0}")]
+    BadAnswer(String),
+    /// What a crash left open is being settled.
+    #[error("session {0} is settling what a restart left open; try again in a moment")]
+    Recovering(SessionId),
+    /// The disk does not take anything at the moment.
+    #[error("nothing can be kept at the moment: {0}; it is tried again, so try again in a moment")]
+    Degraded(String),
+    /// The gateway is being shut down.
+    #[error("the gateway is shutting down")]
+    Closing,
+    /// The log failed.
+    #[error("the log failed: {0}")]
+    Log(String),
+}
+
+fn listed(known: &[String]) -> String {
+    if known.is_empty() { "are none".to_owned() } else { format!("is {}", known.join(", ")) }
+}
+
+fn shown(roots: &[PathBuf]) -> String {
+    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    if roots.is_empty() { "any directory that sessions may work in".to_owned() } else { roots.join(" or ") }
+}
+
+impl RequestError {
+    pub(crate) fn of_read(error: ReadError) -> Self {
+        match error {
+            ReadError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
+            other => Self::Log(other.to_string()),
+        }
+    }
+
+    pub(crate) fn of_claim(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
+            ClaimError::Closed => Self::Closing,
+            other => Self::Log(other.to_string()),
+        }
+    }
+
+    pub(crate) fn of_append(error: &AppendError) -> Self {
+        match error {
+            AppendError::Closed => Self::Closing,
+            other => Self::Log(other.to_string()),
+        }
+    }
+}

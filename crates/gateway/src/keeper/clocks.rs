@@ -1,0 +1,191 @@
+//! Every wait on an agent or a person has a deadline. Only real activity renews it.
+
+use super::commit::Work;
+use super::connection::Connection;
+use super::{Gone, Keeper, moment};
+use crate::settings::OnTimeout;
+use std::time::Duration;
+use tokio::time::Instant;
+use turnstream_agents::Command;
+use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, QuestionOutcome, Resolution, TurnError};
+use turnstream_model::fold::Activity;
+use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
+use turnstream_model::signal::{Ending, Need};
+
+/// Without any deadline the loop still looks around this often.
+const SELDOM: Duration = Duration::from_secs(3600);
+
+/// Since when, and until when.
+pub(super) struct Clocks {
+    /// A prompt was sent; its turn must have begun by then.
+    start: Option<Instant>,
+    /// The agent last did something.
+    activity: Instant,
+    /// It was silent for too long and was asked; it must have done something by then.
+    stalled: Option<Instant>,
+    /// The turn was cancelled; it must have ended by then.
+    pub(super) cancel: Option<Instant>,
+    /// Prompts of which the agent cannot say whether they ran.
+    pub(super) unknown: Vec<PromptId>,
+}
+
+impl Clocks {
+    pub(super) fn new() -> Self {
+        Self { start: None, activity: Instant::now(), stalled: None, cancel: None, unknown: Vec::new() }
+    }
+
+    pub(super) fn sent(&mut self, within: Duration) {
+        self.start = Some(Instant::now() + within);
+        self.activity = Instant::now();
+    }
+
+    pub(super) fn active(&mut self) {
+        self.activity = Instant::now();
+        self.stalled = None;
+    }
+
+    pub(super) fn turn_ended(&mut self) {
+        self.active();
+        self.cancel = None;
+    }
+}
+
+impl Keeper {
+    /// When the loop has to look at the clocks again.
+    pub(super) fn next_deadline(&self) -> Instant {
+        let making = match &self.connection {
+            Connection::Making(making) => Some(making.deadline),
+            Connection::Down | Connection::Up(_) => None,
+        };
+        let deadlines = [
+            self.machine.deadline().map(moment),
+            making,
+            self.recovery.as_ref().map(|recovery| recovery.deadline),
+            self.start_deadline(),
+            self.silence_deadline(),
+            self.clocks.stalled,
+            self.clocks.cancel,
+            self.person_deadline(),
+            self.idle_deadline(),
+        ];
+        let soonest = deadlines.into_iter().flatten().min();
+        soonest.unwrap_or_else(|| Instant::now() + SELDOM)
+    }
+
+    fn start_deadline(&self) -> Option<Instant> {
+        let waits = self.recovery.is_none()
+            && self.machine.open_turn().is_none()
+            && !self.machine.sent_prompts().is_empty();
+        self.clocks.start.filter(|_| waits)
+    }
+
+    /// An agent that waits for a person, or for a time it named, is not silent.
+    fn silence_deadline(&self) -> Option<Instant> {
+        let talks = self.machine.open_turn().is_some()
+            && !self.machine.is_waiting()
+            && self.recovery.is_none()
+            && self.clocks.stalled.is_none();
+        let retry = self.session.retry.as_ref().filter(|_| self.session.status == Activity::Retrying);
+        let until = retry.and_then(|retry| retry.until).map(moment);
+        let since = until.map_or(self.clocks.activity, |until| until.max(self.clocks.activity));
+        talks.then(|| since + self.shared.settings.inactivity)
+    }
+
+    fn person_deadline(&self) -> Option<Instant> {
+        Some(self.waits.oldest()? + self.shared.settings.approval?)
+    }
+
+    fn idle_deadline(&self) -> Option<Instant> {
+        let quiet = self.machine.is_quiet() && self.recovery.is_none();
+        quiet.then(|| self.clocks.activity + self.shared.settings.idle)
+    }
+
+    /// Does what is due. True when the session has been quiet for so long that it can be put away.
+    pub(super) async fn deadlines(&mut self) -> Result<bool, Gone> {
+        let now = Instant::now();
+        let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+
+        let mut work = Work::default();
+        self.step(&mut work, |machine, step| machine.tick(step));
+        self.commit(work).await?;
+
+        if let Connection::Making(making) = &self.connection
+            && making.deadline <= now
+        {
+            self.connection = Connection::Down;
+            let after = self.shared.settings.connect;
+            let problem = format!("the agent did not answer within {after:?}");
+            self.not_made(TurnError::new(ErrorClass::Timeout, problem)).await?;
+        }
+        if due(self.recovery.as_ref().map(|recovery| recovery.deadline)) {
+            let after = self.shared.settings.recovery;
+            let error = TurnError::new(ErrorClass::Timeout, format!("nothing was settled within {after:?}"));
+            self.link_lost(error).await?;
+        }
+        if due(self.start_deadline()) {
+            self.never_started().await?;
+        }
+        if due(self.clocks.cancel) {
+            self.clocks.cancel = None;
+            self.end_by_force(Ending::cancelled()).await?;
+        }
+        if due(self.clocks.stalled) {
+            self.clocks.stalled = None;
+            let after = self.shared.settings.inactivity;
+            let message = format!("the agent was silent for {after:?} and was stopped");
+            self.end_by_force(Ending::failed(TurnError::new(ErrorClass::Stalled, message))).await?;
+        }
+        if due(self.silence_deadline())
+            && let Some(turn) = self.machine.open_turn().cloned()
+        {
+            // Its end may have been missed: it is asked before it is stopped.
+            self.clocks.stalled = Some(now + self.shared.settings.truth);
+            self.connection.tell(Command::Fetch(Need::Truth(turn))).await;
+        }
+        if due(self.person_deadline()) {
+            self.nobody_answered(now).await?;
+        }
+        Ok(due(self.idle_deadline()))
+    }
+
+    /// The agent took prompts and never began. It is stopped, so that it does not begin after all.
+    async fn never_started(&mut self) -> Result<(), Gone> {
+        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        tokio::spawn(connection.close(super::GOODBYE));
+        let mut work = Work::default();
+        for (prompt, _) in self.machine.sent_prompts() {
+            let ended = self.step(&mut work, |machine, step| machine.never_started(&prompt, step));
+            debug_assert!(ended.is_ok(), "a sent prompt without an open turn can be ended");
+        }
+        self.commit(work).await
+    }
+
+    async fn nobody_answered(&mut self, now: Instant) -> Result<(), Gone> {
+        let Some(limit) = self.shared.settings.approval else { return Ok(()) };
+        let late = |since: Instant| since + limit <= now;
+        let asks: Vec<ApprovalId> =
+            self.waits.asks.iter().filter(|(_, ask)| late(ask.since)).map(|(id, _)| id.clone()).collect();
+        let questions: Vec<QuestionId> = self
+            .waits
+            .questions
+            .iter()
+            .filter(|(_, asked)| late(asked.since))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let mut work = Work::default();
+        for approval in asks {
+            self.decide(&approval, Resolution::new(ApprovalOutcome::Expired, By::Policy), &mut work);
+            // Whatever came of it: it does not wait any more.
+            self.waits.asks.remove(&approval);
+        }
+        for question in questions {
+            self.reject_question(&question, QuestionOutcome::Expired, &mut work);
+            self.waits.questions.remove(&question);
+        }
+        if self.shared.settings.on_timeout == OnTimeout::Cancel && self.machine.cancel(None).is_ok() {
+            work.commands.push(Command::Cancel);
+            self.clocks.cancel = Some(now + self.shared.settings.cancel);
+        }
+        self.commit(work).await
+    }
+}

@@ -1,0 +1,114 @@
+//! From the machine to the log: a step's events are appended in order, and what must wait for the disk waits.
+
+use super::aftermath::Effect;
+use super::{Gone, Keeper, now};
+use crate::error::RequestError;
+use tokio::sync::oneshot;
+use turnstream_agents::Command;
+use turnstream_model::event::{Body, Draft};
+use turnstream_model::machine::{Machine, Step};
+use turnstream_model::signal::Need;
+
+/// What a step produced, and what is to happen when it is durable.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) drafts: Vec<Draft>,
+    pub(super) needs: Vec<Need>,
+    /// For the agent, after the events are durable.
+    pub(super) commands: Vec<Command>,
+    pub(super) effects: Vec<Effect>,
+}
+
+impl Work {
+    /// Answers somebody when this is durable.
+    pub(super) fn reply<T: Send + 'static>(
+        &mut self,
+        reply: oneshot::Sender<Result<T, RequestError>>,
+        value: T,
+    ) {
+        // Whoever asked may have gone away.
+        self.effects.push(Effect::Reply(Box::new(move |result| drop(reply.send(result.map(|()| value))))));
+    }
+}
+
+impl Keeper {
+    /// One step of the machine.
+    pub(super) fn step<T>(
+        &mut self,
+        work: &mut Work,
+        act: impl FnOnce(&mut Machine, &mut Step<'_>) -> T,
+    ) -> T {
+        let before = work.drafts.len();
+        let mut step =
+            Step { now: now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
+        let result = act(&mut self.machine, &mut step);
+        self.note(before, work);
+        result
+    }
+
+    /// Hands the events to the log, tells the agent what it has to be told, and goes on as soon as it may.
+    pub(super) async fn commit(&mut self, work: Work) -> Result<(), Gone> {
+        if work.commands.is_empty() {
+            let Work { drafts, needs, effects, .. } = work;
+            self.append(drafts, effects).await?;
+            return self.fetch(needs).await;
+        }
+        self.commit_now(work).await
+    }
+
+    /// The same, and returns when the events are durable and the agent was told.
+    pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), Gone> {
+        let Work { drafts, needs, commands, mut effects } = work;
+        let (sender, durable) = oneshot::channel();
+        effects.push(Effect::Reply(Box::new(move |result| drop(sender.send(result)))));
+        self.append(drafts, effects).await?;
+        match durable.await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return Err(Gone),
+        }
+        turnstream_failpoint::reach("keeper.durable");
+        for command in commands {
+            // An adapter that has ended says why, or said it already.
+            self.connection.tell(command).await;
+            turnstream_failpoint::reach("keeper.told");
+        }
+        self.fetch(needs).await
+    }
+
+    async fn append(&mut self, drafts: Vec<Draft>, mut effects: Vec<Effect>) -> Result<(), Gone> {
+        if drafts.is_empty() && effects.is_empty() {
+            return Ok(());
+        }
+        let time = now();
+        let mut changed = false;
+        for draft in &drafts {
+            changed |= is_about_session(&draft.body);
+            self.session.take_in(&draft.body, time);
+        }
+        if changed {
+            // Before the replies: whoever is answered finds the board as it was promised.
+            effects.insert(0, Effect::Show(Box::new(self.session.clone())));
+        }
+        turnstream_failpoint::reach("keeper.append");
+        let receipt = self.appender.append(drafts, time).await.map_err(|_| Gone)?;
+        self.aftermath.after(receipt, effects)
+    }
+
+    /// Facts need no durability: asking twice does no harm.
+    async fn fetch(&mut self, needs: Vec<Need>) -> Result<(), Gone> {
+        for need in needs {
+            self.connection.tell(Command::Fetch(need)).await;
+        }
+        Ok(())
+    }
+}
+
+fn is_about_session(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::SessionCreated { .. }
+            | Body::SessionUpdated(_)
+            | Body::SessionStatus(_)
+            | Body::SessionEnded { .. }
+    )
+}

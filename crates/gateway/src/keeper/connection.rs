@@ -1,0 +1,219 @@
+//! The link to the agent: made when there is something to say, and put away by force if need be.
+
+use super::commit::Work;
+use super::{Gone, Keeper};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use turnstream_agents::{Command, ConnectError, Left, Link, Observed, Start};
+use turnstream_model::event::{ErrorClass, Permissions, TurnError};
+use turnstream_model::id::PromptId;
+use turnstream_model::signal::{Ending, Signal};
+
+/// How long an adapter may leave a command unread; then it does not work, and the deadlines of the turn decide.
+const UNREAD: Duration = Duration::from_secs(5);
+
+/// Where the link stands.
+pub(super) enum Connection {
+    Down,
+    Making(Making),
+    Up(Link),
+}
+
+/// A link that is being made. Dropped, it is given up.
+pub(super) struct Making {
+    task: JoinHandle<Result<Link, ConnectError>>,
+    pub(super) deadline: Instant,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What came from the agent's side.
+pub(super) enum News {
+    /// The link is there, or cannot be made.
+    Made(Result<Link, TurnError>),
+    /// The agent said something.
+    Observed(Observed),
+    /// The adapter ended.
+    Ended,
+}
+
+impl Connection {
+    pub(super) fn is_down(&self) -> bool {
+        matches!(self, Self::Down)
+    }
+
+    /// The next news; never any while it is down. Safe to drop and call again.
+    pub(super) async fn news(&mut self) -> News {
+        match self {
+            Self::Down => std::future::pending().await,
+            Self::Making(making) => {
+                let made = (&mut making.task).await;
+                let made = made.unwrap_or_else(|error| {
+                    let problem = format!("its adapter failed: {error}");
+                    Err(ConnectError::Unavailable { agent: "this agent".to_owned(), problem })
+                });
+                News::Made(made.map_err(|error| class_of(&error)))
+            }
+            Self::Up(link) => link.observe().await.map_or(News::Ended, News::Observed),
+        }
+    }
+
+    /// Tells the agent something, if there is a way to it.
+    pub(super) async fn tell(&self, command: Command) -> bool {
+        match self {
+            Self::Up(link) => timeout(UNREAD, link.tell(command)).await.unwrap_or(false),
+            Self::Down | Self::Making(_) => false,
+        }
+    }
+
+    /// Ends the link in good order, or by force after the deadline.
+    pub(super) async fn close(self, deadline: Duration) {
+        if let Self::Up(link) = self {
+            link.stop(deadline).await;
+        }
+    }
+}
+
+fn class_of(error: &ConnectError) -> TurnError {
+    let class = match error {
+        ConnectError::Unavailable { .. } => ErrorClass::Unreachable,
+        ConnectError::Forgotten { .. } => ErrorClass::AgentError,
+    };
+    TurnError::new(class, error.to_string())
+}
+
+impl Keeper {
+    /// Sends what can be sent, and makes a link if that is what is missing.
+    pub(super) async fn advance(&mut self) -> Result<(), Gone> {
+        if self.recovery.is_some() {
+            return Ok(());
+        }
+        self.settle_unknown().await?;
+        let Some(prompt) = self.machine.next_prompt() else { return Ok(()) };
+        match &self.connection {
+            Connection::Up(_) => self.send(prompt).await,
+            Connection::Making(_) => Ok(()),
+            Connection::Down => self.connect(None).await,
+        }
+    }
+
+    /// That it was sent is durable before it leaves (L12).
+    async fn send(&mut self, prompt: PromptId) -> Result<(), Gone> {
+        let Some(agent) = self.agent.clone() else { return Ok(()) };
+        let native_id = agent.name_prompt(&self.id, &prompt);
+        let mut work = Work::default();
+        let sent = self.step(&mut work, |machine, step| machine.send(&prompt, Some(native_id.clone()), step));
+        if sent.is_ok() {
+            let content = self.contents.get(&prompt).cloned().unwrap_or_default();
+            work.commands.push(Command::Prompt { native_id, content });
+            self.clocks.sent(self.shared.settings.start);
+        }
+        self.commit_now(work).await
+    }
+
+    /// Begins to make a link. What cannot even be tried has failed.
+    pub(super) async fn connect(&mut self, left: Option<Left>) -> Result<(), Gone> {
+        match self.start(left) {
+            Ok(making) => {
+                self.connection = Connection::Making(making);
+                Ok(())
+            }
+            Err(error) => self.not_made(error).await,
+        }
+    }
+
+    fn start(&self, left: Option<Left>) -> Result<Making, TurnError> {
+        let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
+        let Some(agent) = self.agent.clone() else {
+            let name = &self.session.agent;
+            return Err(unreachable(format!("there is no agent {name:?} any more; configure it again")));
+        };
+        let cwd = PathBuf::from(&self.session.cwd);
+        if !cwd.is_dir() {
+            let shown = cwd.display();
+            return Err(unreachable(format!("the working directory {shown} is not there any more")));
+        }
+        let start = Start {
+            session: self.id.clone(),
+            cwd,
+            native_id: self.session.native_id.clone(),
+            model: self.session.model.clone(),
+            mode: self.session.mode.clone(),
+            permissions: self.session.permissions.unwrap_or(Permissions::Ask),
+            left,
+        };
+        let task = tokio::spawn(async move { agent.connect(start).await });
+        Ok(Making { task, deadline: Instant::now() + self.shared.settings.connect })
+    }
+
+    /// Takes in what came from the agent's side.
+    pub(super) async fn news(&mut self, news: News) -> Result<(), Gone> {
+        match news {
+            News::Made(Ok(link)) => {
+                self.connection = Connection::Up(link);
+                turnstream_failpoint::reach("keeper.connected");
+                Ok(())
+            }
+            News::Made(Err(error)) => {
+                self.connection = Connection::Down;
+                self.not_made(error).await
+            }
+            News::Observed(observed) => self.observed(observed).await,
+            News::Ended => {
+                let error = TurnError::new(ErrorClass::AgentExited, "the agent's link ended without a word");
+                self.link_lost(error).await
+            }
+        }
+    }
+
+    /// No link can be made: what waits for it fails, or what was to be settled by it is lost.
+    pub(super) async fn not_made(&mut self, error: TurnError) -> Result<(), Gone> {
+        let mut work = Work::default();
+        if self.recovery.is_some() {
+            self.lose_all(&format!("the agent cannot be asked: {}", error.message), &mut work);
+        } else if let Some(prompt) = self.machine.next_prompt() {
+            let failed = self.step(&mut work, |machine, step| {
+                machine.send(&prompt, None, step)?;
+                machine.end_prompt(&prompt, Ending::failed(error), step)
+            });
+            debug_assert!(failed.is_ok(), "the next prompt can be sent");
+        }
+        self.commit(work).await
+    }
+
+    /// The link is gone. The machine ends what was open; prompts that were sent and not taken are asked about once.
+    pub(super) async fn link_lost(&mut self, error: TurnError) -> Result<(), Gone> {
+        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        tokio::spawn(connection.close(super::GOODBYE));
+        let mut work = Work::default();
+        if self.recovery.is_some() {
+            self.lose_all(&format!("the agent went away while it was asked: {}", error.message), &mut work);
+            return self.commit(work).await;
+        }
+        self.step(&mut work, |machine, step| machine.observe(Signal::LinkLost(error), step));
+        self.commit(work).await?;
+        self.ask_about_prompts().await
+    }
+
+    /// Ends the open turn without its agent, which is stopped: nothing of it may come later.
+    pub(super) async fn end_by_force(&mut self, ending: Ending) -> Result<(), Gone> {
+        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        tokio::spawn(connection.close(super::GOODBYE));
+        let mut work = Work::default();
+        if let Some(turn) = self.machine.open_turn().cloned() {
+            let ended = self.step(&mut work, |machine, step| machine.end_open_turn(&turn, ending, step));
+            debug_assert!(ended.is_ok(), "the open turn is open");
+        }
+        if self.recovery.is_some() {
+            self.lose_all("the agent was stopped before it could be asked", &mut work);
+        }
+        self.commit(work).await?;
+        self.ask_about_prompts().await
+    }
+}

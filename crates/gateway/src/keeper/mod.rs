@@ -1,0 +1,295 @@
+//! The keeper of one session: the one task that holds its appender, its turn machine and its link to the agent.
+//!
+//! It takes a request, an observation or a deadline at a time, folds it into events, and hands those to the log. It waits
+//! for the disk only where a promise needs it: before a prompt leaves for the agent, before an answer does.
+
+mod aftermath;
+mod clocks;
+mod commit;
+mod connection;
+mod handle;
+mod observe;
+mod recover;
+mod requests;
+mod waits;
+
+pub(crate) use handle::Handle;
+
+use crate::error::RequestError;
+use crate::gateway::Shared;
+use crate::request::Request;
+use aftermath::Aftermath;
+use clocks::Clocks;
+use commit::Work;
+use connection::{Connection, News};
+use handle::Done;
+use recover::Recovery;
+use requests::KnownPrompt;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use turnstream_agents::{Agent, Command};
+use turnstream_log::Appender;
+use turnstream_model::event::SessionPatch;
+use turnstream_model::fold::{Session, State};
+use turnstream_model::id::{Counters, Key, PromptId, SessionId};
+use turnstream_model::machine::Machine;
+use turnstream_model::time::Time;
+use waits::OpenWaits;
+
+/// Requests that may wait for a keeper.
+const REQUESTS: usize = 64;
+/// How long an agent may take to end in good order when nothing is in a hurry.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How long after a panic of its keeper a session is taken up again.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// The log takes nothing more from this keeper: it was closed, or another owner has the session.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+/// What a new session begins with.
+pub(crate) struct Origins {
+    pub(crate) agent: String,
+    pub(crate) cwd: String,
+    pub(crate) title: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) patch: SessionPatch,
+}
+
+/// One session, awake.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    id: SessionId,
+    appender: Appender,
+    machine: Machine,
+    ids: Counters,
+    /// The session after everything that was appended, durable or not yet.
+    session: Session,
+    agent: Option<Arc<dyn Agent>>,
+    connection: Connection,
+    /// What a dead owner left, while it is being settled.
+    recovery: Option<Recovery>,
+    /// What prompts without an outcome say.
+    contents: HashMap<PromptId, Vec<Value>>,
+    /// Prompts that came with a key.
+    keys: HashMap<String, KnownPrompt>,
+    waits: OpenWaits,
+    /// Answers of the open turn, by the agent's names: an agent that asks again is told again.
+    decided: HashMap<Key, Command>,
+    clocks: Clocks,
+    aftermath: Aftermath,
+    requests: mpsc::Receiver<Request>,
+    stop: watch::Receiver<bool>,
+}
+
+/// What came first.
+enum Next {
+    Stop,
+    Request(Request),
+    News(News),
+    Deadline,
+}
+
+/// Why a keeper's loop ended.
+enum End {
+    /// Nothing happened for long.
+    Idle,
+    /// The gateway closes.
+    Stopped,
+    /// The session has ended.
+    Ended,
+    /// See [`Gone`].
+    Gone,
+}
+
+impl Keeper {
+    /// The keeper of a new session. Its first events are durable when this returns.
+    pub(crate) async fn create(
+        shared: Arc<Shared>,
+        id: SessionId,
+        appender: Appender,
+        agent: Arc<dyn Agent>,
+        origins: Origins,
+    ) -> Result<Handle, RequestError> {
+        let (handle, requests, stop, done) = Handle::new();
+        let mut keeper =
+            Self::new(shared, id.clone(), appender, &State::default(), Some(agent), requests, stop);
+        let Origins { agent, cwd, title, key, patch } = origins;
+        let mut work = Work::default();
+        keeper.step(&mut work, |machine, step| {
+            machine.create(id, agent, cwd, title, key, step)?;
+            machine.change(patch, step)
+        })?;
+        keeper.commit_now(work).await.map_err(|Gone| RequestError::Closing)?;
+        turnstream_failpoint::reach("keeper.created");
+        let (shared, id) = (keeper.shared.clone(), keeper.id.clone());
+        supervise(shared, id, handle.number, done, keeper.keep());
+        Ok(handle)
+    }
+
+    /// The keeper of a session that is in the log, after the one that is leaving has left. It takes up what was left open,
+    /// if anything was.
+    pub(crate) fn wake(shared: Arc<Shared>, id: SessionId, leaving: Option<Handle>) -> Handle {
+        let (handle, mut requests, stop, done) = Handle::new();
+        let (sharing, of) = (shared.clone(), id.clone());
+        let work = async move {
+            if let Some(leaving) = leaving {
+                leaving.ended().await;
+            }
+            match Self::claim(&shared, &id).await {
+                Ok((appender, state)) => {
+                    let agent = shared.agent(&state.session.agent);
+                    let mut keeper = Self::new(shared, id, appender, &state, agent, requests, stop);
+                    if keeper.take_up(&state).await.is_ok() {
+                        keeper.keep().await;
+                    }
+                }
+                Err(error) => {
+                    requests.close();
+                    while let Some(request) = requests.recv().await {
+                        request.refuse(error.clone());
+                    }
+                }
+            }
+        };
+        supervise(sharing, of, handle.number, done, work);
+        handle
+    }
+
+    /// The right to append, and the session as it is from there on.
+    async fn claim(shared: &Arc<Shared>, id: &SessionId) -> Result<(Appender, State), RequestError> {
+        let appender = shared.log.claim(id).await.map_err(RequestError::of_claim)?;
+        turnstream_failpoint::reach("keeper.claimed");
+        let (log, of) = (shared.log.clone(), id.clone());
+        let read = tokio::task::spawn_blocking(move || log.snapshot(&of));
+        let snapshot = read.await.map_err(|error| RequestError::Log(error.to_string()))?;
+        Ok((appender, snapshot.map_err(RequestError::of_read)?.state))
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        id: SessionId,
+        appender: Appender,
+        state: &State,
+        agent: Option<Arc<dyn Agent>>,
+        requests: mpsc::Receiver<Request>,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        let aftermath = Aftermath::start(shared.board.clone(), id.clone());
+        let content =
+            |prompt: &turnstream_model::fold::Prompt| (prompt.prompt.clone(), prompt.content.clone());
+        Self {
+            machine: Machine::resume(state),
+            ids: state.counters,
+            session: state.session.clone(),
+            agent,
+            connection: Connection::Down,
+            recovery: None,
+            contents: state.queue.iter().map(content).collect(),
+            keys: KnownPrompt::all(state),
+            waits: OpenWaits::resume(state),
+            decided: waits::decisions(state),
+            clocks: Clocks::new(),
+            aftermath,
+            requests,
+            stop,
+            shared,
+            id,
+            appender,
+        }
+    }
+
+    /// Works until the session is idle for long, has ended, or the gateway closes.
+    async fn keep(mut self) {
+        let end = loop {
+            match self.turn_of_the_loop().await {
+                Ok(None) => {}
+                Ok(Some(end)) => break end,
+                Err(Gone) => break End::Gone,
+            }
+        };
+        self.leave(end).await;
+    }
+
+    /// One thing after the other: what can be sent is sent, then whatever comes first.
+    async fn turn_of_the_loop(&mut self) -> Result<Option<End>, Gone> {
+        self.advance().await?;
+        if self.machine.has_ended() && self.connection.is_down() && self.requests.is_empty() {
+            return Ok(Some(End::Ended));
+        }
+        let deadline = self.next_deadline();
+        // Looked at first: an agent that talks without a pause must not hide that it was to stop.
+        if deadline <= Instant::now() {
+            let idle = self.deadlines().await?;
+            return Ok(idle.then_some(End::Idle));
+        }
+        let next = tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
+            request = self.requests.recv() => request.map_or(Next::Stop, Next::Request),
+            news = self.connection.news() => Next::News(news),
+            () = tokio::time::sleep_until(deadline) => Next::Deadline,
+        };
+        match next {
+            // Without a handle left the gateway is gone, which is the same.
+            Next::Stop => return Ok(Some(End::Stopped)),
+            Next::Request(request) => self.request(request).await?,
+            Next::News(news) => self.news(news).await?,
+            Next::Deadline => {}
+        }
+        Ok(None)
+    }
+
+    /// Leaves nothing running and nothing unanswered.
+    async fn leave(mut self, end: End) {
+        self.requests.close();
+        let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
+        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        let was_up = !connection.is_down();
+        connection.close(GOODBYE).await;
+        if matches!(end, End::Stopped) && was_up && !outlives {
+            // Its agent has just been stopped: what was open is over, and how it ended is not known.
+            let mut work = Work::default();
+            self.lose_all("the gateway was shut down", &mut work);
+            // If it cannot be kept, the next start finds the turn open and says the same.
+            let _ = self.commit_now(work).await;
+        }
+        // Requests that came too late are dropped: whoever asked wakes another keeper, or hears that the gateway closes.
+        self.aftermath.finish().await;
+    }
+}
+
+/// Runs a keeper. One that panics leaves the session free and its agent stopped; another takes up what it left.
+fn supervise(
+    shared: Arc<Shared>,
+    id: SessionId,
+    number: u64,
+    done: Done,
+    work: impl Future<Output = ()> + Send + 'static,
+) {
+    tokio::spawn(async move {
+        let ended = tokio::spawn(work).await;
+        shared.put_away(&id, number);
+        drop(done);
+        if ended.is_err() {
+            tokio::time::sleep(AFTER_PANIC).await;
+            shared.wake(&id);
+        }
+    });
+}
+
+/// The wall clock, as the log writes it.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The moment of a time of the machine, which is never far away.
+fn moment(time: Time) -> Instant {
+    Instant::now() + Duration::from_millis(time.0.saturating_sub(now().0))
+}

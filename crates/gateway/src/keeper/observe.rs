@@ -1,0 +1,207 @@
+//! What the agent said becomes events; what a rule can answer is answered.
+
+use super::commit::Work;
+use super::connection::Connection;
+use super::waits::{OpenAsk, OpenQuestion, option_for};
+use super::{Gone, Keeper};
+use tokio::time::Instant;
+use turnstream_agents::{Command, Observed};
+use turnstream_model::event::{
+    ApprovalOutcome, Body, By, Draft, Permissions, QuestionOutcome, Resolution, TurnError,
+};
+use turnstream_model::id::{ApprovalId, QuestionId};
+use turnstream_model::signal::Signal;
+
+/// Events that go into one append. What came meanwhile goes into the next.
+const AT_ONCE: usize = 512;
+
+impl Keeper {
+    /// Takes in an observation, and with it what else is there.
+    pub(super) async fn observed(&mut self, first: Observed) -> Result<(), Gone> {
+        let mut work = Work::default();
+        let mut next = Some(first);
+        while let Some(observed) = next {
+            if let Observed::Signal(Signal::LinkLost(error)) = observed {
+                self.commit(work).await?;
+                return self.link_lost(error).await;
+            }
+            self.take_in(observed, &mut work);
+            next = match &mut self.connection {
+                Connection::Up(link) if work.drafts.len() < AT_ONCE => link.try_observe(),
+                _ => None,
+            };
+        }
+        self.commit(work).await
+    }
+
+    fn take_in(&mut self, observed: Observed, work: &mut Work) {
+        match observed {
+            Observed::Signal(signal) => self.signal(signal, work),
+            Observed::Fate { native_id, fate } => {
+                if let Some(recovery) = &mut self.recovery {
+                    recovery.fates.insert(native_id, fate);
+                }
+            }
+            Observed::CaughtUp => self.caught_up(work),
+        }
+    }
+
+    fn signal(&mut self, signal: Signal, work: &mut Work) {
+        if let Signal::Ask { key, .. } | Signal::Question { key, .. } = &signal {
+            if let Some(recovery) = &mut self.recovery {
+                recovery.repeated(key);
+            }
+            // It was answered before: the agent has not heard it.
+            work.commands.extend(self.decided.get(key).cloned());
+        }
+        let before = work.drafts.len();
+        self.step(work, |machine, step| machine.observe(signal, step));
+        if work.drafts[before..].iter().any(|draft| is_activity(&draft.body)) {
+            self.clocks.active();
+        }
+        let asked: Vec<Wait> = work.drafts[before..].iter().filter_map(Wait::of).collect();
+        for wait in asked {
+            self.apply_rule(wait, work);
+        }
+    }
+
+    /// Answers an ask where the session's permissions say how.
+    fn apply_rule(&mut self, wait: Wait, work: &mut Work) {
+        let outcome = match self.session.permissions.unwrap_or(Permissions::Ask) {
+            Permissions::Ask => return,
+            Permissions::Allow => ApprovalOutcome::AllowOnce,
+            Permissions::Deny => ApprovalOutcome::Reject,
+        };
+        match wait {
+            Wait::Approval(approval) => {
+                self.decide(&approval, Resolution::new(outcome, By::Policy), work);
+            }
+            // Only a person knows an answer; that there is none can be said for them.
+            Wait::Question(question) => {
+                if outcome == ApprovalOutcome::Reject {
+                    self.reject_question(&question, QuestionOutcome::Rejected, work);
+                }
+            }
+        }
+    }
+
+    /// Settles an ask without a client, and lets the agent know when that is durable.
+    pub(super) fn decide(&mut self, approval: &ApprovalId, mut resolution: Resolution, work: &mut Work) {
+        let outcome = resolution.outcome;
+        let options = self.waits.asks.get(approval).map(|ask| ask.options.as_slice()).unwrap_or_default();
+        resolution.option = option_for(options, outcome);
+        let (option, message) = (resolution.option.clone(), resolution.message.clone());
+        let key = self.machine.ask_key(approval).cloned();
+        let settled = self.step(work, |machine, step| machine.resolve(approval, resolution, step));
+        if let (Ok(()), Some(key)) = (settled, key) {
+            let outcome = match outcome {
+                ApprovalOutcome::AllowOnce | ApprovalOutcome::AllowAlways => outcome,
+                ApprovalOutcome::Reject
+                | ApprovalOutcome::Cancelled
+                | ApprovalOutcome::Expired
+                | ApprovalOutcome::Lost => ApprovalOutcome::Reject,
+            };
+            self.tell_decision(Command::Approve { key, outcome, option, message }, work);
+        }
+    }
+
+    /// Settles a question without an answer, and lets the agent know when that is durable.
+    pub(super) fn reject_question(
+        &mut self,
+        question: &QuestionId,
+        outcome: QuestionOutcome,
+        work: &mut Work,
+    ) {
+        let key = self.machine.question_key(question).cloned();
+        let settled = self.step(work, |machine, step| machine.answer(question, outcome, None, None, step));
+        if let (Ok(()), Some(key)) = (settled, key) {
+            let command = Command::Answer { key, outcome: QuestionOutcome::Rejected, answers: None };
+            self.tell_decision(command, work);
+        }
+    }
+
+    /// The agent is told when it is durable, and again whenever it asks again.
+    pub(super) fn tell_decision(&mut self, command: Command, work: &mut Work) {
+        if let Command::Approve { key, .. } | Command::Answer { key, .. } = &command {
+            self.decided.insert(key.clone(), command.clone());
+        }
+        work.commands.push(command);
+    }
+
+    /// Keeps what the keeper itself remembers in step with the events.
+    pub(super) fn note(&mut self, before: usize, work: &Work) {
+        for draft in &work.drafts[before..] {
+            match &draft.body {
+                Body::ApprovalRequested { approval, options, .. } => {
+                    let ask = OpenAsk { options: options.clone(), since: Instant::now() };
+                    self.waits.asks.insert(approval.clone(), ask);
+                }
+                Body::ApprovalResolved { approval, resolution } => {
+                    self.waits.asks.remove(approval);
+                    if let Some(key) = &resolution.key {
+                        self.waits.ask_keys.insert(approval.clone(), key.clone());
+                    }
+                }
+                Body::QuestionAsked { question, questions, .. } => {
+                    let asked = OpenQuestion { questions: questions.clone(), since: Instant::now() };
+                    self.waits.questions.insert(question.clone(), asked);
+                }
+                Body::QuestionAnswered { question, key, .. } => {
+                    self.waits.questions.remove(question);
+                    if let Some(key) = key {
+                        self.waits.question_keys.insert(question.clone(), key.clone());
+                    }
+                }
+                Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
+                    self.contents.remove(prompt);
+                }
+                Body::TurnStarted { .. } => self.clocks.active(),
+                Body::TurnEnded { .. } => {
+                    self.decided.clear();
+                    self.clocks.turn_ended();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Everything that is open is over, and how it ended is not known.
+    pub(super) fn lose_all(&mut self, problem: &str, work: &mut Work) {
+        let error = TurnError::new(turnstream_model::event::ErrorClass::AgentExited, problem);
+        self.step(work, |machine, step| machine.observe(Signal::LinkLost(error.clone()), step));
+        for (prompt, _) in self.machine.sent_prompts() {
+            let ending = turnstream_model::signal::Ending::lost(error.clone());
+            let ended = self.step(work, |machine, step| machine.end_prompt(&prompt, ending, step));
+            debug_assert!(ended.is_ok(), "a sent prompt without an open turn can be ended");
+        }
+        self.end_recovery(work);
+    }
+}
+
+/// Something that waits for a person.
+enum Wait {
+    Approval(ApprovalId),
+    Question(QuestionId),
+}
+
+impl Wait {
+    fn of(draft: &Draft) -> Option<Self> {
+        match &draft.body {
+            Body::ApprovalRequested { approval, .. } => Some(Self::Approval(approval.clone())),
+            Body::QuestionAsked { question, .. } => Some(Self::Question(question.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// The agent really did something. That it is there, or repeats itself, is no activity.
+fn is_activity(body: &Body) -> bool {
+    !matches!(
+        body,
+        Body::Notice { .. }
+            | Body::SessionCreated { .. }
+            | Body::SessionUpdated(_)
+            | Body::SessionStatus(_)
+            | Body::SessionEnded { .. }
+    )
+}

@@ -1,0 +1,141 @@
+//! What a dead owner left open is settled with the agent's own truth where the agent still has it, and is lost else.
+//! Exactly once: the settling is events like any other, and whoever comes after a crash in the middle finds what is left.
+
+use super::aftermath::Effect;
+use super::commit::Work;
+use super::{Gone, Keeper};
+use std::collections::{HashMap, HashSet};
+use tokio::time::Instant;
+use turnstream_agents::{Command, Fate, Left};
+use turnstream_model::event::{ApprovalOutcome, ErrorClass, QuestionOutcome, TurnError};
+use turnstream_model::fold::State;
+use turnstream_model::id::{Key, PromptId};
+use turnstream_model::signal::{Ending, Signal};
+
+/// What is known so far of what was left.
+pub(super) struct Recovery {
+    asks: HashSet<Key>,
+    questions: HashSet<Key>,
+    pub(super) fates: HashMap<String, Fate>,
+    pub(super) deadline: Instant,
+}
+
+impl Recovery {
+    /// The agent still waits for this.
+    pub(super) fn repeated(&mut self, key: &Key) {
+        self.asks.remove(key);
+        self.questions.remove(key);
+    }
+}
+
+impl Keeper {
+    /// Takes up a session that another owner had.
+    pub(super) async fn take_up(&mut self, state: &State) -> Result<(), Gone> {
+        let left = self.left(state);
+        if left.is_empty() {
+            // Its status may be that of a moment which is over.
+            let mut work = Work::default();
+            self.end_recovery(&mut work);
+            work.effects.push(Effect::Show(Box::new(self.session.clone())));
+            return self.commit(work).await;
+        }
+        self.recover(left).await
+    }
+
+    fn left(&self, state: &State) -> Left {
+        let turn = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
+        let key = |native: &Option<String>| native.as_deref().map(Key::from);
+        let asks = state.approvals.iter().filter(|ask| ask.outcome.is_none());
+        let questions = state.questions.iter().filter(|asked| asked.outcome.is_none());
+        Left {
+            turn: turn.map(|turn| turn.turn.clone()),
+            turn_native_id: turn.and_then(|turn| turn.native_id.clone()),
+            prompts: self.sent_names(),
+            asks: asks.filter_map(|ask| key(&ask.native_id)).collect(),
+            questions: questions.filter_map(|asked| key(&asked.native_id)).collect(),
+        }
+    }
+
+    fn sent_names(&self) -> Vec<String> {
+        self.machine.sent_prompts().into_iter().filter_map(|(_, native_id)| native_id).collect()
+    }
+
+    /// The link is gone and prompts were sent that nobody saw taken: the agent is asked once.
+    pub(super) async fn ask_about_prompts(&mut self) -> Result<(), Gone> {
+        let prompts = self.sent_names();
+        if prompts.is_empty() {
+            return Ok(());
+        }
+        self.recover(Left { prompts, ..Left::default() }).await
+    }
+
+    async fn recover(&mut self, left: Left) -> Result<(), Gone> {
+        let mut work = Work::default();
+        self.step(&mut work, |machine, step| machine.begin_recovery(step));
+        self.commit(work).await?;
+        turnstream_failpoint::reach("keeper.recovering");
+        self.recovery = Some(Recovery {
+            asks: left.asks.iter().cloned().collect(),
+            questions: left.questions.iter().cloned().collect(),
+            fates: HashMap::new(),
+            deadline: Instant::now() + self.shared.settings.recovery,
+        });
+        Box::pin(self.connect(Some(left))).await
+    }
+
+    /// The agent has said all it knows of what was left.
+    pub(super) fn caught_up(&mut self, work: &mut Work) {
+        let Some(Recovery { asks, questions, mut fates, deadline: _ }) = self.recovery.take() else { return };
+        for key in asks {
+            let closed = Signal::AskClosed { key, outcome: ApprovalOutcome::Lost };
+            self.step(work, |machine, step| machine.observe(closed, step));
+        }
+        for key in questions {
+            let closed = Signal::QuestionClosed { key, outcome: QuestionOutcome::Lost, answers: None };
+            self.step(work, |machine, step| machine.observe(closed, step));
+        }
+        for (prompt, native_id) in self.machine.sent_prompts() {
+            let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
+            match (fate, native_id) {
+                (Fate::NeverSeen, Some(native_id)) => {
+                    let content = self.contents.get(&prompt).cloned().unwrap_or_default();
+                    work.commands.push(Command::Prompt { native_id, content });
+                    self.clocks.sent(self.shared.settings.start);
+                }
+                // What it does with it is still to come, or it does nothing and that is an end too.
+                (Fate::Taken, _) => self.clocks.sent(self.shared.settings.start),
+                (Fate::NeverSeen, None) | (Fate::Unknown, _) => self.clocks.unknown.push(prompt),
+            }
+        }
+        if self.clocks.cancel.is_some() {
+            work.commands.push(Command::Cancel);
+        }
+        self.clocks.active();
+        self.end_recovery(work);
+        turnstream_failpoint::reach("keeper.caught_up");
+    }
+
+    pub(super) fn end_recovery(&mut self, work: &mut Work) {
+        self.recovery = None;
+        self.step(work, |machine, step| machine.end_recovery(step));
+    }
+
+    /// Prompts of which nobody can say whether they ran are lost, as soon as no other turn is open.
+    pub(super) async fn settle_unknown(&mut self) -> Result<(), Gone> {
+        if self.clocks.unknown.is_empty() || self.machine.open_turn().is_some() {
+            return Ok(());
+        }
+        let mut work = Work::default();
+        for prompt in std::mem::take(&mut self.clocks.unknown) {
+            self.lose_prompt(&prompt, &mut work);
+        }
+        self.commit(work).await
+    }
+
+    fn lose_prompt(&mut self, prompt: &PromptId, work: &mut Work) {
+        let message = "the prompt was sent, and the agent cannot say whether it ran";
+        let ending = Ending::lost(TurnError::new(ErrorClass::AgentExited, message));
+        // Refused when it got its turn in the meantime: then all is well.
+        let _ = self.step(work, |machine, step| machine.end_prompt(prompt, ending, step));
+    }
+}

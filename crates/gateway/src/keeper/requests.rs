@@ -1,0 +1,254 @@
+//! What clients ask. Each request is answered once: done and durable, or refused by name.
+
+use super::commit::Work;
+use super::connection::Connection;
+use super::waits::{check_answer, check_answers};
+use super::{Gone, Keeper};
+use crate::error::RequestError;
+use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval};
+use serde_json::Value;
+use std::collections::HashMap;
+use tokio::time::Instant;
+use turnstream_agents::Command;
+use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
+use turnstream_model::fold::State;
+use turnstream_model::id::{ApprovalId, PromptId, QuestionId, TurnId};
+use turnstream_model::machine::{Accepted, Refusal};
+
+/// A prompt that came with a key.
+pub(super) struct KnownPrompt {
+    prompt: PromptId,
+    content: Vec<Value>,
+}
+
+impl KnownPrompt {
+    /// Every prompt of the session that has a key.
+    pub(super) fn all(state: &State) -> HashMap<String, Self> {
+        let prompts = state.prompts.iter().chain(&state.queue);
+        let known = prompts.filter_map(|prompt| {
+            let known = Self { prompt: prompt.prompt.clone(), content: prompt.content.clone() };
+            Some((prompt.key.clone()?, known))
+        });
+        known.collect()
+    }
+}
+
+impl Keeper {
+    /// Does what was asked, or says why not.
+    pub(super) async fn request(&mut self, request: Request) -> Result<(), Gone> {
+        match request {
+            Request::Prompt(prompt, reply) => self.accept(prompt, reply).await,
+            Request::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await,
+            Request::Cancel(turn, reply) => self.cancel(turn.as_ref(), reply).await,
+            Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, reply).await,
+            Request::Answer(question, answer, reply) => self.answer(&question, answer, reply).await,
+            Request::Change(change, reply) => self.change(change, reply).await,
+            Request::End(reason, reply) => self.end(reason, reply).await,
+        }
+    }
+
+    async fn accept(&mut self, new: NewPrompt, reply: Reply<Accepted>) -> Result<(), Gone> {
+        let NewPrompt { content, key } = new;
+        if let Some(known) = key.as_ref().and_then(|key| self.keys.get(key)) {
+            return self.accepted_before(known.prompt.clone(), known.content == content, key, reply).await;
+        }
+        if self.recovery.is_some() {
+            return refuse(reply, RequestError::Recovering(self.id.clone()));
+        }
+        if let Err(problem) = check_content(&content) {
+            return refuse(reply, RequestError::BadPrompt(problem));
+        }
+        let mut work = Work::default();
+        let accepted =
+            self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
+        match accepted {
+            Ok(accepted) => {
+                self.contents.insert(accepted.prompt.clone(), content.clone());
+                if let Some(key) = key {
+                    self.keys.insert(key, KnownPrompt { prompt: accepted.prompt.clone(), content });
+                }
+                work.reply(reply, accepted);
+                self.commit(work).await
+            }
+            Err(refusal) => refuse(reply, refusal.into()),
+        }
+    }
+
+    /// The same request again: the same answer, when it is durable.
+    async fn accepted_before(
+        &mut self,
+        prompt: PromptId,
+        same: bool,
+        key: Option<String>,
+        reply: Reply<Accepted>,
+    ) -> Result<(), Gone> {
+        if !same {
+            let (key, differs) = (key.unwrap_or_default(), format!("other content, as prompt {prompt}"));
+            return refuse(reply, RequestError::KeyReused { key, differs });
+        }
+        let position = self.machine.position(&prompt).unwrap_or(0);
+        let mut work = Work::default();
+        work.reply(reply, Accepted { prompt, position });
+        self.commit(work).await
+    }
+
+    async fn withdraw(&mut self, prompt: &PromptId, reply: Reply<()>) -> Result<(), Gone> {
+        let mut work = Work::default();
+        match self.step(&mut work, |machine, step| machine.withdraw(prompt, step)) {
+            Ok(()) => {
+                work.reply(reply, ());
+                self.commit(work).await
+            }
+            Err(refusal) => refuse(reply, refusal.into()),
+        }
+    }
+
+    async fn cancel(&mut self, turn: Option<&TurnId>, reply: Reply<TurnId>) -> Result<(), Gone> {
+        match self.machine.cancel(turn) {
+            Ok(turn) => {
+                self.stop_turn().await;
+                // Whoever asked may have gone away.
+                let _ = reply.send(Ok(turn));
+                Ok(())
+            }
+            Err(refusal) => refuse(reply, refusal.into()),
+        }
+    }
+
+    /// Tells the agent to stop; it has a while to do so. A second cancel does not give it more time.
+    async fn stop_turn(&mut self) {
+        let deadline = Instant::now() + self.shared.settings.cancel;
+        self.clocks.cancel.get_or_insert(deadline);
+        self.connection.tell(Command::Cancel).await;
+    }
+
+    async fn resolve(
+        &mut self,
+        approval: &ApprovalId,
+        answer: ResolveApproval,
+        reply: Reply<()>,
+    ) -> Result<(), Gone> {
+        let option = match self.waits.asks.get(approval).map(|ask| check_answer(ask, &answer)) {
+            Some(Ok(option)) => option,
+            Some(Err(error)) => return refuse(reply, error),
+            // It does not wait: the machine knows why.
+            None => None,
+        };
+        let native = self.machine.ask_key(approval).cloned();
+        let ResolveApproval { outcome, message, stop, key, .. } = answer;
+        let resolution = Resolution {
+            outcome,
+            by: By::Client,
+            option: option.clone(),
+            message: message.clone(),
+            key: key.clone(),
+        };
+        let mut work = Work::default();
+        match self.step(&mut work, |machine, step| machine.resolve(approval, resolution, step)) {
+            Ok(()) => {}
+            Err(Refusal::ApprovalSettled { .. })
+                if key.is_some() && self.waits.ask_keys.get(approval) == key.as_ref() => {}
+            Err(refusal) => return refuse(reply, refusal.into()),
+        }
+        if let Some(native) = native {
+            self.tell_decision(Command::Approve { key: native, outcome, option, message }, &mut work);
+        }
+        work.reply(reply, ());
+        self.commit_now(work).await?;
+        if stop && outcome == ApprovalOutcome::Reject && self.machine.cancel(None).is_ok() {
+            self.stop_turn().await;
+        }
+        Ok(())
+    }
+
+    async fn answer(
+        &mut self,
+        question: &QuestionId,
+        answer: AnswerQuestion,
+        reply: Reply<()>,
+    ) -> Result<(), Gone> {
+        if let Some(Err(error)) =
+            self.waits.questions.get(question).map(|asked| check_answers(asked, &answer))
+        {
+            return refuse(reply, error);
+        }
+        let native = self.machine.question_key(question).cloned();
+        let AnswerQuestion { outcome, answers, key } = answer;
+        let mut work = Work::default();
+        let answered = self.step(&mut work, |machine, step| {
+            machine.answer(question, outcome, answers.clone(), key.clone(), step)
+        });
+        match answered {
+            Ok(()) => {}
+            Err(Refusal::QuestionSettled { .. })
+                if key.is_some() && self.waits.question_keys.get(question) == key.as_ref() => {}
+            Err(refusal) => return refuse(reply, refusal.into()),
+        }
+        if let Some(native) = native {
+            self.tell_decision(Command::Answer { key: native, outcome, answers }, &mut work);
+        }
+        work.reply(reply, ());
+        self.commit_now(work).await
+    }
+
+    async fn change(&mut self, change: Change, reply: Reply<()>) -> Result<(), Gone> {
+        let Change { title, model, mode, permissions } = change;
+        let patch = SessionPatch {
+            title,
+            model: model.clone(),
+            mode: mode.clone(),
+            permissions,
+            ..SessionPatch::default()
+        };
+        let mut work = Work::default();
+        match self.step(&mut work, |machine, step| machine.change(patch, step)) {
+            Ok(()) => {
+                work.commands.push(Command::Change { model, mode, permissions });
+                work.reply(reply, ());
+                self.commit_now(work).await
+            }
+            Err(refusal) => refuse(reply, refusal.into()),
+        }
+    }
+
+    async fn end(&mut self, reason: String, reply: Reply<()>) -> Result<(), Gone> {
+        let mut work = Work::default();
+        match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
+            Ok(()) => {
+                let connection = std::mem::replace(&mut self.connection, Connection::Down);
+                self.recovery = None;
+                work.reply(reply, ());
+                let durable = self.commit_now(work).await;
+                connection.close(super::GOODBYE).await;
+                durable
+            }
+            Err(refusal) => refuse(reply, refusal.into()),
+        }
+    }
+}
+
+/// Whoever asked may have gone away.
+fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), Gone> {
+    let _ = reply.send(Err(error));
+    Ok(())
+}
+
+/// ACP content blocks: objects that say their type, and texts that are not empty.
+fn check_content(content: &[Value]) -> Result<(), String> {
+    if content.is_empty() {
+        return Err(
+            "content is empty; give at least one block, for example {\"type\":\"text\",\"text\":\"Hi\"}"
+                .to_owned(),
+        );
+    }
+    for (index, block) in content.iter().enumerate() {
+        let kind = block.get("type").and_then(Value::as_str);
+        let Some(kind) = kind else {
+            return Err(format!("content[{index}] is not an object with a \"type\""));
+        };
+        if kind == "text" && block.get("text").and_then(Value::as_str).is_none() {
+            return Err(format!("content[{index}] is of type text and has no \"text\""));
+        }
+    }
+    Ok(())
+}

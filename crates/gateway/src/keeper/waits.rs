@@ -1,0 +1,170 @@
+//! Asks and questions that wait for a person: what may be answered, since when they wait, and what was answered.
+
+use crate::error::RequestError;
+use crate::request::{AnswerQuestion, ResolveApproval};
+use serde_json::Value;
+use std::collections::HashMap;
+use tokio::time::Instant;
+use turnstream_agents::Command;
+use turnstream_model::event::{ApprovalOption, ApprovalOutcome, OptionKind, Question, QuestionOutcome};
+use turnstream_model::fold::{Approval, Asked, State};
+use turnstream_model::id::{ApprovalId, Key, QuestionId};
+
+/// An ask that waits.
+pub(super) struct OpenAsk {
+    pub(super) options: Vec<ApprovalOption>,
+    pub(super) since: Instant,
+}
+
+/// A question that waits.
+pub(super) struct OpenQuestion {
+    pub(super) questions: Vec<Question>,
+    pub(super) since: Instant,
+}
+
+/// What waits, and the keys of what was settled.
+#[derive(Default)]
+pub(super) struct OpenWaits {
+    pub(super) asks: HashMap<ApprovalId, OpenAsk>,
+    pub(super) questions: HashMap<QuestionId, OpenQuestion>,
+    pub(super) ask_keys: HashMap<ApprovalId, String>,
+    pub(super) question_keys: HashMap<QuestionId, String>,
+}
+
+impl OpenWaits {
+    /// What the log says. The clocks of what waits begin anew: nobody could answer while no gateway ran.
+    pub(super) fn resume(state: &State) -> Self {
+        let mut waits = Self::default();
+        let since = Instant::now();
+        for Approval { approval, options, outcome, key, .. } in &state.approvals {
+            if outcome.is_none() {
+                waits.asks.insert(approval.clone(), OpenAsk { options: options.clone(), since });
+            } else if let Some(key) = key {
+                waits.ask_keys.insert(approval.clone(), key.clone());
+            }
+        }
+        for Asked { question, questions, outcome, key, .. } in &state.questions {
+            if outcome.is_none() {
+                let questions = questions.clone();
+                waits.questions.insert(question.clone(), OpenQuestion { questions, since });
+            } else if let Some(key) = key {
+                waits.question_keys.insert(question.clone(), key.clone());
+            }
+        }
+        waits
+    }
+
+    /// The moment the oldest has waited since.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        let asks = self.asks.values().map(|ask| ask.since);
+        asks.chain(self.questions.values().map(|question| question.since)).min()
+    }
+}
+
+/// Answers of the open turn that the agent may not have heard: it died, or we did, in between.
+pub(super) fn decisions(state: &State) -> HashMap<Key, Command> {
+    let open = state.turns.iter().rev().find(|turn| turn.outcome.is_none()).map(|turn| &turn.turn);
+    let mut decided = HashMap::new();
+    let Some(open) = open else { return decided };
+    for ask in state.approvals.iter().filter(|ask| ask.turn.as_ref() == Some(open)) {
+        let (Some(native), Some(outcome)) = (&ask.native_id, ask.outcome) else { continue };
+        if is_answer(outcome) {
+            let key = Key::from(native.as_str());
+            let (option, message) = (ask.option.clone(), ask.message.clone());
+            decided.insert(key.clone(), Command::Approve { key, outcome, option, message });
+        }
+    }
+    for asked in state.questions.iter().filter(|asked| asked.turn.as_ref() == Some(open)) {
+        let (Some(native), Some(outcome)) = (&asked.native_id, asked.outcome) else { continue };
+        if matches!(outcome, QuestionOutcome::Answered | QuestionOutcome::Rejected) {
+            let key = Key::from(native.as_str());
+            let answers = asked.answers.clone();
+            decided.insert(key.clone(), Command::Answer { key, outcome, answers });
+        }
+    }
+    decided
+}
+
+/// A decision of a person or a rule, which the agent has to hear.
+pub(super) fn is_answer(outcome: ApprovalOutcome) -> bool {
+    match outcome {
+        ApprovalOutcome::AllowOnce | ApprovalOutcome::AllowAlways | ApprovalOutcome::Reject => true,
+        ApprovalOutcome::Cancelled | ApprovalOutcome::Expired | ApprovalOutcome::Lost => false,
+    }
+}
+
+/// The offered answer that means this; `None` when the agent offered none that does.
+pub(super) fn option_for(options: &[ApprovalOption], outcome: ApprovalOutcome) -> Option<String> {
+    let kinds: &[OptionKind] = match outcome {
+        ApprovalOutcome::AllowOnce => &[OptionKind::AllowOnce],
+        ApprovalOutcome::AllowAlways => &[OptionKind::AllowAlways],
+        ApprovalOutcome::Reject
+        | ApprovalOutcome::Expired
+        | ApprovalOutcome::Cancelled
+        | ApprovalOutcome::Lost => &[OptionKind::RejectOnce, OptionKind::RejectAlways],
+    };
+    let of_kind = |kind: &OptionKind| options.iter().find(|option| option.kind == *kind);
+    kinds.iter().find_map(of_kind).map(|option| option.id.clone())
+}
+
+/// Checks an answer against what was offered, and names the option it means.
+pub(super) fn check_answer(ask: &OpenAsk, answer: &ResolveApproval) -> Result<Option<String>, RequestError> {
+    let outcome = answer.outcome;
+    if !is_answer(outcome) {
+        return Err(RequestError::BadAnswer(format!(
+            "outcome {outcome} is not an answer; use allow_once, allow_always or reject"
+        )));
+    }
+    let Some(wanted) = &answer.option else { return Ok(option_for(&ask.options, outcome)) };
+    let Some(option) = ask.options.iter().find(|option| option.id == *wanted) else {
+        let offered: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
+        let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+        return Err(RequestError::BadAnswer(format!(
+            "option {wanted:?} was not offered; offered: {offered}"
+        )));
+    };
+    let fits = match option.kind {
+        OptionKind::AllowOnce => outcome == ApprovalOutcome::AllowOnce,
+        OptionKind::AllowAlways => outcome == ApprovalOutcome::AllowAlways,
+        OptionKind::RejectOnce | OptionKind::RejectAlways => outcome == ApprovalOutcome::Reject,
+    };
+    if !fits {
+        let kind = option.kind;
+        return Err(RequestError::BadAnswer(format!("option {wanted:?} is {kind}, which is not {outcome}")));
+    }
+    Ok(Some(wanted.clone()))
+}
+
+/// Checks answers against the questions.
+pub(super) fn check_answers(asked: &OpenQuestion, answer: &AnswerQuestion) -> Result<(), RequestError> {
+    match answer.outcome {
+        QuestionOutcome::Rejected => return Ok(()),
+        QuestionOutcome::Answered => {}
+        QuestionOutcome::Cancelled | QuestionOutcome::Expired | QuestionOutcome::Lost => {
+            let outcome = answer.outcome;
+            return Err(RequestError::BadAnswer(format!(
+                "outcome {outcome} is not an answer; give answers, or the outcome rejected"
+            )));
+        }
+    }
+    let Some(answers) = &answer.answers else {
+        return Err(RequestError::BadAnswer("answers are missing, or the outcome rejected".to_owned()));
+    };
+    for (id, values) in answers {
+        if asked.questions.iter().all(|question| question.id != *id) {
+            let known: Vec<&str> = asked.questions.iter().map(|question| question.id.as_str()).collect();
+            let known = known.join(", ");
+            return Err(RequestError::BadAnswer(format!(
+                "there is no question {id:?} here; there is {known}"
+            )));
+        }
+        let texts = values.as_array().is_some_and(|values| values.iter().all(Value::is_string));
+        if !texts {
+            return Err(RequestError::BadAnswer(format!("the answer to {id:?} must be an array of strings")));
+        }
+    }
+    match asked.questions.iter().find(|question| !answers.contains_key(&question.id)) {
+        Some(missing) => Err(RequestError::BadAnswer(format!("question {:?} has no answer", missing.id))),
+        None => Ok(()),
+    }
+}

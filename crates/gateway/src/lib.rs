@@ -1,0 +1,20 @@
+//! The running system without any HTTP: one keeper per live session, a durable prompt queue, approvals, recovery.
+//!
+//! A [`Gateway`] owns a log and the agents. Whatever a client asks of a session goes to the session's keeper, the one
+//! task that holds its appender and its link to the agent.
+
+mod board;
+mod create;
+mod error;
+mod gateway;
+mod keeper;
+mod request;
+mod settings;
+mod start;
+
+pub use board::{Board, BoardReader, Entry};
+pub use create::NewSession;
+pub use error::{OpenError, RequestError};
+pub use gateway::Gateway;
+pub use request::{AnswerQuestion, Change, NewPrompt, ResolveApproval, SessionInfo};
+pub use settings::{OnTimeout, Settings};

@@ -1,0 +1,58 @@
+//! How long things may take, and what happens when nobody answers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a gateway behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Sessions may only work below these.
+    pub roots: Vec<PathBuf>,
+    /// How long the making of a link may take.
+    pub connect: Duration,
+    /// How long an agent may take to show that it has begun with a prompt.
+    pub start: Duration,
+    /// How long an agent may be silent in a turn, while it does not wait for a person. Only real activity renews it.
+    pub inactivity: Duration,
+    /// How long an agent may take to end a turn that was cancelled; then it is stopped by force.
+    pub cancel: Duration,
+    /// How long the settling of what a dead owner left open may take; then it is given up as lost.
+    pub recovery: Duration,
+    /// How long an agent may take to answer a question of ours.
+    pub truth: Duration,
+    /// How long an approval or question may wait for a person; for ever where nothing is said.
+    pub approval: Option<Duration>,
+    /// What becomes of one that waited so long.
+    pub on_timeout: OnTimeout,
+    /// How long a session may be quiet until its keeper and its agent are put away.
+    pub idle: Duration,
+    /// How long a stored fold may be behind while its session talks.
+    pub debounce: Duration,
+}
+
+/// What becomes of an approval that nobody answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// The agent is told that it was refused, and goes on without.
+    Reject,
+    /// The turn is cancelled.
+    Cancel,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            connect: Duration::from_secs(30),
+            start: Duration::from_secs(60),
+            inactivity: Duration::from_secs(30 * 60),
+            cancel: Duration::from_secs(10),
+            recovery: Duration::from_secs(60),
+            truth: Duration::from_secs(10),
+            approval: None,
+            on_timeout: OnTimeout::Reject,
+            idle: Duration::from_secs(10 * 60),
+            debounce: Duration::from_secs(1),
+        }
+    }
+}

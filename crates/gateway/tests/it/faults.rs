@@ -1,0 +1,95 @@
+//! What must not stop a session for good: a disk that is full for a while, a keeper that panics.
+
+use crate::support::*;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use turnstream_gateway::{RequestError, Settings};
+use turnstream_testkit::crash::{KillPoint, Program, role};
+use turnstream_testkit::disk::{FaultDisk, Faults};
+use turnstream_testkit::lawful::Tail;
+
+const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
+
+/// The child of the test below: a long turn, and prompts as they are refused and accepted while the disk is full.
+#[test]
+fn child_on_a_full_disk() {
+    if role().as_deref() != Some("full") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let home = PathBuf::from(std::env::var(HOME).unwrap());
+        let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
+        let gateway = open(&home, settings).await;
+        let new = turnstream_gateway::NewSession {
+            agent: "scripted".into(),
+            cwd: home.join("work"),
+            title: None,
+            model: None,
+            permissions: None,
+            key: None,
+        };
+        let id = id_of(&gateway.create(new).await.unwrap());
+        let steps = json!([{"do": "burst", "count": 2000, "bytes": 40, "per_second": 500}]);
+        gateway.prompt(&id, script(steps)).await.unwrap();
+        until(&gateway, &id, "some text", |snapshot| !said(snapshot).is_empty()).await;
+        println!("TALKING");
+        let mut watch = gateway.health();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        let mut refused = 0;
+        while std::time::Instant::now() < deadline {
+            let health = gateway.health();
+            if std::mem::discriminant(&health) != std::mem::discriminant(&watch) {
+                println!("HEALTH {}", format!("{health:?}").split([' ', '{']).next().unwrap_or_default());
+                watch = health;
+            }
+            if matches!(watch, turnstream_log::Health::Degraded { .. }) && refused == 0 {
+                let error = gateway.prompt(&id, script(json!([]))).await.unwrap_err();
+                assert!(matches!(error, RequestError::Degraded(_)), "{error}");
+                refused = 1;
+                println!("REFUSED {error}");
+            }
+            if refused == 1 && matches!(watch, turnstream_log::Health::Sound) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let snapshot = settled(&gateway, &id, 1).await;
+        println!("TURN {} {}", outcomes(&snapshot)[0], said(&snapshot)[0].len());
+        gateway.close().await;
+    });
+}
+
+#[test]
+fn a_full_disk_stops_nothing_for_good_and_loses_nothing() {
+    break_and_heal(Faults::full());
+}
+
+#[test]
+fn a_disk_that_fails_stops_nothing_for_good_and_loses_nothing() {
+    break_and_heal(Faults::broken());
+}
+
+fn break_and_heal(faults: Faults) {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["data", "work", "memory"] {
+        std::fs::create_dir(home.path().join(name)).unwrap();
+    }
+    let disk = FaultDisk::new(home.path().join("data")).unwrap();
+    let mut program = child(home.path());
+    disk.arm(program.command_mut()).unwrap();
+    let mut running = program.start(&KillPoint::Exit).unwrap();
+    running.wait_for(&KillPoint::line("TALKING", 1)).unwrap();
+    disk.set(faults).unwrap();
+    running.wait_for(&KillPoint::line("REFUSED", 1)).unwrap();
+    disk.set(Faults::none()).unwrap();
+    let seen = running.finish(&KillPoint::Exit).unwrap();
+    assert_eq!(seen.lines("TURN "), ["completed end_turn 80000"], "{seen:?}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(judge(&home.path().join("data"), Tail::Settled));
+}
+
+fn child(home: &Path) -> Program {
+    Program::this_test("faults::child_on_a_full_disk", "full").unwrap().env(HOME, home)
+}

@@ -1,0 +1,11 @@
+//! The gateway with the scripted agent, on a real data directory. Every log is judged by the law checker.
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod approvals;
+mod crash;
+mod deadlines;
+mod faults;
+mod prompts;
+mod recovery;
+mod sessions;
+mod support;

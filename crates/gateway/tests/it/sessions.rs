@@ -1,0 +1,138 @@
+//! Making, changing, listing and ending sessions.
+
+use crate::support::*;
+use serde_json::json;
+use std::time::Duration;
+use turnstream_gateway::{Change, NewSession, RequestError};
+use turnstream_model::event::Permissions;
+use turnstream_model::fold::Activity;
+use turnstream_model::machine::Refusal;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_creation_with_a_key_is_the_same_session_also_after_a_restart() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let new = NewSession { key: Some("k".into()), ..new_session(&home, "scripted") };
+    let (one, two) = tokio::join!(gateway.create(new.clone()), gateway.create(new.clone()));
+    let id = id_of(&one.unwrap());
+    assert_eq!(id_of(&two.unwrap()), id);
+    gateway.close().await;
+
+    let gateway = home.open().await;
+    assert_eq!(id_of(&gateway.create(new.clone()).await.unwrap()), id);
+    let other = NewSession { agent: "lasting".into(), ..new };
+    let refused = gateway.create(other).await.unwrap_err();
+    assert!(matches!(refused, RequestError::KeyReused { .. }), "{refused}");
+    assert_eq!(gateway.sessions().len(), 1);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_session_is_refused_by_name() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let new = new_session(&home, "scripted");
+    let refused = |new| {
+        let gateway = gateway.clone();
+        async move { gateway.create(new).await.unwrap_err().to_string() }
+    };
+    let agent = NewSession { agent: "nobody".into(), ..new.clone() };
+    assert_eq!(refused(agent).await, r#"there is no agent "nobody"; there is lasting, scripted"#);
+    let relative = NewSession { cwd: "work".into(), ..new.clone() };
+    assert_eq!(refused(relative).await, "work is not a directory: give it as an absolute path");
+    let outside = NewSession { cwd: home.path("data"), ..new.clone() };
+    assert!(refused(outside).await.contains("is not below"));
+    let escape = home.work().join("link");
+    std::os::unix::fs::symlink(home.path("data"), &escape).unwrap();
+    assert!(refused(NewSession { cwd: escape, ..new.clone() }).await.contains("is not below"));
+    let file = home.work().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(refused(NewSession { cwd: file, ..new }).await.ends_with("it is a file"));
+    assert!(gateway.sessions().is_empty());
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_once_and_takes_nothing_more() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "half"}, {"do": "stall"}])).await;
+    until(&gateway, &id, "the turn", |snapshot| !said(snapshot).is_empty()).await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "never"}])).await;
+    gateway.end(&id, "deleted").await.unwrap();
+    let snapshot = gateway.snapshot(&id).await.unwrap();
+    assert_eq!(outcomes(&snapshot), ["cancelled"]);
+    assert_eq!(snapshot.state.session.ended.as_deref(), Some("deleted"));
+    assert!(snapshot.state.queue.is_empty());
+    let ended = RequestError::Refused(Refusal::SessionEnded);
+    assert_eq!(gateway.prompt(&id, script(json!([]))).await.unwrap_err(), ended);
+    assert_eq!(gateway.end(&id, "again").await.unwrap_err(), ended);
+    assert_eq!(gateway.change(&id, Change::default()).await.unwrap_err(), ended);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_durable() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    let change = Change {
+        title: Some("A title".into()),
+        model: Some("m".into()),
+        mode: None,
+        permissions: Some(Permissions::Deny),
+    };
+    let info = gateway.change(&id, change).await.unwrap();
+    assert_eq!(info.session.permissions, Some(Permissions::Deny));
+    gateway.close().await;
+    let gateway = home.open().await;
+    let again = gateway.session(&id).unwrap();
+    assert_eq!(again.session, info.session);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_board_shows_every_session_first_and_then_what_changes() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let first = session(&gateway, &home, "scripted").await;
+    let second = session(&gateway, &home, "scripted").await;
+    let mut watch = gateway.watch();
+    let mut ids: Vec<_> = watch.next().await.into_iter().map(|entry| entry.id).collect();
+    ids.sort();
+    let mut both = [first.clone(), second];
+    both.sort();
+    assert_eq!(ids, both);
+    prompt(&gateway, &first, json!([{"do": "tool", "ask": true}])).await;
+    let mut seen = Vec::new();
+    while seen.last() != Some(&Activity::Waiting) {
+        for entry in watch.next().await {
+            assert_eq!(entry.id, first);
+            seen.push(entry.session.status);
+        }
+    }
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_session_is_put_away_and_comes_back_on_demand() {
+    let mut home = Home::new();
+    home.settings.idle = Duration::from_millis(50);
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    for round in 1..=3 {
+        prompt(&gateway, &id, json!([{"do": "text", "text": "hello"}])).await;
+        settled(&gateway, &id, round).await;
+        while gateway.awake() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    // Requests that meet a keeper which is leaving are not lost.
+    for round in 4..=40 {
+        prompt(&gateway, &id, json!([{"do": "text", "text": "hello"}])).await;
+        settled(&gateway, &id, round).await;
+        tokio::time::sleep(Duration::from_millis(47 + round as u64 % 7)).await;
+    }
+    home.close(gateway).await;
+}
