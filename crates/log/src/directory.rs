@@ -20,7 +20,7 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let failed = |path: PathBuf| move |source| OpenError::Directory { path, source };
-        fs::create_dir_all(path).map_err(failed(path.to_owned()))?;
+        make(path).map_err(failed(path.to_owned()))?;
         let lock_path = path.join(LOCK);
         let lock = File::options()
             .create(true)
@@ -72,6 +72,17 @@ impl Directory {
         let made = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         Ok(format!("{}:{}:{}", metadata.dev(), metadata.ino(), made.map_or(0, |made| made.as_nanos())))
     }
+}
+
+/// Makes a directory and those above it, durably: what is synced in one that a power cut takes away is gone with it.
+fn make(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
+    fs::create_dir_all(path)?;
+    for made in missing {
+        let above = made.parent().filter(|above| !above.as_os_str().is_empty());
+        sync(above.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
 }
 
 /// Makes the names in a directory durable.

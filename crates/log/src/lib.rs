@@ -17,6 +17,7 @@ mod note;
 mod open;
 mod projection;
 mod queue;
+mod recover;
 mod segment;
 mod session;
 mod sessions;

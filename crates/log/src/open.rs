@@ -1,18 +1,14 @@
 //! Opening a data directory: what is in it, whether it goes on or was put back from a backup, and what a crash left.
 
-use crate::batch::TurnChange;
 use crate::directory::Directory;
 use crate::error::OpenError;
 use crate::log::{Log, Options};
 use crate::note::{Entry, Note};
-use crate::segment::record::Recovered;
+use crate::recover::{NotRecovered, recover};
 use crate::segment::{Damage, Left, Place, Replay, Segments};
-use crate::sqlite::{self, Chunks, Found, Generations, Meta, Readers, Settlement, Store, TurnRow};
-use std::collections::HashMap;
+use crate::sqlite::{self, Found, Generations, Meta, Readers, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use turnstream_model::cursor::Seq;
-use turnstream_model::event::Event;
 use turnstream_model::id::{SessionId, TurnId};
 
 /// A turn that was open when its owner went away. Whoever takes the session over settles it, once: the end is
@@ -98,15 +94,16 @@ impl Log {
         let (mut recovered, mut torn) = (0, None);
         // The segments of a history that the database does not have are of no use to it.
         if restored != Some(Restored::Older) {
+            let result = replay.damage.map_or(Ok(()), |damage| Err(NotRecovered::Damage(damage)));
             recovered =
-                recover(&mut store, &readers, replay.records, replay.damage).map_err(
-                    |error| match error {
+                result.and_then(|()| recover(&mut store, &readers, replay.records)).map_err(|error| {
+                    match error {
                         NotRecovered::Damage(Damage { place: Place { path, byte }, problem }) => {
                             OpenError::Damaged { path: path.to_path_buf(), byte, problem }
                         }
                         NotRecovered::Store(problem) => failed(problem),
-                    },
-                )?;
+                    }
+                })?;
             torn = replay.torn.map(|Place { path, byte }| (path.to_path_buf(), byte));
         }
         turnstream_failpoint::reach("log.open.recovered");
@@ -133,55 +130,4 @@ impl Log {
         let log = Self::start(ready, options).map_err(io)?;
         Ok(Opened { log, abandoned: abandoned.collect(), restored, recovered, torn })
     }
-}
-
-/// Why what a crash left is not in the database.
-enum NotRecovered {
-    Damage(Damage),
-    Store(String),
-}
-
-/// Puts into the database what a crash left in segments. Returns how many events that were.
-fn recover(
-    store: &mut Store,
-    readers: &Readers,
-    records: Vec<(Place, Vec<Recovered>)>,
-    damage: Option<Damage>,
-) -> Result<u64, NotRecovered> {
-    if let Some(damage) = damage {
-        return Err(NotRecovered::Damage(damage));
-    }
-    let mut heads: HashMap<i64, u64> = HashMap::new();
-    let (mut chunks, mut turns, mut recovered) = (Chunks::default(), Vec::new(), 0);
-    for (place, groups) in records {
-        for Recovered { session, epoch, first, count, data } in groups {
-            let head = match heads.get(&session) {
-                Some(head) => *head,
-                None => readers.head(session).map_err(|error| NotRecovered::Store(error.to_string()))?,
-            };
-            heads.insert(session, head.max(first.0 + count - 1));
-            if first.0 + count <= head + 1 {
-                continue;
-            }
-            let damaged = |problem| NotRecovered::Damage(Damage { place: place.clone(), problem });
-            if first.0 != head + 1 {
-                let missing =
-                    format!("event {} of session {session} is missing before event {first}", head + 1);
-                return Err(damaged(missing));
-            }
-            for (seq, line) in (first.0..).zip(data.lines()) {
-                chunks.push(session, Seq(seq), line);
-                let event =
-                    Event::from_json(line).map_err(|error| damaged(format!("it holds no event: {error}")))?;
-                turns
-                    .extend(TurnChange::of(&event.draft).map(|change| TurnRow::new(session, epoch, &change)));
-            }
-            recovered += count;
-        }
-    }
-    if !chunks.is_empty() {
-        let settlement = Settlement { chunks: &chunks, turns: &turns, folds: &[], settled: 0 };
-        store.settle(&settlement).map_err(|error| NotRecovered::Store(error.to_string()))?;
-    }
-    Ok(recovered)
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event};
-use turnstream_model::fold::{Fold, Item, ItemStage, State};
+use turnstream_model::fold::{Applied, Fold, Item, ItemStage, State};
 use turnstream_model::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 
 /// Dirty items up to this size are written whenever the debounce allows; larger ones only when events of half
@@ -37,8 +37,9 @@ pub(crate) struct Piece {
 
 /// What one write of a stored fold consists of.
 pub(crate) struct Flush {
-    /// The state without its lists.
-    pub(crate) head: String,
+    /// The state without its lists. Without it, the rows are ahead of the fold: of items that began and had none, which
+    /// readers of the fold make from the events until the fold is as far.
+    pub(crate) head: Option<String>,
     pub(crate) seq: Seq,
     pub(crate) epoch: u64,
     pub(crate) pieces: Vec<Piece>,
@@ -55,6 +56,9 @@ pub(crate) struct Projection {
     questions: BTreeSet<QuestionId>,
     prompts: BTreeSet<PromptId>,
     gone: BTreeSet<ItemId>,
+    /// Items that began and have no row, and items that went and may have one: they are written with their events.
+    begun: BTreeSet<ItemId>,
+    left: BTreeSet<ItemId>,
     /// Bytes of events since the last write.
     grown: usize,
     turn_ended: bool,
@@ -75,11 +79,16 @@ impl Projection {
         let mut projection = Self::new(state, now);
         for line in stored.tail.iter().flat_map(|(_, data)| data.lines()) {
             let event = Event::from_json(line).map_err(|error| damaged(&error))?;
-            if event.seq > projection.fold.state().seq {
-                projection.apply(&event, line.len(), epoch, now);
+            if let Applied::Gap { expected } = projection.apply(&event, line.len(), epoch, now) {
+                return Err(damaged(&format!("event {expected} is missing")));
             }
         }
         Ok(projection)
+    }
+
+    /// A fold that begins in the middle. It knows only what begins after that, which is enough for [`Projection::ahead`].
+    pub(crate) fn after(seq: Seq, now: Instant) -> Self {
+        Self::new(State { seq, ..State::default() }, now)
     }
 
     fn new(state: State, now: Instant) -> Self {
@@ -91,6 +100,8 @@ impl Projection {
             questions: BTreeSet::new(),
             prompts: BTreeSet::new(),
             gone: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            left: BTreeSet::new(),
             grown: 0,
             turn_ended: false,
             epoch: 0,
@@ -99,24 +110,30 @@ impl Projection {
         }
     }
 
-    /// Takes in a settled event.
-    pub(crate) fn apply(&mut self, event: &Event, bytes: usize, epoch: u64, now: Instant) {
-        self.fold.apply(event);
+    /// Takes in the next event. One that does not follow the last changes nothing.
+    pub(crate) fn apply(&mut self, event: &Event, bytes: usize, epoch: u64, now: Instant) -> Applied {
+        let applied = self.fold.apply(event);
+        if applied != Applied::Yes {
+            return applied;
+        }
         self.grown += bytes;
         self.epoch = epoch;
         self.touched = now;
         let draft = &event.draft;
         match &draft.body {
-            Body::ItemStarted { .. }
-            | Body::ItemDelta { .. }
+            Body::ItemStarted { .. } => {
+                self.items.extend(draft.item.clone());
+                self.begun.extend(draft.item.clone());
+            }
+            Body::ItemDelta { .. }
             | Body::ItemReplaced { .. }
             | Body::ItemUpdated { .. }
             | Body::ItemEnded { .. }
             | Body::ItemRevised { .. } => self.items.extend(draft.item.clone()),
-            Body::ItemRemoved => self.gone.extend(draft.item.clone()),
+            Body::ItemRemoved => self.remove(draft.item.as_slice()),
             Body::AttemptSuperseded { items, .. } => {
                 self.turns.extend(draft.turn.clone());
-                self.gone.extend(items.iter().cloned());
+                self.remove(items);
             }
             Body::TurnStarted { .. } | Body::AttemptStarted { .. } | Body::AttemptEnded { .. } => {
                 self.turns.extend(draft.turn.clone());
@@ -144,11 +161,37 @@ impl Projection {
             | Body::Notice { .. }
             | Body::Unknown { .. } => {}
         }
-        self.items.retain(|item| !self.gone.contains(item));
+        Applied::Yes
     }
 
-    /// True when it is time to write: at the end of a turn, or after the debounce when it is worth it.
-    pub(crate) fn is_due(&self, now: Instant, debounce: Duration) -> bool {
+    fn remove(&mut self, items: &[ItemId]) {
+        for item in items {
+            self.items.remove(item);
+            self.begun.remove(item);
+            self.gone.insert(item.clone());
+            self.left.insert(item.clone());
+        }
+    }
+
+    /// What is to be written now, if anything. What was not written is due again: call [`Projection::written`] only on
+    /// success.
+    pub(crate) fn due(&self, now: Instant, debounce: Duration) -> Option<Flush> {
+        if self.is_due(now, debounce) { Some(self.flush()) } else { self.ahead() }
+    }
+
+    /// The rows that belong to the events of items that began and went.
+    pub(crate) fn ahead(&self) -> Option<Flush> {
+        let state = self.fold.state();
+        // In the order in which they began, which is the order of the rows for good.
+        let begun = newest(&state.items, self.begun.len(), |item| self.begun.contains(&item.id));
+        let pieces: Vec<Piece> = begun.into_iter().map(Piece::of_item).collect();
+        let gone: Vec<ItemId> = self.left.iter().cloned().collect();
+        let is_some = !pieces.is_empty() || !gone.is_empty();
+        is_some.then_some(Flush { head: None, seq: state.seq, epoch: self.epoch, pieces, gone })
+    }
+
+    /// True when it is time to write all that changed: at the end of a turn, or after the debounce when it is worth it.
+    fn is_due(&self, now: Instant, debounce: Duration) -> bool {
         if self.grown == 0 {
             return false;
         }
@@ -162,8 +205,7 @@ impl Projection {
         self.grown == 0 && now.duration_since(self.touched) >= after
     }
 
-    /// What has to be written now. What was not written is due again: call [`Projection::written`] only on success.
-    pub(crate) fn flush(&self) -> Flush {
+    fn flush(&self) -> Flush {
         let state = self.fold.state();
         let mut pieces = Vec::new();
         for item in newest(&state.items, self.items.len(), |item| self.items.contains(&item.id)) {
@@ -197,11 +239,16 @@ impl Projection {
             ..State::default()
         };
         let gone = self.gone.iter().cloned().collect();
-        Flush { head: json(&head), seq: state.seq, epoch: self.epoch, pieces, gone }
+        Flush { head: Some(json(&head)), seq: state.seq, epoch: self.epoch, pieces, gone }
     }
 
-    /// The last flush is durable.
-    pub(crate) fn written(&mut self, now: Instant) {
+    /// That flush is durable.
+    pub(crate) fn written(&mut self, flush: &Flush, now: Instant) {
+        self.begun.clear();
+        self.left.clear();
+        if flush.head.is_none() {
+            return;
+        }
         self.items.clear();
         self.turns.clear();
         self.approvals.clear();
@@ -268,28 +315,91 @@ mod tests {
     use turnstream_model::event::{Draft, Field, ItemKind};
     use turnstream_model::time::Time;
 
-    #[test]
-    fn what_is_written_stays_linear_in_what_was_said() {
-        let mut now = Instant::now();
-        let mut projection = Projection::new(State::default(), now);
-        let of_item = |body| Draft { item: Some(ItemId::from("i1")), ..Draft::new(body) };
-        let (kind, role, synthetic, text, tool, native_id) =
-            (ItemKind::Message, None, false, Some(String::new()), None, None);
-        let started = of_item(Body::ItemStarted { kind, role, synthetic, text, tool, native_id });
-        projection.apply(&started.at(Seq(1), Time(1)), 100, 1, now);
-        let (mut said, mut written) = (0, 0);
-        for seq in 2..20_000 {
-            let delta = of_item(Body::ItemDelta { field: Field::Text, text: "x".repeat(100) });
-            projection.apply(&delta.at(Seq(seq), Time(1)), 200, 1, now);
-            said += 100;
-            // The debounce is over after every ten deltas.
-            now += Duration::from_millis(100);
-            if projection.is_due(now, Duration::from_secs(1)) {
-                written += projection.flush().pieces.iter().map(|piece| piece.body.len()).sum::<usize>();
-                projection.written(now);
+    /// A projection that is fed and written as the settler does, once every 100 ms.
+    struct Fed {
+        projection: Projection,
+        seq: u64,
+        now: Instant,
+        said: usize,
+        written: usize,
+    }
+
+    impl Fed {
+        fn new() -> Self {
+            let now = Instant::now();
+            Self { projection: Projection::new(State::default(), now), seq: 0, now, said: 0, written: 0 }
+        }
+
+        fn say(&mut self, item: &str, body: Body) {
+            self.seq += 1;
+            let event =
+                Draft { item: Some(ItemId::from(item)), ..Draft::new(body) }.at(Seq(self.seq), Time(1));
+            self.said += 200;
+            assert_eq!(self.projection.apply(&event, 200, 1, self.now), Applied::Yes);
+        }
+
+        fn settle(&mut self) {
+            self.now += Duration::from_millis(100);
+            if let Some(flush) = self.projection.due(self.now, Duration::from_secs(1)) {
+                self.written += flush.pieces.iter().map(|piece| piece.body.len()).sum::<usize>();
+                self.projection.written(&flush, self.now);
             }
         }
-        assert!(written < 8 * said, "{written} bytes were written for {said}");
-        assert!(written > said, "it was written while it streamed");
+    }
+
+    fn started() -> Body {
+        let (kind, role, synthetic, text, tool, native_id) =
+            (ItemKind::Message, None, false, Some(String::new()), None, None);
+        Body::ItemStarted { kind, role, synthetic, text, tool, native_id }
+    }
+
+    fn delta() -> Body {
+        Body::ItemDelta { field: Field::Text, text: "x".repeat(100) }
+    }
+
+    #[test]
+    fn what_is_written_stays_linear_in_what_was_said() {
+        let mut fed = Fed::new();
+        fed.say("i1", started());
+        for _ in 0..20_000 {
+            fed.say("i1", delta());
+            fed.settle();
+        }
+        assert!(fed.written < 4 * fed.said, "{} bytes were written for {}", fed.written, fed.said);
+        assert!(2 * fed.written > fed.said, "it was written while it streamed");
+    }
+
+    #[test]
+    fn what_is_written_stays_linear_when_many_items_begin_beside_a_long_one() {
+        let mut fed = Fed::new();
+        fed.say("long", started());
+        for number in 0..5_000 {
+            fed.say("long", delta());
+            fed.say(&format!("i{number}"), started());
+            fed.settle();
+        }
+        assert!(fed.written < 8 * fed.said, "{} bytes were written for {}", fed.written, fed.said);
+    }
+
+    #[test]
+    fn an_item_has_its_row_in_the_first_write_after_it_began_and_none_after_it_went() {
+        let mut fed = Fed::new();
+        fed.say("i1", started());
+        let flush = fed.projection.due(fed.now, Duration::from_secs(3600)).expect("the row");
+        assert_eq!((flush.pieces.len(), flush.head.is_none(), flush.pieces[0].streaming), (1, true, true));
+        fed.projection.written(&flush, fed.now);
+        assert!(fed.projection.due(fed.now, Duration::from_secs(3600)).is_none(), "once");
+        fed.say("i1", Body::ItemRemoved);
+        let flush = fed.projection.due(fed.now, Duration::from_secs(3600)).expect("its end");
+        assert_eq!((flush.pieces.len(), flush.gone), (0, vec![ItemId::from("i1")]));
+    }
+
+    #[test]
+    fn an_event_that_does_not_follow_is_not_taken_in() {
+        let mut fed = Fed::new();
+        let event = Draft::new(delta()).at(Seq(5), Time(1));
+        let expected = Seq(1);
+        assert_eq!(fed.projection.apply(&event, 1, 1, fed.now), Applied::Gap { expected });
+        assert!(fed.projection.due(fed.now, Duration::ZERO).is_none());
     }
 }

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::sqlite::{Chunks, Readers, Settlement, Store, StoreError, TurnRow};
 use crate::unsettled::{Unsettled, Work};
-use crate::writer::CLOSING;
+use crate::writer::{CLOSING, SLOWEST_RETRY};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::fold::Applied;
 use turnstream_model::id::SessionId;
 
 /// Folds of silent sessions written in one transaction; the others wait for the next one, so that a thousand sessions do
@@ -133,9 +134,9 @@ impl Settler {
         let Ok(refused) = self.persist(|store| store.settle(&settlement)) else { return false };
         turnstream_failpoint::reach("log.settled");
         self.refused.fetch_add(refused, Ordering::Relaxed);
-        for (key, _) in &folds {
+        for (key, flush) in &folds {
             if let Some(projection) = self.projections.get_mut(key) {
-                projection.written(now);
+                projection.written(flush, now);
             }
         }
         for group in groups {
@@ -148,11 +149,10 @@ impl Settler {
     fn folds(&self, sessions: &HashSet<i64>, sweep: bool, is_last: bool, now: Instant) -> Vec<(i64, Flush)> {
         let debounce = if is_last { Duration::ZERO } else { self.debounce };
         let most = if is_last { usize::MAX } else { FOLDS_AT_ONCE };
+        let flush = |(key, projection): (&i64, &Projection)| Some((*key, projection.due(now, debounce)?));
         let others = self.projections.iter().filter(|(key, _)| sweep && !sessions.contains(key));
-        let others = others.filter(|(_, projection)| projection.is_due(now, debounce)).take(most);
         let ours = sessions.iter().filter_map(|key| self.projections.get_key_value(key));
-        let ours = ours.filter(|(_, projection)| projection.is_due(now, debounce));
-        ours.chain(others).map(|(key, projection)| (*key, projection.flush())).collect()
+        ours.filter_map(flush).chain(others.filter_map(flush).take(most)).collect()
     }
 
     /// Folds new events of a session. A fold that cannot be read is left out, and made by whoever asks for it: it is
@@ -166,9 +166,13 @@ impl Settler {
                 Err(_) => return,
             }
         }
-        if let Some(projection) = self.projections.get_mut(&key) {
-            for (event, committed) in group.parsed.iter().zip(&group.events) {
-                projection.apply(event, committed.json().len(), group.epoch, now);
+        let Some(projection) = self.projections.get_mut(&key) else { return };
+        for (event, committed) in group.parsed.iter().zip(&group.events) {
+            let applied = projection.apply(event, committed.json().len(), group.epoch, now);
+            if let Applied::Gap { .. } = applied {
+                // It is not what the events say: it is read again with the next ones.
+                self.projections.remove(&key);
+                return;
             }
         }
     }
@@ -196,7 +200,7 @@ impl Settler {
                 }
             }
             thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
+            pause = (pause * 2).min(SLOWEST_RETRY);
         }
     }
 

@@ -7,8 +7,7 @@ use crate::log::{Inner, Log, lines};
 use crate::projection::assemble;
 use crate::session::Session;
 use crate::sqlite::Stored;
-use turnstream_model::cursor::Seq;
-use turnstream_model::fold::{Fold, Item, ItemStage, Snapshot, State};
+use turnstream_model::fold::{Applied, Fold, Item, ItemStage, Snapshot, State};
 use turnstream_model::id::SessionId;
 
 /// Which messages are asked for.
@@ -20,8 +19,8 @@ pub enum Which {
     Finished,
 }
 
-/// How often a reader looks again when events left memory between its two looks.
-const LOOKS: usize = 8;
+/// How much is folded at a time.
+const AT_ONCE: usize = 1 << 20;
 
 impl Log {
     /// What the session is at its head.
@@ -46,59 +45,50 @@ impl Log {
 }
 
 impl Inner {
-    fn fold_events(&self, session: &Session) -> Result<Fold, ReadError> {
-        const AT_ONCE: usize = 1 << 20;
-        let mut fold = Fold::new();
+    fn state(&self, session: &Session) -> Result<State, ReadError> {
+        let stored =
+            self.readers().stored(session.key).map_err(|error| ReadError::Store(error.to_string()))?;
+        // A fold is only a shorter way to what the events say: without it they are read from the first on.
+        let mut fold = fold_of(session, stored).unwrap_or_default();
         let head = session.head();
         while fold.state().seq < head {
+            // From memory, or what has left it since from the database.
             let events = self.read_some(session, fold.state().seq.next(), AT_ONCE)?;
-            apply(&mut fold, &events).map_err(ReadError::Store)?;
+            apply(session, &mut fold, &events)?;
         }
-        Ok(fold)
-    }
-
-    fn state(&self, session: &Session) -> Result<State, ReadError> {
-        for _ in 0..LOOKS {
-            let stored =
-                self.readers().stored(session.key).map_err(|error| ReadError::Store(error.to_string()))?;
-            // A fold is only a shorter way to what the events say: without it they are read from the first on.
-            let mut fold = match fold_of(stored) {
-                Ok(fold) => fold,
-                Err(_) => self.fold_events(session)?,
-            };
-            if fold.state().seq >= session.head() {
-                return Ok(fold.into_state());
-            }
-            // What is not in the database is in memory, unless it was settled and left between the two looks.
-            if let Some(events) = session.recent_from(fold.state().seq.next(), usize::MAX) {
-                apply(&mut fold, &events).map_err(ReadError::Store)?;
-                return Ok(fold.into_state());
-            }
-        }
-        Err(ReadError::Missing { session: session.id.to_string(), seq: Seq(0), head: session.head() })
+        Ok(fold.into_state())
     }
 }
 
-/// The fold of what is in the database.
-fn fold_of(stored: Stored) -> Result<Fold, String> {
+/// The fold of what is in the database; `None` when that is damaged.
+fn fold_of(session: &Session, stored: Stored) -> Option<Fold> {
     let state = match &stored.head {
-        Some(head) => {
-            assemble(head, &stored.pieces).map_err(|error| format!("a stored fold is damaged: {error}"))?
-        }
+        Some(head) => assemble(head, &stored.pieces).ok()?,
         None => State::default(),
     };
     let mut fold = Fold::from(state);
     for (first, data) in stored.tail {
         let from = fold.state().seq.next();
-        apply(&mut fold, &lines(first, data, from))?;
+        apply(session, &mut fold, &lines(first, data, from)).ok()?;
     }
-    Ok(fold)
+    Some(fold)
 }
 
-fn apply(fold: &mut Fold, events: &[Committed]) -> Result<(), String> {
+fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {
     for event in events {
-        let event = event.event().map_err(|error| format!("a stored event is damaged: {error}"))?;
-        fold.apply(&event);
+        let event = event
+            .event()
+            .map_err(|error| ReadError::Store(format!("event {} is damaged: {error}", event.seq())))?;
+        match fold.apply(&event) {
+            Applied::Yes | Applied::Repeated => {}
+            Applied::Gap { expected: seq } => {
+                return Err(ReadError::Missing {
+                    session: session.id.to_string(),
+                    seq,
+                    head: session.head(),
+                });
+            }
+        }
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a failing commit is tried again: quickly at first, then about this often.
-const SLOWEST_RETRY: Duration = Duration::from_secs(1);
-/// How long a closing log goes on trying.
-pub(crate) const CLOSING: Duration = Duration::from_secs(3);
+pub(crate) const SLOWEST_RETRY: Duration = Duration::from_millis(250);
+/// How long a closing log goes on trying on a disk that fails.
+pub(crate) const CLOSING: Duration = Duration::from_millis(500);
 /// Without work, how long until it looks which segments have been settled.
 const PATIENCE: Duration = Duration::from_millis(100);
 

@@ -17,19 +17,21 @@ pub(crate) struct Stored {
 pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) -> rusqlite::Result<u64> {
     let Flush { head, seq, epoch, pieces, gone } = flush;
     let (seq, epoch) = (seq.0 as i64, *epoch as i64);
-    transaction
-        .prepare_cached(
-            "INSERT INTO fold (session, seq, epoch, body) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, epoch = excluded.epoch, body = excluded.body
-             WHERE fold.seq < excluded.seq AND fold.epoch <= excluded.epoch",
-        )?
-        .execute(params![session, seq, epoch, head])?;
+    if let Some(head) = head {
+        transaction
+            .prepare_cached(
+                "INSERT INTO fold (session, seq, epoch, body) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, epoch = excluded.epoch, body = excluded.body
+                 WHERE fold.seq < excluded.seq AND fold.epoch <= excluded.epoch",
+            )?
+            .execute(params![session, seq, epoch, head])?;
+    }
     let mut refused = 0;
     let mut upsert = transaction.prepare_cached(
         "INSERT INTO piece (session, kind, id, seq, epoch, streaming, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT (session, kind, id) DO UPDATE
          SET seq = excluded.seq, epoch = excluded.epoch, streaming = excluded.streaming, body = excluded.body
-         WHERE piece.seq < excluded.seq AND piece.epoch <= excluded.epoch
+         WHERE piece.seq <= excluded.seq AND piece.epoch <= excluded.epoch
            AND (piece.streaming OR NOT excluded.streaming)",
     )?;
     for Piece { kind, id, streaming, body } in pieces {
@@ -44,7 +46,8 @@ pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) 
     Ok(refused)
 }
 
-/// Reads a stored fold and what follows it, in one transaction.
+/// Reads a stored fold and what follows it, in one transaction. Rows that are ahead of the fold are made again from what
+/// follows.
 pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<Stored> {
     let transaction = connection.unchecked_transaction()?;
     let head = transaction
@@ -54,9 +57,10 @@ pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<St
     let (seq, head) = head.map_or((0, None), |(seq, body)| (seq, Some(body)));
     let mut pieces: BTreeMap<PieceKind, Vec<String>> = BTreeMap::new();
     {
-        let mut query =
-            transaction.prepare_cached("SELECT kind, body FROM piece WHERE session = ?1 ORDER BY ordinal")?;
-        let mut rows = query.query([session])?;
+        let mut query = transaction.prepare_cached(
+            "SELECT kind, body FROM piece WHERE session = ?1 AND seq <= ?2 ORDER BY ordinal",
+        )?;
+        let mut rows = query.query([session, seq])?;
         while let Some(row) = rows.next()? {
             if let Some(kind) = kind_of(row.get(0)?) {
                 pieces.entry(kind).or_default().push(row.get(1)?);
@@ -92,7 +96,8 @@ mod tests {
     }
 
     fn flush(connection: &mut Connection, seq: u64, epoch: u64, piece: Piece) -> u64 {
-        let flush = Flush { head: "{}".into(), seq: Seq(seq), epoch, pieces: vec![piece], gone: Vec::new() };
+        let flush =
+            Flush { head: Some("{}".into()), seq: Seq(seq), epoch, pieces: vec![piece], gone: Vec::new() };
         let transaction = connection.transaction().unwrap();
         let refused = write(&transaction, 1, &flush).unwrap();
         transaction.commit().unwrap();
@@ -133,7 +138,7 @@ mod tests {
         let mut connection = database();
         flush(&mut connection, 1, 1, item(true, "void"));
         let gone = Flush {
-            head: "{}".into(),
+            head: Some("{}".into()),
             seq: Seq(2),
             epoch: 1,
             pieces: Vec::new(),

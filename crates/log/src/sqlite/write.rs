@@ -72,10 +72,6 @@ impl Chunks {
         self.open.insert(session, self.rows.len());
         self.rows.push(ChunkRow { session, first: seq, count: 1, data: line.to_owned() });
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
 }
 
 /// A turn that starts or ends.

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 use turnstream_log::{Committed, Log, Options, Which};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Draft, ItemState};
+use turnstream_model::event::ItemState;
 use turnstream_model::fold::{Applied, Fold, ItemStage, State};
-use turnstream_model::id::{AttemptId, ItemId, TurnId};
 
 fn fold(events: &[Committed]) -> State {
     Fold::of(events.iter().map(|event| event.event().unwrap()).collect::<Vec<_>>().iter()).into_state()
@@ -102,50 +101,6 @@ async fn the_stored_fold_waits_for_its_debounce_and_for_nothing_at_the_end_of_a_
     }
     assert_eq!((stored(directory.path(), "fold"), stored(directory.path(), "piece")), (1, 2));
     assert_eq!(log.refused_writes(), 0);
-}
-
-#[tokio::test]
-async fn nothing_partial_is_among_the_finished() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = open(directory.path()).log;
-    let mut appender = talking(&log, "s").await;
-    append(
-        &mut appender,
-        vec![delta("t1", "i1", "half"), item_started("t1", "i2"), delta("t1", "i2", "whole")],
-    )
-    .await;
-    append(&mut appender, vec![item_ended("t1", "i2", ItemState::Completed), item_started("t1", "i3")]).await;
-    append(&mut appender, vec![item_ended("t1", "i3", ItemState::Abandoned)]).await;
-    let names = |which| {
-        let items = log.items(&id("s"), which).unwrap();
-        items.into_iter().map(|item| item.id.as_str().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(Which::All), ["i1", "i2", "i3"]);
-    assert_eq!(names(Which::Finished), ["i2"]);
-}
-
-#[tokio::test]
-async fn a_superseded_attempts_items_disappear_with_its_event() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = Log::open(directory.path(), &with_debounce(Duration::ZERO)).unwrap().log;
-    let mut appender = talking(&log, "s").await;
-    append(&mut appender, vec![delta("t1", "i1", "never mind")]).await;
-    for _ in 0..200 {
-        if stored(directory.path(), "piece") > 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let body = Body::AttemptSuperseded { by: AttemptId::from("a2"), items: vec![ItemId::from("i1")] };
-    let turn = Some(TurnId::from("t1"));
-    let superseded = Draft { turn, attempt: Some(AttemptId::from("a1")), ..Draft::new(body) };
-    append(&mut appender, vec![superseded]).await;
-    assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
-    drop(appender);
-    log.close().await;
-    let log = open(directory.path()).log;
-    assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
-    assert_eq!(stored(directory.path(), "piece"), 1, "only the turn's row is left");
 }
 
 fn sql(directory: &Path, statements: &str) {
