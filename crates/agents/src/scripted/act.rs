@@ -1,5 +1,6 @@
 //! What a step can do. The names and members are those of `docs/scripted-agent.md`.
 
+use super::pieces::STAMP;
 use super::script::Script;
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,6 +9,8 @@ use turnstream_model::event::{Context, Cost, ErrorClass, Question, StopReason, T
 
 /// Bytes that one burst may have: the agent keeps them, for whoever missed some.
 const MAX_BURST: usize = 256 << 20;
+/// Messages that one burst may be spread over.
+const MAX_MESSAGES: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -167,6 +170,11 @@ pub(super) struct Burst {
     pub(super) bytes: usize,
     /// As fast as the keeper takes them, where nothing is said.
     pub(super) per_second: Option<NonZeroUsize>,
+    /// How many messages take the pieces in turn. Pieces of one message that follow each other may be stored as one.
+    pub(super) messages: Option<NonZeroUsize>,
+    /// Each piece begins with its number and its time.
+    #[serde(default)]
+    pub(super) stamp: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -266,6 +274,12 @@ impl Act {
     /// What a member's type cannot say.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
+            Self::Burst(burst) if burst.stamp && burst.bytes < STAMP => {
+                Err(format!("a stamp needs \"bytes\" of at least {STAMP}"))
+            }
+            Self::Burst(burst) if burst.messages.is_some_and(|messages| messages.get() > MAX_MESSAGES) => {
+                Err(format!("\"messages\" must be at most {MAX_MESSAGES}"))
+            }
             Self::Burst(burst) => match burst.count.checked_mul(burst.bytes) {
                 Some(bytes) if bytes <= MAX_BURST => Ok(()),
                 _ => Err(format!("count times bytes must be at most {MAX_BURST}")),

@@ -42,6 +42,7 @@ mod afterwards;
 mod demo;
 mod effects;
 mod memory;
+mod pieces;
 mod player;
 mod recovery;
 mod scene;

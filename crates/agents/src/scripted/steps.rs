@@ -3,6 +3,7 @@
 
 use super::act::{Act, Burst, Gap, Retry, Say};
 use super::memory::{End, Plan, Record, Run};
+use super::pieces::Pieces;
 use super::player::{Played, Player, Stop};
 use super::scene::{delta, ended, item};
 use super::script::{Script, When};
@@ -246,9 +247,14 @@ impl Player {
 
     /// Many pieces at once. They are noted as a whole: this is what benchmarks measure.
     async fn burst(&mut self, place: &Place, burst: &Burst) -> Played {
-        let key = place.key("");
-        let piece = "x".repeat(burst.bytes);
-        self.show(item(&key, ItemKind::Message, Some(Role::Assistant), None)).await?;
+        let keys: Vec<Key> = match burst.messages {
+            None => vec![place.key("")],
+            Some(messages) => (0..messages.get()).map(|message| place.key(&message.to_string())).collect(),
+        };
+        let mut pieces = Pieces::of(burst);
+        for key in &keys {
+            self.show(item(key, ItemKind::Message, Some(Role::Assistant), None)).await?;
+        }
         if self.live {
             let start = Instant::now();
             for sent in 0..burst.count {
@@ -259,11 +265,15 @@ impl Player {
                     }
                 }
                 self.heed().await?;
-                self.observer.signal(delta(&key, Field::Text, piece.clone())).await?;
+                let (message, piece) = pieces.next();
+                self.observer.signal(delta(&keys[message], Field::Text, piece)).await?;
             }
         }
-        self.scene.note(&delta(&key, Field::Text, piece.repeat(burst.count)));
-        self.show(ended(&key, ItemState::Completed)).await
+        for (key, text) in keys.iter().zip(pieces.whole(burst.count)) {
+            self.scene.note(&delta(key, Field::Text, text));
+            self.show(ended(key, ItemState::Completed)).await?;
+        }
+        Ok(())
     }
 
     // === faults ===

@@ -69,7 +69,7 @@ async fn problem(prompt: &str) -> String {
 #[tokio::test]
 async fn bad_scripts_fail_their_turn_and_name_the_step() {
     let text = json!({"do": "text", "text": "x"});
-    let cases: [(Value, &[&str]); 13] = [
+    let cases: [(Value, &[&str]); 15] = [
         (json!([text, {"do": "wrte"}]), &["step 2 (wrte)", "unknown variant `wrte`", "`text`"]),
         (json!([{"do": "text", "txt": "x"}]), &["step 1 (text)", "unknown field `txt`"]),
         (json!([{"do": "text"}]), &["step 1 (text)", "missing field `text`"]),
@@ -87,6 +87,14 @@ async fn bad_scripts_fail_their_turn_and_name_the_step() {
         (
             json!([{"do": "burst", "count": 1_000_000_000, "bytes": 1_000_000_000}]),
             &["step 1 (burst)", "at most"],
+        ),
+        (
+            json!([{"do": "burst", "count": 1, "bytes": 1, "messages": 1_001}]),
+            &["step 1 (burst)", "at most 1000"],
+        ),
+        (
+            json!([{"do": "burst", "count": 1, "bytes": 26, "stamp": true}]),
+            &["step 1 (burst)", "at least 27"],
         ),
         (
             json!([{"do": "wake", "steps": [text, {"do": "nap"}]}]),

@@ -171,10 +171,28 @@ async fn a_burst_is_all_there() {
         .play_out(json!([
             {"do": "burst", "count": 5000, "bytes": 8},
             {"do": "burst", "count": 20, "bytes": 1, "per_second": 1000},
+            {"do": "burst", "count": 7, "bytes": 2, "messages": 2},
         ]))
         .await;
     keeper.turn();
     let sizes: Vec<_> = keeper.items().iter().map(|item| item.text.as_ref().unwrap().len()).collect();
-    assert_eq!(sizes, [40_000, 20]);
-    assert_eq!(keeper.count("item.delta"), 5_020);
+    assert_eq!(sizes, [40_000, 20, 8, 6]);
+    assert_eq!(keeper.count("item.delta"), 5_027);
+}
+
+#[tokio::test]
+async fn every_piece_of_a_stamped_burst_says_which_it_is_and_when_it_was_sent() {
+    let mut keeper = Keeper::new().await;
+    keeper.play_out(json!([{"do": "burst", "count": 12, "bytes": 30, "stamp": true}])).await;
+    keeper.turn();
+    let text = keeper.items()[0].text.clone().unwrap();
+    let mut before = 0;
+    for (number, piece) in text.as_bytes().chunks(30).enumerate() {
+        let piece = std::str::from_utf8(piece).unwrap();
+        assert!(piece.starts_with(&format!("@{number:08}:")) && piece.ends_with(";xxx"), "{piece}");
+        let micros: u64 = piece[10..26].parse().unwrap();
+        assert!(before <= micros && micros > 0, "{piece}");
+        before = micros;
+    }
+    assert_eq!(text.len(), 12 * 30);
 }

@@ -1,12 +1,13 @@
 //! What people and the keeper ask of a session. Each request is either done, with its events, or refused by name.
 
+use super::hold::Hold;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
     ApprovalOutcome, Body, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, SessionPatch, TurnError,
 };
 use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
-use crate::signal::Ending;
+use crate::signal::{Ending, Need};
 use serde_json::{Map, Value};
 
 /// A prompt that is in the queue now.
@@ -307,7 +308,19 @@ impl Machine {
     /// A new owner settles what the last one left open.
     pub fn begin_recovery(&mut self, step: &mut Step<'_>) {
         self.recovering = !self.ended;
+        // The agent is about to say whether the turn is still running.
+        if self.turn.is_some() {
+            self.hold = Some(Hold::asking(step.now));
+        }
         self.show_status(step);
+    }
+
+    /// The open turn has been silent for long: its end may have been missed, and the agent is asked.
+    pub fn doubt(&mut self, step: &mut Step<'_>) {
+        if let Some(turn) = &self.turn {
+            self.hold = Some(Hold::asking(step.now));
+            step.needs.push(Need::Truth(turn.id().clone()));
+        }
     }
 
     /// What the last owner left open is settled, or taken up again.
