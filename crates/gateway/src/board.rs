@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
-use turnstream_model::fold::Session;
+use turnstream_model::fold::{Activity, Session};
 use turnstream_model::id::SessionId;
 
 /// A session as the board shows it. Everything in it is durable.
@@ -41,13 +41,18 @@ impl Board {
         shown.changes += 1;
         let change = shown.changes;
         shown.sessions.insert(id.clone(), (change, session));
-        drop(shown);
+        // Under the lock, so that the number never goes back.
         self.changed.send_replace(change);
     }
 
     /// One session.
     pub fn get(&self, id: &SessionId) -> Option<Session> {
         self.lock().sessions.get(id).map(|(_, session)| session.clone())
+    }
+
+    /// How many sessions do this.
+    pub(crate) fn count(&self, activity: Activity) -> usize {
+        self.lock().sessions.values().filter(|(_, session)| session.status == activity).count()
     }
 
     /// All sessions, by id.

@@ -6,7 +6,8 @@ use crate::keeper::{Keeper, Origins};
 use crate::request::SessionInfo;
 use std::path::{Path, PathBuf};
 use turnstream_log::{Appender, ClaimError};
-use turnstream_model::event::{Permissions, SessionPatch};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Body, Permissions, SessionPatch};
 use turnstream_model::id::SessionId;
 
 /// What a new session is to be.
@@ -27,10 +28,17 @@ pub struct NewSession {
 }
 
 impl Gateway {
-    /// Makes a session. It is durable when this returns.
+    /// Makes a session. It is durable when this returns. A caller that does not wait for it changes nothing: it is made
+    /// whole or not at all.
     pub async fn create(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
         self.refuse_if_degraded()?;
+        let gateway = self.clone();
+        let made = tokio::spawn(async move { gateway.make(new).await });
+        made.await.unwrap_or_else(|error| Err(RequestError::Log(error.to_string())))
+    }
+
+    async fn make(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
         let agent = self.usable_agent(&new.agent)?;
         let cwd = self.working_directory(&new.cwd)?;
         let Some(key) = new.key.clone() else {
@@ -68,12 +76,34 @@ impl Gateway {
         } else if Path::new(&session.cwd) != cwd {
             Some(format!("cwd {:?}", session.cwd))
         } else {
-            None
+            self.differs_from_first(&id, &new)?
         };
         match differs {
             Some(differs) => Err(RequestError::KeyReused { key, differs }),
             None => self.session(&id),
         }
+    }
+
+    /// What a repeated request asks for that the first one did not. The session may have been changed since.
+    fn differs_from_first(&self, id: &SessionId, new: &NewSession) -> Result<Option<String>, RequestError> {
+        let mut first = SessionPatch::default();
+        for event in self.log().read(id, Seq(0), 2).map_err(RequestError::of_read)? {
+            let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
+            match event.draft.body {
+                Body::SessionCreated { title, .. } => first.title = title,
+                Body::SessionUpdated(patch) => first.merge(&patch),
+                _ => {}
+            }
+        }
+        Ok(if first.title != new.title {
+            Some(format!("title {:?}", first.title))
+        } else if first.model != new.model {
+            Some(format!("model {:?}", first.model))
+        } else if first.permissions != new.permissions {
+            Some(format!("permissions {}", first.permissions.unwrap_or(Permissions::Ask)))
+        } else {
+            None
+        })
     }
 
     async fn begin(
@@ -92,8 +122,7 @@ impl Gateway {
             key,
             patch: SessionPatch { model, permissions, ..SessionPatch::default() },
         };
-        let keeper = Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
-        self.keep(&id, keeper);
+        Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
         self.session(&id)
     }
 

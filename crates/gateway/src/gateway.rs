@@ -12,17 +12,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use turnstream_agents::{Agent, Description};
 use turnstream_log::{Follower, Health, Log, Options};
 use turnstream_model::cursor::Cursor;
-use turnstream_model::fold::Snapshot;
+use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId, TurnId};
-use turnstream_model::machine::Accepted;
+use turnstream_model::machine::{Accepted, Refusal};
 
 /// How often a request is passed on again when it meets a keeper that is being put away.
 const TRIES: usize = 16;
 /// How long keepers may take to end when the gateway closes; the log needs the rest of the five seconds.
-const CLOSING: Duration = Duration::from_millis(2_500);
+const CLOSING: Duration = Duration::from_millis(1_500);
 
 /// The running system. Cloning shares it.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) board: Arc<Board>,
     agents: BTreeMap<String, Arc<dyn Agent>>,
     keepers: Mutex<HashMap<SessionId, Handle>>,
+    /// The tasks of keepers, by their numbers.
+    tasks: Mutex<HashMap<u64, AbortHandle>>,
     creating: tokio::sync::Mutex<()>,
     closing: AtomicBool,
 }
@@ -57,6 +60,7 @@ impl Gateway {
             board: Arc::new(Board::new()),
             agents,
             keepers: Mutex::default(),
+            tasks: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             closing: AtomicBool::new(false),
         };
@@ -91,6 +95,7 @@ impl Gateway {
 
     /// Takes a waiting prompt out of the queue.
     pub async fn withdraw(&self, id: &SessionId, prompt: &PromptId) -> Result<(), RequestError> {
+        self.refuse_if_degraded()?;
         self.ask(id, |reply| Request::Withdraw(prompt.clone(), reply)).await
     }
 
@@ -106,7 +111,21 @@ impl Gateway {
         approval: &ApprovalId,
         answer: ResolveApproval,
     ) -> Result<(), RequestError> {
-        self.ask(id, |reply| Request::Resolve(approval.clone(), answer.clone(), reply)).await
+        self.refuse_if_degraded()?;
+        match self.ask(id, |reply| Request::Resolve(approval.clone(), answer.clone(), reply)).await {
+            // It may have been settled so long ago that only the log knows.
+            Err(RequestError::Refused(Refusal::UnknownApproval(_))) => {
+                let approvals = self.snapshot(id).await?.state.approvals;
+                let settled = approvals.into_iter().find(|ask| ask.approval == *approval);
+                let approval = approval.clone();
+                Err(match settled.and_then(|ask| ask.outcome) {
+                    Some(outcome) => Refusal::ApprovalSettled { approval, outcome },
+                    None => Refusal::UnknownApproval(approval),
+                }
+                .into())
+            }
+            answered => answered,
+        }
     }
 
     /// Settles a question; the first answer wins.
@@ -116,17 +135,32 @@ impl Gateway {
         question: &QuestionId,
         answer: AnswerQuestion,
     ) -> Result<(), RequestError> {
-        self.ask(id, |reply| Request::Answer(question.clone(), answer.clone(), reply)).await
+        self.refuse_if_degraded()?;
+        match self.ask(id, |reply| Request::Answer(question.clone(), answer.clone(), reply)).await {
+            Err(RequestError::Refused(Refusal::UnknownQuestion(_))) => {
+                let questions = self.snapshot(id).await?.state.questions;
+                let settled = questions.into_iter().find(|asked| asked.question == *question);
+                let question = question.clone();
+                Err(match settled.and_then(|asked| asked.outcome) {
+                    Some(outcome) => Refusal::QuestionSettled { question, outcome },
+                    None => Refusal::UnknownQuestion(question),
+                }
+                .into())
+            }
+            answered => answered,
+        }
     }
 
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, change: Change) -> Result<SessionInfo, RequestError> {
+        self.refuse_if_degraded()?;
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
         self.session(id)
     }
 
     /// Ends a session for good. Its log stays.
     pub async fn end(&self, id: &SessionId, reason: &str) -> Result<(), RequestError> {
+        self.refuse_if_degraded()?;
         self.ask(id, |reply| Request::End(reason.to_owned(), reply)).await
     }
 
@@ -158,6 +192,11 @@ impl Gateway {
         self.keepers().len()
     }
 
+    /// How many sessions are settling what a restart left open.
+    pub fn recovering(&self) -> usize {
+        self.shared.board.count(Activity::Recovering)
+    }
+
     /// Stops every agent, keeps what is known, and gives the directory free, all within five seconds.
     pub async fn close(self) {
         self.shared.closing.store(true, Ordering::Release);
@@ -168,8 +207,12 @@ impl Gateway {
                 end.await;
             }
         };
-        // A keeper that does not end in time is dropped with its link, which kills its agent.
-        let _ = tokio::time::timeout(CLOSING, all).await;
+        // A keeper that does not end in time is ended by force, and its link with it, which kills its agent.
+        if tokio::time::timeout(CLOSING, all).await.is_err() {
+            for task in self.shared.tasks().values() {
+                task.abort();
+            }
+        }
         self.shared.log.clone().close().await;
     }
 
@@ -201,12 +244,8 @@ impl Gateway {
         Ok(self.shared.wake(id))
     }
 
-    pub(crate) fn keep(&self, id: &SessionId, keeper: Handle) {
-        self.keepers().insert(id.clone(), keeper);
-    }
-
     pub(crate) fn refuse_if_closing(&self) -> Result<(), RequestError> {
-        if self.shared.closing.load(Ordering::Acquire) { Err(RequestError::Closing) } else { Ok(()) }
+        if self.shared.is_closing() { Err(RequestError::Closing) } else { Ok(()) }
     }
 
     pub(crate) fn refuse_if_degraded(&self) -> Result<(), RequestError> {
@@ -264,12 +303,31 @@ impl Shared {
         keeper
     }
 
+    pub(crate) fn keep(&self, id: &SessionId, keeper: Handle) {
+        self.keepers().insert(id.clone(), keeper);
+    }
+
+    /// That keeper can be ended by force.
+    pub(crate) fn may_abort(&self, number: u64, task: AbortHandle) {
+        self.tasks().insert(number, task);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// That keeper has left; a newer one stays.
     pub(crate) fn put_away(&self, id: &SessionId, number: u64) {
+        self.tasks().remove(&number);
         let mut keepers = self.keepers();
         if keepers.get(id).is_some_and(|keeper| keeper.number == number) {
             keepers.remove(id);
         }
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, HashMap<u64, AbortHandle>> {
+        // A map: a panic cannot leave a change of it half done.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keepers(&self) -> MutexGuard<'_, HashMap<SessionId, Handle>> {

@@ -8,9 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, QuestionOutcome, Resolution, TurnError};
-use turnstream_model::fold::Activity;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
-use turnstream_model::signal::{Ending, Need};
+use turnstream_model::signal::Ending;
 
 /// Without any deadline the loop still looks around this often.
 const SELDOM: Duration = Duration::from_secs(3600);
@@ -19,6 +18,8 @@ const SELDOM: Duration = Duration::from_secs(3600);
 pub(super) struct Clocks {
     /// A prompt was sent; its turn must have begun by then.
     start: Option<Instant>,
+    /// The agent said that it waits until then.
+    pub(super) retry: Option<Instant>,
     /// The agent last did something.
     activity: Instant,
     /// It was silent for too long and was asked; it must have done something by then.
@@ -31,7 +32,14 @@ pub(super) struct Clocks {
 
 impl Clocks {
     pub(super) fn new() -> Self {
-        Self { start: None, activity: Instant::now(), stalled: None, cancel: None, unknown: Vec::new() }
+        Self {
+            start: None,
+            retry: None,
+            activity: Instant::now(),
+            stalled: None,
+            cancel: None,
+            unknown: Vec::new(),
+        }
     }
 
     pub(super) fn sent(&mut self, within: Duration) {
@@ -44,9 +52,11 @@ impl Clocks {
         self.stalled = None;
     }
 
-    pub(super) fn turn_ended(&mut self) {
+    /// A prompt that waited behind that turn has its whole time to begin.
+    pub(super) fn turn_ended(&mut self, within: Duration) {
         self.active();
         self.cancel = None;
+        self.start = self.start.map(|_| Instant::now() + within);
     }
 }
 
@@ -85,9 +95,7 @@ impl Keeper {
             && !self.machine.is_waiting()
             && self.recovery.is_none()
             && self.clocks.stalled.is_none();
-        let retry = self.session.retry.as_ref().filter(|_| self.session.status == Activity::Retrying);
-        let until = retry.and_then(|retry| retry.until).map(moment);
-        let since = until.map_or(self.clocks.activity, |until| until.max(self.clocks.activity));
+        let since = self.clocks.retry.map_or(self.clocks.activity, |until| until.max(self.clocks.activity));
         talks.then(|| since + self.shared.settings.inactivity)
     }
 
@@ -135,12 +143,12 @@ impl Keeper {
             let message = format!("the agent was silent for {after:?} and was stopped");
             self.end_by_force(Ending::failed(TurnError::new(ErrorClass::Stalled, message))).await?;
         }
-        if due(self.silence_deadline())
-            && let Some(turn) = self.machine.open_turn().cloned()
-        {
+        if due(self.silence_deadline()) {
             // Its end may have been missed: it is asked before it is stopped.
             self.clocks.stalled = Some(now + self.shared.settings.truth);
-            self.connection.tell(Command::Fetch(Need::Truth(turn))).await;
+            let mut work = Work::default();
+            self.step(&mut work, |machine, step| machine.doubt(step));
+            self.commit(work).await?;
         }
         if due(self.person_deadline()) {
             self.nobody_answered(now).await?;

@@ -90,7 +90,13 @@ impl Keeper {
             effects.insert(0, Effect::Show(Box::new(self.session.clone())));
         }
         turnstream_failpoint::reach("keeper.append");
-        let receipt = self.appender.append(drafts, time).await.map_err(|_| Gone)?;
+        let mut pieces = pieces(drafts);
+        let last = pieces.pop().unwrap_or_default();
+        for piece in pieces {
+            let receipt = self.appender.append(piece, time).await.map_err(|_| Gone)?;
+            self.aftermath.after(receipt, Vec::new())?;
+        }
+        let receipt = self.appender.append(last, time).await.map_err(|_| Gone)?;
         self.aftermath.after(receipt, effects)
     }
 
@@ -101,6 +107,47 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+/// Bytes of text that one event and, about, one append may have. What is more goes into several.
+const PIECE: usize = 4 << 20;
+
+/// The events in appends that the log takes, in their order. Text that is too long for one event becomes several.
+fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
+    let mut pieces: Vec<Vec<Draft>> = Vec::new();
+    let (mut piece, mut bytes) = (Vec::new(), 0);
+    for draft in drafts.into_iter().flat_map(split) {
+        let length = match &draft.body {
+            Body::ItemDelta { text, .. } | Body::ItemReplaced { text, .. } => text.len(),
+            _ => 0,
+        };
+        if bytes + length > PIECE && !piece.is_empty() {
+            pieces.push(std::mem::take(&mut piece));
+            bytes = 0;
+        }
+        bytes += length;
+        piece.push(draft);
+    }
+    pieces.push(piece);
+    pieces
+}
+
+/// A piece of text as several deltas, if it is too long for one.
+fn split(mut draft: Draft) -> Vec<Draft> {
+    let Body::ItemDelta { field, text } = &mut draft.body else { return vec![draft] };
+    if text.len() <= PIECE {
+        return vec![draft];
+    }
+    let (field, text) = (*field, std::mem::take(text));
+    let mut parts = Vec::new();
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (part, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+        let body = Body::ItemDelta { field, text: part.to_owned() };
+        parts.push(Draft { body, ..draft.clone() });
+        rest = more;
+    }
+    parts
 }
 
 fn is_about_session(body: &Body) -> bool {

@@ -12,7 +12,7 @@ use turnstream_model::id::PromptId;
 use turnstream_model::signal::{Ending, Signal};
 
 /// How long an adapter may leave a command unread; then it does not work, and the deadlines of the turn decide.
-const UNREAD: Duration = Duration::from_secs(5);
+const UNREAD: Duration = Duration::from_secs(1);
 
 /// Where the link stands.
 pub(super) enum Connection {

@@ -43,10 +43,10 @@ use waits::OpenWaits;
 /// Requests that may wait for a keeper.
 const REQUESTS: usize = 64;
 /// How long an agent may take to end in good order when nothing is in a hurry.
-const GOODBYE: Duration = Duration::from_secs(2);
+const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How long after a panic of its keeper a session is taken up again.
-const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// How long after its keeper failed a session is taken up again.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// The log takes nothing more from this keeper: it was closed, or another owner has the session.
 #[derive(Debug)]
@@ -115,8 +115,10 @@ impl Keeper {
         appender: Appender,
         agent: Arc<dyn Agent>,
         origins: Origins,
-    ) -> Result<Handle, RequestError> {
+    ) -> Result<(), RequestError> {
         let (handle, requests, stop, done) = Handle::new();
+        // Known before the session is shown: whoever sees it can use it.
+        shared.keep(&id, handle.clone());
         let mut keeper =
             Self::new(shared, id.clone(), appender, &State::default(), Some(agent), requests, stop);
         let Origins { agent, cwd, title, key, patch } = origins;
@@ -129,7 +131,7 @@ impl Keeper {
         turnstream_failpoint::reach("keeper.created");
         let (shared, id) = (keeper.shared.clone(), keeper.id.clone());
         supervise(shared, id, handle.number, done, keeper.keep());
-        Ok(handle)
+        Ok(())
     }
 
     /// The keeper of a session that is in the log, after the one that is leaving has left. It takes up what was left open,
@@ -145,8 +147,9 @@ impl Keeper {
                 Ok((appender, state)) => {
                     let agent = shared.agent(&state.session.agent);
                     let mut keeper = Self::new(shared, id, appender, &state, agent, requests, stop);
-                    if keeper.take_up(&state).await.is_ok() {
-                        keeper.keep().await;
+                    match keeper.take_up(&state).await {
+                        Ok(()) => keeper.keep().await,
+                        Err(Gone) => Left::InTheMiddle,
                     }
                 }
                 Err(error) => {
@@ -154,6 +157,7 @@ impl Keeper {
                     while let Some(request) = requests.recv().await {
                         request.refuse(error.clone());
                     }
+                    Left::InTheMiddle
                 }
             }
         };
@@ -205,7 +209,7 @@ impl Keeper {
     }
 
     /// Works until the session is idle for long, has ended, or the gateway closes.
-    async fn keep(mut self) {
+    async fn keep(mut self) -> Left {
         let end = loop {
             match self.turn_of_the_loop().await {
                 Ok(None) => {}
@@ -213,7 +217,9 @@ impl Keeper {
                 Err(Gone) => break End::Gone,
             }
         };
+        let left = if matches!(end, End::Gone) { Left::InTheMiddle } else { Left::InOrder };
         self.leave(end).await;
+        left
     }
 
     /// One thing after the other: what can be sent is sent, then whatever comes first.
@@ -264,23 +270,34 @@ impl Keeper {
     }
 }
 
-/// Runs a keeper. One that panics leaves the session free and its agent stopped; another takes up what it left.
+/// Runs a keeper. One that panics or fails leaves the session free and its agent stopped; another takes up what it left.
 fn supervise(
     shared: Arc<Shared>,
     id: SessionId,
     number: u64,
     done: Done,
-    work: impl Future<Output = ()> + Send + 'static,
+    work: impl Future<Output = Left> + Send + 'static,
 ) {
+    let work = tokio::spawn(work);
+    shared.may_abort(number, work.abort_handle());
     tokio::spawn(async move {
-        let ended = tokio::spawn(work).await;
+        let ended = work.await;
         shared.put_away(&id, number);
         drop(done);
-        if ended.is_err() {
-            tokio::time::sleep(AFTER_PANIC).await;
-            shared.wake(&id);
+        if !matches!(ended, Ok(Left::InOrder)) && !shared.is_closing() {
+            tokio::time::sleep(AFTER_FAILURE).await;
+            if !shared.is_closing() {
+                shared.wake(&id);
+            }
         }
     });
+}
+
+/// How a keeper left.
+enum Left {
+    InOrder,
+    /// The session may be in the middle of something.
+    InTheMiddle,
 }
 
 /// The wall clock, as the log writes it.

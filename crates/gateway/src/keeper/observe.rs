@@ -3,16 +3,16 @@
 use super::commit::Work;
 use super::connection::Connection;
 use super::waits::{OpenAsk, OpenQuestion, option_for};
-use super::{Gone, Keeper};
+use super::{Gone, Keeper, moment};
 use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{
-    ApprovalOutcome, Body, By, Draft, Permissions, QuestionOutcome, Resolution, TurnError,
+    ApprovalOutcome, Body, By, Draft, Permissions, QuestionOutcome, Resolution, Status, TurnError,
 };
 use turnstream_model::id::{ApprovalId, QuestionId};
 use turnstream_model::signal::Signal;
 
-/// Events that go into one append. What came meanwhile goes into the next.
+/// Observations that are taken in at once. What came meanwhile comes next, after requests and deadlines were looked at.
 const AT_ONCE: usize = 512;
 
 impl Keeper {
@@ -20,14 +20,16 @@ impl Keeper {
     pub(super) async fn observed(&mut self, first: Observed) -> Result<(), Gone> {
         let mut work = Work::default();
         let mut next = Some(first);
+        let mut looked_at = 0;
         while let Some(observed) = next {
+            looked_at += 1;
             if let Observed::Signal(Signal::LinkLost(error)) = observed {
                 self.commit(work).await?;
                 return self.link_lost(error).await;
             }
             self.take_in(observed, &mut work);
             next = match &mut self.connection {
-                Connection::Up(link) if work.drafts.len() < AT_ONCE => link.try_observe(),
+                Connection::Up(link) if looked_at < AT_ONCE => link.try_observe(),
                 _ => None,
             };
         }
@@ -158,7 +160,13 @@ impl Keeper {
                 Body::TurnStarted { .. } => self.clocks.active(),
                 Body::TurnEnded { .. } => {
                     self.decided.clear();
-                    self.clocks.turn_ended();
+                    self.clocks.turn_ended(self.shared.settings.start);
+                }
+                Body::SessionStatus(status) => {
+                    self.clocks.retry = match status {
+                        Status::Retrying { until, .. } => until.map(moment),
+                        Status::Idle | Status::Busy | Status::Waiting | Status::Recovering => None,
+                    };
                 }
                 _ => {}
             }

@@ -146,8 +146,15 @@ impl Keeper {
         let mut work = Work::default();
         match self.step(&mut work, |machine, step| machine.resolve(approval, resolution, step)) {
             Ok(()) => {}
-            Err(Refusal::ApprovalSettled { .. })
-                if key.is_some() && self.waits.ask_keys.get(approval) == key.as_ref() => {}
+            // The same answer again: it was given, and what followed from it has followed.
+            Err(Refusal::ApprovalSettled { outcome: winner, .. })
+                if winner == outcome
+                    && key.is_some()
+                    && self.waits.ask_keys.get(approval) == key.as_ref() =>
+            {
+                work.reply(reply, ());
+                return self.commit(work).await;
+            }
             Err(refusal) => return refuse(reply, refusal.into()),
         }
         if let Some(native) = native {
@@ -180,8 +187,14 @@ impl Keeper {
         });
         match answered {
             Ok(()) => {}
-            Err(Refusal::QuestionSettled { .. })
-                if key.is_some() && self.waits.question_keys.get(question) == key.as_ref() => {}
+            Err(Refusal::QuestionSettled { outcome: winner, .. })
+                if winner == outcome
+                    && key.is_some()
+                    && self.waits.question_keys.get(question) == key.as_ref() =>
+            {
+                work.reply(reply, ());
+                return self.commit(work).await;
+            }
             Err(refusal) => return refuse(reply, refusal.into()),
         }
         if let Some(native) = native {

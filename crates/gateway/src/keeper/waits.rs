@@ -68,6 +68,8 @@ pub(super) fn decisions(state: &State) -> HashMap<Key, Command> {
     let Some(open) = open else { return decided };
     for ask in state.approvals.iter().filter(|ask| ask.turn.as_ref() == Some(open)) {
         let (Some(native), Some(outcome)) = (&ask.native_id, ask.outcome) else { continue };
+        // What expired is a refusal for the agent.
+        let outcome = if outcome == ApprovalOutcome::Expired { ApprovalOutcome::Reject } else { outcome };
         if is_answer(outcome) {
             let key = Key::from(native.as_str());
             let (option, message) = (ask.option.clone(), ask.message.clone());
@@ -76,6 +78,7 @@ pub(super) fn decisions(state: &State) -> HashMap<Key, Command> {
     }
     for asked in state.questions.iter().filter(|asked| asked.turn.as_ref() == Some(open)) {
         let (Some(native), Some(outcome)) = (&asked.native_id, asked.outcome) else { continue };
+        let outcome = if outcome == QuestionOutcome::Expired { QuestionOutcome::Rejected } else { outcome };
         if matches!(outcome, QuestionOutcome::Answered | QuestionOutcome::Rejected) {
             let key = Key::from(native.as_str());
             let answers = asked.answers.clone();

@@ -4,6 +4,7 @@
 mod approvals;
 mod crash;
 mod deadlines;
+mod edges;
 mod faults;
 mod prompts;
 mod recovery;

@@ -1,0 +1,582 @@
+//! Cases that broke earlier versions of the keeper. What each expects is said in its message.
+
+use crate::support::*;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
+use turnstream_agents::{Agent, Command, Connecting, Description, Link, Observed, Observer, Start};
+use turnstream_gateway::{Change, Gateway, NewSession, OnTimeout, RequestError, ResolveApproval, Settings};
+use turnstream_log::{Log, Options};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{ApprovalOutcome, ItemKind, ItemState, Origin, Permissions, Role, StopReason};
+use turnstream_model::id::{Key, SessionId};
+use turnstream_model::signal::{Ending, Need, Signal, Truth};
+
+type Playing = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Play = dyn Fn(Start, Receiver<Command>, Observer) -> Playing + Send + Sync;
+
+/// An agent that a test plays itself.
+struct Puppet {
+    outlives: bool,
+    play: Box<Play>,
+}
+
+impl Agent for Puppet {
+    fn describe(&self) -> Description {
+        Description { kind: "puppet", about: String::new(), version: None, problem: None, scripted: true }
+    }
+
+    fn connect(&self, start: Start) -> Connecting<'_> {
+        Box::pin(async move { Ok(Link::spawn(|commands, observer| (self.play)(start, commands, observer))) })
+    }
+
+    fn outlives_gateway(&self) -> bool {
+        self.outlives
+    }
+}
+
+async fn stage<F>(
+    home: &Home,
+    outlives: bool,
+    play: impl Fn(Start, Receiver<Command>, Observer) -> F + Send + Sync + 'static,
+) -> Gateway
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let play: Box<Play> =
+        Box::new(move |start, commands, observer| Box::pin(play(start, commands, observer)));
+    let agents: BTreeMap<String, Arc<dyn Agent>> =
+        BTreeMap::from([("puppet".to_owned(), Arc::new(Puppet { outlives, play }) as Arc<dyn Agent>)]);
+    Gateway::open(&home.path("data"), home.settings.clone(), agents).await.unwrap()
+}
+
+async fn began(observer: &Observer, native: &str, prompts: &[&str]) {
+    let prompts = prompts.iter().map(|prompt| (*prompt).to_owned()).collect();
+    let signal = Signal::TurnBegan { origin: None, prompts, native_id: Some(native.to_owned()) };
+    let _ = observer.signal(signal).await;
+}
+
+async fn says(observer: &Observer, key: &str) {
+    let seen = turnstream_model::signal::ItemSeen {
+        key: Key::from(key),
+        parent: None,
+        kind: ItemKind::Message,
+        role: Some(Role::Assistant),
+        synthetic: false,
+    };
+    let _ = observer.signal(Signal::ItemSeen(seen)).await;
+    let text = "hello".to_owned();
+    let field = turnstream_model::event::Field::Text;
+    let _ = observer.signal(Signal::TextDelta { key: Key::from(key), field, text }).await;
+    let ended = Signal::ItemEnded { key: Key::from(key), state: ItemState::Completed, reason: None };
+    let _ = observer.signal(ended).await;
+}
+
+fn done(native: &str) -> Signal {
+    Signal::TurnDone { native_id: Some(native.to_owned()), ending: Ending::completed(StopReason::EndTurn) }
+}
+
+fn ask(key: &str) -> Signal {
+    Signal::Ask { key: Key::from(key), item: None, tool: None, options: Vec::new() }
+}
+
+async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(limit, work).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what}: not within {limit:?}"),
+    }
+}
+
+async fn lines(home: &Home, id: &SessionId) -> Vec<String> {
+    let log = Log::open(&home.path("data"), &Options::default()).unwrap().log;
+    let events = log.read(id, Seq(0), usize::MAX).unwrap();
+    let lines = events.iter().map(|event| String::from_utf8(event.json().to_vec()).unwrap()).collect();
+    log.close().await;
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_after_a_retry_whose_time_has_passed_is_noticed() {
+    let mut home = Home::new();
+    home.settings.inactivity = Duration::from_millis(100);
+    home.settings.truth = Duration::from_millis(50);
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(
+        &gateway,
+        &id,
+        json!([{"do": "text", "text": "half"}, {"do": "retry", "wait_ms": 20}, {"do": "stall"}]),
+    )
+    .await;
+    let snapshot =
+        within(Duration::from_secs(5), "the end of a stalled turn", settled(&gateway, &id, 1)).await;
+    assert_eq!(outcomes(&snapshot), ["failed stalled"]);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_says_it_is_idle_when_it_is_asked_after_silence_did_not_stall() {
+    let mut home = Home::new();
+    home.settings.inactivity = Duration::from_millis(100);
+    home.settings.truth = Duration::from_secs(1);
+    let gateway = stage(&home, false, |_, mut commands, observer| async move {
+        while let Some(command) = commands.recv().await {
+            match command {
+                // Its end gets lost on the way.
+                Command::Prompt { native_id, .. } => {
+                    began(&observer, "n1", &[&native_id]).await;
+                    says(&observer, "m1").await;
+                }
+                Command::Fetch(Need::Truth(turn)) => {
+                    let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
+                }
+                _ => {}
+            }
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    let snapshot = settled(&gateway, &id, 1).await;
+    assert_eq!(outcomes(&snapshot), ["completed end_turn"], "the agent said that it had finished");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_the_agent_calls_over_in_the_recovery_ends() {
+    let home = Home::new();
+    let play = |start: Start, mut commands: Receiver<Command>, observer: Observer| async move {
+        if let Some(left) = start.left {
+            // As `Left` wants it: the truth about the turn, then CaughtUp.
+            let turn = left.turn.unwrap();
+            let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
+            let _ = observer.observed(Observed::CaughtUp).await;
+        }
+        while let Some(command) = commands.recv().await {
+            match command {
+                Command::Prompt { native_id, .. } => {
+                    began(&observer, "n1", &[&native_id]).await;
+                    says(&observer, "m1").await;
+                }
+                Command::Fetch(Need::Truth(turn)) => {
+                    let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
+                }
+                _ => {}
+            }
+        }
+    };
+    let gateway = stage(&home, true, play).await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    until(&gateway, &id, "the text", |snapshot| said(snapshot) == ["hello"]).await;
+    gateway.close().await;
+    let gateway = stage(&home, true, play).await;
+    let snapshot =
+        within(Duration::from_secs(10), "the end of a turn that is over", settled(&gateway, &id, 1)).await;
+    assert_eq!(outcomes(&snapshot).len(), 1);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_another_answer_is_refused() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "tool", "ask": true}])).await;
+    let snapshot = until(&gateway, &id, "the ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+    let ask = snapshot.state.approvals[0].approval.clone();
+    let allowed = ResolveApproval { key: Some("k".into()), ..allow() };
+    gateway.resolve(&id, &ask, allowed).await.unwrap();
+    let rejected = ResolveApproval { key: Some("k".into()), ..answer(ApprovalOutcome::Reject) };
+    let second = gateway.resolve(&id, &ask, rejected).await;
+    assert!(second.is_err(), "it was allowed; the one who rejected it was told that this was done");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_answer_that_stops_its_turn_does_not_stop_the_next_one() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "tool", "ask": true}])).await;
+    let snapshot = until(&gateway, &id, "the ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+    let ask = snapshot.state.approvals[0].approval.clone();
+    let stop = ResolveApproval { key: Some("k".into()), stop: true, ..answer(ApprovalOutcome::Reject) };
+    gateway.resolve(&id, &ask, stop.clone()).await.unwrap();
+    settled(&gateway, &id, 1).await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "two"}, {"do": "sleep", "ms": 300}])).await;
+    until(&gateway, &id, "the second turn", |snapshot| said(snapshot).len() == 1).await;
+    // The answer to the first request got lost, so the client repeats it.
+    gateway.resolve(&id, &ask, stop).await.unwrap();
+    let snapshot = settled(&gateway, &id, 2).await;
+    assert_eq!(outcomes(&snapshot)[1], "completed end_turn", "nobody asked for this turn to stop");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_whose_client_went_away_and_came_back_is_one_session() {
+    let mut twice = Vec::new();
+    for micros in (0..400).step_by(2).map(|number| number * 25) {
+        let home = Home::new();
+        let gateway = home.open().await;
+        let new = NewSession { key: Some("k".into()), ..new_session(&home, "scripted") };
+        // What a server does with the handler of a connection that was closed.
+        let _ = tokio::time::timeout(Duration::from_micros(micros), gateway.create(new.clone())).await;
+        let again = gateway.create(new).await;
+        let id = match again {
+            Ok(info) => id_of(&info),
+            Err(error) => {
+                twice.push(format!("{micros} µs: {error}"));
+                gateway.close().await;
+                continue;
+            }
+        };
+        gateway.close().await;
+        let created = lines(&home, &id).await.iter().filter(|line| line.contains("session.created")).count();
+        if created != 1 {
+            twice.push(format!("{micros} µs: session.created {created} times"));
+        }
+    }
+    assert!(twice.is_empty(), "{twice:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_says_much_at_once_does_not_lose_its_keeper() {
+    let home = Home::new();
+    let gateway = stage(&home, false, |_, mut commands, observer| async move {
+        while let Some(command) = commands.recv().await {
+            let Command::Prompt { native_id, .. } = command else { continue };
+            began(&observer, &native_id, &[&native_id]).await;
+            let key = Key::from("big");
+            let field = turnstream_model::event::Field::Text;
+            let seen = turnstream_model::signal::ItemSeen {
+                key: key.clone(),
+                parent: None,
+                kind: ItemKind::Message,
+                role: Some(Role::Assistant),
+                synthetic: false,
+            };
+            let _ = observer.signal(Signal::ItemSeen(seen)).await;
+            for _ in 0..1_500 {
+                let text = "x".repeat(150_000);
+                let _ = observer.signal(Signal::TextDelta { key: key.clone(), field, text }).await;
+            }
+            let _ =
+                observer.signal(Signal::ItemEnded { key, state: ItemState::Completed, reason: None }).await;
+            let _ = observer.signal(done(&native_id)).await;
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let state = loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let state = gateway.snapshot(&id).await.unwrap().state;
+        let over = state.turns.first().is_some_and(|turn| turn.outcome.is_some());
+        if over || std::time::Instant::now() > deadline {
+            break state;
+        }
+    };
+    let outcome = state.turns.first().and_then(|turn| turn.outcome);
+    let length = state.items.first().and_then(|item| item.text.as_ref()).map(String::len);
+    assert!(
+        outcome.is_some(),
+        "after 30 s: {} keepers awake, status {}, the turn is open, {length:?} of 225000000 bytes",
+        gateway.awake(),
+        state.session.status
+    );
+    assert_eq!(length, Some(225_000_000));
+    home.close(gateway).await;
+}
+
+// 7b
+#[tokio::test(flavor = "multi_thread")]
+async fn one_piece_larger_than_an_append_ends_the_turn() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "burst", "count": 1, "bytes": 70_000_000}])).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let state = gateway.snapshot(&id).await.unwrap().state;
+    let ended = state.queue.is_empty() && state.turns.iter().all(|turn| turn.outcome.is_some());
+    let (awake, turns, queue) = (gateway.awake(), state.turns.len(), state.queue.len());
+    assert!(ended, "{awake} keepers awake, {turns} turns, {queue} prompts without an outcome");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_asks_again_hears_again_that_its_ask_has_expired() {
+    let mut home = Home::new();
+    home.settings.approval = Some(Duration::from_millis(50));
+    home.settings.on_timeout = OnTimeout::Reject;
+    let told = Arc::new(AtomicUsize::new(0));
+    let counts = told.clone();
+    let play = move |start: Start, mut commands: Receiver<Command>, observer: Observer| {
+        let counts = counts.clone();
+        async move {
+            let again = start.left.is_some();
+            if let Some(left) = start.left {
+                let _ = observer.signal(ask("q")).await;
+                let turn = left.turn.unwrap();
+                let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;
+                let _ = observer.observed(Observed::CaughtUp).await;
+            }
+            while let Some(command) = commands.recv().await {
+                match command {
+                    Command::Prompt { native_id, .. } => {
+                        began(&observer, "n1", &[&native_id]).await;
+                        let _ = observer.signal(ask("q")).await;
+                    }
+                    // The first one gets lost in the crash.
+                    Command::Approve { .. } => {
+                        counts.fetch_add(1, Ordering::SeqCst);
+                        if again {
+                            let _ = observer.signal(done("n1")).await;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    };
+    let gateway = stage(&home, true, play.clone()).await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    until(&gateway, &id, "the expiry", |snapshot| {
+        snapshot.state.approvals.iter().any(|ask| ask.outcome == Some(ApprovalOutcome::Expired))
+    })
+    .await;
+    gateway.close().await;
+    let gateway = stage(&home, true, play).await;
+    let snapshot = within(Duration::from_secs(5), "the end of the turn", settled(&gateway, &id, 1)).await;
+    assert_eq!(outcomes(&snapshot), ["completed end_turn"]);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_behind_a_long_foreign_turn_has_its_whole_time_to_begin() {
+    let mut home = Home::new();
+    home.settings.start = Duration::from_millis(200);
+    let gateway = stage(&home, false, |_, mut commands, observer| async move {
+        while let Some(command) = commands.recv().await {
+            if let Command::Prompt { native_id, .. } = command {
+                // Another client of the agent was a moment faster.
+                let prompts = vec!["theirs".to_owned()];
+                let foreign =
+                    Signal::TurnBegan { origin: Some(Origin::Foreign), prompts, native_id: Some("f".into()) };
+                let _ = observer.signal(foreign).await;
+                says(&observer, "m0").await;
+                tokio::time::sleep(Duration::from_millis(400)).await;
+                let _ = observer.signal(done("f")).await;
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                began(&observer, "n1", &[&native_id]).await;
+                says(&observer, "m1").await;
+                let _ = observer.signal(done("n1")).await;
+            }
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    let snapshot = settled(&gateway, &id, 2).await;
+    assert_eq!(outcomes(&snapshot), ["completed end_turn", "completed end_turn"]);
+    home.close(gateway).await;
+}
+
+struct Alive(Arc<AtomicBool>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_agent_whose_adapter_is_stuck_lives_on_after_the_close() {
+    let home = Home::new();
+    let alive = Arc::new(AtomicBool::new(true));
+    let shown = alive.clone();
+    let gateway = stage(&home, false, move |_, mut commands, observer| {
+        let alive = Alive(shown.clone());
+        async move {
+            let Some(Command::Prompt { native_id, .. }) = commands.recv().await else { return };
+            began(&observer, "n1", &[&native_id]).await;
+            says(&observer, "m1").await;
+            // It reads nothing more.
+            std::future::pending::<()>().await;
+            drop((alive, commands));
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    until(&gateway, &id, "the text", |snapshot| said(snapshot) == ["hello"]).await;
+    for number in 0..64 {
+        let change = Change { model: Some(number.to_string()), ..Change::default() };
+        gateway.change(&id, change).await.unwrap();
+    }
+    // One more than the link holds.
+    let last = gateway.clone();
+    let session = id.clone();
+    let asking = tokio::spawn(async move {
+        last.change(&session, Change { model: Some("last".into()), ..Change::default() }).await
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = std::time::Instant::now();
+    gateway.close().await;
+    let took = began.elapsed();
+    drop(asking);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(!alive.load(Ordering::SeqCst), "the adapter lives on after the close, which took {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_can_be_used_as_soon_as_it_is_shown() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let mut watch = gateway.watch();
+    let watcher = gateway.clone();
+    let watching = tokio::spawn(async move {
+        let (mut known, mut wrong) = (std::collections::BTreeSet::new(), Vec::new());
+        while known.len() < 2000 {
+            for entry in watch.next().await {
+                if known.insert(entry.id.clone()) {
+                    let change = Change { title: Some("seen".into()), ..Change::default() };
+                    if let Err(error) = watcher.change(&entry.id, change).await {
+                        wrong.push(error.to_string());
+                    }
+                }
+            }
+        }
+        wrong
+    });
+    for _ in 0..2000 {
+        session(&gateway, &home, "scripted").await;
+    }
+    let wrong = watching.await.unwrap();
+    assert!(wrong.is_empty(), "{} of 2000: {}", wrong.len(), wrong[0]);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_other_permissions_is_refused() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let careful = NewSession {
+        key: Some("k".into()),
+        permissions: Some(Permissions::Allow),
+        ..new_session(&home, "scripted")
+    };
+    gateway.create(careful.clone()).await.unwrap();
+    let other = gateway.create(NewSession { permissions: Some(Permissions::Deny), ..careful }).await;
+    assert!(matches!(other, Err(RequestError::KeyReused { .. })), "asked for deny, got {other:?}");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_winner_of_an_old_approval_is_still_named() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session_with(&gateway, &home, "scripted", Permissions::Allow).await;
+    for _ in 0..4 {
+        let steps: Vec<_> = (0..65).map(|_| json!({"do": "tool", "ask": true})).collect();
+        prompt(&gateway, &id, json!(steps)).await;
+    }
+    let snapshot = settled(&gateway, &id, 4).await;
+    let first = snapshot.state.approvals[0].approval.clone();
+    let refused = gateway.resolve(&id, &first, answer(ApprovalOutcome::Reject)).await.unwrap_err();
+    let settled = RequestError::Refused(turnstream_model::machine::Refusal::ApprovalSettled {
+        approval: first,
+        outcome: ApprovalOutcome::AllowOnce,
+    });
+    assert_eq!(refused, settled);
+    home.close(gateway).await;
+}
+
+// 14, with a disk that fails for good: the child closes, and tells how long that took.
+const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
+
+#[test]
+fn child_on_a_broken_disk() {
+    let Some(role) = turnstream_testkit::crash::role().filter(|role| role.starts_with("broken-")) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let home = std::path::PathBuf::from(std::env::var(HOME).unwrap());
+        let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
+        let gateway = open(&home, settings).await;
+        let new = NewSession {
+            agent: "scripted".into(),
+            cwd: home.join("work"),
+            title: None,
+            model: None,
+            permissions: None,
+            key: None,
+        };
+        let id = id_of(&gateway.create(new.clone()).await.unwrap());
+        let other = id_of(&gateway.create(new).await.unwrap());
+        gateway.prompt(&other, script(json!([{"do": "tool", "ask": true}]))).await.unwrap();
+        let waits = until(&gateway, &other, "the ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+        let steps = json!([{"do": "burst", "count": 20000, "bytes": 40, "per_second": 500}]);
+        gateway.prompt(&id, script(steps)).await.unwrap();
+        until(&gateway, &id, "some text", |snapshot| !said(snapshot).is_empty()).await;
+        println!("TALKING");
+        while !matches!(gateway.health(), turnstream_log::Health::Degraded { .. }) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        println!("DEGRADED");
+        if role == "broken-asks" {
+            let ask = waits.state.approvals[0].approval.clone();
+            let began = std::time::Instant::now();
+            let answered =
+                tokio::time::timeout(Duration::from_secs(15), gateway.resolve(&other, &ask, allow())).await;
+            println!("ANSWER {:?} after {:?}", answered, began.elapsed());
+            let began = std::time::Instant::now();
+            let answered = tokio::time::timeout(Duration::from_secs(5), gateway.cancel(&other, None)).await;
+            println!("CANCEL {:?} after {:?}", answered, began.elapsed());
+        } else {
+            let began = std::time::Instant::now();
+            gateway.close().await;
+            println!("CLOSED {}", began.elapsed().as_millis());
+        }
+        std::process::exit(0);
+    });
+}
+
+fn on_a_broken_disk(role: &str) -> turnstream_testkit::crash::Seen {
+    use turnstream_testkit::crash::{KillPoint, Program};
+    use turnstream_testkit::disk::{FaultDisk, Faults};
+    let home = tempfile::tempdir().unwrap();
+    for name in ["data", "work", "memory"] {
+        std::fs::create_dir(home.path().join(name)).unwrap();
+    }
+    let disk = FaultDisk::new(home.path().join("data")).unwrap();
+    let mut program =
+        Program::this_test("edges::child_on_a_broken_disk", role).unwrap().env(HOME, home.path());
+    disk.arm(program.command_mut()).unwrap();
+    let mut running = program.start(&KillPoint::Exit).unwrap();
+    running.wait_for(&KillPoint::line("TALKING", 1)).unwrap();
+    disk.set(Faults::broken()).unwrap();
+    running.finish(&KillPoint::Exit).unwrap()
+}
+
+#[test]
+fn a_close_on_a_broken_disk_takes_less_than_five_seconds() {
+    let seen = on_a_broken_disk("broken-close");
+    let took: u64 = seen.lines("CLOSED ")[0].parse().unwrap();
+    assert!(took < 5_000, "{took} ms");
+}
+
+#[test]
+fn an_answer_on_a_broken_disk_is_refused_like_a_prompt() {
+    let seen = on_a_broken_disk("broken-asks");
+    let (answer, cancel) = (seen.lines("ANSWER "), seen.lines("CANCEL "));
+    assert!(!answer[0].contains("Elapsed") && !cancel[0].contains("Elapsed"), "{answer:?} {cancel:?}");
+}
