@@ -39,6 +39,21 @@ pub(crate) fn preview(text: &str, width: usize) -> String {
     shown
 }
 
+/// Text of several lines: line feeds and tabs stay, everything else that acts is escaped.
+pub(crate) fn text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            '\r' if characters.peek() == Some(&'\n') => {}
+            acting if acts(acting) => shown.extend(acting.escape_default()),
+            harmless => shown.push(harmless),
+        }
+    }
+    shown
+}
+
 /// JSON text with such characters as `\u` escapes. They can only be inside its strings.
 pub(crate) fn json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -58,12 +73,13 @@ pub(crate) fn json(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{json, preview};
+    use super::{json, preview, text};
 
     #[test]
     fn nothing_that_acts_on_a_terminal_is_printed() {
         let hostile = "a\x1B[2J\u{9B}31m\r\n\u{202E}b\u{7F}";
         assert_eq!(preview(hostile, 80), r"a\u{1b}[2J\u{9b}31m\r\n\u{202e}b\u{7f}");
+        assert_eq!(text(hostile), "a\\u{1b}[2J\\u{9b}31m\n\\u{202e}b\\u{7f}");
         assert_eq!(json("\"\u{9B}\u{202E}\u{7F}\""), r#""\u009b\u202e\u007f""#);
     }
 

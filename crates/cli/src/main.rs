@@ -1,60 +1,81 @@
-//! The `turnstream` binary: one file per command.
+//! The `turnstream` binary: one file or folder per command.
 
 mod check;
+mod client;
+mod config;
+mod descriptors;
 mod escape;
+mod host;
 mod input;
 mod inspect;
+mod run;
+mod running;
+mod serve;
+mod sessions;
+mod show;
+mod signals;
+mod tail;
 
 use clap::{Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// Keeps agent turns: one durable log per session, every turn ended exactly once.
+// Why: docs/decisions/0006-mimalloc-in-the-binaries.md
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What is left over of a command may take so long to end.
+const LEFT_OVER: Duration = Duration::from_millis(100);
+
+/// Keeps agent turns: one durable log per session, every turn ended exactly once. Without a command it serves.
 #[derive(Parser)]
-#[command(name = "turnstream", version)]
+#[command(name = "turnstream", version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::Args,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    Run(run::Args),
+    Sessions(sessions::Args),
+    Tail(tail::Args),
     Inspect(inspect::Args),
     Check(check::Args),
 }
 
-/// What is said without a command. Serving is not claimed before there is a gateway.
-const WORKS_TODAY: &str = "\
-There is no gateway to start yet. What works today:
-
-  turnstream inspect FILE   show every event, comment, anomaly and residue of a saved
-                            SSE stream or NDJSON file, with byte offsets
-  turnstream check FILE     judge an exported log by the laws and name every violation
-                            with its line
-
-turnstream help COMMAND tells more.";
-
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Some(Command::Inspect(args)) => {
+    let Cli { command, serve } = Cli::parse();
+    let done = match command.unwrap_or(Command::Serve(serve)) {
+        Command::Serve(args) => block_on(serve::run(args)),
+        Command::Run(args) => block_on(run::run(args)),
+        Command::Sessions(args) => block_on(sessions::run(args)),
+        Command::Tail(args) => block_on(tail::run(args)),
+        Command::Inspect(args) => {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
         }
-        Some(Command::Check(args)) => check::run(&args).map_err(|error| error.to_string()),
-        None => {
-            // A reader that has gone away is no failure, and `println!` would panic.
-            match writeln!(io::stdout(), "turnstream {}\n\n{WORKS_TODAY}", env!("CARGO_PKG_VERSION")) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    Err(format!("cannot write the output: {error}"))
-                }
-                _ => Ok(ExitCode::SUCCESS),
-            }
-        }
+        Command::Check(args) => check::run(&args).map_err(|error| error.to_string()),
     };
     match done {
         Ok(code) => code,
         Err(message) => {
-            let _ = writeln!(io::stderr(), "turnstream: {message}");
+            let _ = writeln!(io::stderr(), "turnstream: {}", escape::text(&message));
             ExitCode::from(2)
         }
     }
+}
+
+/// Runs a command to its end. Threads that wait for the terminal are not waited for.
+fn block_on<E: std::error::Error>(
+    command: impl Future<Output = Result<ExitCode, E>>,
+) -> Result<ExitCode, String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let done = runtime.block_on(command);
+    runtime.shutdown_timeout(LEFT_OVER);
+    done.map_err(|error| error.to_string())
 }

@@ -55,13 +55,6 @@ fn assert_refused(output: &Output, says: &[&str]) {
 }
 
 #[test]
-fn without_a_command_it_says_what_works_and_exits_0() {
-    let output = run(&[]);
-    assert!(stdout(&output).contains("There is no gateway to start yet"));
-    assert!(stdout(&output).contains("turnstream inspect FILE"));
-}
-
-#[test]
 fn a_table_shows_events_and_comments_with_their_offsets() {
     let output = run(&["inspect", &fixture("opencode/x-heartbeat.api.sse")]);
     let expected = r#"   offset    length  kind          event or type         id          data

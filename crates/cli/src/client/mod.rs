@@ -1,0 +1,145 @@
+//! A client of a gateway: requests, and streams that come back after a break.
+
+mod events;
+mod find;
+
+pub(crate) use events::{Events, Received};
+pub(crate) use find::{Connected, FindError, Reach, connect};
+
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use std::time::Duration;
+
+/// How long a gateway may take to answer. It waits for a disk, never for an agent.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Where a gateway is, and what to show it.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<String>,
+}
+
+/// Why a request was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("the gateway at {url} does not answer: {problem}; is it running there?")]
+    Unreachable { url: String, problem: String },
+    #[error("{detail}")]
+    Refused {
+        /// The last part of the problem's type.
+        kind: String,
+        detail: String,
+    },
+    #[error("{url} answered {status} and no problem that can be read; is it a turnstream gateway?")]
+    Odd { url: String, status: StatusCode },
+}
+
+impl Client {
+    pub(crate) fn new(base: &str, token: Option<String>) -> Result<Self, ClientError> {
+        let base = base.trim_end_matches('/').to_owned();
+        let http = reqwest::Client::builder().no_proxy().build();
+        let http = http.map_err(|error| unreachable(&base, &error))?;
+        Ok(Self { http, base, token })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, ClientError> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.ask(Method::PATCH, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
+        self.ask(Method::DELETE, path, None).await
+    }
+
+    /// Follows a session; `after` is the last event the caller has.
+    pub(crate) fn events(&self, session: &str, after: &str) -> Events {
+        Events::new(self.clone(), session, after)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
+        let url = format!("{}{path}", self.base);
+        let mut request = self.request(method, &url).timeout(DEADLINE);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(|error| unreachable(&self.base, &error))?;
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
+        if !status.is_success() {
+            return Err(refused(&url, status, &bytes));
+        }
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|_| ClientError::Odd { url, status })
+    }
+
+    fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, url);
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+}
+
+/// One part of a path: what a person typed must not change which path it is.
+pub(crate) fn segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+fn unreachable(base: &str, error: &reqwest::Error) -> ClientError {
+    // The innermost cause is the one that says something.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    ClientError::Unreachable { url: base.to_owned(), problem: cause.to_string() }
+}
+
+fn refused(url: &str, status: StatusCode, body: &[u8]) -> ClientError {
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let kind = problem["type"].as_str().and_then(|kind| kind.strip_prefix("urn:turnstream:problem:"));
+    match (kind, problem["detail"].as_str()) {
+        (Some(kind), Some(detail)) => {
+            ClientError::Refused { kind: kind.to_owned(), detail: detail.to_owned() }
+        }
+        _ => ClientError::Odd { url: url.to_owned(), status },
+    }
+}
+
+impl ClientError {
+    /// The problem's name, where the gateway refused.
+    pub(crate) fn kind(&self) -> Option<&str> {
+        match self {
+            Self::Refused { kind, .. } => Some(kind),
+            Self::Unreachable { .. } | Self::Odd { .. } => None,
+        }
+    }
+
+    /// Whether the same request may succeed in a moment.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused { kind, .. } => matches!(kind.as_str(), "recovering" | "degraded" | "closing"),
+            Self::Odd { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `turnstream serve`: the gateway, until it is told to stop.
+
+use crate::config::{Config, ConfigError, Place};
+use crate::host::{self, HostError};
+use crate::running::Note;
+use crate::signals::Signals;
+use crate::{descriptors, escape};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use turnstream_gateway::{Gateway, OpenError};
+
+/// Within this everything has ended; then the process ends whatever is left.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Serve the gateway until SIGINT or SIGTERM. Flags are stronger than TURNSTREAM_… variables, which are stronger than
+/// the configuration.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Where to listen [default: 127.0.0.1:4180]; an address that others can reach needs a token
+    #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN")]
+    listen: Option<SocketAddr>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error("cannot take over the signals: {0}")]
+    Signals(io::Error),
+    #[error("cannot write gateway.json into {}: {error}", data.display())]
+    Note { data: PathBuf, error: io::Error },
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
+    let config = Config::resolve(&args.place, args.listen, None)?;
+    let mut signals = Signals::take().map_err(ServeError::Signals)?;
+    let descriptors = descriptors::raise();
+    let (gateway, server) =
+        host::open(&config, config.listen).await.map_err(|error| in_use(error, &config))?;
+    let address = server.address();
+    let written = Note::write(&config.data, address);
+    let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
+    welcome(&config, address, &gateway);
+    if let Some(few) = descriptors.filter(|limit| *limit < 4_096) {
+        log(&format!(
+            "only {few} files may be open at once, so about as many clients; raise it with ulimit -n"
+        ));
+    }
+    let recovering = gateway.recovering();
+    if recovering > 0 {
+        log(&format!("{recovering} sessions are settling what the last run left open"));
+    }
+    server
+        .run(async {
+            let signal = signals.next().await;
+            log(&format!("{signal}: shutting down"));
+            end_by_force();
+        })
+        .await;
+    drop(note);
+    log("ended");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whatever hangs, the process ends.
+fn end_by_force() {
+    std::thread::spawn(|| {
+        std::thread::sleep(DEADLINE);
+        log("not everything ended in time; what was accepted is on disk");
+        std::process::exit(1);
+    });
+}
+
+/// A directory that is in use is most often in use by a gateway that can be named.
+fn in_use(error: HostError, config: &Config) -> ServeError {
+    if let HostError::Open(OpenError::Log(turnstream_log::OpenError::InUse(_))) = &error
+        && let Some(running) = crate::running::read(&config.data)
+    {
+        log(&format!("the gateway with process id {} serves it at http://{}", running.pid, running.address));
+    }
+    ServeError::Host(error)
+}
+
+/// The first screen: where it is, what it offers, what to try.
+fn welcome(config: &Config, address: SocketAddr, gateway: &Gateway) {
+    let mut agents = Vec::new();
+    for (name, description) in gateway.agents() {
+        let state = match (&description.problem, description.scripted) {
+            (Some(problem), _) => format!(" (cannot be used: {problem})"),
+            (None, true) => " (scripted: plays a script, nothing behind it thinks)".to_owned(),
+            (None, false) => String::new(),
+        };
+        agents.push(format!("{name}{state}"));
+    }
+    let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
+    let file = config.file.as_ref().map_or("none".to_owned(), |file| file.display().to_string());
+    let token = if config.token.is_some() { " (a token is needed)" } else { "" };
+    let screen = format!(
+        "turnstream {version}\n\n  \
+         address  http://{address}{token}\n  \
+         data     {data}\n  \
+         config   {file}\n  \
+         roots    {roots}\n  \
+         agents   {agents}\n\n\
+         Try it from another terminal:\n\n  \
+         turnstream run \"Hello\"\n  \
+         curl http://{address}/v1/health\n\n\
+         Ctrl-C ends it; whatever was accepted is kept.\n",
+        version = env!("CARGO_PKG_VERSION"),
+        data = config.data.display(),
+        roots = roots.join(", "),
+        agents = agents.join(", "),
+    );
+    // Nobody has to read it.
+    let _ = io::stdout().write_all(escape::text(&screen).as_bytes());
+    let _ = io::stdout().flush();
+}
+
+/// One line per notable thing.
+fn log(line: &str) {
+    let _ = writeln!(io::stderr(), "turnstream: {}", escape::text(line));
+}

@@ -1,0 +1,10 @@
+//! `turnstream serve`, `run`, `sessions` and `tail` as a person runs them: real processes on a real directory.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod configuration;
+#[cfg(target_os = "linux")]
+mod disk;
+mod serve;
+mod support;
+mod turns;

@@ -1,0 +1,102 @@
+//! A gateway from its start to its end.
+
+use crate::support::{Home, prompt, read, send, stderr, stdout, wait_for};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+use turnstream_testkit::lawful::{Tail, assert_lawful};
+
+#[test]
+fn a_newcomer_sees_where_it_is_what_it_offers_and_what_to_try() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let screen = serving.screen();
+    let data = home.path("data").display().to_string();
+    for words in [
+        &format!("http://{}", serving.address),
+        &data,
+        "scripted",
+        "turnstream run \"Hello\"",
+        "curl http://",
+    ] {
+        assert!(screen.contains(words), "{words} is not in:\n{screen}");
+    }
+    assert!(!screen.contains('\x1b'));
+    let mode = home.path("data/gateway.json").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let turn = home.run(&["run", "Hello"]);
+    assert_eq!(turn.status.code(), Some(0), "{turn:?}");
+    assert!(stdout(&turn).starts_with("Hello! I am the scripted agent"), "{turn:?}");
+    let (status, took) = serving.end(Signal::TERM);
+    assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+    assert!(!home.path("data/gateway.json").exists());
+    assert!(read(&home.path("serve.err")).contains("SIGTERM: shutting down"));
+}
+
+#[test]
+fn a_second_gateway_on_the_same_directory_is_refused_and_told_of_the_first() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let second = home.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    assert!(stderr(&second).contains("is in use by another turnstream"), "{second:?}");
+    assert!(stderr(&second).contains(&serving.address), "{second:?}");
+    let taken = home
+        .command(&["serve", "--listen", &serving.address])
+        .env("TURNSTREAM_DATA", home.path("other"))
+        .output();
+    assert!(stderr(&taken.unwrap()).contains("another program has it"));
+    assert!(home.path("data/gateway.json").exists(), "the first one's is left alone");
+}
+
+#[test]
+fn an_open_turn_does_not_keep_it_from_ending_and_is_settled_afterwards() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let stalled = prompt(&json!([{"do": "text", "text": "begun"}, {"do": "stall"}]));
+    let mut run =
+        home.command(&["run", &stalled]).stdout(File::create(home.path("run.out")).unwrap()).spawn().unwrap();
+    wait_for(|| Some(()).filter(|()| read(&home.path("run.out")).contains("begun")));
+    let (status, took) = serving.end(Signal::INT);
+    assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+    run.kill().unwrap();
+    run.wait().unwrap();
+
+    let serving = home.serve(&[]);
+    let sessions = wait_for(|| {
+        let listed = home.run(&["sessions", "--json"]);
+        let session: Value = serde_json::from_str(stdout(&listed).lines().next()?).ok()?;
+        Some(session).filter(|session| session["status"] != "recovering")
+    });
+    let id = sessions["id"].as_str().unwrap();
+    let tail = home.run(&["tail", id, "--json", "--no-follow"]);
+    assert_lawful(stdout(&tail).lines(), Tail::Live);
+    drop(serving);
+}
+
+#[test]
+fn a_tail_goes_on_over_a_restart_and_has_every_event_once() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let address = serving.address.clone();
+    home.play(&json!([{"do": "text", "text": "one"}]), &[]);
+    let listed = home.run(&["sessions", "--json"]);
+    let session: Value = serde_json::from_str(stdout(&listed).trim()).unwrap();
+    let id = session["id"].as_str().unwrap();
+    let out = home.path("tail.out");
+    let mut tail = home.command(&["tail", id, "--json"]).stdout(File::create(&out).unwrap()).spawn().unwrap();
+    wait_for(|| Some(()).filter(|()| read(&out).contains("turn.ended")));
+    serving.end(Signal::TERM);
+    let _serving = home.serve(&["--listen", &address]);
+    let turn = home.play(&json!([{"do": "text", "text": "two"}]), &["--session", id]);
+    assert_eq!((turn.status.code(), stdout(&turn)), (Some(0), "two\n"), "{turn:?}");
+    let whole = home.run(&["tail", id, "--json", "--no-follow"]);
+    wait_for(|| Some(()).filter(|()| read(&out).lines().count() >= stdout(&whole).lines().count()));
+    assert_eq!(read(&out), stdout(&whole));
+    assert_lawful(stdout(&whole).lines(), Tail::Settled);
+    send(&tail, Signal::INT);
+    assert_eq!(tail.wait().unwrap().code(), Some(130));
+}

@@ -1,0 +1,145 @@
+//! A home directory, and commands that run in it.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take here before the test fails; nothing should come near it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A directory for everything a command could touch.
+pub(crate) struct Home(tempfile::TempDir);
+
+/// A gateway that runs. Killed with the test.
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    out: PathBuf,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("work")).unwrap();
+        Self(home)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A command in the working directory, with nothing of the surrounding environment that could decide something.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_turnstream"));
+        command.args(args).current_dir(self.path("work")).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_clear();
+        command.env("HOME", self.0.path()).env("TURNSTREAM_DATA", self.path("data")).env("TERM", "xterm");
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Plays a script.
+    pub(crate) fn play(&self, script: &Value, more: &[&str]) -> Output {
+        let prompt = prompt(script);
+        self.run(&[&["run", prompt.as_str()], more].concat())
+    }
+
+    /// Starts a gateway and waits until it answers.
+    pub(crate) fn serve(&self, args: &[&str]) -> Serving {
+        self.serve_armed(args, |_| {})
+    }
+
+    /// The same, with something done to the command first.
+    pub(crate) fn serve_armed(&self, args: &[&str], arm: impl FnOnce(&mut Command)) -> Serving {
+        let out = self.path("serve.out");
+        let mut command = self.command(&[&["serve"], args].concat());
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        command.stdout(File::create(&out).unwrap()).stderr(File::create(self.path("serve.err")).unwrap());
+        arm(&mut command);
+        let mut child = command.spawn().unwrap();
+        let note = self.path("data/gateway.json");
+        let begun = Instant::now();
+        let pid = child.id();
+        loop {
+            let running: Value = std::fs::read(&note)
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok())
+                .unwrap_or_default();
+            if running["pid"] == pid {
+                let address = running["address"].as_str().unwrap().to_owned();
+                return Serving { child, address, out };
+            }
+            if let Some(status) = child.try_wait().unwrap() {
+                panic!("it ended with {status}: {}", read(&self.path("serve.err")));
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Serving {
+    /// What it printed.
+    pub(crate) fn screen(&self) -> String {
+        // The note is written before the screen is.
+        wait_for(|| Some(read(&self.out)).filter(|screen| screen.contains("Ctrl-C")))
+    }
+
+    /// Tells it to end, and waits.
+    pub(crate) fn end(mut self, signal: Signal) -> (std::process::ExitStatus, Duration) {
+        let begun = Instant::now();
+        send(&self.child, signal);
+        (self.child.wait().unwrap(), begun.elapsed())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+}
+
+pub(crate) fn prompt(script: &Value) -> String {
+    serde_json::json!({"script": script, "pace_ms": 0}).to_string()
+}
+
+pub(crate) fn read(path: &Path) -> String {
+    let mut text = String::new();
+    File::open(path).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Waits until there is something.
+pub(crate) fn wait_for<T>(mut there: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = there() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}

@@ -1,0 +1,67 @@
+//! Everything a request can reach, and which route serves it.
+
+use crate::access;
+use crate::closing::Closing;
+use crate::options::Options;
+use crate::problem::{Kind, Problem};
+use crate::routes::{agents, events, health, prompts, sessions, waits, ws};
+use crate::stream::Hubs;
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{delete, get, post};
+use std::sync::Arc;
+use turnstream_gateway::Gateway;
+
+/// What the routes share.
+pub(crate) struct App {
+    pub(crate) gateway: Gateway,
+    pub(crate) options: Options,
+    pub(crate) hubs: Arc<Hubs>,
+    pub(crate) closing: Closing,
+}
+
+impl App {
+    pub(crate) fn new(gateway: Gateway, options: Options, closing: Closing) -> Arc<Self> {
+        let hubs = Hubs::new(gateway.clone(), closing.clone());
+        Arc::new(Self { gateway, options, hubs, closing })
+    }
+
+    /// All routes.
+    pub(crate) fn router(self: Arc<Self>) -> Router {
+        let session = get(sessions::show).patch(sessions::change).delete(sessions::end);
+        Router::new()
+            .route("/v1/health", get(health::show))
+            .route("/v1/agents", get(agents::list))
+            .route("/v1/events", get(events::all))
+            .route("/v1/sessions", get(sessions::list).post(sessions::create))
+            .route("/v1/sessions/{session}", session)
+            .route("/v1/sessions/{session}/snapshot", get(sessions::snapshot))
+            .route("/v1/sessions/{session}/events", get(events::one))
+            .route("/v1/sessions/{session}/ws", get(ws::one))
+            .route("/v1/sessions/{session}/prompts", post(prompts::add))
+            .route("/v1/sessions/{session}/prompts/{prompt}", delete(prompts::withdraw))
+            .route("/v1/sessions/{session}/cancel", post(prompts::cancel))
+            .route("/v1/sessions/{session}/approvals/{approval}", post(waits::resolve))
+            .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
+            .fallback(nothing)
+            .method_not_allowed_fallback(wrong_method)
+            .layer(from_fn_with_state(self.clone(), access::check))
+            .with_state(self)
+    }
+}
+
+async fn nothing(request: Request) -> Problem {
+    let detail =
+        format!("{} is not served; the routes begin with /v1, for example /v1/health", request.uri().path());
+    Problem::new(Kind::UnknownRoute, detail)
+}
+
+async fn wrong_method(request: Request) -> Problem {
+    let detail = format!(
+        "{} does not take {}; the header Allow says what it takes",
+        request.uri().path(),
+        request.method()
+    );
+    Problem::new(Kind::WrongMethod, detail)
+}

@@ -1,0 +1,138 @@
+//! Bodies of requests: JSON objects with known members only, of bounded size, within a bounded time.
+
+use crate::app::App;
+use crate::problem::{Kind, Problem};
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::error::Category;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a body may weigh.
+const LIMIT: usize = 10 << 20;
+/// What is read and thrown away of a body that is too large: a client that is still sending does not hear the answer.
+const DISCARDED: usize = 64 << 20;
+/// How long a body may take to come.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A body that was read and understood.
+pub(crate) struct Strict<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Strict<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, Problem> {
+        check_type(request.headers())?;
+        parse(&read(request).await?).map(Self)
+    }
+}
+
+/// Like [`Strict`], and no body at all is an empty object.
+pub(crate) struct Optional<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        let bytes = read(request).await?;
+        if bytes.trim_ascii().is_empty() {
+            return parse(b"{}").map(Self);
+        }
+        check_type(&headers)?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// A body without a type is taken for JSON.
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(said) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let said = said.to_str().unwrap_or_default();
+    let essence = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    let detail = format!(
+        "the body is said to be {said:?}; send JSON with `Content-Type: application/json` (curl: --json instead of -d)"
+    );
+    Err(Problem::new(Kind::NotJson, detail))
+}
+
+async fn read(request: Request) -> Result<Bytes, Problem> {
+    let said =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let asks_first = request.headers().contains_key(header::EXPECT);
+    let mut body = request.into_body();
+    if said.is_some_and(|length: u64| length > LIMIT as u64) {
+        if !asks_first {
+            discard(body).await;
+        }
+        return Err(too_large());
+    }
+    match tokio::time::timeout(DEADLINE, Limited::new(&mut body, LIMIT).collect()).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            Err(too_large())
+        }
+        Ok(Err(error)) => {
+            Err(Problem::new(Kind::BadBody, format!("the body broke off: {error}; send it again")))
+        }
+        Err(_) => {
+            let detail = format!("the body was not complete after {} s; send it again", DEADLINE.as_secs());
+            Err(Problem::new(Kind::SlowBody, detail))
+        }
+    }
+}
+
+async fn discard(body: Body) {
+    // Whether it comes to its end or not, the answer is the same.
+    let _ = tokio::time::timeout(Duration::from_secs(5), async {
+        let mut rest = Limited::new(body, DISCARDED);
+        while let Some(Ok(_)) = rest.frame().await {}
+    })
+    .await;
+}
+
+fn too_large() -> Problem {
+    let detail =
+        format!("a body may have {} MiB; put what is larger into a file and name its path", LIMIT >> 20);
+    Problem::new(Kind::TooLarge, detail).with("limit", LIMIT)
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A list of values in the right order would pass for an object.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| not_json(&error))?;
+        return Err(Problem::new(Kind::BadBody, "the body must be a JSON object, {…}"));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| unfit(&error))?;
+    json.end().map_err(|error| not_json(&error))?;
+    Ok(value)
+}
+
+fn not_json(error: &serde_json::Error) -> Problem {
+    let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {error}"));
+    problem.with("line", error.line()).with("column", error.column())
+}
+
+fn unfit(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let (path, inner) = (error.path().to_string(), error.inner());
+    match inner.classify() {
+        Category::Syntax | Category::Eof | Category::Io => not_json(inner),
+        Category::Data => {
+            let said = inner.to_string();
+            if said.starts_with("unknown field") {
+                return Problem::new(Kind::UnknownField, said).with("member", path);
+            }
+            // The path of the whole body is a dot.
+            let detail = if path == "." { said } else { format!("{path}: {said}") };
+            Problem::new(Kind::BadBody, detail)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a path and a query say.
+
+use crate::problem::{Kind, Problem};
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use turnstream_model::cursor::Cursor;
+
+/// The ids in a path.
+pub(crate) struct Ids<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(ids)) => Ok(Self(ids)),
+            Err(error) => Err(Problem::new(Kind::BadPath, format!("{}: {error}", parts.uri.path()))),
+        }
+    }
+}
+
+/// The query of a request; a parameter that is not known is refused.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(error) => Err(Problem::new(Kind::BadQuery, error.body_text())),
+        }
+    }
+}
+
+/// The query of a request that has none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// The query of an event stream.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StreamParams {
+    /// The last event the client has.
+    after: Option<String>,
+    /// How the stream says that it is alive.
+    #[serde(default)]
+    pub(crate) heartbeat: Heartbeat,
+    /// Only one so far.
+    #[serde(default, rename = "dialect")]
+    _dialect: Dialect,
+}
+
+/// How a stream says that it is alive.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Heartbeat {
+    /// By a comment, which programs do not see.
+    #[default]
+    Comment,
+    /// By an event, for clients that cannot see comments.
+    Data,
+}
+
+/// The dialects a stream can be asked for.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Dialect {
+    #[default]
+    Native,
+}
+
+impl StreamParams {
+    /// Where the client stands: the header is stronger, because a browser that reconnects sends it with the old address.
+    pub(crate) fn cursor(&self, headers: &HeaderMap) -> Result<Cursor, Problem> {
+        let header = headers.get("last-event-id").map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let (place, text) = match (header.filter(|text| !text.is_empty()), &self.after) {
+            (Some(text), _) => ("Last-Event-ID", text.into_owned()),
+            (None, Some(after)) => ("?after", after.clone()),
+            (None, None) => return Ok(Cursor::default()),
+        };
+        text.parse().map_err(|error| {
+            let detail = format!("{place}: {error}; leave it out to get everything");
+            Problem::new(Kind::BadCursor, detail)
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! What the gateway refuses, as problems.
+
+use crate::problem::{Kind, Problem};
+use serde_json::{Value, json};
+use turnstream_gateway::RequestError;
+use turnstream_model::machine::Refusal;
+
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        let said = error.to_string();
+        match error {
+            RequestError::UnknownSession(_) => Self::new(
+                Kind::UnknownSession,
+                format!("{said}; GET /v1/sessions lists them, POST /v1/sessions makes one"),
+            ),
+            RequestError::UnknownAgent { asked: _, known } => {
+                Self::new(Kind::UnknownAgent, said).with("known", known)
+            }
+            RequestError::AgentUnusable { .. } => Self::new(Kind::AgentUnusable, said),
+            RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, said),
+            RequestError::OutsideRoots { path: _, roots } => {
+                let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();
+                let detail =
+                    format!("{said}; name a directory below, or start the gateway with another root");
+                Self::new(Kind::OutsideRoots, detail).with("roots", roots)
+            }
+            RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, said),
+            RequestError::Refused(refusal) => refused(&refusal, said),
+            RequestError::BadPrompt(_) => Self::new(Kind::BadContent, said),
+            RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, said),
+            RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
+            RequestError::Degraded(_) => Self::new(Kind::Degraded, said).retry_after(5),
+            RequestError::Closing => {
+                Self::new(Kind::Closing, format!("{said}; ask again when it is back")).retry_after(5)
+            }
+            RequestError::Log(_) => Self::new(Kind::LogFailed, said),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal, said: String) -> Problem {
+    match refusal {
+        Refusal::SessionExists => Problem::new(Kind::SessionExists, said),
+        Refusal::SessionEnded => Problem::new(
+            Kind::SessionEnded,
+            format!("{said}; its log can still be read, make a new one to go on"),
+        ),
+        Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
+        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said),
+        Refusal::TurnNotOpen { asked: _, open } => {
+            Problem::new(Kind::TurnNotOpen, said).with("open", open.as_ref().map(|turn| turn.as_str()))
+        }
+        Refusal::ApprovalSettled { approval: _, outcome } => {
+            Problem::new(Kind::ApprovalSettled, said).with("outcome", outcome.as_str())
+        }
+        Refusal::UnknownApproval(_) => Problem::new(Kind::UnknownApproval, said),
+        Refusal::QuestionSettled { question: _, outcome } => {
+            Problem::new(Kind::QuestionSettled, said).with("outcome", outcome.as_str())
+        }
+        Refusal::UnknownQuestion(_) => Problem::new(Kind::UnknownQuestion, said),
+    }
+}

@@ -1,0 +1,36 @@
+//! `…/events`: the log of one session as server-sent events; `/v1/events`: the states of all sessions.
+
+use crate::app::App;
+use crate::params::{Heartbeat, Ids, Params, StreamParams};
+use crate::problem::Problem;
+use crate::stream::{Dialect, Subscriber, board_body, sse_body, sse_response};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use std::sync::Arc;
+use turnstream_model::id::SessionId;
+
+/// The query of `/v1/events`. It has no cursor: it shows states, and begins with all of them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AllParams {
+    #[serde(default)]
+    heartbeat: Heartbeat,
+}
+
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    Params(params): Params<StreamParams>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let cursor = params.cursor(&headers)?;
+    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Sse).await?;
+    Ok(sse_response(sse_body(subscriber, outcome, params.heartbeat, app.options.heartbeat)))
+}
+
+pub(crate) async fn all(State(app): State<Arc<App>>, Params(params): Params<AllParams>) -> Response {
+    let reader = app.gateway.watch();
+    sse_response(board_body(reader, app.closing.clone(), params.heartbeat, app.options.heartbeat))
+}

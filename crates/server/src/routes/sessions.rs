@@ -1,0 +1,98 @@
+//! `/v1/sessions`: make, list, show, change and end sessions; `…/snapshot`: what one is at its head.
+
+use super::Answer;
+use crate::app::App;
+use crate::body::Strict;
+use crate::params::{Ids, Nothing, Params};
+use crate::problem::Problem;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use turnstream_gateway::{Change, NewSession, RequestError, SessionInfo};
+use turnstream_model::event::Permissions;
+use turnstream_model::id::SessionId;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    agent: String,
+    cwd: PathBuf,
+    model: Option<String>,
+    title: Option<String>,
+    permissions: Option<Permissions>,
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    title: Option<String>,
+    model: Option<String>,
+    mode: Option<String>,
+    permissions: Option<Permissions>,
+}
+
+#[derive(Serialize)]
+struct Sessions {
+    sessions: Vec<SessionInfo>,
+}
+
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    _: Params<Nothing>,
+    Strict(body): Strict<Create>,
+) -> Result<impl IntoResponse, Problem> {
+    let Create { agent, cwd, model, title, permissions, key } = body;
+    let made = app.gateway.create(NewSession { agent, cwd, title, model, permissions, key }).await?;
+    Ok(Answer(StatusCode::CREATED, made))
+}
+
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    _: Params<Nothing>,
+) -> Result<impl IntoResponse, Problem> {
+    // Sessions that nobody has used since the start are looked up in the database.
+    let gateway = app.gateway.clone();
+    let listed = tokio::task::spawn_blocking(move || gateway.sessions()).await;
+    let sessions = listed.map_err(|error| RequestError::Log(error.to_string()))?;
+    Ok(Answer(StatusCode::OK, Sessions { sessions }))
+}
+
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+) -> Result<impl IntoResponse, Problem> {
+    Ok(Answer(StatusCode::OK, app.gateway.session(&id)?))
+}
+
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+    Strict(body): Strict<Patch>,
+) -> Result<impl IntoResponse, Problem> {
+    let Patch { title, model, mode, permissions } = body;
+    let changed = app.gateway.change(&id, Change { title, model, mode, permissions }).await?;
+    Ok(Answer(StatusCode::OK, changed))
+}
+
+pub(crate) async fn end(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+) -> Result<impl IntoResponse, Problem> {
+    app.gateway.end(&id, "deleted").await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn snapshot(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+) -> Result<impl IntoResponse, Problem> {
+    Ok(Answer(StatusCode::OK, app.gateway.snapshot(&id).await?))
+}

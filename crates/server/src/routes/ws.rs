@@ -1,0 +1,43 @@
+//! `…/ws`: the log of one session over a WebSocket, with the same frames as `…/events`.
+
+use crate::app::App;
+use crate::params::{Ids, Params, StreamParams};
+use crate::problem::{Kind, Problem};
+use crate::stream::{Dialect, Subscriber, speak};
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use std::sync::Arc;
+use turnstream_model::id::SessionId;
+
+/// Frames are gathered up to this before they are written.
+const WRITE_BUFFER: usize = 32 * 1024;
+/// Clients have little to say: pings and a close.
+const READ_BUFFER: usize = 4 * 1024;
+
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    Params(params): Params<StreamParams>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let cursor = params.cursor(&headers)?;
+    let upgrade = upgrade.map_err(|error| {
+        let detail =
+            format!("{error}; connect with a WebSocket client, or read …/events for the same by SSE");
+        Problem::new(Kind::NoWebSocket, detail)
+    })?;
+    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Lines).await?;
+    let upgrade = upgrade
+        .write_buffer_size(WRITE_BUFFER)
+        .read_buffer_size(READ_BUFFER)
+        .max_message_size(READ_BUFFER)
+        .max_frame_size(READ_BUFFER);
+    Ok(upgrade.on_upgrade(async move |socket| {
+        let closing = app.closing.clone();
+        speak(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
+    }))
+}

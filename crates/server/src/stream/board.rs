@@ -1,0 +1,103 @@
+//! The states of all sessions as the body of a response.
+
+use super::dialect::{closing, data_frame};
+use super::pulse::Pulse;
+use super::sse::alive;
+use crate::closing::Closing;
+use crate::params::Heartbeat;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use serde_json::json;
+use std::convert::Infallible;
+use std::time::Duration;
+use turnstream_gateway::{BoardReader, Entry};
+
+/// Said when every session there was has been shown.
+const CAUGHT_UP: &str = r#"{"type":"stream","outcome":"caught_up"}"#;
+/// How long changes are gathered: a session that changes often is shown as it is, not as it was in between.
+const GATHER: Duration = Duration::from_millis(20);
+
+struct Board {
+    reader: BoardReader,
+    closing: Closing,
+    pulse: Pulse,
+    heartbeat: Heartbeat,
+    stage: Stage,
+}
+
+#[derive(PartialEq)]
+enum Stage {
+    First,
+    Changes,
+    Ended,
+}
+
+/// First every session there is, then those that change.
+pub(crate) fn board_body(
+    reader: BoardReader,
+    closing: Closing,
+    heartbeat: Heartbeat,
+    every: Duration,
+) -> Body {
+    let board = Board { reader, closing, pulse: Pulse::new(every), heartbeat, stage: Stage::First };
+    Body::from_stream(stream::unfold(board, |mut board| async move {
+        let bytes = board.next().await?;
+        Some((Ok::<_, Infallible>(bytes), board))
+    }))
+}
+
+impl Board {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.stage == Stage::Ended {
+            return None;
+        }
+        let first = self.stage == Stage::First;
+        if !first {
+            tokio::time::sleep(GATHER).await;
+        }
+        let entries = tokio::select! {
+            biased;
+            () = self.closing.begun() => {
+                self.stage = Stage::Ended;
+                return Some(closing());
+            }
+            entries = self.reader.next() => entries,
+            () = self.pulse.due() => {
+                self.pulse.said();
+                return Some(alive(self.heartbeat));
+            }
+        };
+        self.pulse.said();
+        let mut out = BytesMut::new();
+        for entry in &entries {
+            out.extend_from_slice(&data_frame("session.status", &status(entry)));
+        }
+        if first {
+            self.stage = Stage::Changes;
+            out.extend_from_slice(&data_frame("stream", CAUGHT_UP));
+        }
+        Some(out.freeze())
+    }
+}
+
+fn status(entry: &Entry) -> String {
+    let session = &entry.session;
+    let mut status = json!({
+        "type": "session.status",
+        "session": entry.id,
+        "status": session.status,
+        "agent": session.agent,
+        "cwd": session.cwd,
+    });
+    if let Some(title) = &session.title {
+        status["title"] = json!(title);
+    }
+    if let Some(retry) = &session.retry {
+        status["retry"] = json!(retry);
+    }
+    if let Some(ended) = &session.ended {
+        status["ended"] = json!(ended);
+    }
+    status.to_string()
+}

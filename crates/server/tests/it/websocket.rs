@@ -1,0 +1,85 @@
+//! The same frames over a WebSocket.
+
+use crate::support::{PATIENCE, Rig};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use turnstream_server::Options;
+use turnstream_testkit::lawful::Tail;
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn connect(rig: &Rig, path: &str) -> Socket {
+    connect_async(format!("ws://{}{path}", rig.address)).await.unwrap().0
+}
+
+async fn object(socket: &mut Socket) -> Value {
+    loop {
+        match timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap() {
+            Message::Text(text) => return serde_json::from_str(text.as_str()).unwrap(),
+            Message::Ping(_) | Message::Pong(_) => {}
+            other => panic!("{other:?} is no frame"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_has_the_same_frames_with_their_ids() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    rig.played(&id, json!([{"do": "text", "text": "one two three"}])).await;
+    let log = rig.log(&id).await;
+    let generation =
+        rig.get(&format!("/v1/sessions/{id}")).await.body["generation"].as_str().unwrap().to_owned();
+    for after in [0, 3, log.len()] {
+        let mut socket = connect(&rig, &format!("/v1/sessions/{id}/ws?after={after}")).await;
+        let outcome = object(&mut socket).await;
+        assert_eq!((&outcome["type"], outcome.get("id")), (&json!("stream"), None));
+        for (at, line) in log.iter().enumerate().skip(after) {
+            let mut expected: Value = serde_json::from_str(line).unwrap();
+            expected["id"] = json!(format!("{generation}:{}", at + 1));
+            assert_eq!(object(&mut socket).await, expected);
+        }
+        // And what comes live, with words of the client in between that mean nothing.
+        socket.send(Message::text("hello?")).await.unwrap();
+        socket.send(Message::Ping("x".into())).await.unwrap();
+        if after == log.len() {
+            rig.play(&id, json!([{"do": "text", "text": "live"}])).await;
+            while object(&mut socket).await["type"] != "turn.ended" {}
+        }
+        socket.close(None).await.unwrap();
+    }
+    rig.until(&id, |snapshot| snapshot["session"]["status"] == "idle").await;
+    rig.judge(&id, Tail::Settled).await;
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_websocket_is_pinged_and_told_when_the_gateway_ends() {
+    let rig = Rig::start_with(Options { heartbeat: Duration::from_millis(50), ..Options::default() }).await;
+    let id = rig.session().await;
+    let head = rig.head(&id).await;
+    let mut socket = connect(&rig, &format!("/v1/sessions/{id}/ws?after={head}")).await;
+    object(&mut socket).await;
+    let pinged = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+    assert!(matches!(pinged, Message::Ping(_)), "{pinged:?}");
+    let reading = tokio::spawn(async move {
+        let mut last = None;
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => last = Some(text.to_string()),
+                Some(Ok(Message::Close(frame))) => return (last, frame.unwrap()),
+                Some(Ok(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    rig.stop().await;
+    let (last, close) = reading.await.unwrap();
+    assert_eq!(last.unwrap(), r#"{"type":"stream","outcome":"closing"}"#);
+    assert_eq!(u16::from(close.code), 1001);
+}
