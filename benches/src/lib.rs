@@ -1,8 +1,16 @@
 //! Measuring and printing shared by the benchmarks: contenders take turns, the best time of each counts, and every
 //! bar is printed as met or not.
 
+pub mod gateway;
+mod latencies;
 pub mod log;
+mod results;
+mod scratch;
 
+pub use latencies::Latencies;
+pub use results::Results;
+
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -73,6 +81,7 @@ pub fn print_table(rows: &[Vec<String>]) {
 #[derive(Debug, Default)]
 pub struct Bars {
     missed: usize,
+    checked: Vec<Value>,
 }
 
 impl Bars {
@@ -80,12 +89,29 @@ impl Bars {
     pub fn check(&mut self, what: &str, met: bool, measured: &str) {
         println!("{:<7}  {what}: {measured}", if met { "met" } else { "NOT MET" });
         self.missed += usize::from(!met);
+        self.checked.push(json!({ "bar": what, "met": met, "measured": measured }));
+    }
+
+    /// Every bar that was checked, in order.
+    pub fn as_json(&self) -> &[Value] {
+        &self.checked
     }
 
     /// Failure if a bar was missed.
     pub fn exit_code(self) -> ExitCode {
         if self.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+/// How long a cell lasts: 10 seconds, which the bars are for, or `TURNSTREAM_BENCH_SECONDS` for a look.
+pub fn seconds() -> u64 {
+    let said = std::env::var("TURNSTREAM_BENCH_SECONDS").ok().and_then(|text| text.parse().ok());
+    said.unwrap_or(10).max(1)
+}
+
+/// A duration as milliseconds.
+pub fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 /// A file below `fixtures/`; the benchmark cannot run without it.

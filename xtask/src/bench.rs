@@ -1,10 +1,22 @@
 //! `cargo xtask bench <name>`: builds `benches/` in release mode and runs one of its binaries.
 
 use crate::cargo::{self, command, root};
+use crate::peer;
+
+/// Starts processes: ours, built by itself as it is shipped, a peer from npm, and an agent for that.
+const GATEWAY: &str = "gateway";
 
 fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
     let mut bench =
         command("cargo", &["run", "--release", "--quiet", "--package", "turnstream-benches", "--bin", name]);
+    if name == GATEWAY {
+        if rest != ["ours"] {
+            bench.env("TURNSTREAM_BENCH_PEER", peer::install()?);
+        }
+        cargo::run(command("cargo", &["build", "--release", "--package", "turnstream-cli"]))?;
+        let agent = ["--package", "turnstream-benches", "--bin", "bench-acp-agent"];
+        cargo::run(command("cargo", &[&["build", "--release"], &agent[..]].concat()))?;
+    }
     if !rest.is_empty() {
         bench.arg("--").args(rest);
     }

@@ -5,6 +5,8 @@ mod bench;
 mod cargo;
 mod debian;
 mod fuzz;
+mod npm;
+mod peer;
 mod test;
 mod tools;
 

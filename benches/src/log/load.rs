@@ -55,35 +55,3 @@ impl Sent {
         self.start.elapsed().as_micros() as u64
     }
 }
-
-/// Latencies in microseconds, sorted when asked.
-#[derive(Default)]
-pub(crate) struct Latencies {
-    micros: Vec<u64>,
-}
-
-impl Latencies {
-    pub(crate) fn of(mut micros: Vec<u64>) -> Self {
-        micros.sort_unstable();
-        Self { micros }
-    }
-
-    fn at(&self, share: f64) -> Duration {
-        let index = (self.micros.len() as f64 * share) as usize;
-        Duration::from_micros(
-            self.micros.get(index.min(self.micros.len().saturating_sub(1))).copied().unwrap_or(0),
-        )
-    }
-
-    pub(crate) fn p50(&self) -> Duration {
-        self.at(0.50)
-    }
-
-    pub(crate) fn p99(&self) -> Duration {
-        self.at(0.99)
-    }
-
-    pub(crate) fn p999(&self) -> Duration {
-        self.at(0.999)
-    }
-}

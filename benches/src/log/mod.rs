@@ -5,8 +5,10 @@ mod naive;
 mod ours;
 mod raw;
 
-use crate::{Bars, print_table};
-use load::{Latencies, Load};
+use crate::scratch::scratch;
+use crate::{Bars, Latencies, Results, millis, print_table};
+use load::Load;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,10 +31,9 @@ impl Cell {
 
 /// Runs every cell and prints the bars. `TURNSTREAM_BENCH_SECONDS` shortens the cells for a look; the bars are for 10.
 pub fn run() -> ExitCode {
-    let seconds =
-        std::env::var("TURNSTREAM_BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let seconds = crate::seconds();
     let length = Duration::from_secs(seconds);
-    let directory = match directory() {
+    let directory = match scratch("bench-log") {
         Ok(directory) => directory,
         Err(problem) => {
             eprintln!("bench log: {problem}");
@@ -46,6 +47,7 @@ pub fn run() -> ExitCode {
 
     let mut rows = vec![header()];
     let mut bars = Bars::default();
+    let mut results = Results::new("log", json!({ "seconds": seconds, "bytes": 200, "merging": false }));
     let offered = [(1, 2_000), (100, 20_000), (1_000, 50_000), (1_000, 100_000)];
     let mut at_50k = None;
     let mut at_100k = None;
@@ -55,6 +57,8 @@ pub fn run() -> ExitCode {
         let ours = ours::run(&load, &cell_path(directory.path(), "log", sessions, rate));
         rows.push(row("raw file", &load, &raw));
         rows.push(row("turnstream-log", &load, &ours));
+        results.cell(as_json("raw file", &load, &raw));
+        results.cell(as_json("turnstream-log", &load, &ours));
         match rate {
             50_000 => at_50k = Some((raw, ours)),
             100_000 => at_100k = Some(ours),
@@ -65,6 +69,8 @@ pub fn run() -> ExitCode {
     let flat_out = ours::flat_out(length, &cell_path(directory.path(), "flat", 1_000, 0));
     rows.push(vec!["one row per commit".into(), "1".into(), "all it can".into(), format!("{:.0}", naive)]);
     rows.push(vec!["turnstream-log".into(), "1000".into(), "all it can".into(), format!("{:.0}", flat_out)]);
+    results.cell(json!({ "what": "one row per commit", "sessions": 1, "durable_per_second": naive }));
+    results.cell(json!({ "what": "turnstream-log", "sessions": 1_000, "durable_per_second": flat_out }));
     print_table(&rows);
     println!();
 
@@ -78,20 +84,22 @@ pub fn run() -> ExitCode {
     }
     let over = flat_out / naive;
     bars.check("at least 30x one row per commit", over >= 30.0, &format!("{over:.0}x"));
-    fan_out(directory.path(), &mut bars);
+    fan_out(directory.path(), &mut bars, &mut results);
     let (warm, cold) = ours::snapshots(100_000, &directory.path().join("snapshots"));
-    let millis = |duration: Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
+    results.cell(json!({ "what": "snapshot", "warm_ms": millis(warm), "cold_ms": millis(cold) }));
+    let millis = |duration: Duration| format!("{:.1} ms", millis(duration));
     bars.check(
         "snapshot of 100,000 events under 50 ms warm",
         warm < Duration::from_millis(50),
         &millis(warm),
     );
     bars.check("and under 500 ms after a restart", cold < Duration::from_millis(500), &millis(cold));
+    results.write(&bars);
     bars.exit_code()
 }
 
 /// Deliveries to many followers of one session: none missing, none twice.
-fn fan_out(directory: &Path, bars: &mut Bars) {
+fn fan_out(directory: &Path, bars: &mut Bars, results: &mut Results) {
     println!();
     let mut rows =
         vec![["followers", "events", "deliveries/s", "missing", "twice"].map(str::to_owned).to_vec()];
@@ -103,6 +111,10 @@ fn fan_out(directory: &Path, bars: &mut Bars) {
         total += result.delivered;
         wrong += result.missing + result.twice;
         let per_second = result.delivered as f64 / result.elapsed.as_secs_f64();
+        results.cell(json!({
+            "what": "fan-out", "followers": followers, "events": events, "deliveries_per_second": per_second,
+            "missing": result.missing, "twice": result.twice,
+        }));
         rows.push(
             [followers as u64, events, per_second as u64, result.missing, result.twice]
                 .map(|number| number.to_string())
@@ -164,29 +176,21 @@ fn row(what: &str, load: &Load, cell: &Cell) -> Vec<String> {
     row
 }
 
+fn as_json(what: &str, load: &Load, cell: &Cell) -> Value {
+    json!({
+        "what": what,
+        "sessions": load.sessions,
+        "offered_per_second": load.rate,
+        "durable_per_second": cell.rate(),
+        "durable_p50_ms": millis(cell.durable.p50()),
+        "durable_p99_ms": millis(cell.durable.p99()),
+        "durable_p999_ms": millis(cell.durable.p999()),
+        "follower_p50_ms": cell.followed.as_ref().map(|followed| millis(followed.p50())),
+        "follower_p99_ms": cell.followed.as_ref().map(|followed| millis(followed.p99())),
+        "drain_ms": millis(cell.drain),
+    })
+}
+
 fn cell_path(directory: &Path, what: &str, sessions: usize, rate: u64) -> PathBuf {
     directory.join(format!("{what}-{sessions}-{rate}"))
-}
-
-/// Below `target/`, which must be on a disk: syncing memory measures nothing.
-fn directory() -> Result<tempfile::TempDir, String> {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    std::fs::create_dir_all(&target).map_err(|error| format!("cannot make {}: {error}", target.display()))?;
-    let target =
-        target.canonicalize().map_err(|error| format!("cannot find {}: {error}", target.display()))?;
-    if file_system(&target).is_some_and(|kind| kind == "tmpfs" || kind == "ramfs") {
-        return Err(format!("{} is in memory; measure on a disk", target.display()));
-    }
-    tempfile::Builder::new().prefix("bench-log").tempdir_in(&target).map_err(|error| error.to_string())
-}
-
-/// The kind of file system a path is on, from the kernel's list of mounts.
-fn file_system(path: &Path) -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
-    let on = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (at, kind) = (words.next()?, words.next()?);
-        path.starts_with(at).then(|| (at.len(), kind.to_owned()))
-    });
-    on.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }

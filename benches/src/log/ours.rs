@@ -1,7 +1,8 @@
 //! The log itself under load.
 
 use super::Cell;
-use super::load::{Latencies, Load, Sent, number, text};
+use super::load::{Load, Sent, number, text};
+use crate::Latencies;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

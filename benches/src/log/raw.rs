@@ -1,7 +1,8 @@
 //! The limit: lines appended to one file, `fdatasync` once for everything that waits.
 
 use super::Cell;
-use super::load::{Latencies, Load, Sent, text};
+use super::load::{Load, Sent, text};
+use crate::Latencies;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
