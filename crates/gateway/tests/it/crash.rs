@@ -66,14 +66,7 @@ fn working_child() {
 }
 
 async fn the_session(gateway: &Gateway, home: &Path, agent: &str) -> SessionId {
-    let new = NewSession {
-        agent: agent.to_owned(),
-        cwd: home.join("work"),
-        title: None,
-        model: None,
-        permissions: None,
-        key: Some("the one".into()),
-    };
+    let new = NewSession { key: Some("the one".into()), ..new_session_in(&home.join("work"), agent) };
     id_of(&gateway.create(new).await.unwrap())
 }
 
@@ -203,10 +196,7 @@ fn child(home: &Path, agent: &str, round: u32) -> Program {
 }
 
 fn kill_again_and_again(agent: &str, wanted: u32) {
-    let home = tempfile::tempdir().unwrap();
-    for name in ["data", "work", "memory"] {
-        std::fs::create_dir(home.path().join(name)).unwrap();
-    }
+    let home = laid_out();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut rng = fastrand::Rng::with_seed(7);
     let mut witness = Witness::default();

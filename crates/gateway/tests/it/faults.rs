@@ -1,11 +1,11 @@
-//! What must not stop a session for good: a disk that is full for a while, a keeper that panics.
+//! A disk that is full or fails, for a while and for good.
 
 use crate::support::*;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnstream_gateway::{RequestError, Settings};
-use turnstream_testkit::crash::{KillPoint, Program, role};
+use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::disk::{FaultDisk, Faults};
 use turnstream_testkit::lawful::Tail;
 
@@ -22,14 +22,7 @@ fn child_on_a_full_disk() {
         let home = PathBuf::from(std::env::var(HOME).unwrap());
         let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
         let gateway = open(&home, settings).await;
-        let new = turnstream_gateway::NewSession {
-            agent: "scripted".into(),
-            cwd: home.join("work"),
-            title: None,
-            model: None,
-            permissions: None,
-            key: None,
-        };
+        let new = new_session_in(&home.join("work"), "scripted");
         let id = id_of(&gateway.create(new).await.unwrap());
         let steps = json!([{"do": "burst", "count": 2000, "bytes": 40, "per_second": 500}]);
         gateway.prompt(&id, script(steps)).await.unwrap();
@@ -72,10 +65,7 @@ fn a_disk_that_fails_stops_nothing_for_good_and_loses_nothing() {
 }
 
 fn break_and_heal(faults: Faults) {
-    let home = tempfile::tempdir().unwrap();
-    for name in ["data", "work", "memory"] {
-        std::fs::create_dir(home.path().join(name)).unwrap();
-    }
+    let home = laid_out();
     let disk = FaultDisk::new(home.path().join("data")).unwrap();
     let mut program = child(home.path());
     disk.arm(program.command_mut()).unwrap();
@@ -92,4 +82,72 @@ fn break_and_heal(faults: Faults) {
 
 fn child(home: &Path) -> Program {
     Program::this_test("faults::child_on_a_full_disk", "full").unwrap().env(HOME, home)
+}
+
+/// The child of the tests below: on a disk that fails for good it answers, or closes, and tells how long that took.
+#[test]
+fn child_on_a_broken_disk() {
+    let Some(role) = role().filter(|role| role.starts_with("broken-")) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let home = PathBuf::from(std::env::var(HOME).unwrap());
+        let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
+        let gateway = open(&home, settings).await;
+        let new = new_session_in(&home.join("work"), "scripted");
+        let id = id_of(&gateway.create(new.clone()).await.unwrap());
+        let other = id_of(&gateway.create(new).await.unwrap());
+        gateway.prompt(&other, script(json!([{"do": "tool", "ask": true}]))).await.unwrap();
+        let waits = until(&gateway, &other, "the ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+        let steps = json!([{"do": "burst", "count": 20000, "bytes": 40, "per_second": 500}]);
+        gateway.prompt(&id, script(steps)).await.unwrap();
+        until(&gateway, &id, "some text", |snapshot| !said(snapshot).is_empty()).await;
+        println!("TALKING");
+        while !matches!(gateway.health(), turnstream_log::Health::Degraded { .. }) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        println!("DEGRADED");
+        if role == "broken-asks" {
+            let ask = waits.state.approvals[0].approval.clone();
+            let began = std::time::Instant::now();
+            let answered =
+                tokio::time::timeout(Duration::from_secs(15), gateway.resolve(&other, &ask, allow())).await;
+            println!("ANSWER {:?} after {:?}", answered, began.elapsed());
+            let began = std::time::Instant::now();
+            let answered = tokio::time::timeout(Duration::from_secs(5), gateway.cancel(&other, None)).await;
+            println!("CANCEL {:?} after {:?}", answered, began.elapsed());
+        } else {
+            let began = std::time::Instant::now();
+            gateway.close().await;
+            println!("CLOSED {}", began.elapsed().as_millis());
+        }
+        std::process::exit(0);
+    });
+}
+
+fn on_a_broken_disk(role: &str) -> Seen {
+    let home = laid_out();
+    let disk = FaultDisk::new(home.path().join("data")).unwrap();
+    let mut program =
+        Program::this_test("faults::child_on_a_broken_disk", role).unwrap().env(HOME, home.path());
+    disk.arm(program.command_mut()).unwrap();
+    let mut running = program.start(&KillPoint::Exit).unwrap();
+    running.wait_for(&KillPoint::line("TALKING", 1)).unwrap();
+    disk.set(Faults::broken()).unwrap();
+    running.finish(&KillPoint::Exit).unwrap()
+}
+
+#[test]
+fn a_close_on_a_broken_disk_takes_less_than_five_seconds() {
+    let seen = on_a_broken_disk("broken-close");
+    let took: u64 = seen.lines("CLOSED ")[0].parse().unwrap();
+    assert!(took < 5_000, "{took} ms");
+}
+
+#[test]
+fn an_answer_on_a_broken_disk_is_refused_like_a_prompt() {
+    let seen = on_a_broken_disk("broken-asks");
+    let (answer, cancel) = (seen.lines("ANSWER "), seen.lines("CANCEL "));
+    assert!(!answer[0].contains("Elapsed") && !cancel[0].contains("Elapsed"), "{answer:?} {cancel:?}");
 }

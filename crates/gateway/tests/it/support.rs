@@ -26,10 +26,7 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["data", "work", "memory"] {
-            std::fs::create_dir(directory.path().join(name)).unwrap();
-        }
+        let directory = laid_out();
         let roots = vec![directory.path().join("work")];
         Self { directory, settings: Settings { roots, ..Settings::default() } }
     }
@@ -86,10 +83,23 @@ pub(crate) async fn open(home: &Path, settings: Settings) -> Gateway {
     Gateway::open(&home.join("data"), settings, agents).await.unwrap()
 }
 
+/// A directory for a gateway: its data, where sessions work, what the lasting agent remembers.
+pub(crate) fn laid_out() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["data", "work", "memory"] {
+        std::fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    directory
+}
+
 pub(crate) fn new_session(home: &Home, agent: &str) -> NewSession {
+    new_session_in(&home.work(), agent)
+}
+
+pub(crate) fn new_session_in(cwd: &Path, agent: &str) -> NewSession {
     NewSession {
         agent: agent.to_owned(),
-        cwd: home.work(),
+        cwd: cwd.to_owned(),
         title: None,
         model: None,
         permissions: None,
