@@ -291,10 +291,12 @@ pub(crate) fn segments(directory: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("segment-")).collect()
 }
 
+/// Which use of the file this is; 0 for a file that was never used, or not even made to its end when the kill came.
+pub(crate) fn serial(segment: &Path) -> u64 {
+    let bytes = std::fs::read(segment).unwrap();
+    bytes.get(8..16).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+}
+
 fn newest_segment(directory: &Path) -> PathBuf {
-    let serial = |path: &PathBuf| {
-        let bytes = std::fs::read(path).unwrap();
-        u64::from_le_bytes(bytes[8..16].try_into().unwrap())
-    };
-    segments(directory).into_iter().max_by_key(serial).unwrap()
+    segments(directory).into_iter().max_by_key(|path| serial(path)).unwrap()
 }

@@ -1,6 +1,6 @@
 //! Damage to the files of a log: what was acknowledged is never left out in silence.
 
-use crate::crash::{child, delivered, segments, verify};
+use crate::crash::{child, delivered, segments, serial, verify};
 use crate::support::*;
 use std::path::{Path, PathBuf};
 use turnstream_log::{Log, OpenError};
@@ -18,11 +18,6 @@ fn killed_before_anything_was_settled() -> tempfile::TempDir {
     running.wait_for(&KillPoint::line("FRAME ", 3_000)).unwrap();
     assert!(delivered(&running.kill().unwrap()).len() >= 3_000);
     directory
-}
-
-fn serial(path: &Path) -> u64 {
-    let bytes = std::fs::read(path).unwrap();
-    u64::from_le_bytes(bytes[8..16].try_into().unwrap())
 }
 
 /// Those that are in use, in order.
