@@ -4,7 +4,6 @@ use crate::error::AppendError;
 use crate::log::Inner;
 use crate::queue::Append;
 use crate::session::Session;
-use crate::settler::Claimed;
 use crate::weight;
 use std::future::Future;
 use std::pin::Pin;
@@ -40,7 +39,7 @@ impl Appender {
     /// it has to be escaped.
     pub const MOST_BYTES: usize = 64 << 20;
 
-    pub(crate) fn new(log: Arc<Inner>, Claimed { session, epoch }: Claimed) -> Self {
+    pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>, epoch: u64) -> Self {
         Self { log, session, epoch }
     }
 
@@ -79,7 +78,7 @@ impl Appender {
             return Err(AppendError::TooLarge { session, bytes: weight, most });
         }
         let since = Instant::now();
-        let permit = self.log.budget(weight).await?;
+        let permit = self.log.queue.room(weight).await?;
         let (done, receipt) = oneshot::channel();
         let (session, epoch) = (self.session.clone(), self.epoch);
         let append = Append { session, epoch, time, since, drafts, weight, permit, done };
@@ -90,7 +89,7 @@ impl Appender {
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        self.session.release(self.epoch);
+        self.log.store.release(self.session.key, self.epoch);
     }
 }
 

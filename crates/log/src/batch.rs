@@ -4,6 +4,7 @@ use crate::committed::Committed;
 use crate::error::AppendError;
 use crate::queue::Append;
 use crate::session::Session;
+use crate::store::Stale;
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::HashMap;
@@ -29,8 +30,17 @@ pub(crate) struct Group {
     pub(crate) parsed: Vec<Event>,
     /// Turns that start and end here, in order.
     pub(crate) turns: Vec<TurnChange>,
-    /// Given back when the group is settled, so that memory stays bounded.
+    /// Given back with the group, so that memory stays bounded.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Group {
+    /// The store's readers find these events from now on.
+    pub(crate) fn settled(&self) {
+        if let Some(last) = self.events.last() {
+            self.session.settle(last.seq());
+        }
+    }
 }
 
 /// A turn that starts or ends.
@@ -55,7 +65,12 @@ impl TurnChange {
 pub(crate) struct Reply {
     pub(crate) done: oneshot::Sender<Result<Seq, AppendError>>,
     pub(crate) last: Seq,
+    /// Whose events they are.
+    owner: Owner,
 }
+
+/// A session and the epoch under which it is written.
+type Owner = (i64, u64);
 
 /// What goes into one commit.
 #[derive(Default)]
@@ -67,6 +82,8 @@ pub(crate) struct Batch {
 /// A session whose events had to wait for the disk.
 pub(crate) struct Waited {
     pub(crate) session: Arc<Session>,
+    /// The owner that waited.
+    pub(crate) epoch: u64,
     /// The time of its last event.
     pub(crate) time: Time,
     pub(crate) wait: Duration,
@@ -94,21 +111,15 @@ struct Growing {
 }
 
 impl Batch {
-    /// Refuses what an old owner wants, and numbers the rest.
+    /// Numbers what was appended. Each owner of a session has a group of its own: which of them may write, the store says.
     pub(crate) fn of(appends: Vec<Append>, merge: Merge) -> Self {
         let mut batch = Self::default();
         let mut order: Vec<Growing> = Vec::with_capacity(appends.len());
-        let mut by_key: HashMap<i64, usize> = HashMap::with_capacity(appends.len());
+        let mut by_owner: HashMap<Owner, usize> = HashMap::with_capacity(appends.len());
         for append in appends {
             let Append { session, epoch, time, since, drafts, weight: _, permit, done } = append;
-            let current = session.epoch();
-            if epoch != current {
-                let session = session.id.to_string();
-                // Whoever appended may have gone away; then nobody needs to hear it.
-                let _ = done.send(Err(AppendError::Fenced { session, ours: epoch, current }));
-                continue;
-            }
-            let index = *by_key.entry(session.key).or_insert_with(|| {
+            let owner = (session.key, epoch);
+            let index = *by_owner.entry(owner).or_insert_with(|| {
                 order.push(Growing::new(session, epoch, since));
                 order.len() - 1
             });
@@ -117,7 +128,7 @@ impl Batch {
             for draft in drafts {
                 growing.push(draft, time, merge);
             }
-            batch.replies.push(Reply { done, last: growing.last() });
+            batch.replies.push(Reply { done, last: growing.last(), owner });
             match &mut growing.permit {
                 Some(held) => held.merge(permit),
                 none => *none = Some(permit),
@@ -132,7 +143,7 @@ impl Batch {
     /// For each of these sessions: that its durability was weakened, and that it holds again.
     pub(crate) fn of_notices(all: &[Waited]) -> Self {
         let mut batch = Self::default();
-        for Waited { session, time, wait, problem } in all {
+        for Waited { session, epoch, time, wait, problem } in all {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let degraded = Body::Notice {
                 code: NoticeCode::Degraded,
@@ -143,12 +154,32 @@ impl Batch {
             };
             let message = "what is appended is durable again, and nothing was lost".to_owned();
             let healed = Body::Notice { code: NoticeCode::Healed, message, detail: None };
-            let mut growing = Growing::new(session.clone(), session.epoch(), Instant::now());
+            let mut growing = Growing::new(session.clone(), *epoch, Instant::now());
             growing.push(Draft::new(degraded), *time, Merge::Nothing);
             growing.push(Draft::new(healed), *time, Merge::Nothing);
             batch.groups.extend(growing.finish());
         }
         batch
+    }
+
+    /// Takes out what the store left out, and tells its owners that they have been replaced.
+    pub(crate) fn fence(&mut self, stale: &[Stale]) {
+        if stale.is_empty() {
+            return;
+        }
+        let mut fenced: HashMap<Owner, AppendError> = HashMap::new();
+        for Stale { group, current } in stale {
+            let Group { session, epoch, .. } = &self.groups[*group];
+            let error =
+                AppendError::Fenced { session: session.id.to_string(), ours: *epoch, current: *current };
+            fenced.insert((session.key, *epoch), error);
+        }
+        self.groups.retain(|group| !fenced.contains_key(&(group.session.key, group.epoch)));
+        for reply in self.replies.extract_if(.., |reply| fenced.contains_key(&reply.owner)) {
+            let error = fenced.get(&reply.owner).cloned().unwrap_or(AppendError::Closed);
+            // Whoever appended may have gone away; then nobody needs to hear it.
+            let _ = reply.done.send(Err(error));
+        }
     }
 
     /// Nothing had to be written: what was asked for is already so.

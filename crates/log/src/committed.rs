@@ -17,6 +17,22 @@ impl Committed {
         Self { seq, json }
     }
 
+    /// The events of these lines from one on, the first line being event `first`.
+    pub(crate) fn of_lines(first: u64, lines: String, from: Seq) -> Vec<Self> {
+        let lines = Bytes::from(lines);
+        let mut events = Vec::new();
+        let mut start = 0;
+        for (offset, line) in lines.split(|byte| *byte == b'\n').enumerate() {
+            let range = start..start + line.len();
+            start = range.end + 1;
+            let seq = Seq(first + offset as u64);
+            if seq >= from {
+                events.push(Self::new(seq, lines.slice(range)));
+            }
+        }
+        events
+    }
+
     /// Its place in the log.
     pub fn seq(&self) -> Seq {
         self.seq

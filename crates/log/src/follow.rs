@@ -52,9 +52,8 @@ impl Follower {
         }
         // The sender lives in the session that this follower holds: waiting cannot fail.
         let next = self.next;
-        if let Ok(progress) = self.progress.wait_for(|now| now.head >= next || now.is_last).await
-            && progress.head < next
-        {
+        let _ = self.progress.wait_for(|now| now.head >= next || now.is_last).await;
+        if self.session.head() < next {
             return Ok(Follow::Closed);
         }
         let events = match self.session.recent_from(next, BATCH_BYTES) {

@@ -23,11 +23,12 @@ pub enum Health {
     },
 }
 
-/// Which of the two threads tells: one that is sound does not hide that the other is not.
+/// Who tells: the thread that commits, or the store of what it does beside commits. One that is sound does not hide that
+/// the other is not.
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
     Writer,
-    Settler,
+    Store,
 }
 
 /// Tells how one side is doing.
@@ -40,26 +41,26 @@ pub(crate) struct Reporter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sides {
     writer: Health,
-    settler: Health,
+    store: Health,
 }
 
 impl Sides {
     pub(crate) fn watch() -> (Reporter, Reporter, watch::Receiver<Self>) {
-        let (sender, receiver) = watch::channel(Self { writer: Health::Sound, settler: Health::Sound });
+        let (sender, receiver) = watch::channel(Self { writer: Health::Sound, store: Health::Sound });
         let sides = Arc::new(sender);
         (
             Reporter { side: Side::Writer, sides: sides.clone() },
-            Reporter { side: Side::Settler, sides },
+            Reporter { side: Side::Store, sides },
             receiver,
         )
     }
 
     /// The worse of the two.
     pub(crate) fn worst(&self) -> Health {
-        match (&self.writer, &self.settler) {
+        match (&self.writer, &self.store) {
             (Health::Failed { .. }, _)
             | (Health::Degraded { .. }, Health::Sound | Health::Degraded { .. }) => self.writer.clone(),
-            (_, settler) => settler.clone(),
+            (_, store) => store.clone(),
         }
     }
 }
@@ -113,7 +114,7 @@ impl Reporter {
         self.sides.send_if_modified(|sides| {
             let health = match self.side {
                 Side::Writer => &mut sides.writer,
-                Side::Settler => &mut sides.settler,
+                Side::Store => &mut sides.store,
             };
             match change(health) {
                 Some(new) => {

@@ -1,32 +1,32 @@
 //! The durable session log: every event is on disk before anyone sees it.
 //!
-//! One [`Log`] owns a data directory. An [`Appender`] is the one writer of a session, fenced by its owner epoch. What
+//! One [`Log`] has a store: a data directory that it owns. An [`Appender`] is the one writer of a session, fenced by its owner epoch. What
 //! all sessions append while one commit is under way goes into the next one; only then is it published, as
 //! [`Committed`] events, which nothing outside this crate can make. A [`Follower`] is a cursor: it reads at its own
 //! pace from memory or from the store, and nothing is ever dropped for it.
 
+#[cfg(test)]
+extern crate self as turnstream_log;
+
 mod appender;
 mod batch;
 mod committed;
-mod directory;
+mod embedded;
 mod error;
 mod follow;
 mod health;
 mod log;
-mod note;
 mod open;
 mod projection;
 mod queue;
-mod recover;
-mod segment;
 mod session;
 mod sessions;
-mod settler;
 mod snapshot;
-mod sqlite;
+mod store;
+mod stored;
 mod summary;
 mod trouble;
-mod unsettled;
+mod waker;
 mod weight;
 mod writer;
 

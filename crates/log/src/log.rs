@@ -1,34 +1,25 @@
-//! A data directory of sessions: open it, claim sessions, read and follow them.
+//! The sessions of one store: claim them, read and follow them.
 
 use crate::appender::Appender;
 pub use crate::batch::Merge;
 use crate::committed::Committed;
-use crate::directory::Directory;
-use crate::error::{AppendError, ClaimError, ReadError};
+use crate::error::{ClaimError, ReadError};
 use crate::follow::Follower;
-use crate::health::{Health, HealthWatch, Sides};
-use crate::note::{Entry, Note};
-use crate::open::Ready;
+use crate::health::{Health, HealthWatch, Reporter, Sides};
 use crate::queue::Queue;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::settler::{Claim, ClaimKind, Claimed, Settler};
-use crate::sqlite::{self, Readers, Revision};
-use crate::unsettled::Unsettled;
+use crate::store::{Commit, Known, Store, Take};
+use crate::waker::Waker;
 use crate::writer::Writer;
-use bytes::Bytes;
-use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::watch;
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::id::SessionId;
-
-/// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
-const LAG: Duration = Duration::from_secs(1);
 
 /// How much is read at a time, however much is asked for.
 const READ_BYTES: usize = 128 * 1024;
@@ -67,130 +58,112 @@ pub struct Log {
 pub(crate) struct Inner {
     refused: Arc<AtomicU64>,
     pub(crate) queue: Arc<Queue>,
-    unsettled: Arc<Unsettled>,
-    readers: Arc<Readers>,
+    pub(crate) store: Arc<dyn Store>,
     sessions: Arc<Sessions>,
-    budget: Arc<Semaphore>,
-    budget_bytes: u32,
     health: watch::Receiver<Sides>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Released when everything is closed.
-    held: Mutex<Option<Held>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A directory in use, and what its note says when the log is closed.
-struct Held {
-    directory: Directory,
-    entry: Entry,
-    revision: Revision,
+/// A log that has no store yet.
+pub(crate) struct Front {
+    queue: Arc<Queue>,
+    pub(crate) sessions: Arc<Sessions>,
+    refused: Arc<AtomicU64>,
+    writer_health: Reporter,
+    health: watch::Receiver<Sides>,
+    merge: Merge,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Maps that a panic leaves as they were before the call that panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// What a store tells its log.
+pub(crate) struct Reports {
+    /// How the store is doing, apart from commits.
+    pub(crate) health: Reporter,
+    queue: Arc<Queue>,
+    refused: Arc<AtomicU64>,
 }
 
-impl Log {
-    /// Starts the threads of a log.
-    pub(crate) fn start(ready: Ready, options: &Options) -> io::Result<Self> {
-        let Ready { directory, store, readers, segments, entry } = ready;
-        let held = Held { directory, entry, revision: store.revision().clone() };
-        let sessions = Arc::new(Sessions::default());
-        let queue = Arc::new(Queue::default());
-        let (writer_health, settler_health, health) = Sides::watch();
+impl Reports {
+    /// So many late partial writes were refused (L8).
+    pub(crate) fn refused(&self, writes: u64) {
+        self.refused.fetch_add(writes, Ordering::Relaxed);
+    }
+
+    /// The store is at its end, however it came to it: nothing more may be accepted.
+    pub(crate) fn gone(&self) {
+        self.queue.close();
+    }
+}
+
+impl Front {
+    pub(crate) fn new(options: &Options) -> (Self, Reports) {
+        let queue = Arc::new(Queue::new(options.budget));
         let refused = Arc::new(AtomicU64::new(0));
-        let budget_bytes = u32::try_from(options.budget).unwrap_or(u32::MAX).max(1);
-        let budget = Arc::new(Semaphore::new(budget_bytes as usize));
-        let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), budget_bytes as usize));
-        let settler = Settler {
-            store,
-            readers: readers.clone(),
-            spares: segments.spares(),
-            queue: queue.clone(),
-            budget: budget.clone(),
-            debounce: options.debounce,
-            projections: HashMap::new(),
-            refused: refused.clone(),
-            unsettled: unsettled.clone(),
-            sessions: sessions.clone(),
-            health: settler_health,
-        };
+        let (writer_health, store_health, health) = Sides::watch();
+        let reports = Reports { health: store_health, queue: queue.clone(), refused: refused.clone() };
+        let (sessions, merge) = (Arc::new(Sessions::default()), options.merge);
+        (Self { queue, sessions, refused, writer_health, health, merge }, reports)
+    }
+
+    /// Starts the thread that commits to this store.
+    pub(crate) fn start(self, commits: Box<dyn Commit>, store: Arc<dyn Store>) -> io::Result<Log> {
+        let Self { queue, sessions, refused, writer_health, health, merge } = self;
         let writer = Writer {
-            segments,
+            commits,
             queue: queue.clone(),
-            merge: options.merge,
+            merge,
             health: writer_health,
-            unsettled: unsettled.clone(),
             sessions: sessions.clone(),
-            given_up: false,
+            waker: Waker::start()?,
+            given_up: None,
             trouble: None,
             untold: Vec::new(),
         };
-        let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(run)
-        };
-        let threads = vec![
-            start("log-settler", Box::new(move || settler.run()))?,
-            start("log-writer", Box::new(move || writer.run()))?,
-        ];
-        let (threads, held) = (Mutex::new(threads), Mutex::new(Some(held)));
-        let inner = Inner {
-            refused,
-            queue,
-            unsettled,
-            readers,
-            sessions,
-            budget,
-            budget_bytes,
-            health,
-            threads,
-            held,
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        let thread = std::thread::Builder::new().name("log-writer".into()).spawn(move || writer.run())?;
+        let writer = Mutex::new(Some(thread));
+        Ok(Log { inner: Arc::new(Inner { refused, queue, store, sessions, health, writer }) })
     }
+}
 
+impl Log {
     /// Makes a session and takes its first owner epoch.
     pub async fn create(&self, id: &SessionId) -> Result<Appender, ClaimError> {
-        let generation = sqlite::fresh_generation();
-        let claimed = self.claim_with(id, ClaimKind::Create { generation }).await?;
-        Ok(Appender::new(self.inner.clone(), claimed))
+        let Known { key, epoch, .. } = self.inner.store.create(id).await?;
+        // Looked for, and not made from the answer: somebody may have taken it over since, and written to it.
+        let session = self.find(id).map_err(|error| {
+            self.inner.store.release(key, epoch);
+            claim_error(id, &error)
+        })?;
+        Ok(Appender::new(self.inner.clone(), session, epoch))
     }
 
     /// Takes the next owner epoch of a session that has no owner.
     pub async fn claim(&self, id: &SessionId) -> Result<Appender, ClaimError> {
-        let session = self.find(id).map_err(|error| claim_error(id, &error))?;
-        self.claim_next(id, ClaimKind::IfFree { session }).await
+        self.take(id, Take::IfFree).await
     }
 
     /// Takes the next owner epoch whether or not there is an owner: a living one can no longer append.
     pub async fn take_over(&self, id: &SessionId) -> Result<Appender, ClaimError> {
-        let session = self.find(id).map_err(|error| claim_error(id, &error))?;
-        self.claim_next(id, ClaimKind::TakeOver { session }).await
+        self.take(id, Take::Over).await
     }
 
-    async fn claim_next(&self, id: &SessionId, kind: ClaimKind) -> Result<Appender, ClaimError> {
-        let claimed = self.claim_with(id, kind).await?;
-        let mut appender = Appender::new(self.inner.clone(), claimed);
-        // A commit of the old owner may be under way that began before the new epoch. It ends before this one does: what
-        // the new owner reads from here on is all there is.
+    async fn take(&self, id: &SessionId, how: Take) -> Result<Appender, ClaimError> {
+        let session = self.find(id).map_err(|error| claim_error(id, &error))?;
+        let known = self.inner.store.claim(session.clone(), how).await?;
+        let mut appender = Appender::new(self.inner.clone(), session, known.epoch);
+        // A commit of the old owner may be under way here that began before the new epoch. It ends before this one does:
+        // what the new owner reads from here on is all there is.
         appender
             .settle_in()
             .await
             .map_err(|error| ClaimError::Store { session: id.to_string(), problem: error.to_string() })?;
+        // What owners elsewhere wrote.
+        self.inner.sessions.heard(id, known.head);
         Ok(appender)
-    }
-
-    async fn claim_with(&self, id: &SessionId, kind: ClaimKind) -> Result<Claimed, ClaimError> {
-        let (done, answer) = oneshot::channel();
-        let claim = Claim { session: id.to_string(), kind, done };
-        self.inner.unsettled.claim(claim).map_err(|_| ClaimError::Closed)?;
-        answer.await.unwrap_or(Err(ClaimError::Closed))
     }
 
     /// The ids of all sessions, in the order they were made.
     pub fn sessions(&self) -> Result<Vec<SessionId>, ReadError> {
-        let ids = self.inner.readers.session_ids().map_err(|error| ReadError::Store(error.to_string()))?;
-        Ok(ids.into_iter().map(SessionId::from).collect())
+        Ok(self.inner.store.summaries()?.into_iter().map(|summary| summary.id).collect())
     }
 
     /// The generation and the last durable event of a session.
@@ -236,7 +209,7 @@ impl Log {
         let _ = tokio::task::spawn_blocking(move || inner.shut_down()).await;
     }
 
-    /// Late partial writes that the database refused since the log was opened.
+    /// Late partial writes that the store refused since the log was opened.
     pub fn refused_writes(&self) -> u64 {
         self.inner.refused.load(Ordering::Relaxed)
     }
@@ -246,7 +219,7 @@ impl Log {
     }
 
     pub(crate) fn find(&self, id: &SessionId) -> Result<Arc<Session>, ReadError> {
-        self.inner.sessions.find(id.as_str(), &self.inner.readers)
+        self.inner.sessions.find(id, &*self.inner.store)
     }
 }
 
@@ -261,16 +234,6 @@ fn claim_error(id: &SessionId, error: &ReadError) -> ClaimError {
 }
 
 impl Inner {
-    /// Waits until events of that weight fit into what may be under way. A single append larger than all of it goes alone.
-    pub(crate) async fn budget(&self, weight: usize) -> Result<OwnedSemaphorePermit, AppendError> {
-        let permits = u32::try_from(weight).unwrap_or(u32::MAX).clamp(1, self.budget_bytes);
-        self.budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
-    }
-
-    pub(crate) fn readers(&self) -> &Readers {
-        &self.readers
-    }
-
     pub(crate) async fn read_off_thread(
         self: Arc<Self>,
         session: Arc<Session>,
@@ -281,34 +244,18 @@ impl Inner {
         read.await.unwrap_or_else(|error| Err(ReadError::Store(error.to_string())))
     }
 
-    /// Events from `from` on, which must be durable: from memory, or else from the database.
+    /// Events from `from` on, which must be durable: from memory, or else from the store.
     pub(crate) fn read_some(
         &self,
         session: &Session,
         from: Seq,
         max_bytes: usize,
     ) -> Result<Vec<Committed>, ReadError> {
-        // What leaves memory between the two looks is in the database at the second.
+        // What leaves memory between the two looks is in the store at the second.
         if let Some(events) = session.recent_from(from, max_bytes).filter(|events| !events.is_empty()) {
             return Ok(events);
         }
-        let chunks = self.readers.chunks(session.key, from.0, max_bytes);
-        let chunks = chunks.map_err(|error| ReadError::Store(error.to_string()))?;
-        let mut events = Vec::new();
-        let (mut next, mut bytes) = (from, 0);
-        for chunk in chunks.into_iter().filter(|chunk| chunk.first + chunk.count > from.0) {
-            if chunk.first > next.0 {
-                break;
-            }
-            for event in lines(chunk.first, chunk.data, next) {
-                bytes += event.json().len();
-                if bytes > max_bytes && !events.is_empty() {
-                    return Ok(events);
-                }
-                next = event.seq().next();
-                events.push(event);
-            }
-        }
+        let events = self.store.read(session.key, from, max_bytes)?;
         if events.is_empty() {
             return Err(ReadError::Missing {
                 session: session.id.to_string(),
@@ -321,16 +268,12 @@ impl Inner {
 
     fn shut_down(&self) {
         self.queue.close();
-        self.budget.close();
-        for thread in std::mem::take(&mut *lock(&self.threads)) {
-            // A panic of a thread has been printed; the directory is given free all the same.
-            let _ = thread.join();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // A panic of the thread has been printed; the store is closed all the same.
+            let _ = writer.join();
         }
-        if let Some(Held { directory, entry, revision }) = lock(&self.held).take() {
-            // A backup that is put back later is then recognised without the segments. If it cannot be written now, they
-            // know almost as much.
-            let _ = directory.write_note(&Note::of(Entry { revision: revision.get(), ..entry }));
-        }
+        self.store.close();
     }
 }
 
@@ -338,20 +281,4 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.shut_down();
     }
-}
-
-/// The lines of a row from one event on.
-pub(crate) fn lines(first: u64, data: String, from: Seq) -> Vec<Committed> {
-    let data = Bytes::from(data);
-    let mut events = Vec::new();
-    let mut start = 0;
-    for (offset, line) in data.split(|byte| *byte == b'\n').enumerate() {
-        let range = start..start + line.len();
-        start = range.end + 1;
-        let seq = Seq(first + offset as u64);
-        if seq >= from {
-            events.push(Committed::new(seq, data.slice(range)));
-        }
-    }
-    events
 }

@@ -2,9 +2,9 @@
 //!
 //! Pure: events go in, rows come out. Partial and final content are built by the same function, [`Piece::of_item`].
 
-use crate::sqlite::Stored;
+use crate::stored::{Stored, damaged};
 use crate::weight;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event};
@@ -70,14 +70,8 @@ pub(crate) struct Projection {
 impl Projection {
     /// What is stored, with the events after it as not stored yet: their rows have to be written too.
     pub(crate) fn load(stored: Stored, epoch: u64, now: Instant) -> Result<Self, String> {
-        let damaged =
-            |error: &dyn std::fmt::Display| format!("what is stored of a session is damaged: {error}");
-        let state = match &stored.head {
-            Some(head) => assemble(head, &stored.pieces).map_err(|error| damaged(&error))?,
-            None => State::default(),
-        };
-        let mut projection = Self::new(state, now);
-        for line in stored.tail.iter().flat_map(|(_, data)| data.lines()) {
+        let mut projection = Self::new(stored.state()?, now);
+        for line in stored.lines_after(projection.fold.state().seq) {
             let event = Event::from_json(line).map_err(|error| damaged(&error))?;
             if let Applied::Gap { expected } = projection.apply(&event, line.len(), epoch, now) {
                 return Err(damaged(&format!("event {expected} is missing")));
@@ -135,7 +129,10 @@ impl Projection {
                 self.turns.extend(draft.turn.clone());
                 self.remove(items);
             }
-            Body::TurnStarted { .. } | Body::AttemptStarted { .. } | Body::AttemptEnded { .. } => {
+            Body::TurnStarted { .. }
+            | Body::TurnCancelling { .. }
+            | Body::AttemptStarted { .. }
+            | Body::AttemptEnded { .. } => {
                 self.turns.extend(draft.turn.clone());
             }
             Body::TurnEnded { .. } => {
@@ -267,29 +264,6 @@ impl Piece {
         let streaming = item.state == ItemStage::Streaming;
         Self { kind: PieceKind::Item, id: item.id.as_str().to_owned(), streaming, body: json(item) }
     }
-}
-
-/// Assembles a state from its head and its rows, which come in the order in which they were first written.
-pub(crate) fn assemble(
-    head: &str,
-    pieces: &BTreeMap<PieceKind, Vec<String>>,
-) -> Result<State, serde_json::Error> {
-    fn list<T: serde::de::DeserializeOwned>(
-        pieces: &BTreeMap<PieceKind, Vec<String>>,
-        kind: PieceKind,
-    ) -> Result<Vec<T>, serde_json::Error> {
-        let bodies = pieces.get(&kind).map(Vec::as_slice).unwrap_or_default();
-        bodies.iter().map(|body| serde_json::from_str(body)).collect()
-    }
-    let head: State = serde_json::from_str(head)?;
-    Ok(State {
-        turns: list(pieces, PieceKind::Turn)?,
-        items: list(pieces, PieceKind::Item)?,
-        approvals: list(pieces, PieceKind::Approval)?,
-        questions: list(pieces, PieceKind::Question)?,
-        prompts: list(pieces, PieceKind::Prompt)?,
-        ..head
-    })
 }
 
 /// The newest `count` members that are wanted, oldest first. What changed is near the end of these lists.

@@ -1,11 +1,12 @@
-//! What waits for the next commit. Everything that arrives while one is under way goes into the next.
+//! What waits for the next commit, and how much may be under way. Everything that arrives while one commit is under way
+//! goes into the next.
 
 use crate::appender::Appender;
 use crate::error::AppendError;
 use crate::session::Session;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Draft;
 use turnstream_model::time::Time;
@@ -33,19 +34,11 @@ struct State {
 }
 
 /// Many callers put, the writer takes all at once.
-#[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
-}
-
-/// Why the writer was woken.
-pub(crate) enum Taken {
-    Work(Vec<Append>),
-    /// Nothing came; a moment for housekeeping.
-    Quiet,
-    /// Closed, and everything that was put is taken.
-    Closed,
+    budget: Arc<Semaphore>,
+    budget_bytes: u32,
 }
 
 impl State {
@@ -68,6 +61,19 @@ impl State {
 }
 
 impl Queue {
+    /// A queue of a log in which so many bytes may be under way.
+    pub(crate) fn new(budget: usize) -> Self {
+        let budget_bytes = u32::try_from(budget).unwrap_or(u32::MAX).max(1);
+        let budget = Arc::new(Semaphore::new(budget_bytes as usize));
+        Self { state: Mutex::default(), arrived: Condvar::new(), budget, budget_bytes }
+    }
+
+    /// Waits until events of that weight fit into what may be under way. A single append larger than all of it goes alone.
+    pub(crate) async fn room(&self, weight: usize) -> Result<OwnedSemaphorePermit, AppendError> {
+        let permits = u32::try_from(weight).unwrap_or(u32::MAX).clamp(1, self.budget_bytes);
+        self.budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
+    }
+
     /// Gives it back when the queue is closed.
     pub(crate) fn append(&self, append: Append) -> Result<(), Append> {
         let mut state = self.lock();
@@ -81,33 +87,71 @@ impl Queue {
         Ok(())
     }
 
+    /// Nothing more is accepted, and nobody waits for room any more.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_one();
+        self.budget.close();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Everything that waits, as far as it fits into one commit, or a quiet moment after `patience`.
-    pub(crate) fn take(&self, patience: Duration) -> Taken {
+    /// Waits for work and takes everything that waits, as far as it fits into one commit. `None` when the queue is closed
+    /// and everything that was put is taken.
+    pub(crate) fn take(&self) -> Option<Vec<Append>> {
         let mut state = self.lock();
-        if state.appends.is_empty() && !state.closed {
-            let waited = self.arrived.wait_timeout(state, patience);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        while state.appends.is_empty() && !state.closed {
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if !state.appends.is_empty() {
-            Taken::Work(state.take())
-        } else if state.closed {
-            Taken::Closed
-        } else {
-            Taken::Quiet
-        }
+        (!state.appends.is_empty()).then(|| state.take())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A push or a take cannot panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Known;
+    use turnstream_model::cursor::Generation;
+    use turnstream_model::id::SessionId;
+
+    async fn append(queue: &Queue, number: u64, weight: usize) {
+        let known = Known { key: 1, generation: Generation::new("g").unwrap(), epoch: 1, head: Seq(0) };
+        let append = Append {
+            session: Arc::new(Session::new(&SessionId::from("s"), &known)),
+            epoch: 1,
+            time: Time(number),
+            since: Instant::now(),
+            drafts: Vec::new(),
+            weight,
+            permit: queue.room(1).await.unwrap(),
+            done: oneshot::channel().0,
+        };
+        assert!(queue.append(append).is_ok());
+    }
+
+    #[tokio::test]
+    async fn more_than_a_commit_may_hold_is_taken_in_several_in_order() {
+        const MIB: usize = 1 << 20;
+        let queue = Queue::new(1_000);
+        let weights = [1, 40, 23, 1, 64, 5, 64, 64, 2, 3, 60].map(|mib| mib * MIB);
+        for (number, weight) in weights.into_iter().enumerate() {
+            append(&queue, number as u64, weight).await;
+        }
+        queue.close();
+        let mut taken = Vec::new();
+        let mut commits = Vec::new();
+        while let Some(appends) = queue.take() {
+            commits.push(appends.iter().map(|append| append.weight / MIB).sum::<usize>());
+            taken.extend(appends.iter().map(|append| append.time.0));
+        }
+        assert_eq!(taken, (0..weights.len() as u64).collect::<Vec<_>>(), "all of them, once, in order");
+        assert_eq!(commits, [64, 65, 69, 64, 65], "none holds as much as two of the largest appends");
     }
 }

@@ -1,6 +1,8 @@
 //! What the log knows of one session while somebody uses it.
 
 use crate::committed::Committed;
+use crate::store::Known;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,56 +10,59 @@ use tokio::sync::watch;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::id::SessionId;
 
-/// What one session keeps in memory beyond what is not settled yet. A follower that is further behind reads the database.
+/// What one session keeps in memory beyond what is not settled yet. A follower that is further behind reads the store.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Shared by the appender, the followers, the writer and the settler of one session.
+/// Shared by the appender, the followers, the writer and the store of one session.
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// Its row in the database.
+    /// The store's name for it.
     pub(crate) key: i64,
     pub(crate) generation: Generation,
-    /// The epoch that may append. The writer compares with it.
+    /// The newest owner epoch that this process knows of. A store that is alone with its data compares with it.
     epoch: AtomicU64,
-    /// The epoch whose appender is alive; 0 for none.
-    held: AtomicU64,
     recent: Mutex<Recent>,
+    /// The last durable event.
+    head: AtomicU64,
     progress: watch::Sender<Progress>,
 }
 
 /// What followers wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// The last durable event.
+    /// The last durable event, as far as followers were woken for it.
     pub(crate) head: Seq,
     /// The log is closed: there will be no other.
     pub(crate) is_last: bool,
 }
 
-/// The last events, contiguous up to the head. What the database does not have yet is always here.
+/// The last events that were committed here, without a hole. What the store's readers do not find yet is always here.
 #[derive(Default)]
 struct Recent {
     events: VecDeque<Committed>,
     bytes: usize,
-    /// The last event that is in the database.
+    /// The last event that the store's readers find.
     settled: u64,
+    /// What is kept up to this event has bytes of its own.
+    compacted: u64,
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, key: i64, generation: Generation, epoch: u64, head: Seq) -> Self {
+    pub(crate) fn new(id: &SessionId, known: &Known) -> Self {
+        let Known { key, generation, epoch, head } = known.clone();
         Self {
-            id,
+            id: id.clone(),
             key,
             generation,
             epoch: AtomicU64::new(epoch),
-            held: AtomicU64::new(0),
             recent: Mutex::new(Recent { settled: head.0, ..Recent::default() }),
+            head: AtomicU64::new(head.0),
             progress: watch::Sender::new(Progress { head, is_last: false }),
         }
     }
 
     pub(crate) fn head(&self) -> Seq {
-        self.progress.borrow().head
+        Seq(self.head.load(Ordering::Acquire))
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
@@ -77,41 +82,46 @@ impl Session {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire) != 0
-    }
-
-    pub(crate) fn hold(&self, epoch: u64) {
-        self.held.store(epoch, Ordering::Release);
-    }
-
-    /// The appender of that epoch is gone. If a newer one has the session, nothing changes.
-    pub(crate) fn release(&self, epoch: u64) {
-        let _ = self.held.compare_exchange(epoch, 0, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    /// Shows durable events to followers. Called by the writer alone, after the sync.
+    /// Shows durable events to whoever reads. Called by the writer alone, after the commit.
     pub(crate) fn publish(&self, events: &[Committed]) {
-        let Some(last) = events.last() else { return };
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
         let mut recent = self.recent();
+        if recent.events.back().is_some_and(|newest| newest.seq().next() != first.seq()) {
+            // Another process wrote in between.
+            recent.clear();
+        }
         for event in events {
             recent.bytes += event.json().len();
             recent.events.push_back(event.clone());
         }
         recent.trim();
         drop(recent);
-        self.progress.send_modify(|progress| progress.head = last.seq());
+        self.head.fetch_max(last.seq().0, Ordering::AcqRel);
     }
 
-    /// Events up to this one are in the database.
+    /// Wakes the followers that wait for what was published. It may call the kernel for each: nobody else should wait for
+    /// it.
+    pub(crate) fn wake(&self) {
+        self.progress.send_modify(|progress| progress.head = progress.head.max(self.head()));
+    }
+
+    /// Another process has committed up to this event: followers read it from the store.
+    pub(crate) fn heard(&self, head: Seq) {
+        if self.head.fetch_max(head.0, Ordering::AcqRel) < head.0 {
+            self.wake();
+        }
+    }
+
+    /// The store's readers find events up to this one.
     pub(crate) fn settle(&self, up_to: Seq) {
         let mut recent = self.recent();
         recent.settled = recent.settled.max(up_to.0);
         recent.trim();
+        recent.compact();
     }
 
     /// Events from `from` on, `max_bytes` of them but at least one; `None` when they are older than what is kept, and
-    /// so in the database.
+    /// so in the store.
     pub(crate) fn recent_from(&self, from: Seq, max_bytes: usize) -> Option<Vec<Committed>> {
         let recent = self.recent();
         let first = recent.events.front()?.seq();
@@ -135,6 +145,36 @@ impl Session {
 }
 
 impl Recent {
+    fn clear(&mut self) {
+        self.events.clear();
+        self.bytes = 0;
+    }
+
+    /// Nothing waits for the database any more. What is kept was written in a commit with what has gone, and would keep
+    /// all of that commit in memory: it gets bytes of its own.
+    fn compact(&mut self) {
+        let Some(last) = self.events.back().map(|event| event.seq().0) else {
+            self.events = VecDeque::new();
+            return;
+        };
+        if last > self.settled || last == self.compacted {
+            return;
+        }
+        self.compacted = last;
+        let mut data = Vec::with_capacity(self.bytes);
+        for event in &self.events {
+            data.extend_from_slice(event.json());
+        }
+        let data = Bytes::from(data);
+        let mut start = 0;
+        let own = |event: &Committed| {
+            let range = start..start + event.json().len();
+            start = range.end;
+            Committed::new(event.seq(), data.slice(range))
+        };
+        self.events = self.events.iter().map(own).collect();
+    }
+
     fn trim(&mut self) {
         while self.bytes > KEPT_BYTES
             && let Some(oldest) = self.events.front()
@@ -143,5 +183,37 @@ impl Recent {
             self.bytes -= oldest.json().len();
             self.events.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT_BYTES, Session};
+    use crate::committed::Committed;
+    use crate::store::Known;
+    use bytes::Bytes;
+    use turnstream_model::cursor::{Generation, Seq};
+    use turnstream_model::id::SessionId;
+
+    #[test]
+    fn what_is_kept_of_a_large_commit_does_not_keep_the_commit() {
+        let known = Known { key: 1, generation: Generation::new("g").unwrap(), epoch: 1, head: Seq(0) };
+        let session = Session::new(&SessionId::from("s"), &known);
+        let commit = Bytes::from(vec![b'x'; 100 * 100_000]);
+        let slice = |seq: u64| {
+            let start = (seq as usize - 1) * 100;
+            Committed::new(Seq(seq), commit.slice(start..start + 100))
+        };
+        let events: Vec<Committed> = (1..=100_000).map(slice).collect();
+        session.publish(&events);
+        session.settle(Seq(50_000));
+        assert_eq!(session.recent().events.len(), 50_000, "the rest is nowhere else");
+        session.settle(Seq(100_000));
+        let kept = session.recent_from(Seq(99_900), usize::MAX).unwrap();
+        assert_eq!(kept, events[99_899..]);
+        let recent = session.recent();
+        let inside = commit.as_ptr_range();
+        assert!(recent.events.iter().all(|event| !inside.contains(&event.json().as_ptr())));
+        assert!(recent.bytes <= KEPT_BYTES && recent.events.capacity() < 2_000);
     }
 }

@@ -2,13 +2,17 @@
 
 use crate::error::ReadError;
 use crate::session::Session;
-use crate::sqlite::{Known, Readers};
+use crate::store::{Known, Store};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use turnstream_model::cursor::{Generation, Seq};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use turnstream_model::cursor::Seq;
 use turnstream_model::id::SessionId;
 
-/// Sessions in use.
+/// Below so many entries nobody looks which of them are void.
+const FEW: usize = 64;
+
+/// Sessions in use. Appenders, followers, commits and what is not settled all hold theirs, so what the store has of the
+/// others is all there is.
 #[derive(Default)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
@@ -16,43 +20,37 @@ pub(crate) struct Sessions {
 
 #[derive(Default)]
 struct State {
-    by_id: HashMap<String, Arc<Session>>,
+    by_id: HashMap<SessionId, Weak<Session>>,
+    /// With so many entries, those of sessions that nobody has any more leave.
+    sweep_at: usize,
     /// Nothing is published any more.
     ended: bool,
 }
 
 impl Sessions {
-    /// The session, from memory or from the database.
-    pub(crate) fn find(&self, id: &str, readers: &Readers) -> Result<Arc<Session>, ReadError> {
+    /// The session, from memory or from the store.
+    pub(crate) fn find(&self, id: &SessionId, store: &dyn Store) -> Result<Arc<Session>, ReadError> {
         // Held throughout, so that two callers get the same one.
         let mut state = self.lock();
-        if let Some(session) = state.by_id.get(id) {
-            return Ok(session.clone());
+        if let Some(session) = state.get(id) {
+            return Ok(session);
         }
-        let found = readers.session(id).map_err(|error| ReadError::Store(error.to_string()))?;
-        let Some(Known { key, generation, epoch, head }) = found else {
-            return Err(ReadError::Unknown(id.to_owned()));
-        };
-        let generation = Generation::new(generation).map_err(|error| ReadError::Store(error.to_string()))?;
-        Ok(state.add(Session::new(SessionId::from(id), key, generation, epoch, Seq(head))))
+        let known = store.session(id)?.ok_or_else(|| ReadError::Unknown(id.to_string()))?;
+        Ok(state.add(id, &known))
     }
 
-    /// Adds a session that was just made, and returns the one there is.
-    pub(crate) fn add(&self, session: Session) -> Arc<Session> {
-        self.lock().add(session)
-    }
-
-    /// Lets go of those that nobody uses. Appenders, followers, commits and what is not settled all hold theirs, so what
-    /// the database has of the others is all there is; and they can only be had from here, where it is locked.
-    pub(crate) fn sweep(&self) {
-        self.lock().by_id.retain(|_, session| Arc::strong_count(session) > 1);
+    /// Another process has committed to this session, up to that event. Its followers here are told.
+    pub(crate) fn heard(&self, id: &SessionId, head: Seq) {
+        if let Some(session) = self.lock().get(id) {
+            session.heard(head);
+        }
     }
 
     /// Nothing is published any more: tells every follower, and those that come.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
-        for session in state.by_id.values() {
+        for session in state.by_id.values().filter_map(Weak::upgrade) {
             session.end();
         }
     }
@@ -64,54 +62,55 @@ impl Sessions {
 }
 
 impl State {
-    fn add(&mut self, session: Session) -> Arc<Session> {
+    fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.by_id.get(id).and_then(Weak::upgrade)
+    }
+
+    fn add(&mut self, id: &SessionId, known: &Known) -> Arc<Session> {
+        if self.by_id.len() >= self.sweep_at {
+            self.by_id.retain(|_, session| session.strong_count() > 0);
+            self.sweep_at = (2 * self.by_id.len()).max(FEW);
+        }
+        let session = Arc::new(Session::new(id, known));
         if self.ended {
             session.end();
         }
-        self.by_id.entry(session.id.to_string()).or_insert_with(|| Arc::new(session)).clone()
+        self.by_id.insert(id.clone(), Arc::downgrade(&session));
+        session
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use crate::store::memory::Shared;
 
     #[test]
     fn a_session_leaves_when_nobody_has_it_and_is_never_there_twice() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("log.db");
-        sqlite::open(&path).unwrap().store.create("s", "g1").unwrap();
-        let (sessions, readers) = (Sessions::default(), Readers::new(&path));
-        let done = AtomicBool::new(false);
+        let (sessions, shared) = (Sessions::default(), Shared::default());
+        let store = shared.reader();
+        let name = |number: usize| SessionId::from(format!("s{number}"));
+        for number in 0..1_000 {
+            shared.make(&name(number));
+        }
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    sessions.sweep();
-                }
-            });
-            let finders: Vec<_> = (0..2)
-                .map(|_| {
-                    scope.spawn(|| {
-                        for _ in 0..2_000 {
-                            let one = sessions.find("s", &readers).unwrap();
-                            let other = sessions.find("s", &readers).unwrap();
-                            assert!(Arc::ptr_eq(&one, &other));
-                        }
-                    })
-                })
-                .collect();
-            for finder in finders {
-                finder.join().unwrap();
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let one = sessions.find(&name(0), &store).unwrap();
+                        let other = sessions.find(&name(0), &store).unwrap();
+                        assert!(Arc::ptr_eq(&one, &other));
+                    }
+                });
             }
-            done.store(true, Ordering::Relaxed);
         });
-        let held = sessions.find("s", &readers).unwrap();
-        sessions.sweep();
-        assert_eq!(sessions.lock().by_id.len(), 1);
-        drop(held);
-        sessions.sweep();
-        assert!(sessions.lock().by_id.is_empty());
+        let held = sessions.find(&name(0), &store).unwrap();
+        sessions.heard(&name(0), Seq(7));
+        for number in 1..1_000 {
+            sessions.find(&name(number), &store).unwrap();
+        }
+        assert!(sessions.lock().by_id.len() <= 2 * FEW, "those that nobody has are gone");
+        assert_eq!(held.head(), Seq(7), "the one in use is not");
+        assert!(Arc::ptr_eq(&held, &sessions.find(&name(0), &store).unwrap()));
     }
 }

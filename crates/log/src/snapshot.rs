@@ -3,10 +3,8 @@
 use crate::committed::Committed;
 use crate::error::ReadError;
 use crate::health::Health;
-use crate::log::{Inner, Log, lines};
-use crate::projection::assemble;
+use crate::log::{Inner, Log};
 use crate::session::Session;
-use crate::sqlite::Stored;
 use turnstream_model::fold::{Applied, Fold, Item, ItemStage, Snapshot, State};
 use turnstream_model::id::SessionId;
 
@@ -46,32 +44,15 @@ impl Log {
 
 impl Inner {
     fn state(&self, session: &Session) -> Result<State, ReadError> {
-        let stored =
-            self.readers().stored(session.key).map_err(|error| ReadError::Store(error.to_string()))?;
-        // A fold is only a shorter way to what the events say: without it they are read from the first on.
-        let mut fold = fold_of(session, stored).unwrap_or_default();
+        let mut fold = self.store.fold(session.key)?;
         let head = session.head();
         while fold.state().seq < head {
-            // From memory, or what has left it since from the database.
+            // From memory, or what has left it since from the store.
             let events = self.read_some(session, fold.state().seq.next(), AT_ONCE)?;
             apply(session, &mut fold, &events)?;
         }
         Ok(fold.into_state())
     }
-}
-
-/// The fold of what is in the database; `None` when that is damaged.
-fn fold_of(session: &Session, stored: Stored) -> Option<Fold> {
-    let state = match &stored.head {
-        Some(head) => assemble(head, &stored.pieces).ok()?,
-        None => State::default(),
-    };
-    let mut fold = Fold::from(state);
-    for (first, data) in stored.tail {
-        let from = fold.state().seq.next();
-        apply(session, &mut fold, &lines(first, data, from)).ok()?;
-    }
-    Some(fold)
 }
 
 fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {

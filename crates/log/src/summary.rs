@@ -17,15 +17,10 @@ pub struct Summary {
 impl Log {
     /// Every session, in the order they were made.
     pub fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
-        let failed = |error: rusqlite::Error| ReadError::Store(error.to_string());
-        let rows = self.inner().readers().fold_heads().map_err(failed)?;
-        let mut summaries = Vec::with_capacity(rows.len());
-        for (id, body) in rows {
-            let id = SessionId::from(id);
-            let (_, head) = self.head(&id)?;
-            // A stored fold that cannot be read is only a shorter way that is not there.
-            let state: Option<State> = body.and_then(|body| serde_json::from_str(&body).ok());
-            summaries.push(Summary { id, state: state.filter(|state| state.seq == head) });
+        let mut summaries = self.inner().store.summaries()?;
+        for summary in &mut summaries {
+            let (_, head) = self.head(&summary.id)?;
+            summary.state = summary.state.take().filter(|state| state.seq == head);
         }
         Ok(summaries)
     }

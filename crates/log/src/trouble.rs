@@ -46,6 +46,7 @@ impl Trouble {
         let new = meant.filter(|group| self.told.insert(group.session.key));
         new.map(|group| Waited {
             session: group.session.clone(),
+            epoch: group.epoch,
             time: group.parsed.last().map_or(Time(0), |event| event.time),
             wait: group.since.elapsed(),
             problem: self.problem.clone(),

@@ -79,6 +79,7 @@ fn body(body: &Body) -> usize {
         Body::Unknown { r#type } => r#type.len(),
         Body::SessionStatus(_)
         | Body::PromptTaken { .. }
+        | Body::TurnCancelling { .. }
         | Body::PromptWithdrawn { .. }
         | Body::ItemRemoved => 0,
     }

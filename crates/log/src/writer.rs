@@ -1,13 +1,13 @@
-//! The thread that commits. One write and one sync for everything that waits; publication only after it.
+//! The thread that commits. One commit of the store for everything that waits; publication only after it.
 
 use crate::batch::{Batch, Merge, Waited};
 use crate::error::AppendError;
 use crate::health::Reporter;
-use crate::queue::{Queue, Taken};
-use crate::segment::Segments;
+use crate::queue::Queue;
 use crate::sessions::Sessions;
+use crate::store::{Commit, Stale, StoreError};
 use crate::trouble::Trouble;
-use crate::unsettled::Unsettled;
+use crate::waker::Waker;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,19 +16,17 @@ use std::time::{Duration, Instant};
 pub(crate) const SLOWEST_RETRY: Duration = Duration::from_millis(250);
 /// How long a closing log goes on trying on a disk that fails.
 pub(crate) const CLOSING: Duration = Duration::from_millis(500);
-/// Without work, how long until it looks which segments have been settled.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Everything the writing thread has.
 pub(crate) struct Writer {
-    pub(crate) segments: Segments,
+    pub(crate) commits: Box<dyn Commit>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) merge: Merge,
     pub(crate) health: Reporter,
-    pub(crate) unsettled: Arc<Unsettled>,
     pub(crate) sessions: Arc<Sessions>,
-    /// The disk failed until the log was closed.
-    pub(crate) given_up: bool,
+    pub(crate) waker: Waker,
+    /// What everyone is told since the store failed for good, or until the log was closed.
+    pub(crate) given_up: Option<AppendError>,
     /// The last time that the disk failed for a while.
     pub(crate) trouble: Option<Trouble>,
     /// Sessions that do not know yet that they had to wait.
@@ -37,8 +35,8 @@ pub(crate) struct Writer {
 
 /// A commit that is durable.
 struct Persisted {
-    /// The segment that holds it.
-    serial: u64,
+    /// What the store left out of it.
+    stale: Vec<Stale>,
     /// What the disk said before it succeeded.
     trouble: Option<String>,
 }
@@ -46,33 +44,33 @@ struct Persisted {
 impl Writer {
     /// Ends when the queue is closed and empty.
     pub(crate) fn run(mut self) {
-        // However this ends, the settler hears of it: it settles what it has and ends too. Followers end with what is
-        // durable.
-        let _end = EndOnDrop(self.unsettled.clone(), self.sessions.clone());
-        loop {
-            match self.queue.take(PATIENCE) {
-                Taken::Work(appends) => self.commit(Batch::of(appends, self.merge)),
-                Taken::Quiet => {}
-                Taken::Closed => return,
-            }
-            self.segments.settled(self.unsettled.settled_serial());
+        // However this ends, followers end with what is durable. Those who wait for it may hear of it later than of the
+        // end, and look for themselves.
+        let _end = EndOnDrop(self.sessions.clone());
+        while let Some(appends) = self.queue.take() {
+            self.commit(Batch::of(appends, self.merge));
         }
     }
 
-    fn commit(&mut self, batch: Batch) {
+    fn commit(&mut self, mut batch: Batch) {
         if batch.groups.is_empty() {
             return batch.accept();
         }
-        if self.given_up {
-            return batch.refuse(&AppendError::Closed);
+        if let Some(error) = &self.given_up {
+            return batch.refuse(error);
         }
         match self.persist(&batch) {
-            Ok(Persisted { serial, trouble }) => {
+            Ok(Persisted { stale, trouble }) => {
+                batch.fence(&stale);
                 self.note(&batch, trouble);
-                self.publish(batch, serial);
+                self.publish(batch);
                 self.tell();
             }
-            Err(error) => batch.refuse(&error),
+            Err(error) => {
+                // What comes after a refused batch may not be kept in its place.
+                self.given_up = Some(error.clone());
+                batch.refuse(&error);
+            }
         }
     }
 
@@ -95,47 +93,52 @@ impl Writer {
         if self.untold.is_empty() {
             return;
         }
-        let batch = Batch::of_notices(&self.untold);
+        let mut batch = Batch::of_notices(&self.untold);
         // If the disk fails again, they are told after the next commit.
-        if let Ok(serial) = self.segments.append(&batch.groups) {
+        if let Ok(stale) = self.commits.commit(&batch.groups) {
             self.untold.clear();
-            self.publish(batch, serial);
+            batch.fence(&stale);
+            self.publish(batch);
         }
     }
 
-    fn publish(&mut self, batch: Batch, serial: u64) {
+    /// Shows it, answers those who appended it, and has followers woken.
+    fn publish(&mut self, batch: Batch) {
         let Batch { groups, replies } = batch;
         for group in &groups {
             group.session.publish(&group.events);
         }
-        turnstream_failpoint::reach("log.published");
         for reply in replies {
             // Nobody waits for most appends.
             let _ = reply.done.send(Ok(reply.last));
         }
-        self.unsettled.put(groups, serial);
+        self.waker.wake(groups.iter().map(|group| group.session.clone()).collect());
+        turnstream_failpoint::reach("log.published");
+        self.commits.keep(groups);
     }
 
-    /// Tries until it succeeds, and gives up only when the log closes: nothing is lost while it waits, and nothing is
-    /// shown.
+    /// Tries until it succeeds, and gives up only when the log closes or the store has failed for good: nothing is lost
+    /// while it waits, and nothing is shown.
     fn persist(&mut self, batch: &Batch) -> Result<Persisted, AppendError> {
         let mut pause = Duration::from_millis(5);
         let mut closing: Option<Instant> = None;
         let mut trouble = None;
         loop {
-            match self.segments.append(&batch.groups) {
-                Ok(serial) => {
+            match self.commits.commit(&batch.groups) {
+                Ok(stale) => {
                     self.health.sound();
-                    return Ok(Persisted { serial, trouble });
+                    return Ok(Persisted { stale, trouble });
                 }
-                Err(error) => {
-                    self.health.degraded(&error.to_string());
-                    trouble = Some(error.to_string());
+                Err(StoreError::Passing(problem)) => {
+                    self.health.degraded(&problem);
+                    trouble = Some(problem);
+                }
+                Err(StoreError::Lasting(problem)) => {
+                    self.health.failed(&problem);
+                    return Err(AppendError::Store(problem));
                 }
             }
             if self.queue.is_closed() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
-                // What comes after a refused batch may not be kept in its place.
-                self.given_up = true;
                 return Err(AppendError::Closed);
             }
             thread::sleep(pause);
@@ -144,11 +147,10 @@ impl Writer {
     }
 }
 
-struct EndOnDrop(Arc<Unsettled>, Arc<Sessions>);
+struct EndOnDrop(Arc<Sessions>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end();
-        self.1.end();
     }
 }

@@ -8,6 +8,7 @@ mod faults;
 mod follow;
 mod messages;
 mod open;
+mod read;
 mod restore;
 mod resume;
 mod slow;

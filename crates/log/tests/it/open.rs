@@ -3,6 +3,7 @@
 use crate::support::*;
 use std::path::Path;
 use turnstream_log::{Log, OpenError};
+use turnstream_model::cursor::Seq;
 
 fn refused(path: &Path) -> OpenError {
     match Log::open(path, &options()) {
@@ -105,19 +106,23 @@ async fn a_database_that_breaks_while_it_is_used_leaves_nobody_waiting() {
     connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
     connection.execute_batch("DROP TABLE chunk;").unwrap();
     drop(connection);
-    let waits = std::time::Duration::from_secs(10);
+    let waits = std::time::Duration::from_secs(30);
     let ended = tokio::time::timeout(waits, async {
+        let mut last = 3;
         loop {
             let done = match appender.append(vec![delta("t1", "i1", "x")], NOW).await {
-                Ok(receipt) => receipt.await.is_err(),
+                Ok(receipt) => receipt.await.map(|seq| last = seq.0).is_err(),
                 Err(_) => true,
             };
             if done && log.create(&id("other")).await.is_err() {
-                return;
+                return last;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     });
-    ended.await.expect("appends and claims are answered");
+    let last = ended.await.expect("appends and claims are answered");
+    drop(appender);
+    let kept = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
+    assert_eq!(seqs(&kept), (1..=last).collect::<Vec<u64>>(), "what was acknowledged is still read");
     tokio::time::timeout(waits, log.close()).await.expect("it closes");
 }

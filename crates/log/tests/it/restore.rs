@@ -149,6 +149,8 @@ async fn a_database_put_back_beside_sqlites_own_log_of_later_is_not_mixed_with_i
     assert!(directory.join("log.db-wal").exists());
     // The file alone: what SQLite has beside it is left where it is.
     std::fs::copy(&backup, database(&directory)).unwrap();
+    // A kill while that is being put out of the way changes nothing.
+    drop(child(&directory).run(&KillPoint::failpoint("log.wal.aside", 1)).unwrap());
     let opened = open(&directory);
     assert_eq!(opened.restored, Some(Restored::Older));
     opened.log.close().await;

@@ -58,17 +58,33 @@ fn order(trace: &str) -> Order {
     order
 }
 
-#[test]
-fn no_byte_of_an_event_leaves_before_the_sync_that_covers_it() {
+/// Runs a child under strace until so many frames are delivered, and returns the trace.
+fn trace(options: &[&str], frames: u64) -> String {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("trace");
-    let options = ["-f", "-s", "4000000", "-e", "trace=pwrite64,fdatasync,write", "-o"];
     let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
-    arguments.push(trace.as_os_str());
+    arguments.extend([OsStr::new("-f"), OsStr::new("-o"), trace.as_os_str()]);
     let data = directory.path().join("data");
-    let seen = child(&data).under("strace", &arguments).run(&KillPoint::line("FRAME ", 400));
+    let seen = child(&data).under("strace", &arguments).run(&KillPoint::line("FRAME ", frames));
     seen.unwrap_or_else(|error| panic!("{error}; this test needs strace: apt-get install strace"));
-    let order = order(&std::fs::read_to_string(&trace).unwrap());
+    std::fs::read_to_string(&trace).unwrap()
+}
+
+#[test]
+fn no_byte_of_an_event_leaves_before_the_sync_that_covers_it() {
+    let order = order(&trace(&["-s", "4000000", "-e", "trace=pwrite64,fdatasync,write"], 400));
     assert!(order.delivered.len() >= 400, "only {} deliveries were traced", order.delivered.len());
     assert!(order.too_early.is_empty(), "{:?} were delivered before they were durable", order.too_early);
+}
+
+#[test]
+fn the_database_is_synced_without_the_times_of_its_files() {
+    // Long enough for settlements and checkpoints.
+    let trace = trace(&["-y", "-e", "trace=fsync,fdatasync"], 6_000);
+    let of_database = |call: &str| {
+        let calls = trace.lines().filter(|line| line.contains(call));
+        calls.filter(|line| line.contains("log.db")).count()
+    };
+    assert!(of_database(" fdatasync(") > 2, "{}", of_database(" fdatasync("));
+    assert_eq!(of_database(" fsync("), 0, "SQLite is built without HAVE_FDATASYNC: see .cargo/config.toml");
 }

@@ -1,0 +1,97 @@
+//! A data directory with one owner, and the note in it.
+
+use super::note::Note;
+use crate::error::OpenError;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+const DATABASE: &str = "log.db";
+const LOCK: &str = "lock";
+const NOTE: &str = "boot";
+
+/// Held for as long as the log is open; another process is refused.
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+        let failed = |path: PathBuf| move |source| OpenError::Directory { path, source };
+        make(path).map_err(failed(path.to_owned()))?;
+        let lock_path = path.join(LOCK);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(failed(lock_path.clone()))?;
+        match lock.try_lock() {
+            Ok(()) => {
+                turnstream_failpoint::reach("log.locked");
+                Ok(Self { path: path.to_owned(), _lock: lock })
+            }
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => Err(failed(lock_path)(error)),
+        }
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
+    /// The note of the last owner; an empty one when there is none.
+    pub(crate) fn read_note(&self) -> io::Result<Note> {
+        let mut bytes = Vec::new();
+        match File::open(self.path.join(NOTE)) {
+            Ok(mut file) => file.read_to_end(&mut bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(Note::parse(&String::from_utf8_lossy(&bytes)))
+    }
+
+    /// Replaces the note; durable when it returns.
+    pub(crate) fn write_note(&self, note: &Note) -> io::Result<()> {
+        turnstream_failpoint::reach("log.note");
+        let new = self.path.join("boot.new");
+        let mut file = File::create(&new)?;
+        file.write_all(note.to_string().as_bytes())?;
+        turnstream_failpoint::reach("log.note.written");
+        file.sync_all()?;
+        turnstream_failpoint::reach("log.note.rename");
+        fs::rename(&new, self.path.join(NOTE))?;
+        turnstream_failpoint::reach("log.note.renamed");
+        sync(&self.path)?;
+        turnstream_failpoint::reach("log.noted");
+        Ok(())
+    }
+
+    /// What tells this database file from a copy of it. A file system may give the number of a deleted file to the next
+    /// one, so the time of its making is part of it where there is one.
+    pub(crate) fn database_identity(&self) -> io::Result<String> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::metadata(self.database())?;
+        let made = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Ok(format!("{}:{}:{}", metadata.dev(), metadata.ino(), made.map_or(0, |made| made.as_nanos())))
+    }
+}
+
+/// Makes a directory and those above it, durably: what is synced in one that a power cut takes away is gone with it.
+fn make(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
+    fs::create_dir_all(path)?;
+    turnstream_failpoint::reach("log.directory");
+    for made in missing {
+        let above = made.parent().filter(|above| !above.as_os_str().is_empty());
+        sync(above.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

@@ -1,0 +1,210 @@
+//! The store of one process on one directory: segment files for commits, SQLite for all else, and a thread between them.
+
+mod directory;
+mod leases;
+mod note;
+mod open;
+mod recover;
+mod segment;
+mod settler;
+mod sqlite;
+mod unsettled;
+
+pub(crate) use open::{Found, open};
+
+use crate::batch::Group;
+use crate::committed::Committed;
+use crate::error::{ClaimError, ReadError};
+use crate::log::{Options, Reports};
+use crate::open::Abandoned;
+use crate::session::Session;
+use crate::store::{Claiming, Commit, Known, Stale, Store, StoreError, Take};
+use crate::summary::Summary;
+use directory::Directory;
+use leases::{Lease, Leases};
+use note::{Entry, Note};
+use open::Ready;
+use segment::Segments;
+use settler::{Claim, Settler, Wanted};
+use sqlite::{Readers, Revision};
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use turnstream_model::cursor::Seq;
+use turnstream_model::fold::Fold;
+use turnstream_model::id::SessionId;
+use unsettled::Unsettled;
+
+/// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
+const LAG: Duration = Duration::from_secs(1);
+
+/// What everyone has of the store.
+pub(crate) struct Embedded {
+    readers: Arc<Readers>,
+    unsettled: Arc<Unsettled>,
+    leases: Arc<Leases>,
+    settler: Mutex<Option<JoinHandle<()>>>,
+    /// Released when everything is closed.
+    held: Mutex<Option<Held>>,
+}
+
+/// What the writer has of it: commits go into segments, and from there to the settler.
+pub(crate) struct Commits {
+    segments: Segments,
+    unsettled: Arc<Unsettled>,
+    /// The segment of the last commit.
+    serial: u64,
+}
+
+/// A directory in use, and what its note says when the store is closed.
+struct Held {
+    directory: Directory,
+    entry: Entry,
+    revision: Revision,
+}
+
+impl Embedded {
+    /// Starts the settler of a directory that was opened.
+    pub(crate) fn start(ready: Ready, options: &Options, reports: Reports) -> io::Result<(Commits, Self)> {
+        let Ready { directory, database, readers, segments, entry } = ready;
+        let held = Held { directory, entry, revision: database.revision().clone() };
+        let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), options.budget));
+        let leases = Arc::new(Leases::default());
+        let settler = Settler {
+            database,
+            readers: readers.clone(),
+            spares: segments.spares(),
+            debounce: options.debounce,
+            projections: HashMap::new(),
+            unsettled: unsettled.clone(),
+            leases: leases.clone(),
+            reports: Arc::new(reports),
+        };
+        let commits = Commits { segments, unsettled: unsettled.clone(), serial: 0 };
+        let thread = std::thread::Builder::new().name("log-settler".into()).spawn(move || settler.run())?;
+        let (settler, held) = (Mutex::new(Some(thread)), Mutex::new(Some(held)));
+        Ok((commits, Self { readers, unsettled, leases, settler, held }))
+    }
+
+    fn ask(&self, wanted: Wanted) -> Claiming {
+        let (done, answer) = oneshot::channel();
+        let asked = self.unsettled.claim(Claim { wanted, done });
+        Box::pin(async move {
+            asked.map_err(|_| ClaimError::Closed)?;
+            answer.await.unwrap_or(Err(ClaimError::Closed)).map(Lease::keep)
+        })
+    }
+}
+
+impl Commit for Commits {
+    fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
+        let fenced = groups.iter().enumerate().filter_map(|(group, Group { session, epoch, .. })| {
+            let current = session.epoch();
+            (*epoch != current).then_some(Stale { group, current })
+        });
+        let stale: Vec<Stale> = fenced.collect();
+        let is_stale = |place| stale.iter().any(|stale| stale.group == place);
+        let rest = groups.iter().enumerate().filter(|(place, _)| !is_stale(*place)).map(|(_, group)| group);
+        // The disk may be full now and not later: an error of it is never taken to last.
+        self.serial = self.segments.append(rest).map_err(|error| StoreError::Passing(error.to_string()))?;
+        Ok(stale)
+    }
+
+    fn keep(&mut self, groups: Vec<Group>) {
+        self.unsettled.put(groups, self.serial);
+    }
+}
+
+impl Drop for Commits {
+    fn drop(&mut self) {
+        // The settler settles what it has, and ends.
+        self.unsettled.end();
+    }
+}
+
+impl Store for Embedded {
+    fn create(&self, id: &SessionId) -> Claiming {
+        self.ask(Wanted::New(id.clone()))
+    }
+
+    fn claim(&self, session: Arc<Session>, how: Take) -> Claiming {
+        self.ask(Wanted::Next(session, how))
+    }
+
+    fn release(&self, key: i64, epoch: u64) {
+        self.leases.release(key, epoch);
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<Known>, ReadError> {
+        self.readers.session(id.as_str()).map_err(unreadable)
+    }
+
+    fn read(&self, key: i64, from: Seq, max_bytes: usize) -> Result<Vec<Committed>, ReadError> {
+        let chunks = self.readers.chunks(key, from.0, max_bytes).map_err(unreadable)?;
+        let mut events = Vec::new();
+        let (mut next, mut bytes) = (from, 0);
+        for chunk in chunks.into_iter().filter(|chunk| chunk.first + chunk.count > from.0) {
+            if chunk.first > next.0 {
+                break;
+            }
+            for event in Committed::of_lines(chunk.first, chunk.data, next) {
+                bytes += event.json().len();
+                if bytes > max_bytes && !events.is_empty() {
+                    return Ok(events);
+                }
+                next = event.seq().next();
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+
+    fn fold(&self, key: i64) -> Result<Fold, ReadError> {
+        // One that is damaged is only a shorter way that is not there.
+        Ok(self.readers.stored(key).map_err(unreadable)?.fold().unwrap_or_default())
+    }
+
+    fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
+        let heads = self.readers.fold_heads().map_err(unreadable)?;
+        let summary = |(id, body): (String, Option<String>)| Summary {
+            id: SessionId::from(id),
+            state: body.and_then(|body| serde_json::from_str(&body).ok()),
+        };
+        Ok(heads.into_iter().map(summary).collect())
+    }
+
+    fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {
+        let open = self.readers.open_turns().map_err(unreadable)?;
+        Ok(open.into_iter().filter(|(key, _)| !self.leases.is_held(*key)).map(|(_, turn)| turn).collect())
+    }
+
+    fn close(&self) {
+        if let Some(settler) = lock(&self.settler).take() {
+            // A panic of the thread has been printed; the directory is given free all the same.
+            let _ = settler.join();
+        }
+        if let Some(Held { directory, entry, revision }) = lock(&self.held).take() {
+            // A backup that is put back later is then recognised without the segments. If it cannot be written now, they
+            // know almost as much.
+            let _ = directory.write_note(&Note::of(Entry { revision: revision.get(), ..entry }));
+        }
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn unreadable(error: rusqlite::Error) -> ReadError {
+    ReadError::Store(error.to_string())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is taken out is gone in one step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

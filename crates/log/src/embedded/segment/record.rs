@@ -1,0 +1,106 @@
+//! One commit as bytes: a checksummed record of the new events of several sessions.
+
+use crate::batch::Group;
+use turnstream_model::cursor::Seq;
+
+/// Length of the payload, its checksum, the serial of the segment it was written for, the database's revision.
+pub(crate) const HEADER: usize = 24;
+/// Session, epoch, first event, how many, how many bytes.
+const GROUP_HEADER: usize = 32;
+
+/// A record, read back.
+pub(crate) struct Record {
+    /// The database was at least this far when it was written.
+    pub(crate) revision: u64,
+    pub(crate) groups: Vec<Recovered>,
+    /// Bytes it takes.
+    pub(crate) length: usize,
+}
+
+/// The new events of one session, read back.
+pub(crate) struct Recovered {
+    pub(crate) session: i64,
+    pub(crate) epoch: u64,
+    pub(crate) first: Seq,
+    pub(crate) count: u64,
+    /// One line of JSON per event.
+    pub(crate) data: String,
+}
+
+/// Writes a record for this segment. The serial is part of the checksum: what an earlier use of the file left behind
+/// is never taken for a record of this one.
+pub(crate) fn encode<'a>(
+    groups: impl Iterator<Item = &'a Group>,
+    serial: u64,
+    revision: u64,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    out.resize(HEADER, 0);
+    for group in groups {
+        out.extend_from_slice(&group.session.key.to_le_bytes());
+        out.extend_from_slice(&group.epoch.to_le_bytes());
+        out.extend_from_slice(&group.first.0.to_le_bytes());
+        out.extend_from_slice(&(group.events.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(group.data.len() as u32).to_le_bytes());
+        out.extend_from_slice(&group.data);
+    }
+    let length = (out.len() - HEADER) as u32;
+    out[0..4].copy_from_slice(&length.to_le_bytes());
+    out[8..16].copy_from_slice(&serial.to_le_bytes());
+    out[16..24].copy_from_slice(&revision.to_le_bytes());
+    let sum = checksum(out);
+    out[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Reads the record at the beginning of `bytes`. `None` for anything that is not whole.
+pub(crate) fn decode(bytes: &[u8], serial: u64) -> Option<Record> {
+    let length = u32::from_le_bytes(bytes.get(0..4)?.try_into().ok()?);
+    let sum = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
+    if length == 0 || serial_at(bytes)? != serial {
+        return None;
+    }
+    let revision = u64::from_le_bytes(bytes.get(16..HEADER)?.try_into().ok()?);
+    let length = HEADER.checked_add(length as usize)?;
+    let record = bytes.get(..length)?;
+    if checksum(record) != sum {
+        return None;
+    }
+    groups(&record[HEADER..]).map(|groups| Record { revision, groups, length })
+}
+
+/// The serial in what may be the header of a record.
+pub(crate) fn serial_at(bytes: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?))
+}
+
+/// Where in `bytes` the next whole record of this segment begins.
+pub(crate) fn find(bytes: &[u8], serial: u64) -> Option<usize> {
+    let wanted = serial.to_le_bytes();
+    let mut starts = memchr::memmem::find_iter(bytes, &wanted).filter_map(|at| at.checked_sub(8));
+    starts.find(|start| decode(&bytes[*start..], serial).is_some())
+}
+
+fn groups(mut payload: &[u8]) -> Option<Vec<Recovered>> {
+    let mut groups = Vec::new();
+    while !payload.is_empty() {
+        let number = |from: usize, to: usize| payload.get(from..to);
+        let session = i64::from_le_bytes(number(0, 8)?.try_into().ok()?);
+        let epoch = u64::from_le_bytes(number(8, 16)?.try_into().ok()?);
+        let first = Seq(u64::from_le_bytes(number(16, 24)?.try_into().ok()?));
+        let count = u64::from(u32::from_le_bytes(number(24, 28)?.try_into().ok()?));
+        let length = u32::from_le_bytes(number(28, GROUP_HEADER)?.try_into().ok()?) as usize;
+        let data = payload.get(GROUP_HEADER..GROUP_HEADER.checked_add(length)?)?;
+        groups.push(Recovered { session, epoch, first, count, data: String::from_utf8(data.to_vec()).ok()? });
+        payload = &payload[GROUP_HEADER + length..];
+    }
+    Some(groups)
+}
+
+/// Of the whole record but the place of the checksum itself.
+fn checksum(record: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&record[..4]);
+    hasher.update(&record[8..]);
+    hasher.finalize()
+}

@@ -1,0 +1,252 @@
+//! The thread that has the database: it settles what is durable in segments, many commits at a time, and records owners.
+
+use super::leases::{Lease, Leases};
+use super::segment::{Pace, Spares};
+use super::sqlite::{self, Chunks, Database, Readers, Settlement, TurnRow};
+use super::unsettled::{Unsettled, Work};
+use crate::batch::Group;
+use crate::error::ClaimError;
+use crate::log::Reports;
+use crate::projection::{Flush, Projection};
+use crate::session::Session;
+use crate::store::{Known, StoreError, Take};
+use crate::writer::{CLOSING, SLOWEST_RETRY};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::fold::Applied;
+use turnstream_model::id::SessionId;
+
+/// Folds of silent sessions written in one transaction; the others wait for the next one, so that a thousand sessions do
+/// not make a burst.
+const FOLDS_AT_ONCE: usize = 32;
+/// How often folds are looked for that are due although nothing new came.
+const SWEEP: Duration = Duration::from_millis(100);
+/// How many times as long as a transaction it rests after one.
+const REST: u32 = 4;
+/// On Linux this is of the thread, not of the process.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+/// A fold that is stored and not used for so long leaves memory.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A change of ownership, durable before anyone acts on it.
+pub(crate) struct Claim {
+    pub(super) wanted: Wanted,
+    pub(super) done: oneshot::Sender<Result<Lease, ClaimError>>,
+}
+
+/// What is claimed.
+pub(super) enum Wanted {
+    /// A new session.
+    New(SessionId),
+    /// The next epoch of one that is there.
+    Next(Arc<Session>, Take),
+}
+
+/// Everything the settling thread has.
+pub(crate) struct Settler {
+    pub(crate) database: Database,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) spares: Arc<Spares>,
+    /// How long a stored fold may be behind while its session talks.
+    pub(crate) debounce: Duration,
+    pub(crate) projections: HashMap<i64, Projection>,
+    pub(crate) unsettled: Arc<Unsettled>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) reports: Arc<Reports>,
+}
+
+impl Settler {
+    /// Ends when the writer has ended and everything is settled.
+    pub(crate) fn run(mut self) {
+        let _farewell = Farewell { unsettled: self.unsettled.clone(), reports: self.reports.clone() };
+        // Commits and followers come first: what this thread does can wait a moment, and is bounded by the budget. Where
+        // the system refuses, it is only a little slower for them.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::nice(NICE);
+        let (mut swept, mut rest) = (Instant::now(), Duration::ZERO);
+        loop {
+            let mut work = self.unsettled.take(rest);
+            let (begin, is_last) = (Instant::now(), work.is_last);
+            for claim in std::mem::take(&mut work.claims) {
+                self.claim(claim);
+            }
+            let sweep = is_last || swept.elapsed() >= SWEEP;
+            if sweep {
+                swept = Instant::now();
+                self.projections.retain(|_, projection| !projection.is_idle(swept, IDLE));
+            }
+            self.database.hurry(work.hurry);
+            if !self.settle(&work, sweep) {
+                // They are in memory and in segments only: whoever reads still has to find them.
+                self.unsettled.give_back(work);
+                return;
+            }
+            self.spares.settled(work.serial);
+            drop(work);
+            if is_last {
+                break;
+            }
+            // If this fails now, the file is made when it is needed.
+            let _ = self.spares.top_up(Pace::InSteps);
+            rest = begin.elapsed() * REST;
+        }
+        self.database.close();
+    }
+
+    /// False when it had to give up; the segments still have it all.
+    fn settle(&mut self, work: &Work, sweep: bool) -> bool {
+        let Work { groups, serial, is_last, .. } = work;
+        let now = Instant::now();
+        let mut sessions = HashSet::new();
+        for group in groups {
+            self.project(group, now);
+            sessions.insert(group.session.key);
+        }
+        let folds = self.folds(&sessions, sweep, *is_last, now);
+        if groups.is_empty() && folds.is_empty() {
+            return true;
+        }
+        let (chunks, turns) = rows(groups);
+        let settlement = Settlement { chunks: &chunks, turns: &turns, folds: &folds, settled: *serial };
+        let Ok(refused) = self.persist(|database| database.settle(&settlement)) else { return false };
+        turnstream_failpoint::reach("log.settled");
+        self.reports.refused(refused);
+        for (key, flush) in &folds {
+            if let Some(projection) = self.projections.get_mut(key) {
+                projection.written(flush, now);
+            }
+        }
+        for group in groups {
+            group.settled();
+        }
+        true
+    }
+
+    /// The folds to write: of these sessions, and in a sweep some of the others.
+    fn folds(&self, sessions: &HashSet<i64>, sweep: bool, is_last: bool, now: Instant) -> Vec<(i64, Flush)> {
+        let debounce = if is_last { Duration::ZERO } else { self.debounce };
+        let most = if is_last { usize::MAX } else { FOLDS_AT_ONCE };
+        let flush = |(key, projection): (&i64, &Projection)| Some((*key, projection.due(now, debounce)?));
+        let others = self.projections.iter().filter(|(key, _)| sweep && !sessions.contains(key));
+        let ours = sessions.iter().filter_map(|key| self.projections.get_key_value(key));
+        ours.filter_map(flush).chain(others.filter_map(flush).take(most)).collect()
+    }
+
+    /// Folds new events of a session. A fold that cannot be read is left out, and made by whoever asks for it: it is
+    /// only a shorter way to what the events say.
+    fn project(&mut self, group: &Group, now: Instant) {
+        let key = group.session.key;
+        if !self.projections.contains_key(&key) {
+            let stored = self.readers.stored(key).map_err(|error| error.to_string());
+            match stored.and_then(|stored| Projection::load(stored, group.epoch, now)) {
+                Ok(projection) => drop(self.projections.insert(key, projection)),
+                Err(_) => return,
+            }
+        }
+        let Some(projection) = self.projections.get_mut(&key) else { return };
+        for (event, committed) in group.parsed.iter().zip(&group.events) {
+            let applied = projection.apply(event, committed.json().len(), group.epoch, now);
+            if let Applied::Gap { .. } = applied {
+                // It is not what the events say: it is read again with the next ones.
+                self.projections.remove(&key);
+                return;
+            }
+        }
+    }
+
+    fn persist<T>(
+        &mut self,
+        mut act: impl FnMut(&mut Database) -> Result<T, StoreError>,
+    ) -> Result<T, String> {
+        let mut pause = Duration::from_millis(10);
+        let mut closing: Option<Instant> = None;
+        loop {
+            match act(&mut self.database) {
+                Ok(done) => {
+                    self.reports.health.sound();
+                    return Ok(done);
+                }
+                Err(StoreError::Lasting(problem)) => {
+                    self.reports.health.failed(&problem);
+                    return Err(problem);
+                }
+                Err(StoreError::Passing(problem)) => {
+                    self.reports.health.degraded(&problem);
+                    if self.unsettled.has_ended()
+                        && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING
+                    {
+                        return Err(problem);
+                    }
+                }
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(SLOWEST_RETRY);
+        }
+    }
+
+    /// Claims come one after the other here, so that of two only one finds a session free.
+    fn claim(&mut self, claim: Claim) {
+        let Claim { wanted, done } = claim;
+        let known = match wanted {
+            Wanted::New(id) => self.create(&id),
+            Wanted::Next(session, Take::IfFree) if self.leases.is_held(session.key) => {
+                Err(ClaimError::Held(session.id.to_string()))
+            }
+            Wanted::Next(session, Take::IfFree | Take::Over) => self.next_epoch(&session),
+        };
+        // If whoever asked has gone away, the epoch is taken all the same.
+        let _ = done.send(known.map(|known| self.leases.hold(known)));
+    }
+
+    fn next_epoch(&mut self, session: &Session) -> Result<Known, ClaimError> {
+        let failed = |problem| ClaimError::Store { session: session.id.to_string(), problem };
+        let epoch = self.persist(|database| database.next_epoch(session.key)).map_err(failed)?;
+        session.set_epoch(epoch);
+        Ok(Known { key: session.key, generation: session.generation.clone(), epoch, head: session.head() })
+    }
+
+    fn create(&mut self, id: &SessionId) -> Result<Known, ClaimError> {
+        let failed = |problem| ClaimError::Store { session: id.to_string(), problem };
+        let name = sqlite::fresh_generation();
+        let key = self.persist(|database| database.create(id.as_str(), &name)).map_err(failed)?;
+        let key = key.ok_or_else(|| ClaimError::Exists(id.to_string()))?;
+        let generation = Generation::new(name).map_err(|error| failed(error.to_string()))?;
+        Ok(Known { key, generation, epoch: 1, head: Seq(0) })
+    }
+}
+
+/// Answers whoever still waits when the settler ends, however it ends.
+struct Farewell {
+    unsettled: Arc<Unsettled>,
+    reports: Arc<Reports>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // Nothing can be settled any more: nothing more may be accepted.
+        self.reports.gone();
+        for claim in self.unsettled.abandon() {
+            let _ = claim.done.send(Err(ClaimError::Closed));
+        }
+    }
+}
+
+/// The rows these commits become: chunks of one session each, and the turns that are open after them.
+fn rows(groups: &[Group]) -> (Chunks, Vec<TurnRow>) {
+    let mut chunks = Chunks::default();
+    let mut turns = Vec::new();
+    for group in groups {
+        let key = group.session.key;
+        for event in &group.events {
+            // Events are JSON, and JSON is UTF-8.
+            chunks.push(key, event.seq(), &String::from_utf8_lossy(event.json()));
+        }
+        turns.extend(group.turns.iter().map(|change| TurnRow::new(key, group.epoch, change)));
+    }
+    (chunks, turns)
+}

@@ -1,0 +1,13 @@
+//! The database: one SQLite file, one writing connection, a few reading ones.
+
+mod pieces;
+mod read;
+mod revision;
+mod schema;
+mod wal;
+mod write;
+
+pub(crate) use read::Readers;
+pub(crate) use revision::Revision;
+pub(crate) use schema::{Found, Meta, fresh_generation, open};
+pub(crate) use write::{Chunks, Database, Generations, Settlement, TurnRow};

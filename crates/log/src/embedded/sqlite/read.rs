@@ -1,0 +1,132 @@
+//! The reading side of the database: connections that never wait for a commit.
+
+use super::pieces;
+use super::schema::open_reader;
+use crate::open::Abandoned;
+use crate::store::Known;
+use crate::stored::Stored;
+use rusqlite::Error::FromSqlConversionFailure;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use turnstream_model::cursor::{Generation, Seq};
+
+/// Idle connections are kept for the next reader.
+pub(crate) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// How many connections are kept idle.
+const KEPT: usize = 4;
+
+/// Some events in one row: the first one's number, how many, and their lines.
+pub(crate) struct Row {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) data: String,
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), idle: Mutex::default() }
+    }
+
+    /// Chunks from the one that holds this event on, up to about so many bytes.
+    pub(crate) fn chunks(&self, session: i64, seq: u64, max_bytes: usize) -> rusqlite::Result<Vec<Row>> {
+        self.with(|connection| {
+            let mut query = connection.prepare_cached(
+                "SELECT first_seq, count, data FROM chunk WHERE session = ?1 AND first_seq >= coalesce(
+                    (SELECT max(first_seq) FROM chunk WHERE session = ?1 AND first_seq <= ?2), ?2)
+                 ORDER BY first_seq",
+            )?;
+            let mut rows = query.query(params![session, seq as i64])?;
+            let (mut chunks, mut bytes) = (Vec::new(), 0);
+            while bytes < max_bytes
+                && let Some(row) = rows.next()?
+            {
+                let (first, count): (i64, i64) = (row.get(0)?, row.get(1)?);
+                let data: String = row.get(2)?;
+                bytes += data.len();
+                chunks.push(Row { first: first as u64, count: count as u64, data });
+            }
+            Ok(chunks)
+        })
+    }
+
+    /// The session of that id.
+    pub(crate) fn session(&self, id: &str) -> rusqlite::Result<Option<Known>> {
+        self.with(|connection| {
+            let mut query =
+                connection.prepare_cached("SELECT key, generation, epoch FROM session WHERE id = ?1")?;
+            let found = query.query_row([id], |row| {
+                let (key, generation): (i64, String) = (row.get(0)?, row.get(1)?);
+                let generation = Generation::new(generation)
+                    .map_err(|error| FromSqlConversionFailure(1, Type::Text, Box::new(error)))?;
+                let (epoch, head) = (row.get::<_, i64>(2)? as u64, Seq(head(connection, key)?));
+                Ok(Known { key, generation, epoch, head })
+            });
+            found.optional()
+        })
+    }
+
+    /// The stored fold of a session and what follows it.
+    pub(crate) fn stored(&self, session: i64) -> rusqlite::Result<Stored> {
+        self.with(|connection| pieces::read(connection, session))
+    }
+
+    /// The last event of a session, by its key.
+    pub(crate) fn head(&self, session: i64) -> rusqlite::Result<u64> {
+        self.with(|connection| head(connection, session))
+    }
+
+    /// Turns that started and did not end.
+    pub(crate) fn open_turns(&self) -> rusqlite::Result<Vec<(i64, Abandoned)>> {
+        self.with(|connection| {
+            let mut query = connection.prepare(
+                "SELECT session.key, session.id, open_turn.turn, open_turn.epoch
+                 FROM open_turn JOIN session ON session.key = open_turn.session ORDER BY session.id",
+            )?;
+            let rows = query.query_map([], |row| {
+                let (session, turn): (String, String) = (row.get(1)?, row.get(2)?);
+                let epoch = row.get::<_, i64>(3)? as u64;
+                Ok((row.get(0)?, Abandoned { session: session.into(), turn: turn.into(), epoch }))
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// Every session with the head of its stored fold.
+    pub(crate) fn fold_heads(&self) -> rusqlite::Result<Vec<(String, Option<String>)>> {
+        self.with(|connection| {
+            let mut query = connection.prepare(
+                "SELECT session.id, fold.body FROM session LEFT JOIN fold ON fold.session = session.key
+                 ORDER BY session.key",
+            )?;
+            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open_reader(&self.path)?,
+        };
+        let result = read(&connection);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < KEPT {
+            idle.push(connection);
+        }
+        result
+    }
+}
+
+fn head(connection: &Connection, session: i64) -> rusqlite::Result<u64> {
+    let mut query = connection.prepare_cached(
+        "SELECT first_seq + count - 1 FROM chunk WHERE session = ?1 ORDER BY first_seq DESC LIMIT 1",
+    )?;
+    let last: Option<i64> = query.query_row([session], |row| row.get(0)).optional()?;
+    Ok(last.unwrap_or(0) as u64)
+}

@@ -1,0 +1,144 @@
+//! The tables, and opening them. An operator can read everything with the sqlite3 shell.
+//!
+//! A key of (session, seq) per event would stop at 33,000 rows/s. A `chunk` holds all events that one session
+//! had between two settlements, one line of JSON each.
+
+use super::wal::{self, Wal};
+use super::write::Database;
+use crate::error::OpenError;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use std::path::Path;
+
+const APPLICATION: i64 = 0x7475_726e;
+const FORMAT: i64 = 1;
+
+pub(super) const TABLES: &str = "
+CREATE TABLE session (
+    key        INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    generation TEXT NOT NULL,
+    epoch      INTEGER NOT NULL
+) STRICT;
+CREATE TABLE chunk (
+    session   INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL,
+    count     INTEGER NOT NULL,
+    data      TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX chunk_place ON chunk (session, first_seq);
+CREATE TABLE fold (
+    session INTEGER PRIMARY KEY,
+    seq     INTEGER NOT NULL,
+    epoch   INTEGER NOT NULL,
+    body    TEXT NOT NULL
+) STRICT;
+CREATE TABLE piece (
+    ordinal   INTEGER PRIMARY KEY,
+    session   INTEGER NOT NULL,
+    kind      INTEGER NOT NULL,
+    id        TEXT NOT NULL,
+    seq       INTEGER NOT NULL,
+    epoch     INTEGER NOT NULL,
+    streaming INTEGER NOT NULL,
+    body      TEXT NOT NULL,
+    UNIQUE (session, kind, id)
+) STRICT;
+CREATE TABLE open_turn (
+    session INTEGER NOT NULL,
+    turn    TEXT NOT NULL,
+    epoch   INTEGER NOT NULL,
+    PRIMARY KEY (session, turn)
+) STRICT;
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+";
+
+/// The database as it was found.
+pub(crate) struct Found {
+    pub(crate) database: Database,
+    /// `None` for a new one.
+    pub(crate) meta: Option<Meta>,
+    /// SQLite's own log beside it was of a later database, and is out of the way.
+    pub(crate) had_foreign_log: bool,
+}
+
+/// What the database knows of the log around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The last run of the log that used it.
+    pub(crate) boot: u64,
+    /// How many transactions the log has made in it.
+    pub(crate) revision: u64,
+    /// The last segment that it has whole.
+    pub(crate) settled: u64,
+    /// Where its last transaction is, if that was known.
+    pub(super) wal: Option<Wal>,
+}
+
+/// Opens the database for writing, making it if there is none. A damaged one is never recreated.
+pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
+    let failed = |error: rusqlite::Error| describe(path, &error);
+    let had_foreign_log = wal::set_aside_if_foreign(path)
+        .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
+    let connection = Connection::open(path).map_err(failed)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    connection.pragma_update(None, "cache_size", -16_384).map_err(failed)?;
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let (application, format) =
+        (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
+    let is_new = application == 0 && format == 0 && is_empty(&connection).map_err(failed)?;
+    if is_new {
+        turnstream_failpoint::reach("log.tables");
+        // All or none: a file with half of it would be taken for another program's.
+        let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};");
+        connection.execute_batch(&format!("BEGIN;{TABLES}{marks}COMMIT;")).map_err(failed)?;
+    } else if application != APPLICATION {
+        let problem = "it is a database of another program".to_owned();
+        return Err(OpenError::Corrupt { path: path.to_owned(), problem });
+    } else if format > FORMAT {
+        return Err(OpenError::TooNew { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    let meta = read_meta(&connection).map_err(failed)?;
+    let database = Database::new(connection, path, meta.as_ref());
+    Ok(Found { database, meta, had_foreign_log })
+}
+
+/// What a database says of itself; `None` before the first run of a log.
+pub(super) fn read_meta(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
+    let mut query = connection.prepare("SELECT value FROM meta WHERE name = ?1")?;
+    let mut number = |name: &str, radix| {
+        let value = query.query_row([name], |row| row.get::<_, String>(0)).optional()?;
+        Ok::<_, rusqlite::Error>(value.and_then(|text| u64::from_str_radix(&text, radix).ok()))
+    };
+    let Some(boot) = number("boot", 16)? else { return Ok(None) };
+    let (revision, settled) = (number("revision", 10)?.unwrap_or(0), number("settled", 10)?.unwrap_or(0));
+    let wal = number("wal", 16)?.zip(number("base", 10)?).map(|(salt, base)| Wal { salt, base });
+    Ok(Some(Meta { boot, revision, settled, wal }))
+}
+
+/// Another connection that only reads.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags)
+}
+
+/// A name that no earlier history has used: after a restore, counting on would repeat one.
+pub(crate) fn fresh_generation() -> String {
+    format!("g{:016x}", fastrand::u64(..))
+}
+
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
+}
+
+fn describe(path: &Path, error: &rusqlite::Error) -> OpenError {
+    let path = path.to_owned();
+    let problem = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => OpenError::Corrupt { path, problem },
+        _ => OpenError::Store { path, problem },
+    }
+}

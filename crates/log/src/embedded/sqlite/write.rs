@@ -1,0 +1,255 @@
+//! The writing side of the database. Only the settler has it.
+
+use super::pieces;
+use super::revision::{self, Revision};
+use super::schema::{Meta, fresh_generation};
+use super::wal::WalWatch;
+use crate::batch::TurnChange;
+use crate::projection::Flush;
+use crate::store::StoreError;
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
+use std::collections::HashMap;
+use std::path::Path;
+use turnstream_model::cursor::Seq;
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let problem = error.to_string();
+        match error.sqlite_error_code() {
+            // The last one is SQLite's word for a statement that does not fit the tables: they are not ours any more.
+            Some(
+                ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::ReadOnly
+                | ErrorCode::Unknown,
+            ) => Self::Lasting(problem),
+            _ => Self::Passing(problem),
+        }
+    }
+}
+
+/// Bytes of events in one row. A reader has a whole row in memory, however little of it it takes at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Events of one session in one row.
+struct ChunkRow {
+    session: i64,
+    first: Seq,
+    count: u64,
+    data: String,
+}
+
+/// Rows of events, several per session if they are many.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    rows: Vec<ChunkRow>,
+    /// The last row of each session.
+    open: HashMap<i64, usize>,
+}
+
+impl Chunks {
+    /// Adds the next event of a session.
+    pub(crate) fn push(&mut self, session: i64, seq: Seq, line: &str) {
+        if let Some(&index) = self.open.get(&session) {
+            let row = &mut self.rows[index];
+            if row.data.len() + line.len() < CHUNK_BYTES {
+                row.count += 1;
+                row.data.push('\n');
+                row.data.push_str(line);
+                return;
+            }
+        }
+        self.open.insert(session, self.rows.len());
+        self.rows.push(ChunkRow { session, first: seq, count: 1, data: line.to_owned() });
+    }
+}
+
+/// A turn that starts or ends.
+pub(crate) struct TurnRow {
+    session: i64,
+    epoch: u64,
+    change: TurnChange,
+}
+
+impl TurnRow {
+    pub(crate) fn new(session: i64, epoch: u64, change: &TurnChange) -> Self {
+        Self { session, epoch, change: change.clone() }
+    }
+}
+
+/// Pages in SQLite's own log after which they go into the database file. Few at a time: the sync of many makes the commits
+/// beside it wait.
+const CHECKPOINT_PAGES: i64 = 50;
+/// The same when there is more to do than small steps can.
+const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
+
+/// What is settled in one transaction, all or none.
+pub(crate) struct Settlement<'a> {
+    pub(crate) chunks: &'a Chunks,
+    pub(crate) turns: &'a [TurnRow],
+    pub(crate) folds: &'a [(i64, Flush)],
+    /// With it, the database has every segment up to this one whole.
+    pub(crate) settled: u64,
+}
+
+/// What becomes of the generations when a log is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generations {
+    /// The history goes on.
+    Stay,
+    /// The database was restored: no cursor of before fits.
+    AreNew,
+}
+
+/// The writing connection.
+pub(crate) struct Database {
+    connection: Connection,
+    revision: Revision,
+    wal: WalWatch,
+    /// What was last set.
+    in_a_hurry: Option<bool>,
+}
+
+impl Database {
+    pub(super) fn new(connection: Connection, path: &Path, meta: Option<&Meta>) -> Self {
+        let revision = Revision::new(meta.map_or(0, |meta| meta.revision));
+        Self { connection, revision, wal: WalWatch::new(path, meta), in_a_hurry: None }
+    }
+
+    /// How far it is.
+    pub(crate) fn revision(&self) -> &Revision {
+        &self.revision
+    }
+
+    /// Whether it works in large steps from now on.
+    pub(crate) fn hurry(&mut self, hurry: bool) {
+        if self.in_a_hurry != Some(hurry) {
+            let pages = if hurry { HURRIED_CHECKPOINT_PAGES } else { CHECKPOINT_PAGES };
+            // A setting of the connection, not of the file. If it is refused, the steps stay as they were.
+            if self.connection.pragma_update(None, "wal_autocheckpoint", pages).is_ok() {
+                self.in_a_hurry = Some(hurry);
+            }
+        }
+    }
+
+    /// A new run of the log: its boot id, and a revision beyond every one that is `known`. What is in segments up to
+    /// `settled` is settled or void.
+    pub(crate) fn begin(
+        &mut self,
+        boot: u64,
+        known: u64,
+        settled: u64,
+        generations: Generations,
+    ) -> Result<(), StoreError> {
+        self.transact(known, |transaction| {
+            if generations == Generations::AreNew {
+                let mut rows = transaction.prepare("SELECT key FROM session")?;
+                let keys: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+                let mut update = transaction.prepare("UPDATE session SET generation = ?2 WHERE key = ?1")?;
+                for key in keys {
+                    update.execute(params![key, fresh_generation()])?;
+                }
+            }
+            let mut set = transaction.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+            set.execute(params!["boot", format!("{boot:016x}")])?;
+            set.execute(params!["settled", settled.to_string()])?;
+            turnstream_failpoint::reach("log.begin");
+            Ok(())
+        })
+    }
+
+    /// Takes over events from the segments, and folds of them. Returns how many rows of folds were refused.
+    pub(crate) fn settle(&mut self, settlement: &Settlement<'_>) -> Result<u64, StoreError> {
+        let Settlement { chunks, turns, folds, settled } = settlement;
+        self.transact(0, |transaction| {
+            turnstream_failpoint::reach("log.settle");
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO chunk (session, first_seq, count, data) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            for ChunkRow { session, first, count, data } in &chunks.rows {
+                insert.execute(params![session, first.0 as i64, *count as i64, data])?;
+            }
+            turnstream_failpoint::reach("log.settle.chunks");
+            for turn in *turns {
+                turn.record(transaction)?;
+            }
+            turnstream_failpoint::reach("log.settle.turns");
+            let mut refused = 0;
+            for (session, flush) in *folds {
+                refused += pieces::write(transaction, *session, flush)?;
+            }
+            transaction
+                .prepare_cached(
+                    "UPDATE meta SET value = ?1 WHERE name = 'settled' AND CAST(value AS INTEGER) < ?1",
+                )?
+                .execute([*settled as i64])?;
+            turnstream_failpoint::reach("log.before_settle");
+            Ok(refused)
+        })
+    }
+
+    /// Makes a session and returns its key; `None` when there is one of that id.
+    pub(crate) fn create(&mut self, id: &str, generation: &str) -> Result<Option<i64>, StoreError> {
+        self.transact(0, |transaction| {
+            let made = transaction.execute(
+                "INSERT INTO session (id, generation, epoch) VALUES (?1, ?2, 1) ON CONFLICT DO NOTHING",
+                params![id, generation],
+            )?;
+            turnstream_failpoint::reach("log.create");
+            Ok((made == 1).then_some(transaction.last_insert_rowid()))
+        })
+    }
+
+    /// The next epoch of a session: from now on only that one may append.
+    pub(crate) fn next_epoch(&mut self, key: i64) -> Result<u64, StoreError> {
+        self.transact(0, |transaction| {
+            let epoch: i64 = transaction.query_row(
+                "UPDATE session SET epoch = epoch + 1 WHERE key = ?1 RETURNING epoch",
+                [key],
+                |row| row.get(0),
+            )?;
+            turnstream_failpoint::reach("log.next_epoch");
+            Ok(epoch as u64)
+        })
+    }
+
+    /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
+    pub(crate) fn close(self) {
+        turnstream_failpoint::reach("log.checkpoint");
+        // Whatever is left in SQLite's own log is read from there at the next start.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        turnstream_failpoint::reach("log.checkpointed");
+    }
+
+    /// One transaction, counted. The last insert of a row is the act's.
+    fn transact<T>(
+        &mut self,
+        known: u64,
+        act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let revision = revision::count(&transaction, known, self.wal.current())?;
+        let done = act(&transaction)?;
+        transaction.commit()?;
+        self.revision.reached(revision);
+        self.wal.transacted(revision);
+        turnstream_failpoint::reach("log.transacted");
+        Ok(done)
+    }
+}
+
+impl TurnRow {
+    fn record(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        match &self.change {
+            TurnChange::Started(turn) => transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO open_turn (session, turn, epoch) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![self.session, turn.as_str(), self.epoch as i64])?,
+            TurnChange::Ended(turn) => transaction
+                .prepare_cached("DELETE FROM open_turn WHERE session = ?1 AND turn = ?2")?
+                .execute(params![self.session, turn.as_str()])?,
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! What is durable in segments and not yet in the database, session by session.
+//!
+//! A session is settled whole, about once a second: its events become one row, its fold is written with them, and a
+//! transaction touches only the pages of a few sessions. Settling all of a thousand sessions at each tick wrote a page of
+//! the index for every one of them, and its syncs were what made the slowest commits slow.
+
+use super::settler::Claim;
+use crate::batch::{Group, TurnChange};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Without work, how long until the settler is woken for housekeeping.
+const TICK: Duration = Duration::from_millis(100);
+/// So much goes into one transaction: a sync of little holds up the commits beside it little.
+const AT_ONCE_BYTES: usize = 128 * 1024;
+/// In a hurry the whole matters more than its parts.
+const HURRY_BYTES: usize = 4 << 20;
+/// A session with so much is settled without waiting: it fills a row.
+const FULL_BYTES: usize = 64 * 1024;
+
+/// Commits that wait for the database, and claims.
+pub(crate) struct Unsettled {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
+    lag: Duration,
+    /// With more than this waiting, the oldest is settled without waiting for the lag.
+    pressure: usize,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<i64, Waiting>,
+    /// In the order in which their oldest event came. An entry is void when the session was settled since.
+    by_age: VecDeque<(i64, u64)>,
+    /// Those that are settled at the next opportunity. An entry may be void too.
+    ready: VecDeque<i64>,
+    /// What the events that wait took of the log's budget.
+    permits: usize,
+    /// The segment of the last commit.
+    serial: u64,
+    next_ticket: u64,
+    claims: Vec<Claim>,
+    ended: bool,
+}
+
+/// The commits of one session.
+struct Waiting {
+    ticket: u64,
+    since: Instant,
+    /// The segment of its oldest commit.
+    serial: u64,
+    bytes: usize,
+    ready: bool,
+    permits: usize,
+    groups: Vec<Group>,
+}
+
+/// What the settler has to do.
+pub(crate) struct Work {
+    /// Dropped when they are in the database, with what they hold of the budget.
+    pub(crate) groups: Vec<Group>,
+    pub(crate) claims: Vec<Claim>,
+    /// When the groups are in the database, every segment up to this one is.
+    pub(crate) serial: u64,
+    /// More waits than should: large steps now.
+    pub(crate) hurry: bool,
+    /// The writer is gone, and this is the last there is.
+    pub(crate) is_last: bool,
+}
+
+impl Unsettled {
+    /// `budget` is all that the permits can be.
+    pub(crate) fn new(lag: Duration, budget: usize) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), lag, pressure: budget / 2 }
+    }
+
+    /// Takes over a durable commit.
+    pub(crate) fn put(&self, groups: Vec<Group>, serial: u64) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.serial = serial;
+        for group in groups {
+            state.add(group, now);
+        }
+        let wanted = !state.ready.is_empty() || state.permits > self.pressure;
+        drop(state);
+        if wanted {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Takes back what could not be settled.
+    pub(crate) fn give_back(&self, work: Work) {
+        let mut state = self.lock();
+        for group in work.groups {
+            state.add(group, Instant::now());
+        }
+    }
+
+    /// Gives it back when the log is closed.
+    pub(crate) fn claim(&self, claim: Claim) -> Result<(), Claim> {
+        let mut state = self.lock();
+        if state.ended {
+            return Err(claim);
+        }
+        state.claims.push(claim);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    /// Ends it, and returns the claims that nobody will look at.
+    pub(crate) fn abandon(&self) -> Vec<Claim> {
+        let mut state = self.lock();
+        state.ended = true;
+        std::mem::take(&mut state.claims)
+    }
+
+    /// What there is to do, at the latest after a tick. While there is no hurry it comes after a rest, so that a thousand
+    /// sessions that are due together are settled beside the commits and not instead of them.
+    pub(crate) fn take(&self, rest: Duration) -> Work {
+        let mut state = self.lock();
+        let begin = Instant::now();
+        let (rested, deadline) = (begin + rest.min(TICK), begin + TICK);
+        loop {
+            let now = Instant::now();
+            if state.ended || !state.claims.is_empty() || now >= deadline {
+                break;
+            }
+            let hurry = state.permits > self.pressure;
+            let due = match state.due(self.lag, self.pressure) {
+                Some(due) if due <= now && (hurry || now >= rested) => break,
+                Some(due) if due <= now => rested,
+                Some(due) => due.min(deadline),
+                None => deadline,
+            };
+            state = self.changed.wait_timeout(state, due - now).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.take(self.lag, self.pressure)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Pushes and takes: a panic cannot leave one half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, group: Group, now: Instant) {
+        let key = group.session.key;
+        let permits = group.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        self.permits += permits;
+        let serial = self.serial;
+        let waiting = self.sessions.entry(key).or_insert_with(|| {
+            let ticket = self.next_ticket;
+            self.next_ticket += 1;
+            self.by_age.push_back((key, ticket));
+            Waiting { ticket, since: now, serial, bytes: 0, ready: false, permits: 0, groups: Vec::new() }
+        });
+        waiting.bytes += group.data.len();
+        let turn_ended = group.turns.iter().any(|change| matches!(change, TurnChange::Ended(_)));
+        if !waiting.ready && (turn_ended || waiting.bytes >= FULL_BYTES) {
+            waiting.ready = true;
+            self.ready.push_back(key);
+        }
+        waiting.groups.push(group);
+        waiting.permits += permits;
+    }
+
+    /// When the next session is due; a moment that is over for one that need not wait.
+    fn due(&mut self, lag: Duration, pressure: usize) -> Option<Instant> {
+        let oldest = self.oldest()?.1.since;
+        Some(if self.ready.is_empty() && self.permits <= pressure { oldest + lag } else { oldest })
+    }
+
+    /// The session that has waited longest.
+    fn oldest(&mut self) -> Option<(i64, &Waiting)> {
+        while let Some((key, ticket)) = self.by_age.front().copied() {
+            if self.sessions.get(&key).is_some_and(|waiting| waiting.ticket == ticket) {
+                return self.sessions.get(&key).map(|waiting| (key, waiting));
+            }
+            self.by_age.pop_front();
+        }
+        None
+    }
+
+    fn take(&mut self, lag: Duration, pressure: usize) -> Work {
+        let now = Instant::now();
+        let hurry = self.ended || self.permits > pressure;
+        let claims = std::mem::take(&mut self.claims);
+        let mut work = Work { groups: Vec::new(), claims, serial: 0, hurry, is_last: false };
+        let most = if hurry { HURRY_BYTES } else { AT_ONCE_BYTES };
+        let mut bytes = 0;
+        while bytes < most
+            && let Some(key) = self.next(now, lag, hurry)
+        {
+            if let Some(waiting) = self.sessions.remove(&key) {
+                bytes += waiting.bytes;
+                self.permits -= waiting.permits;
+                work.groups.extend(waiting.groups);
+            }
+        }
+        work.is_last = self.ended && self.sessions.is_empty();
+        // The oldest that still waits is in that segment; without one, the last commit is in the middle of its own.
+        let last = self.serial;
+        let unsettled = self.oldest().map_or(last, |(_, waiting)| waiting.serial);
+        work.serial = if work.is_last { last } else { unsettled.saturating_sub(1) };
+        work
+    }
+
+    /// The next session to settle now.
+    fn next(&mut self, now: Instant, lag: Duration, hurry: bool) -> Option<i64> {
+        while let Some(key) = self.ready.pop_front() {
+            if self.sessions.get(&key).is_some_and(|waiting| waiting.ready) {
+                return Some(key);
+            }
+        }
+        let (key, oldest) = self.oldest()?;
+        (hurry || oldest.since + lag <= now).then_some(key)
+    }
+}

@@ -1,0 +1,208 @@
+//! What every store must do, as tests of a log on top of it. A new store gives a [`Place`] and two lines at the end of
+//! this file.
+
+mod replicas;
+mod rules;
+#[path = "../../../tests/it/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of the whole log, which use all of it")]
+mod support;
+
+use super::memory::Shared;
+use super::{Commit, Stale, Store, StoreError, Take};
+use crate::batch::Group;
+use crate::embedded::{self, Embedded};
+use crate::log::{Front, Log, Options};
+use crate::open::Abandoned;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Where a store keeps its things: what is opened there finds what was there before.
+trait Place: Sync {
+    /// A log on it, whose commits pass the gate.
+    fn open(&self, gate: Gate) -> Log {
+        self.open_with(gate, &support::options())
+    }
+
+    fn open_with(&self, gate: Gate, options: &Options) -> Log;
+}
+
+/// In a directory.
+struct InDirectory(tempfile::TempDir);
+
+/// In memory that several logs share.
+#[derive(Default)]
+struct InMemory(Shared);
+
+/// Stands in front of commits, and can be shut or made to fail.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<GateState>, Condvar)>);
+
+#[derive(Default)]
+struct GateState {
+    shut: Option<Side>,
+    /// A commit stands before it.
+    is_waiting: bool,
+    failures: u32,
+    /// The bytes of each commit that succeeded.
+    commits: Vec<usize>,
+}
+
+/// On which side of a commit the gate is shut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    /// It is durable, and the log does not know yet.
+    Behind,
+}
+
+struct Gated(Box<dyn Commit>, Gate);
+
+impl Place for InDirectory {
+    fn open_with(&self, gate: Gate, options: &Options) -> Log {
+        let (front, reports) = Front::new(options);
+        let ready = embedded::open(self.0.path(), options).unwrap().ready;
+        let (commits, store) = Embedded::start(ready, options, reports).unwrap();
+        front.start(Box::new(Gated(Box::new(commits), gate)), Arc::new(store)).unwrap()
+    }
+}
+
+impl Place for InMemory {
+    fn open_with(&self, gate: Gate, options: &Options) -> Log {
+        let (front, _) = Front::new(options);
+        let (commits, store) = self.0.join(front.sessions.clone());
+        front.start(Box::new(Gated(Box::new(commits), gate)), Arc::new(store)).unwrap()
+    }
+}
+
+impl Gate {
+    fn shut(&self, side: Side) {
+        self.0.0.lock().unwrap().shut = Some(side);
+    }
+
+    fn open(&self) {
+        self.0.0.lock().unwrap().shut = None;
+        self.0.1.notify_all();
+    }
+
+    /// The next commits fail.
+    fn fail(&self, times: u32) {
+        self.0.0.lock().unwrap().failures = times;
+    }
+
+    fn commits(&self) -> Vec<usize> {
+        self.0.0.lock().unwrap().commits.clone()
+    }
+
+    /// Until a commit stands before the shut gate.
+    async fn arrival(&self) {
+        until(|| self.0.0.lock().unwrap().is_waiting).await;
+    }
+}
+
+impl Gate {
+    fn pass(&self, side: Side) -> Result<(), StoreError> {
+        let (state, changed) = &*self.0;
+        let mut state = state.lock().unwrap();
+        while state.shut == Some(side) {
+            state.is_waiting = true;
+            state = changed.wait(state).unwrap();
+        }
+        state.is_waiting = false;
+        if side == Side::Before && state.failures > 0 {
+            state.failures -= 1;
+            return Err(StoreError::Passing("the gate fails".into()));
+        }
+        Ok(())
+    }
+}
+
+impl Commit for Gated {
+    fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
+        self.1.pass(Side::Before)?;
+        let stale = self.0.commit(groups)?;
+        let bytes = groups.iter().map(|group| group.data.len()).sum();
+        self.1.0.0.lock().unwrap().commits.push(bytes);
+        self.1.pass(Side::Behind)?;
+        Ok(stale)
+    }
+
+    fn keep(&mut self, groups: Vec<Group>) {
+        self.0.keep(groups);
+    }
+}
+
+/// A log without a gate.
+fn log_on(place: &dyn Place) -> Log {
+    place.open(Gate::default())
+}
+
+fn store(log: &Log) -> &dyn Store {
+    &*log.inner().store
+}
+
+fn abandoned(log: &Log) -> Vec<Abandoned> {
+    store(log).abandoned().unwrap()
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap();
+}
+
+macro_rules! every {
+    ($module:ident, $place:expr, $rules:ident: $($rule:ident),+ $(,)?) => {
+        mod $module {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $rule() {
+                    super::$rules::$rule(&$place).await;
+                }
+            )+
+        }
+    };
+}
+
+macro_rules! a_store_passes {
+    ($module:ident, $place:expr) => {
+        every!($module, $place, rules:
+            nothing_is_seen_before_its_commit,
+            a_commit_that_fails_is_not_seen_and_not_lost,
+            an_old_owner_is_refused_and_the_others_in_its_commit_are_not,
+            a_new_owner_knows_what_the_old_one_committed,
+            old_and_new_owner_in_one_commit_are_told_apart,
+            numbers_have_no_holes,
+            every_cursor_reads_exactly_the_rest,
+            a_read_begins_where_it_is_asked_to_and_has_no_hole,
+            a_snapshot_is_the_fold_at_its_seq,
+            open_turns_are_found_by_the_epoch_that_started_them,
+            a_session_has_one_owner_at_a_time,
+            a_creator_that_was_taken_over_before_it_knew_is_refused,
+            a_claim_that_nobody_waits_for_leaves_the_session_free,
+            every_session_has_a_summary,
+        );
+    };
+}
+
+macro_rules! a_shared_store_passes {
+    ($module:ident, $place:expr) => {
+        every!($module, $place, replicas:
+            a_session_has_one_owner_among_all_replicas,
+            a_replica_that_was_taken_over_is_refused,
+            a_replica_goes_on_where_the_other_stopped,
+            a_follower_sees_what_another_replica_commits,
+            only_turns_of_a_replica_that_is_gone_are_abandoned,
+        );
+    };
+}
+
+a_store_passes!(in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
+// Slow, and about the log: once is enough.
+every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
+    more_than_a_commit_may_hold_goes_into_several);
+a_store_passes!(in_memory, InMemory::default());
+a_shared_store_passes!(shared_in_memory, InMemory::default());

@@ -1,0 +1,121 @@
+//! What a log needs of the place where its sessions are kept, and what a store promises.
+//!
+//! A log numbers events, groups what waits into one commit, publishes it when it is durable, and holds the newest events
+//! in memory for its followers. A store makes commits durable, decides who owns a session, and answers questions about
+//! what it has. How it does that is its own affair: the embedded store has segment files in front of a database and a
+//! thread between them; in a database that several replicas share, a commit is a transaction. Every store passes the
+//! tests in `store/conformance`.
+
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+pub(crate) mod memory;
+
+use crate::batch::Group;
+use crate::committed::Committed;
+use crate::error::{ClaimError, ReadError};
+use crate::open::Abandoned;
+use crate::session::Session;
+use crate::summary::Summary;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::fold::Fold;
+use turnstream_model::id::SessionId;
+
+/// The answer to a claim. Whoever drops it instead of waiting leaves the session free.
+pub(crate) type Claiming = Pin<Box<dyn Future<Output = Result<Known, ClaimError>> + Send>>;
+
+/// The writing side of a store. A log has one, on one thread; when it is dropped, there will be no other commit.
+pub(crate) trait Commit: Send {
+    /// Makes the events of these groups durable, in one step: when it returns, no crash can take them away. On an error
+    /// none of them is, and the same groups may be given again.
+    ///
+    /// The store compares the epoch of each group with the one that holds. A group of an older one is left out, however
+    /// many others are in the same commit, and is named in the answer. Of the groups of one session at most one is not
+    /// left out, and it begins behind the last event that the store has of that session.
+    fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError>;
+
+    /// Takes over what was committed and published. Nobody waits for what is done here: it is the place for all that need
+    /// not be durable before events are seen, such as the stored folds.
+    ///
+    /// The log keeps the events in memory until the store calls [`Group::settled`], which says that its readers find
+    /// them, and holds their part of the budget until the group is dropped.
+    fn keep(&mut self, groups: Vec<Group>);
+}
+
+/// The side of a store that everyone has. It blocks only as long as the database behind it does.
+pub(crate) trait Store: Send + Sync {
+    /// Makes a session and takes its first owner epoch, which is durable before the answer.
+    fn create(&self, id: &SessionId) -> Claiming;
+
+    /// Takes the next owner epoch, which is durable before the answer. No commit that begins after the answer succeeds
+    /// under an older one, in whatever process; one of this log that is under way may still end, and the log waits for it.
+    /// The head in the answer is at least the last event that another log committed.
+    fn claim(&self, session: Arc<Session>, how: Take) -> Claiming;
+
+    /// The owner of that epoch is gone. Changes nothing when a newer one has the session. Does not wait.
+    fn release(&self, key: i64, epoch: u64);
+
+    /// The session of that id, as far as it is settled.
+    fn session(&self, id: &SessionId) -> Result<Option<Known>, ReadError>;
+
+    /// Events from this one on without a hole, about `max_bytes` of them but at least one; none when it is not settled.
+    /// Reads no more of the session than that, however long it is.
+    fn read(&self, key: i64, from: Seq, max_bytes: usize) -> Result<Vec<Committed>, ReadError>;
+
+    /// The fold of a session and the seq it is at, as they were at one moment. It may be behind the head, and without a
+    /// stored fold it is the empty one: the log folds the events after it on top.
+    fn fold(&self, key: i64) -> Result<Fold, ReadError>;
+
+    /// Every session in the order in which they were made, with the head of its stored fold.
+    fn summaries(&self) -> Result<Vec<Summary>, ReadError>;
+
+    /// Turns that were started and not ended, in sessions whose owner is gone: known by epochs, never by a clock.
+    fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError>;
+
+    /// Ends it, with everything settled that can be. The writing side has been dropped before.
+    fn close(&self);
+}
+
+/// Whether an owner that is there stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Only when the session has none.
+    IfFree,
+    /// In any case: a living one can no longer append.
+    Over,
+}
+
+/// A session as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The store's name for it.
+    pub(crate) key: i64,
+    pub(crate) generation: Generation,
+    /// The newest owner epoch.
+    pub(crate) epoch: u64,
+    /// Its last event.
+    pub(crate) head: Seq,
+}
+
+/// A group that was left out of a commit because its session has a newer owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stale {
+    /// Its place among the groups.
+    pub(crate) group: usize,
+    /// The epoch that holds.
+    pub(crate) current: u64,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// It may succeed later: the disk is full, slow or failing, or the file is locked.
+    #[error("{0}")]
+    Passing(String),
+    /// It will not.
+    #[error("{0}")]
+    Lasting(String),
+}

@@ -1,0 +1,45 @@
+//! The thread that wakes followers, so that the next commit does not wait until all of them are.
+
+use crate::session::Session;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::thread::{self, JoinHandle};
+
+/// Commits whose followers may wait for it; beyond that, whoever publishes wakes them.
+const WAITING: usize = 8;
+
+/// Wakes the followers of sessions. When it is dropped, all of them have been woken.
+pub(crate) struct Waker {
+    published: Option<SyncSender<Vec<Arc<Session>>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Waker {
+    pub(crate) fn start() -> io::Result<Self> {
+        let (published, sessions) = mpsc::sync_channel::<Vec<Arc<Session>>>(WAITING);
+        let wake = move || sessions.into_iter().flatten().for_each(|session| session.wake());
+        let thread = thread::Builder::new().name("log-waker".into()).spawn(wake)?;
+        Ok(Self { published: Some(published), thread: Some(thread) })
+    }
+
+    /// Something was published in these sessions.
+    pub(crate) fn wake(&self, sessions: Vec<Arc<Session>>) {
+        if let Some(published) = &self.published
+            && let Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) =
+                published.try_send(sessions)
+        {
+            unsent.iter().for_each(|session| session.wake());
+        }
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        self.published = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of it has been printed.
+            let _ = thread.join();
+        }
+    }
+}

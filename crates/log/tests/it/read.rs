@@ -1,0 +1,63 @@
+//! How much is read from the disk to answer, as the kernel counts it. Each test has a process of its own.
+
+use crate::support::*;
+use std::path::Path;
+use turnstream_log::Log;
+use turnstream_model::cursor::{Cursor, Seq};
+
+const EVENTS: u64 = 40_000;
+const TEXT: usize = 500;
+
+/// Bytes that this process has read so far, from wherever.
+fn bytes_read() -> u64 {
+    let counters = std::fs::read_to_string("/proc/self/io").unwrap();
+    counters.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+}
+
+/// A log that was just opened, with one long session in it.
+async fn long(directory: &Path) -> Log {
+    let log = open(directory).log;
+    let mut appender = talking(&log, "s").await;
+    let text = "x".repeat(TEXT);
+    let mut last = 3;
+    while last < EVENTS {
+        last = append(&mut appender, (0..500).map(|_| delta("t1", "i1", &text)).collect()).await;
+    }
+    drop(appender);
+    log.close().await;
+    open(directory).log
+}
+
+#[tokio::test]
+async fn a_short_read_of_a_long_session_reads_only_a_piece_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = long(directory.path()).await;
+    for after in [0, EVENTS / 2, EVENTS - 100] {
+        let before = bytes_read();
+        let events = log.read(&id("s"), Seq(after), 50).unwrap();
+        let read = bytes_read() - before;
+        assert_eq!(seqs(&events), (after + 1..=after + 50).collect::<Vec<u64>>());
+        assert!(read < 1 << 20, "{read} bytes were read for 50 events after {after}");
+    }
+    let before = bytes_read();
+    log.read(&id("s"), Seq(0), usize::MAX).unwrap();
+    let read = bytes_read() - before;
+    assert!(read > EVENTS * TEXT as u64, "the whole is {read} bytes, so pieces were seen");
+}
+
+#[tokio::test]
+async fn a_follower_far_behind_reads_a_batch_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = long(directory.path()).await;
+    let cursor = Cursor { generation: None, seq: Seq(EVENTS / 2) };
+    let mut follower = log.follow(&id("s"), &cursor).unwrap();
+    let mut next = EVENTS / 2 + 1;
+    for _ in 0..5 {
+        let before = bytes_read();
+        let batch = events(&mut follower, next).await;
+        let read = bytes_read() - before;
+        assert_eq!(batch[0].seq(), Seq(next));
+        assert!(read < 1 << 20, "{read} bytes were read for {} events", batch.len());
+        next = batch.last().unwrap().seq().0 + 1;
+    }
+}
