@@ -14,6 +14,9 @@ const OBSERVED: usize = 1_024;
 /// Commands that may wait for the adapter.
 const COMMANDS: usize = 64;
 
+/// How long an adapter that was aborted may go on.
+const STUCK: Duration = Duration::from_secs(5);
+
 /// What a keeper tells an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -151,12 +154,14 @@ impl Link {
         self.observed.try_recv().ok()
     }
 
-    /// Ends the adapter in good order, and by force after the deadline.
+    /// Ends the adapter in good order, and by force after the deadline. It has ended when this returns.
     pub async fn stop(mut self, deadline: Duration) {
         self.commands = None;
         self.observed.close();
         if tokio::time::timeout(deadline, &mut self.adapter).await.is_err() {
             self.adapter.abort();
+            // At its next await. One that never comes to one holds up nobody for ever.
+            let _ = tokio::time::timeout(STUCK, &mut self.adapter).await;
         }
     }
 }

@@ -4,10 +4,14 @@ use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::keeper::{Keeper, Origins};
 use crate::request::SessionInfo;
+use crate::trouble::trouble;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use turnstream_agents::Agent;
 use turnstream_log::{Appender, ClaimError};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Permissions, SessionPatch};
+use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 
 /// What a new session is to be.
@@ -32,16 +36,17 @@ impl Gateway {
     /// whole or not at all.
     pub async fn create(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
-        self.refuse_if_degraded()?;
         let gateway = self.clone();
         let made = tokio::spawn(async move { gateway.make(new).await });
-        made.await.unwrap_or_else(|error| Err(RequestError::Log(error.to_string())))
+        tokio::select! {
+            made = made => made.unwrap_or_else(|error| Err(RequestError::Log(error.to_string()))),
+            problem = trouble(self.log()) => Err(RequestError::Unkept(problem)),
+        }
     }
 
     async fn make(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
-        let agent = self.usable_agent(&new.agent)?;
-        let cwd = self.working_directory(&new.cwd)?;
         let Some(key) = new.key.clone() else {
+            let (agent, cwd) = self.checked(&new)?;
             let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
             return self.begin(id, appender, agent, cwd, new).await;
@@ -49,38 +54,39 @@ impl Gateway {
         // One at a time: of two requests with one key the second finds what the first made.
         let _turn = self.creating().lock().await;
         let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
-        match self.log().create(&id).await {
-            Ok(appender) => self.begin(id, appender, agent, cwd, new).await,
-            Err(ClaimError::Exists(_)) => self.made_before(id, agent, cwd, key, new).await,
-            Err(error) => Err(RequestError::of_claim(error)),
+        // Looked for first: what was made stays made, also when its agent or its directory is gone by now.
+        if let Some(session) = self.board().get(&id) {
+            return self.made_before(&id, &session, key, &new);
         }
+        let (agent, cwd) = self.checked(&new)?;
+        let appender = match self.log().create(&id).await {
+            // A crash came between the row and the first event: nobody was told of it.
+            Err(ClaimError::Exists(_)) => self.log().claim(&id).await,
+            created => created,
+        };
+        self.begin(id, appender.map_err(RequestError::of_claim)?, agent, cwd, new).await
     }
 
-    async fn made_before(
+    /// The session that a key made before, if it is what is asked for now.
+    fn made_before(
         &self,
-        id: SessionId,
-        agent: std::sync::Arc<dyn turnstream_agents::Agent>,
-        cwd: PathBuf,
+        id: &SessionId,
+        session: &Session,
         key: String,
-        new: NewSession,
+        new: &NewSession,
     ) -> Result<SessionInfo, RequestError> {
-        let Some(session) = self.board().get(&id) else {
-            // A crash came between the row and the first event: nobody was told of it.
-            let appender = self.log().claim(&id).await.map_err(RequestError::of_claim)?;
-            return self.begin(id, appender, agent, cwd, new).await;
-        };
         let differs = if session.key.as_deref() != Some(key.as_str()) {
             Some("another key that happens to give the same id".to_owned())
         } else if session.agent != new.agent {
             Some(format!("agent {:?}", session.agent))
-        } else if Path::new(&session.cwd) != cwd {
+        } else if Path::new(&session.cwd) != real_path(&new.cwd) {
             Some(format!("cwd {:?}", session.cwd))
         } else {
-            self.differs_from_first(&id, &new)?
+            self.differs_from_first(id, new)?
         };
         match differs {
             Some(differs) => Err(RequestError::KeyReused { key, differs }),
-            None => self.session(&id),
+            None => self.session(id),
         }
     }
 
@@ -110,7 +116,7 @@ impl Gateway {
         &self,
         id: SessionId,
         appender: Appender,
-        agent: std::sync::Arc<dyn turnstream_agents::Agent>,
+        agent: Arc<dyn Agent>,
         cwd: PathBuf,
         new: NewSession,
     ) -> Result<SessionInfo, RequestError> {
@@ -126,7 +132,13 @@ impl Gateway {
         self.session(&id)
     }
 
-    fn usable_agent(&self, name: &str) -> Result<std::sync::Arc<dyn turnstream_agents::Agent>, RequestError> {
+    /// The agent and the directory of a new session, if one can be made.
+    fn checked(&self, new: &NewSession) -> Result<(Arc<dyn Agent>, PathBuf), RequestError> {
+        self.refuse_if_degraded()?;
+        Ok((self.usable_agent(&new.agent)?, self.working_directory(&new.cwd)?))
+    }
+
+    fn usable_agent(&self, name: &str) -> Result<Arc<dyn Agent>, RequestError> {
         let agent = self.agent(name).ok_or_else(|| RequestError::UnknownAgent {
             asked: name.to_owned(),
             known: self.agents().into_iter().map(|(name, _)| name).collect(),
@@ -153,6 +165,15 @@ impl Gateway {
             return Err(RequestError::OutsideRoots { path: path.to_owned(), roots: roots.clone() });
         }
         Ok(real)
+    }
+}
+
+/// The path without links and dots, as far as it is there: of a directory that is gone, the part above it.
+fn real_path(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match there {
+        Some((above, real)) => real.join(path.strip_prefix(above).unwrap_or(Path::new(""))),
+        None => path.to_owned(),
     }
 }
 

@@ -77,6 +77,18 @@ pub enum RequestError {
     /// The disk does not take anything at the moment.
     #[error("nothing can be kept at the moment: {0}; it is tried again, so try again in a moment")]
     Degraded(String),
+    /// It was taken, and is not durable yet.
+    #[error(
+        "this was taken and cannot be kept at the moment: {0}; it is carried out when it can be, unless the gateway \
+         stops before that, so ask again to be sure, with the same key"
+    )]
+    Unkept(String),
+    /// The agent was told to stop, and that it was is not durable yet.
+    #[error(
+        "the agent was told to stop, which cannot be kept at the moment: {0}; after a crash it would not be told again, \
+         so ask again to be sure"
+    )]
+    StopUnkept(String),
     /// The gateway is being shut down.
     #[error("the gateway is shutting down")]
     Closing,

@@ -6,6 +6,7 @@ use crate::keeper::{Handle, Keeper};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
 use crate::settings::Settings;
 use crate::start;
+use crate::trouble;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +100,8 @@ impl Gateway {
         self.ask(id, |reply| Request::Withdraw(prompt.clone(), reply)).await
     }
 
-    /// Asks the agent to stop that turn, or whichever is open. Its end is in the log when it has ended.
+    /// Asks the agent to stop that turn, or whichever is open. That it was asked is durable when this returns: after a
+    /// crash it is asked again. The end is in the log when the turn has ended.
     pub async fn cancel(&self, id: &SessionId, turn: Option<TurnId>) -> Result<TurnId, RequestError> {
         self.ask(id, |reply| Request::Cancel(turn.clone(), reply)).await
     }
@@ -249,12 +251,7 @@ impl Gateway {
     }
 
     pub(crate) fn refuse_if_degraded(&self) -> Result<(), RequestError> {
-        match self.shared.log.health() {
-            Health::Sound => Ok(()),
-            Health::Degraded { problem, .. } | Health::Failed { problem } => {
-                Err(RequestError::Degraded(problem))
-            }
-        }
+        trouble::problem(&self.shared.log).map_or(Ok(()), |problem| Err(RequestError::Degraded(problem)))
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {

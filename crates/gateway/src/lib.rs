@@ -11,6 +11,7 @@ mod keeper;
 mod request;
 mod settings;
 mod start;
+mod trouble;
 
 pub use board::{Board, BoardReader, Entry};
 pub use create::NewSession;

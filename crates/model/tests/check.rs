@@ -83,6 +83,17 @@ fn twice(r#type: &str) -> Vec<Law> {
     })
 }
 
+/// That the turn is cancelled is said so often, just before the first event of that type.
+fn cancelling_at(r#type: &str, times: usize) -> Vec<Law> {
+    laws(|lines| {
+        let turn = lines[find(lines, "turn.started")]["turn"].clone();
+        let line = json!({"time": 1, "type": "turn.cancelling", "turn": turn, "by": "client"});
+        let line = line.as_object().cloned().unwrap();
+        let index = find(lines, r#type);
+        lines.splice(index..index, std::iter::repeat_n(line, times));
+    })
+}
+
 fn with(r#type: &str, member: &str, value: Value) -> Vec<Law> {
     laws(|lines| {
         let index = find(lines, r#type);
@@ -128,6 +139,7 @@ fn what_is_there_twice_is_found() {
     assert!(twice("prompt.accepted").contains(&Law::Prompt));
     assert!(twice("prompt.taken").contains(&Law::Prompt));
     assert!(twice("session.created").contains(&Law::Session));
+    assert!(cancelling_at("turn.ended", 2).contains(&Law::OneEnd));
 }
 
 #[test]
@@ -139,6 +151,9 @@ fn what_comes_after_the_end_is_found() {
             lines.insert(end + 1, line);
         })
     };
+    assert_eq!(cancelling_at("turn.ended", 1), []);
+    assert!(cancelling_at("turn.started", 1).contains(&Law::EvidenceBeforeIdle));
+    assert!(cancelling_at("item.revised", 1).contains(&Law::OneEnd));
     assert!(after_turn("item.delta").contains(&Law::OneEnd));
     assert!(after_turn("item.ended").contains(&Law::OneEnd));
     assert!(after_turn("attempt.ended").contains(&Law::OneEnd));

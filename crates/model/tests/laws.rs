@@ -155,7 +155,7 @@ fn act(session: &mut Session, act: Act) {
             let _ = session.step(|machine, step| machine.withdraw(&prompt, step));
         }
         Act::Cancel => {
-            let _ = session.machine.cancel(None);
+            let _ = session.step(|machine, step| machine.cancel(None, By::Client, step));
         }
         Act::NeverStarted(n) => {
             let prompt = PromptId::from(format!("p{n}"));

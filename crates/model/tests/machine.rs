@@ -6,7 +6,7 @@ mod support;
 use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    Body, ErrorClass, Field, ItemKind, ItemState, Outcome, Role, StopReason, Tool, ToolStatus, TurnError,
+    Body, By, ErrorClass, Field, ItemKind, ItemState, Outcome, Role, StopReason, Tool, ToolStatus, TurnError,
 };
 use turnstream_model::fold::{ItemStage, PromptStage};
 use turnstream_model::id::{Key, TurnId};
@@ -136,7 +136,8 @@ fn an_idle_before_the_closing_updates_waits_for_them() {
     session.prompt("go");
     session.observe_all([busy(), attempt("m"), message("a"), delta("a", "par")]);
     let turn = session.machine.open_turn().unwrap().clone();
-    assert_eq!(session.machine.cancel(Some(&turn)), Ok(turn));
+    let cancelled = session.step(|machine, step| machine.cancel(Some(&turn), By::Client, step));
+    assert_eq!(cancelled, Ok(turn));
     session.observe_all([Signal::Failed(TurnError::new(ErrorClass::Cancelled, "aborted")), idle()]);
     assert_eq!(session.count("turn.ended"), 0);
     session.observe_all([whole("a", "partial"), done("a"), attempt_done("m", "error")]);

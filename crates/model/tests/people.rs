@@ -98,14 +98,44 @@ fn cancel_is_fenced_by_turn() {
     let mut session = Session::new();
     session.prompt("go");
     session.observe(busy());
-    let refusal = session.machine.cancel(Some(&TurnId::from("t0"))).unwrap_err();
+    let cancel = |session: &mut Session, turn: Option<TurnId>| {
+        session.step(|machine, step| machine.cancel(turn.as_ref(), By::Client, step))
+    };
+    let refusal = cancel(&mut session, Some(TurnId::from("t0"))).unwrap_err();
     assert_eq!(refusal.to_string(), "turn t0 is not open; the open turn is t1");
-    assert!(session.machine.cancel(None).is_ok());
+    assert_eq!(session.count("turn.cancelling"), 0);
+    cancel(&mut session, None).unwrap();
     session.observe(Signal::TurnDone { native_id: None, ending: Ending::cancelled() });
     assert_eq!(
-        session.machine.cancel(None).unwrap_err().to_string(),
+        cancel(&mut session, None).unwrap_err().to_string(),
         "turn (any) is not open; no turn is open"
     );
+}
+
+#[test]
+fn a_cancel_is_said_once_and_the_next_owner_knows_of_it() {
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), message("a"), done("a")]);
+    assert!(!session.machine.is_cancelling());
+    for by in [By::Client, By::Policy] {
+        let cancelled = session.step(|machine, step| machine.cancel(None, by, step));
+        assert_eq!(cancelled, Ok(TurnId::from("t1")));
+    }
+    assert_eq!(session.count("turn.cancelling"), 1);
+    assert_eq!(session.fold.state().turns[0].cancelling, Some(By::Client));
+    session.machine = Machine::resume(session.fold.state());
+    assert!(session.machine.is_cancelling());
+    session.step(|machine, step| machine.cancel(None, By::Client, step)).unwrap();
+    assert_eq!(session.count("turn.cancelling"), 1);
+    session.observe(idle());
+    assert_eq!(outcome(&session, 0), Some(Outcome::Cancelled));
+    session.prompt("again");
+    session.observe(busy());
+    assert!(!session.machine.is_cancelling(), "it was another turn");
+    session.observe_all([message("b"), done("b"), idle()]);
+    assert_eq!(outcome(&session, 1), Some(Outcome::Completed));
+    session.assert_lawful(Tail::Settled);
 }
 
 #[test]
@@ -207,7 +237,7 @@ fn an_idle_while_a_person_is_asked_is_not_believed_unless_the_turn_was_cancelled
     session.prompt("go");
     session.observe_all([busy(), message("a"), done("a"), ask(), idle()]);
     assert_eq!(session.count("turn.ended"), 0);
-    session.machine.cancel(None).unwrap();
+    session.step(|machine, step| machine.cancel(None, By::Client, step)).unwrap();
     session.observe(idle());
     assert_eq!(outcome(&session, 0), Some(Outcome::Cancelled));
     assert_eq!(session.fold.state().approvals[0].outcome, Some(ApprovalOutcome::Cancelled));

@@ -16,8 +16,6 @@ use std::time::Duration;
 const LIMIT: usize = 10 << 20;
 /// What is read and thrown away of a body that is too large: a client that is still sending does not hear the answer.
 const DISCARDED: usize = 64 << 20;
-/// How long a body may take to come.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A body that was read and understood.
 pub(crate) struct Strict<T>(pub(crate) T);
@@ -25,9 +23,9 @@ pub(crate) struct Strict<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Strict<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         check_type(request.headers())?;
-        parse(&read(request).await?).map(Self)
+        parse(&read(request, app.options.body).await?).map(Self)
     }
 }
 
@@ -37,9 +35,9 @@ pub(crate) struct Optional<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let headers = request.headers().clone();
-        let bytes = read(request).await?;
+        let bytes = read(request, app.options.body).await?;
         if bytes.trim_ascii().is_empty() {
             return parse(b"{}").map(Self);
         }
@@ -62,7 +60,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Kind::NotJson, detail))
 }
 
-async fn read(request: Request) -> Result<Bytes, Problem> {
+async fn read(request: Request, within: Duration) -> Result<Bytes, Problem> {
     let said =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let asks_first = request.headers().contains_key(header::EXPECT);
@@ -73,7 +71,7 @@ async fn read(request: Request) -> Result<Bytes, Problem> {
         }
         return Err(too_large());
     }
-    match tokio::time::timeout(DEADLINE, Limited::new(&mut body, LIMIT).collect()).await {
+    match tokio::time::timeout(within, Limited::new(&mut body, LIMIT).collect()).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             discard(body).await;
@@ -83,7 +81,7 @@ async fn read(request: Request) -> Result<Bytes, Problem> {
             Err(Problem::new(Kind::BadBody, format!("the body broke off: {error}; send it again")))
         }
         Err(_) => {
-            let detail = format!("the body was not complete after {} s; send it again", DEADLINE.as_secs());
+            let detail = format!("the body was not complete after {within:?}; send it again");
             Err(Problem::new(Kind::SlowBody, detail))
         }
     }

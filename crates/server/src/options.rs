@@ -10,11 +10,13 @@ pub struct Options {
     pub token: Option<Token>,
     /// How long a stream may be silent before it says that it is alive.
     pub heartbeat: Duration,
+    /// How long the body of a request may take to come.
+    pub body: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { token: None, heartbeat: Duration::from_secs(15) }
+        Self { token: None, heartbeat: Duration::from_secs(15), body: Duration::from_secs(60) }
     }
 }
 

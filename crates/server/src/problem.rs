@@ -86,12 +86,8 @@ kinds! {
     AgentUnusable = "agent-unusable", CONFLICT, "The agent cannot be used";
     /// The session has ended.
     SessionEnded = "session-ended", CONFLICT, "The session has ended";
-    /// The session was made before.
-    SessionExists = "session-exists", CONFLICT, "The session exists already";
     /// The prompt is no longer in the queue.
     PromptNotWaiting = "prompt-not-waiting", CONFLICT, "The prompt is not waiting";
-    /// The prompt is not at the agent.
-    PromptNotSent = "prompt-not-sent", CONFLICT, "The prompt is not at the agent";
     /// That turn is not open.
     TurnNotOpen = "turn-not-open", CONFLICT, "The turn is not open";
     /// Somebody else answered first.
@@ -110,6 +106,8 @@ kinds! {
     Closing = "closing", SERVICE_UNAVAILABLE, "The gateway is shutting down";
     /// The log failed.
     LogFailed = "log-failed", INTERNAL_SERVER_ERROR, "The log failed";
+    /// The gateway did something it never should.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "The gateway made a mistake";
 }
 
 /// One problem with one request.

@@ -29,7 +29,10 @@ impl From<RequestError> for Problem {
             RequestError::BadPrompt(_) => Self::new(Kind::BadContent, said),
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, said),
             RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
-            RequestError::Degraded(_) => Self::new(Kind::Degraded, said).retry_after(5),
+            RequestError::Degraded(_) => Self::new(Kind::Degraded, said).with("taken", false).retry_after(5),
+            RequestError::Unkept(_) | RequestError::StopUnkept(_) => {
+                Self::new(Kind::Degraded, said).with("taken", true).retry_after(5)
+            }
             RequestError::Closing => {
                 Self::new(Kind::Closing, format!("{said}; ask again when it is back")).retry_after(5)
             }
@@ -40,13 +43,16 @@ impl From<RequestError> for Problem {
 
 fn refused(refusal: &Refusal, said: String) -> Problem {
     match refusal {
-        Refusal::SessionExists => Problem::new(Kind::SessionExists, said),
+        // No request asks for these: only a keeper does, and never so.
+        Refusal::SessionExists | Refusal::NotSent { .. } => Problem::new(
+            Kind::Internal,
+            format!("{said}; this is a mistake of the gateway, please report it"),
+        ),
         Refusal::SessionEnded => Problem::new(
             Kind::SessionEnded,
             format!("{said}; its log can still be read, make a new one to go on"),
         ),
         Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
-        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said),
         Refusal::TurnNotOpen { asked: _, open } => {
             Problem::new(Kind::TurnNotOpen, said).with("open", open.as_ref().map(|turn| turn.as_str()))
         }

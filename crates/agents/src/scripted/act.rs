@@ -29,6 +29,7 @@ pub(super) enum Act {
     Retry(Retry),
     Sleep(Sleep),
     Burst(Burst),
+    Process(Nothing),
     // How a turn ends.
     End(Ended),
     Idle(Ended),

@@ -24,11 +24,12 @@
 //! | `{"do":"usage","usage"?:{"input":1},"cost"?:{"amount":0.1,"currency":"USD"},"context"?:{"used":1,"size":9}}` | tokens, money, context |
 //! | `{"do":"attempt","model"?:"m"}`, `{"do":"attempt_end","finish"?:"stop","usage"?:{}}` | a model call |
 //! | `{"do":"retry","attempt"?:2,"reason"?:"overloaded","wait_ms"?:5}` | the call is repeated: its unfinished items are void |
+//! | `{"do":"process"}` | starts a real process with a child, in a group of their own; they live as long as the link |
 //! | `{"do":"sleep","ms":5}`, `{"do":"stall"}` | waits; for ever |
 //! | `{"do":"burst","count":1000,"bytes":64,"per_second"?:100}` | many pieces of one message |
 //! | `{"do":"end","stop_reason"?:"max_tokens"}`, `{"do":"idle","stop_reason"?:"end_turn"}` | ends the turn, by its name or by going idle |
 //! | `{"do":"fail","class":"overloaded","message":"m"}`, `{"do":"error",…}` | ends it as failed; reports an error and goes on |
-//! | `{"do":"silent"}`, `{"do":"refuse","class":"auth","message":"m"}`, `{"do":"merge"}` | takes the prompt and never starts; will not have it; the next turn names it too |
+//! | `{"do":"silent"}`, `{"do":"refuse","class":"auth","message":"m"}`, `{"do":"merge"}` | takes the prompt and never starts; will not have it; the next turn, by itself or of another client, names it too |
 //! | `{"do":"crash","message"?:"m"}`, `{"do":"vanish"}` | the link is lost, and said to be; it ends without a word |
 //! | `{"do":"garbage"}`, `{"do":"gap","text"?:"…"}`, `{"do":"duplicate","count":3}` | unreadable bytes; missed signals and their repair; repeated signals |
 //! | `{"do":"late","what":"tool"\|"text"\|"idle"\|"done","at"?:"next_turn","after_ms"?:5}` | news of this turn after its end, or during the next |
@@ -44,6 +45,7 @@ mod effects;
 mod memory;
 mod pieces;
 mod player;
+mod process;
 mod recovery;
 mod scene;
 mod script;

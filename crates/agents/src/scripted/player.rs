@@ -2,6 +2,7 @@
 
 use super::afterwards::Afterwards;
 use super::memory::{Decision, End, Memory, Plan, Progress, Record, Run};
+use super::process::Process;
 use super::scene::Scene;
 use super::script::Script;
 use super::{Config, demo};
@@ -46,6 +47,8 @@ pub(super) struct Player {
     pub(super) merging: Vec<String>,
     pub(super) afterwards: Afterwards,
     pub(super) recent: VecDeque<Signal>,
+    /// Real processes beside it. They die with it, and it with its link.
+    pub(super) processes: Vec<Process>,
     /// Needs for the truth that were answered.
     pub(super) truths: u64,
 }
@@ -102,6 +105,7 @@ pub(super) async fn adapt(
         merging: Vec::new(),
         afterwards: Afterwards::default(),
         recent: VecDeque::new(),
+        processes: Vec::new(),
         truths: 0,
     };
     let model = start.model;

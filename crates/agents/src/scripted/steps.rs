@@ -5,6 +5,7 @@ use super::act::{Act, Burst, Gap, Retry, Say};
 use super::memory::{End, Plan, Record, Run};
 use super::pieces::Pieces;
 use super::player::{Played, Player, Stop};
+use super::process::Process;
 use super::scene::{delta, ended, item};
 use super::script::{Script, When};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -111,6 +112,18 @@ impl Player {
             Act::Sleep(sleep) if !place.is_over => self.pause(Duration::from_millis(sleep.ms)).await,
             Act::Sleep(_) => Ok(()),
             Act::Burst(burst) => self.burst(place, burst).await,
+            Act::Process(_) if place.is_new => match Process::start() {
+                Ok(process) => {
+                    self.processes.push(process);
+                    Ok(())
+                }
+                Err(error) => {
+                    let message = format!("no process can be started: {error}");
+                    Err(Stop::End(End::Failed(TurnError::new(ErrorClass::AgentError, message))))
+                }
+            },
+            // It died with the link.
+            Act::Process(_) => Ok(()),
             Act::End(end) => Err(Stop::End(End::Done(end.stop_reason.unwrap_or(StopReason::EndTurn)))),
             Act::Idle(idle) => Err(Stop::End(End::Idle(idle.stop_reason))),
             Act::Fail(why) => Err(Stop::End(End::Failed(why.error()))),
@@ -152,14 +165,11 @@ impl Player {
             Some(prompts) => prompts,
             None => {
                 self.go_live().await?;
-                let prompts = match run.origin {
-                    Origin::Prompt => {
-                        self.merging.push(run.id.clone());
-                        std::mem::take(&mut self.merging)
-                    }
-                    Origin::Agent => Vec::new(),
-                    Origin::Foreign => vec![run.id.clone()],
-                };
+                let mut prompts = std::mem::take(&mut self.merging);
+                match run.origin {
+                    Origin::Prompt | Origin::Foreign => prompts.push(run.id.clone()),
+                    Origin::Agent => {}
+                }
                 self.memory.note(Record::Began { run: run.id.clone(), prompts: prompts.clone() }).await?;
                 prompts
             }

@@ -7,4 +7,5 @@ mod configuration;
 mod disk;
 mod serve;
 mod support;
+mod terminal;
 mod turns;

@@ -77,6 +77,69 @@ fn an_open_turn_does_not_keep_it_from_ending_and_is_settled_afterwards() {
     drop(serving);
 }
 
+/// The processes below this one that have not ended, with their groups.
+fn below(pid: u32) -> Vec<(u32, u32)> {
+    let mut table = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        // What ends between the two looks is not there.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((own, rest)) = stat.split_once(" (") else { continue };
+        let Some((_, rest)) = rest.rsplit_once(") ") else { continue };
+        let fields: Vec<&str> = rest.split(' ').collect();
+        if fields[0] != "Z" {
+            let number = |text: &str| text.parse::<u32>().unwrap_or_default();
+            table.push((number(own), number(fields[1]), number(fields[2])));
+        }
+    }
+    let mut found: Vec<u32> = vec![pid];
+    let mut at = 0;
+    while at < found.len() {
+        let above = found[at];
+        found.extend(table.iter().filter(|(_, parent, _)| *parent == above).map(|(own, ..)| *own));
+        at += 1;
+    }
+    table.iter().filter(|(own, ..)| *own != pid && found.contains(own)).map(|row| (row.0, row.2)).collect()
+}
+
+fn is_there(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn no_process_of_an_agent_is_left_behind() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let home = Home::new();
+        let serving = home.serve(&[]);
+        let pid = serving.child.id();
+        let begun = prompt(&json!([{"do": "process"}, {"do": "text", "text": "begun"}, {"do": "stall"}]));
+        let mut runs = Vec::new();
+        for number in 0..3 {
+            let out = home.path(&format!("run{number}.out"));
+            runs.push(home.command(&["run", &begun]).stdout(File::create(&out).unwrap()).spawn().unwrap());
+            wait_for(|| Some(()).filter(|()| read(&out).contains("begun")));
+        }
+        // A shell and what it started, in a group of their own, three times.
+        let started = wait_for(|| Some(below(pid)).filter(|found| found.len() == 6));
+        let groups: std::collections::BTreeSet<u32> = started.iter().map(|(_, group)| *group).collect();
+        assert_eq!(groups.len(), 3, "{started:?}");
+        assert!(!groups.contains(&pid));
+        // One turn is cancelled, which ends no link: its process stays.
+        send(&runs[0], Signal::INT);
+        assert_eq!(runs[0].wait().unwrap().code(), Some(130));
+        assert_eq!(below(pid).len(), 6);
+
+        let (status, took) = serving.end(signal);
+        assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+        let left: Vec<_> = started.iter().filter(|(own, _)| is_there(*own)).collect();
+        assert!(left.is_empty(), "{left:?} is left");
+        for mut run in runs {
+            let _ = run.kill();
+            run.wait().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_tail_goes_on_over_a_restart_and_has_every_event_once() {
     let home = Home::new();

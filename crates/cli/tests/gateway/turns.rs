@@ -46,6 +46,11 @@ fn the_exit_code_is_the_outcome() {
     let failed = home.play(&json!([{"do": "fail", "class": "overloaded", "message": "too busy"}]), &[]);
     assert_eq!(failed.status.code(), Some(1), "{failed:?}");
     assert!(stderr(&failed).contains("failed · overloaded: too busy"), "{failed:?}");
+    for end in [json!({"do": "crash", "message": "it died"}), json!({"do": "vanish"})] {
+        let lost = home.play(&json!([{"do": "text", "text": "half"}, end]), &[]);
+        assert_eq!(lost.status.code(), Some(3), "{lost:?}");
+        assert!(stderr(&lost).contains("lost · agent_exited"), "{lost:?}");
+    }
     for (args, told) in [
         (&["run", " "][..], "the prompt is empty"),
         (&["run", "x", "--agent", "nobody"], "there is no agent \"nobody\""),

@@ -1,12 +1,17 @@
 //! What happens when events have become durable: requests are answered, the board changes. In the order of the log.
+//! Only that something cannot be kept is said before: nobody waits for as long as a disk fails.
 
 use super::Gone;
 use crate::board::Board;
 use crate::error::RequestError;
+use crate::trouble::trouble;
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use turnstream_log::Receipt;
+use turnstream_log::{AppendError, Log, Receipt};
+use turnstream_model::cursor::Seq;
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 
@@ -14,36 +19,24 @@ use turnstream_model::id::SessionId;
 pub(super) enum Effect {
     /// The session is this now.
     Show(Box<Session>),
-    /// Somebody is answered.
+    /// Somebody who asked is answered.
     Reply(Box<dyn FnOnce(Result<(), RequestError>) + Send>),
+    /// The keeper waits for it. Dropped if it cannot be.
+    Durable(oneshot::Sender<()>),
 }
+
+type Pending = (Receipt, Vec<Effect>);
 
 /// The task that waits for the disk, so that the keeper need not.
 pub(super) struct Aftermath {
-    pending: Option<mpsc::UnboundedSender<(Receipt, Vec<Effect>)>>,
+    pending: Option<mpsc::UnboundedSender<Pending>>,
     task: JoinHandle<()>,
 }
 
 impl Aftermath {
-    pub(super) fn start(board: Arc<Board>, id: SessionId) -> Self {
-        let (pending, mut receipts) = mpsc::unbounded_channel::<(Receipt, Vec<Effect>)>();
-        let task = tokio::spawn(async move {
-            // Ends with the first append that failed: nothing after it may look as if it had happened.
-            while let Some((receipt, effects)) = receipts.recv().await {
-                let result = receipt.await.map(drop).map_err(|error| RequestError::of_append(&error));
-                let failed = result.is_err();
-                for effect in effects {
-                    match effect {
-                        Effect::Show(session) if !failed => board.show(&id, *session),
-                        Effect::Show(_) => {}
-                        Effect::Reply(reply) => reply(result.clone()),
-                    }
-                }
-                if failed {
-                    return;
-                }
-            }
-        });
+    pub(super) fn start(board: Arc<Board>, log: Log, id: SessionId) -> Self {
+        let (pending, receipts) = mpsc::unbounded_channel();
+        let task = tokio::spawn(run(board, log, id, receipts));
         Self { pending: Some(pending), task }
     }
 
@@ -57,5 +50,61 @@ impl Aftermath {
     pub(super) async fn finish(mut self) {
         self.pending = None;
         let _ = (&mut self.task).await;
+    }
+}
+
+/// Ends with the first append that failed: nothing after it may look as if it had happened.
+async fn run(board: Arc<Board>, log: Log, id: SessionId, mut receipts: mpsc::UnboundedReceiver<Pending>) {
+    let mut waiting: VecDeque<Pending> = VecDeque::new();
+    let mut failing = pin!(trouble(&log));
+    let mut open = true;
+    while open || !waiting.is_empty() {
+        tokio::select! {
+            biased;
+            (result, effects) = first(&mut waiting) => {
+                let result = result.map(drop).map_err(|error| RequestError::of_append(&error));
+                let failed = result.is_err();
+                for effect in effects {
+                    match effect {
+                        Effect::Show(session) if !failed => board.show(&id, *session),
+                        Effect::Durable(keeper) if !failed => drop(keeper.send(())),
+                        Effect::Show(_) | Effect::Durable(_) => {}
+                        Effect::Reply(reply) => reply(result.clone()),
+                    }
+                }
+                if failed {
+                    return;
+                }
+                // The next one has its own moment.
+                failing.set(trouble(&log));
+            }
+            pending = receipts.recv(), if open => match pending {
+                Some(pending) => waiting.push_back(pending),
+                None => open = false,
+            },
+            problem = &mut failing, if !waiting.is_empty() => {
+                for (_, effects) in &mut waiting {
+                    tell(effects, &problem);
+                }
+                failing.set(trouble(&log));
+            }
+        }
+    }
+}
+
+/// The oldest append, when it is settled. Safe to drop and call again.
+async fn first(waiting: &mut VecDeque<Pending>) -> (Result<Seq, AppendError>, Vec<Effect>) {
+    let Some((receipt, _)) = waiting.front_mut() else { return std::future::pending().await };
+    let result = receipt.await;
+    (result, waiting.pop_front().map(|(_, effects)| effects).unwrap_or_default())
+}
+
+/// Whoever asked hears that it is not kept yet; what it does when it is stays.
+fn tell(effects: &mut Vec<Effect>, problem: &str) {
+    for effect in std::mem::take(effects) {
+        match effect {
+            Effect::Reply(reply) => reply(Err(RequestError::Unkept(problem.to_owned()))),
+            other => effects.push(other),
+        }
     }
 }

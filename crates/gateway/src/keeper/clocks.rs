@@ -6,7 +6,6 @@ use super::{Gone, Keeper, moment};
 use crate::settings::OnTimeout;
 use std::time::Duration;
 use tokio::time::Instant;
-use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, QuestionOutcome, Resolution, TurnError};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::signal::Ending;
@@ -24,7 +23,7 @@ pub(super) struct Clocks {
     activity: Instant,
     /// It was silent for too long and was asked; it must have done something by then.
     stalled: Option<Instant>,
-    /// The turn was cancelled; it must have ended by then.
+    /// The agent was told to stop; the turn must have ended by then.
     pub(super) cancel: Option<Instant>,
     /// Prompts of which the agent cannot say whether they ran.
     pub(super) unknown: Vec<PromptId>,
@@ -50,6 +49,17 @@ impl Clocks {
     pub(super) fn active(&mut self) {
         self.activity = Instant::now();
         self.stalled = None;
+    }
+
+    /// True when the agent is to be told to stop; from then on it has a while to do so. It is told once, however often
+    /// that is wanted: a second word might hit a turn that it has begun by itself meanwhile. One that is still being asked
+    /// what it has is told after that.
+    pub(super) fn may_tell_to_stop(&mut self, recovering: bool, within: Duration) -> bool {
+        let may = !recovering && self.cancel.is_none();
+        if may {
+            self.cancel = Some(Instant::now() + within);
+        }
+        may
     }
 
     /// A prompt that waited behind that turn has its whole time to begin.
@@ -120,7 +130,7 @@ impl Keeper {
         if let Connection::Making(making) = &self.connection
             && making.deadline <= now
         {
-            self.connection = Connection::Down;
+            self.let_go();
             let after = self.shared.settings.connect;
             let problem = format!("the agent did not answer within {after:?}");
             self.not_made(TurnError::new(ErrorClass::Timeout, problem)).await?;
@@ -158,8 +168,7 @@ impl Keeper {
 
     /// The agent took prompts and never began. It is stopped, so that it does not begin after all.
     async fn never_started(&mut self) -> Result<(), Gone> {
-        let connection = std::mem::replace(&mut self.connection, Connection::Down);
-        tokio::spawn(connection.close(super::GOODBYE));
+        self.let_go();
         let mut work = Work::default();
         for (prompt, _) in self.machine.sent_prompts() {
             let ended = self.step(&mut work, |machine, step| machine.never_started(&prompt, step));
@@ -181,6 +190,10 @@ impl Keeper {
             .map(|(id, _)| id.clone())
             .collect();
         let mut work = Work::default();
+        let asked_in = asks.iter().filter_map(|approval| self.machine.turn_of_ask(approval));
+        let questioned_in = questions.iter().filter_map(|question| self.machine.turn_of_question(question));
+        // What waits outside of turns has none to cancel.
+        let turn = asked_in.chain(questioned_in).next().cloned();
         for approval in asks {
             self.decide(&approval, Resolution::new(ApprovalOutcome::Expired, By::Policy), &mut work);
             // Whatever came of it: it does not wait any more.
@@ -190,9 +203,8 @@ impl Keeper {
             self.reject_question(&question, QuestionOutcome::Expired, &mut work);
             self.waits.questions.remove(&question);
         }
-        if self.shared.settings.on_timeout == OnTimeout::Cancel && self.machine.cancel(None).is_ok() {
-            work.commands.push(Command::Cancel);
-            self.clocks.cancel = Some(now + self.shared.settings.cancel);
+        if let Some(turn) = turn.filter(|_| self.shared.settings.on_timeout == OnTimeout::Cancel) {
+            self.cancel_turn(&turn, By::Policy, &mut work);
         }
         self.commit(work).await
     }

@@ -1,13 +1,16 @@
 //! From the machine to the log: a step's events are appended in order, and what must wait for the disk waits.
 
 use super::aftermath::Effect;
+use super::ears::Meanwhile;
 use super::{Gone, Keeper, now};
 use crate::error::RequestError;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
+use turnstream_log::{Appender, Receipt};
 use turnstream_model::event::{Body, Draft};
 use turnstream_model::machine::{Machine, Step};
 use turnstream_model::signal::Need;
+use turnstream_model::time::Time;
 
 /// What a step produced, and what is to happen when it is durable.
 #[derive(Default)]
@@ -26,8 +29,21 @@ impl Work {
         reply: oneshot::Sender<Result<T, RequestError>>,
         value: T,
     ) {
+        self.reply_or(reply, value, |error| error);
+    }
+
+    /// The same, with another word for what went wrong.
+    pub(super) fn reply_or<T: Send + 'static>(
+        &mut self,
+        reply: oneshot::Sender<Result<T, RequestError>>,
+        value: T,
+        wrong: impl FnOnce(RequestError) -> RequestError + Send + 'static,
+    ) {
         // Whoever asked may have gone away.
-        self.effects.push(Effect::Reply(Box::new(move |result| drop(reply.send(result.map(|()| value))))));
+        let reply = move |result: Result<(), RequestError>| {
+            drop(reply.send(result.map(|()| value).map_err(wrong)));
+        };
+        self.effects.push(Effect::Reply(Box::new(reply)));
     }
 }
 
@@ -60,12 +76,9 @@ impl Keeper {
     pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), Gone> {
         let Work { drafts, needs, commands, mut effects } = work;
         let (sender, durable) = oneshot::channel();
-        effects.push(Effect::Reply(Box::new(move |result| drop(sender.send(result)))));
+        effects.push(Effect::Durable(sender));
         self.append(drafts, effects).await?;
-        match durable.await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return Err(Gone),
-        }
+        self.while_disk(durable).await.map_err(|_| Gone)?;
         turnstream_failpoint::reach("keeper.durable");
         for command in commands {
             // An adapter that has ended says why, or said it already.
@@ -93,11 +106,35 @@ impl Keeper {
         let mut pieces = pieces(drafts);
         let last = pieces.pop().unwrap_or_default();
         for piece in pieces {
-            let receipt = self.appender.append(piece, time).await.map_err(|_| Gone)?;
+            let receipt = self.hand_over(piece, time).await?;
             self.aftermath.after(receipt, Vec::new())?;
         }
-        let receipt = self.appender.append(last, time).await.map_err(|_| Gone)?;
+        let receipt = self.hand_over(last, time).await?;
         self.aftermath.after(receipt, effects)
+    }
+
+    /// Waits while more than the log's budget is under way.
+    async fn hand_over(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, Gone> {
+        let (meanwhile, appender) = self.meanwhile();
+        meanwhile.wait(appender.append(drafts, time)).await.map_err(|_| Gone)
+    }
+
+    /// Waits for the disk, and hears meanwhile what is asked.
+    async fn while_disk<T>(&mut self, disk: impl Future<Output = T>) -> T {
+        self.meanwhile().0.wait(disk).await
+    }
+
+    fn meanwhile(&mut self) -> (Meanwhile<'_>, &mut Appender) {
+        let meanwhile = Meanwhile {
+            ears: &mut self.ears,
+            log: &self.shared.log,
+            settings: &self.shared.settings,
+            machine: &self.machine,
+            clocks: &mut self.clocks,
+            connection: &self.connection,
+            recovering: self.recovery.is_some(),
+        };
+        (meanwhile, &mut self.appender)
     }
 
     /// Facts need no durability: asking twice does no harm.

@@ -4,6 +4,7 @@ use super::commit::Work;
 use super::{Gone, Keeper};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use turnstream_agents::{Command, ConnectError, Left, Link, Observed, Start};
@@ -30,6 +31,19 @@ pub(super) struct Making {
 impl Drop for Making {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Whether links are ending. Cloning shares it.
+#[derive(Clone, Default)]
+pub(super) struct Farewell(Option<watch::Receiver<()>>);
+
+impl Farewell {
+    /// Returns when they have.
+    pub(super) async fn over(self) {
+        if let Some(mut last) = self.0 {
+            while last.changed().await.is_ok() {}
+        }
     }
 }
 
@@ -74,8 +88,16 @@ impl Connection {
 
     /// Ends the link in good order, or by force after the deadline.
     pub(super) async fn close(self, deadline: Duration) {
-        if let Self::Up(link) = self {
-            link.stop(deadline).await;
+        match self {
+            Self::Down => {}
+            Self::Up(link) => link.stop(deadline).await,
+            Self::Making(mut making) => {
+                making.task.abort();
+                // It may have been made a moment before.
+                if let Ok(Ok(link)) = (&mut making.task).await {
+                    link.stop(deadline).await;
+                }
+            }
         }
     }
 }
@@ -148,7 +170,11 @@ impl Keeper {
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
             left,
         };
-        let task = tokio::spawn(async move { agent.connect(start).await });
+        let farewell = self.farewell.clone();
+        let task = tokio::spawn(async move {
+            farewell.over().await;
+            agent.connect(start).await
+        });
         Ok(Making { task, deadline: Instant::now() + self.shared.settings.connect })
     }
 
@@ -172,6 +198,21 @@ impl Keeper {
         }
     }
 
+    /// Ends the link in good order, or by force, while the keeper goes on.
+    pub(super) fn let_go(&mut self) {
+        if self.connection.is_down() {
+            return;
+        }
+        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        let (alive, over) = watch::channel(());
+        let before = std::mem::replace(&mut self.farewell, Farewell(Some(over)));
+        tokio::spawn(async move {
+            connection.close(super::GOODBYE).await;
+            before.over().await;
+            drop(alive);
+        });
+    }
+
     /// No link can be made: what waits for it fails, or what was to be settled by it is lost.
     pub(super) async fn not_made(&mut self, error: TurnError) -> Result<(), Gone> {
         let mut work = Work::default();
@@ -189,8 +230,7 @@ impl Keeper {
 
     /// The link is gone. The machine ends what was open; prompts that were sent and not taken are asked about once.
     pub(super) async fn link_lost(&mut self, error: TurnError) -> Result<(), Gone> {
-        let connection = std::mem::replace(&mut self.connection, Connection::Down);
-        tokio::spawn(connection.close(super::GOODBYE));
+        self.let_go();
         let mut work = Work::default();
         if self.recovery.is_some() {
             self.lose_all(&format!("the agent went away while it was asked: {}", error.message), &mut work);
@@ -203,8 +243,7 @@ impl Keeper {
 
     /// Ends the open turn without its agent, which is stopped: nothing of it may come later.
     pub(super) async fn end_by_force(&mut self, ending: Ending) -> Result<(), Gone> {
-        let connection = std::mem::replace(&mut self.connection, Connection::Down);
-        tokio::spawn(connection.close(super::GOODBYE));
+        self.let_go();
         let mut work = Work::default();
         if let Some(turn) = self.machine.open_turn().cloned() {
             let ended = self.step(&mut work, |machine, step| machine.end_open_turn(&turn, ending, step));

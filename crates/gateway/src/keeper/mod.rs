@@ -7,7 +7,9 @@ mod aftermath;
 mod clocks;
 mod commit;
 mod connection;
+mod ears;
 mod handle;
+mod keys;
 mod observe;
 mod recover;
 mod requests;
@@ -21,15 +23,16 @@ use crate::request::Request;
 use aftermath::Aftermath;
 use clocks::Clocks;
 use commit::Work;
-use connection::{Connection, News};
+use connection::{Connection, Farewell, News};
+use ears::Ears;
 use handle::Done;
+use keys::Keys;
 use recover::Recovery;
-use requests::KnownPrompt;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use turnstream_agents::{Agent, Command};
 use turnstream_log::Appender;
@@ -72,18 +75,20 @@ pub(crate) struct Keeper {
     session: Session,
     agent: Option<Arc<dyn Agent>>,
     connection: Connection,
+    /// Links that are ending. The next one waits for them: two of one session never overlap.
+    farewell: Farewell,
     /// What a dead owner left, while it is being settled.
     recovery: Option<Recovery>,
     /// What prompts without an outcome say.
     contents: HashMap<PromptId, Vec<Value>>,
     /// Prompts that came with a key.
-    keys: HashMap<String, KnownPrompt>,
+    keys: Keys,
     waits: OpenWaits,
     /// Answers of the open turn, by the agent's names: an agent that asks again is told again.
     decided: HashMap<Key, Command>,
     clocks: Clocks,
     aftermath: Aftermath,
-    requests: mpsc::Receiver<Request>,
+    ears: Ears,
     stop: watch::Receiver<bool>,
 }
 
@@ -119,8 +124,15 @@ impl Keeper {
         let (handle, requests, stop, done) = Handle::new();
         // Known before the session is shown: whoever sees it can use it.
         shared.keep(&id, handle.clone());
-        let mut keeper =
-            Self::new(shared, id.clone(), appender, &State::default(), Some(agent), requests, stop);
+        let mut keeper = Self::new(
+            shared,
+            id.clone(),
+            appender,
+            &State::default(),
+            Some(agent),
+            Ears::new(requests),
+            stop,
+        );
         let Origins { agent, cwd, title, key, patch } = origins;
         let mut work = Work::default();
         keeper.step(&mut work, |machine, step| {
@@ -137,26 +149,27 @@ impl Keeper {
     /// The keeper of a session that is in the log, after the one that is leaving has left. It takes up what was left open,
     /// if anything was.
     pub(crate) fn wake(shared: Arc<Shared>, id: SessionId, leaving: Option<Handle>) -> Handle {
-        let (handle, mut requests, stop, done) = Handle::new();
+        let (handle, requests, stop, done) = Handle::new();
         let (sharing, of) = (shared.clone(), id.clone());
         let work = async move {
-            if let Some(leaving) = leaving {
-                leaving.ended().await;
-            }
-            match Self::claim(&shared, &id).await {
+            let mut ears = Ears::new(requests);
+            let free = async {
+                if let Some(leaving) = leaving {
+                    leaving.ended().await;
+                }
+                Self::claim(&shared, &id).await
+            };
+            match ears.until_claimed(&shared.log, free).await {
                 Ok((appender, state)) => {
                     let agent = shared.agent(&state.session.agent);
-                    let mut keeper = Self::new(shared, id, appender, &state, agent, requests, stop);
+                    let mut keeper = Self::new(shared, id, appender, &state, agent, ears, stop);
                     match keeper.take_up(&state).await {
                         Ok(()) => keeper.keep().await,
                         Err(Gone) => Left::InTheMiddle,
                     }
                 }
                 Err(error) => {
-                    requests.close();
-                    while let Some(request) = requests.recv().await {
-                        request.refuse(error.clone());
-                    }
+                    ears.refuse_all(error).await;
                     Left::InTheMiddle
                 }
             }
@@ -181,10 +194,10 @@ impl Keeper {
         appender: Appender,
         state: &State,
         agent: Option<Arc<dyn Agent>>,
-        requests: mpsc::Receiver<Request>,
+        ears: Ears,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let aftermath = Aftermath::start(shared.board.clone(), id.clone());
+        let aftermath = Aftermath::start(shared.board.clone(), shared.log.clone(), id.clone());
         let content =
             |prompt: &turnstream_model::fold::Prompt| (prompt.prompt.clone(), prompt.content.clone());
         Self {
@@ -193,14 +206,15 @@ impl Keeper {
             session: state.session.clone(),
             agent,
             connection: Connection::Down,
+            farewell: Farewell::default(),
             recovery: None,
             contents: state.queue.iter().map(content).collect(),
-            keys: KnownPrompt::all(state),
+            keys: Keys::resume(state),
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
             clocks: Clocks::new(),
             aftermath,
-            requests,
+            ears,
             stop,
             shared,
             id,
@@ -225,7 +239,7 @@ impl Keeper {
     /// One thing after the other: what can be sent is sent, then whatever comes first.
     async fn turn_of_the_loop(&mut self) -> Result<Option<End>, Gone> {
         self.advance().await?;
-        if self.machine.has_ended() && self.connection.is_down() && self.requests.is_empty() {
+        if self.machine.has_ended() && self.connection.is_down() && self.ears.is_empty() {
             return Ok(Some(End::Ended));
         }
         let deadline = self.next_deadline();
@@ -237,7 +251,7 @@ impl Keeper {
         let next = tokio::select! {
             biased;
             _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
-            request = self.requests.recv() => request.map_or(Next::Stop, Next::Request),
+            request = self.ears.next() => request.map_or(Next::Stop, Next::Request),
             news = self.connection.news() => Next::News(news),
             () = tokio::time::sleep_until(deadline) => Next::Deadline,
         };
@@ -253,11 +267,12 @@ impl Keeper {
 
     /// Leaves nothing running and nothing unanswered.
     async fn leave(mut self, end: End) {
-        self.requests.close();
+        self.ears.close();
         let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
         let was_up = !connection.is_down();
         connection.close(GOODBYE).await;
+        self.farewell.clone().over().await;
         if matches!(end, End::Stopped) && was_up && !outlives {
             // Its agent has just been stopped: what was open is over, and how it ended is not known.
             let mut work = Work::default();

@@ -211,5 +211,6 @@ fn is_activity(body: &Body) -> bool {
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
             | Body::SessionEnded { .. }
+            | Body::TurnCancelling { .. }
     )
 }

@@ -70,16 +70,17 @@ impl Keeper {
     }
 
     async fn recover(&mut self, left: Left) -> Result<(), Gone> {
-        let mut work = Work::default();
-        self.step(&mut work, |machine, step| machine.begin_recovery(step));
-        self.commit(work).await?;
-        turnstream_failpoint::reach("keeper.recovering");
+        // Before the commit: what is heard while it waits for the disk is heard in a recovery.
         self.recovery = Some(Recovery {
             asks: left.asks.iter().cloned().collect(),
             questions: left.questions.iter().cloned().collect(),
             fates: HashMap::new(),
             deadline: Instant::now() + self.shared.settings.recovery,
         });
+        let mut work = Work::default();
+        self.step(&mut work, |machine, step| machine.begin_recovery(step));
+        self.commit(work).await?;
+        turnstream_failpoint::reach("keeper.recovering");
         Box::pin(self.connect(Some(left))).await
     }
 
@@ -94,6 +95,11 @@ impl Keeper {
             let closed = Signal::QuestionClosed { key, outcome: QuestionOutcome::Lost, answers: None };
             self.step(work, |machine, step| machine.observe(closed, step));
         }
+        // Before any prompt: what is to stop is the turn that was left, and nothing after it.
+        if self.machine.is_cancelling() {
+            self.clocks.cancel = Some(Instant::now() + self.shared.settings.cancel);
+            work.commands.push(Command::Cancel);
+        }
         for (prompt, native_id) in self.machine.sent_prompts() {
             let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
             match (fate, native_id) {
@@ -106,9 +112,6 @@ impl Keeper {
                 (Fate::Taken, _) => self.clocks.sent(self.shared.settings.start),
                 (Fate::NeverSeen, None) | (Fate::Unknown, _) => self.clocks.unknown.push(prompt),
             }
-        }
-        if self.clocks.cancel.is_some() {
-            work.commands.push(Command::Cancel);
         }
         self.clocks.active();
         self.end_recovery(work);

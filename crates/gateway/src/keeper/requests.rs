@@ -7,31 +7,10 @@ use super::{Gone, Keeper};
 use crate::error::RequestError;
 use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval};
 use serde_json::Value;
-use std::collections::HashMap;
-use tokio::time::Instant;
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
-use turnstream_model::fold::State;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, TurnId};
 use turnstream_model::machine::{Accepted, Refusal};
-
-/// A prompt that came with a key.
-pub(super) struct KnownPrompt {
-    prompt: PromptId,
-    content: Vec<Value>,
-}
-
-impl KnownPrompt {
-    /// Every prompt of the session that has a key.
-    pub(super) fn all(state: &State) -> HashMap<String, Self> {
-        let prompts = state.prompts.iter().chain(&state.queue);
-        let known = prompts.filter_map(|prompt| {
-            let known = Self { prompt: prompt.prompt.clone(), content: prompt.content.clone() };
-            Some((prompt.key.clone()?, known))
-        });
-        known.collect()
-    }
-}
 
 impl Keeper {
     /// Does what was asked, or says why not.
@@ -49,8 +28,8 @@ impl Keeper {
 
     async fn accept(&mut self, new: NewPrompt, reply: Reply<Accepted>) -> Result<(), Gone> {
         let NewPrompt { content, key } = new;
-        if let Some(known) = key.as_ref().and_then(|key| self.keys.get(key)) {
-            return self.accepted_before(known.prompt.clone(), known.content == content, key, reply).await;
+        if let Some((prompt, same)) = key.as_ref().and_then(|key| self.keys.find(key, &content)) {
+            return self.accepted_before(prompt, same, key, reply).await;
         }
         if self.recovery.is_some() {
             return refuse(reply, RequestError::Recovering(self.id.clone()));
@@ -63,10 +42,10 @@ impl Keeper {
             self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
         match accepted {
             Ok(accepted) => {
-                self.contents.insert(accepted.prompt.clone(), content.clone());
                 if let Some(key) = key {
-                    self.keys.insert(key, KnownPrompt { prompt: accepted.prompt.clone(), content });
+                    self.keys.add(key, accepted.prompt.clone(), &content);
                 }
+                self.contents.insert(accepted.prompt.clone(), content);
                 work.reply(reply, accepted);
                 self.commit(work).await
             }
@@ -104,22 +83,35 @@ impl Keeper {
     }
 
     async fn cancel(&mut self, turn: Option<&TurnId>, reply: Reply<TurnId>) -> Result<(), Gone> {
-        match self.machine.cancel(turn) {
+        let mut work = Work::default();
+        match self.step(&mut work, |machine, step| machine.cancel(turn, By::Client, step)) {
             Ok(turn) => {
-                self.stop_turn().await;
-                // Whoever asked may have gone away.
-                let _ = reply.send(Ok(turn));
-                Ok(())
+                // To stop needs no disk, and who wants it does not want to wait for one. That it is wanted is durable
+                // before anyone is told that it is.
+                if self.may_tell_to_stop() {
+                    self.connection.tell(Command::Cancel).await;
+                }
+                turnstream_failpoint::reach("keeper.cancelling");
+                work.reply_or(reply, turn, |error| match error {
+                    RequestError::Unkept(problem) => RequestError::StopUnkept(problem),
+                    other => other,
+                });
+                self.commit(work).await
             }
             Err(refusal) => refuse(reply, refusal.into()),
         }
     }
 
-    /// Tells the agent to stop; it has a while to do so. A second cancel does not give it more time.
-    async fn stop_turn(&mut self) {
-        let deadline = Instant::now() + self.shared.settings.cancel;
-        self.clocks.cancel.get_or_insert(deadline);
-        self.connection.tell(Command::Cancel).await;
+    /// Somebody else than a client's cancel wants that turn to end. The agent is told when that is durable.
+    pub(super) fn cancel_turn(&mut self, turn: &TurnId, by: By, work: &mut Work) {
+        let cancelled = self.step(work, |machine, step| machine.cancel(Some(turn), by, step));
+        if cancelled.is_ok() && self.may_tell_to_stop() {
+            work.commands.push(Command::Cancel);
+        }
+    }
+
+    fn may_tell_to_stop(&mut self) -> bool {
+        self.clocks.may_tell_to_stop(self.recovery.is_some(), self.shared.settings.cancel)
     }
 
     async fn resolve(
@@ -135,6 +127,7 @@ impl Keeper {
             None => None,
         };
         let native = self.machine.ask_key(approval).cloned();
+        let turn = self.machine.turn_of_ask(approval).cloned();
         let ResolveApproval { outcome, message, stop, key, .. } = answer;
         let resolution = Resolution {
             outcome,
@@ -160,12 +153,11 @@ impl Keeper {
         if let Some(native) = native {
             self.tell_decision(Command::Approve { key: native, outcome, option, message }, &mut work);
         }
-        work.reply(reply, ());
-        self.commit_now(work).await?;
-        if stop && outcome == ApprovalOutcome::Reject && self.machine.cancel(None).is_ok() {
-            self.stop_turn().await;
+        if let Some(turn) = turn.filter(|_| stop && outcome == ApprovalOutcome::Reject) {
+            self.cancel_turn(&turn, By::Client, &mut work);
         }
-        Ok(())
+        work.reply(reply, ());
+        self.commit_now(work).await
     }
 
     async fn answer(

@@ -9,6 +9,7 @@ use turnstream_gateway::{Gateway, NewSession, RequestError, ResolveApproval, Set
 use turnstream_log::{Follow, Log, Options};
 use turnstream_model::cursor::{Cursor, Seq};
 use turnstream_model::event::Outcome;
+use turnstream_model::fold::Prompt;
 use turnstream_model::id::SessionId;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::Tail;
@@ -17,9 +18,12 @@ const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
 const AGENT: &str = "TURNSTREAM_GATEWAY_TEST_AGENT";
 const ROUND: &str = "TURNSTREAM_GATEWAY_TEST_ROUND";
 
+/// The keys of prompts whose turns end only by a cancel begin so.
+const STALLS: &str = "stalls-";
+
 /// Every failpoint of the keeper, and those of the log that are about one commit, with how often each is passed at least
 /// by a child that finds an open turn.
-const POINTS: [(&str, u64); 11] = [
+const POINTS: [(&str, u64); 12] = [
     ("keeper.claimed", 1),
     ("keeper.recovering", 1),
     ("keeper.connected", 1),
@@ -27,6 +31,7 @@ const POINTS: [(&str, u64); 11] = [
     ("keeper.append", 20),
     ("keeper.durable", 6),
     ("keeper.told", 6),
+    ("keeper.cancelling", 2),
     ("log.before_sync", 20),
     ("log.after_sync", 20),
     ("log.published", 20),
@@ -37,7 +42,8 @@ fn settings(home: &Path) -> Settings {
     Settings { roots: vec![home.join("work")], ..Settings::default() }
 }
 
-/// The child of the tests below: prompts with keys, one after the other and sometimes two at once, until it is killed.
+/// The child of the tests below: prompts with keys, one after the other and sometimes two at once, some of them cancelled,
+/// until it is killed.
 #[test]
 fn working_child() {
     if role().as_deref() != Some("work") {
@@ -52,7 +58,8 @@ fn working_child() {
         tokio::spawn(print_frames(gateway.clone(), id.clone()));
         tokio::spawn(allow_everything(gateway.clone(), id.clone()));
         for number in 0..40 {
-            let key = format!("r{round}n{number}");
+            let kind = if number % 4 == 1 { STALLS } else { "" };
+            let key = format!("{kind}r{round}n{number}");
             accept(&gateway, &id, &key).await;
             println!("ACCEPTED {key}");
             if number % 3 != 0 {
@@ -76,8 +83,12 @@ async fn accept(gateway: &Gateway, id: &SessionId, key: &str) {
         let effect = json!({"append": {"path": "runs", "text": format!("{key}.{name}\n")}});
         json!({"do": "tool", "ask": ask, "effect": effect})
     };
-    let steps = json!([{"do": "text", "text": "one two three"}, tool("a", false), tool("b", true),
-                       {"do": "text", "text": "four five"}]);
+    let steps = if key.starts_with(STALLS) {
+        json!([{"do": "text", "text": "one"}, tool("a", false), {"do": "stall"}])
+    } else {
+        json!([{"do": "text", "text": "one two three"}, tool("a", false), tool("b", true),
+               {"do": "text", "text": "four five"}])
+    };
     loop {
         match gateway.prompt(id, keyed(key, steps.clone())).await {
             Ok(_) => return,
@@ -98,6 +109,7 @@ async fn print_frames(gateway: Gateway, id: SessionId) {
     }
 }
 
+/// Answers what waits, and cancels what would never end.
 async fn allow_everything(gateway: Gateway, id: SessionId) {
     loop {
         let snapshot = gateway.snapshot(&id).await.unwrap();
@@ -105,6 +117,14 @@ async fn allow_everything(gateway: Gateway, id: SessionId) {
             let key = Some(format!("answer to {}", ask.approval));
             // Somebody settled it in between: the end of its turn.
             let _ = gateway.resolve(&id, &ask.approval, ResolveApproval { key, ..allow() }).await;
+        }
+        let state = &snapshot.state;
+        if let Some(turn) = state.turns.last().filter(|turn| turn.outcome.is_none()) {
+            let stalls = |prompt: &Prompt| prompt.key.as_ref().is_some_and(|key| key.starts_with(STALLS));
+            if state.prompts.iter().any(|prompt| prompt.turn.as_ref() == Some(&turn.turn) && stalls(prompt)) {
+                // It may end for another reason first.
+                let _ = gateway.cancel(&id, Some(turn.turn.clone())).await;
+            }
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -176,7 +196,8 @@ impl Witness {
             assert_eq!(prompts.len(), 1, "{key}");
             let turn = snapshot.state.turns.iter().find(|turn| Some(&turn.turn) == prompts[0].turn.as_ref());
             let outcome = turn.unwrap_or_else(|| panic!("{key} has no turn")).outcome.unwrap();
-            if outcome == Outcome::Completed {
+            let wanted = if key.starts_with(STALLS) { Outcome::Cancelled } else { Outcome::Completed };
+            if outcome == wanted {
                 completed += 1;
             } else {
                 assert_eq!(outcome, Outcome::Lost, "{key}");
@@ -247,4 +268,68 @@ fn an_agent_that_outlives_the_gateway_completes_every_turn_over_many_kills() {
 #[test]
 fn an_agent_that_dies_with_the_gateway_loses_turns_once_and_repeats_nothing() {
     kill_again_and_again("scripted", kills(15, 200));
+}
+
+/// The child of the test below: one prompt with a key, sent again and again until it is killed.
+#[test]
+fn child_that_repeats() {
+    if role().as_deref() != Some("repeats") {
+        return;
+    }
+    let home = PathBuf::from(std::env::var(HOME).unwrap());
+    let round = std::env::var(ROUND).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let gateway = open(&home, settings(&home)).await;
+        let id = the_session(&gateway, &home, "lasting").await;
+        let key = format!("k{round}");
+        tokio::spawn(allow_everything(gateway.clone(), id.clone()));
+        for _ in 0..3 {
+            accept(&gateway, &id, &key).await;
+        }
+        settled(&gateway, &id, 1).await;
+        println!("DONE");
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+fn what_is_repeated_with_its_key_after_a_kill_happens_once() {
+    let home = laid_out();
+    let points = [
+        "keeper.append",
+        "log.before_sync",
+        "log.after_sync",
+        "log.published",
+        "keeper.durable",
+        "keeper.told",
+    ];
+    for (round, (point, times)) in
+        points.iter().flat_map(|point| (1..=2).map(move |times| (point, times))).enumerate()
+    {
+        let round = round.to_string();
+        let run = |point: &KillPoint| {
+            let program = Program::this_test("crash::child_that_repeats", "repeats").unwrap();
+            program.env(HOME, home.path()).env(ROUND, &round).run(point).unwrap()
+        };
+        // Killed somewhere; then the client, which does not know how far it came, says the same again.
+        run(&KillPoint::failpoint(*point, times));
+        run(&KillPoint::line("DONE", 1));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let gateway = open(home.path(), settings(home.path())).await;
+        assert_eq!(gateway.sessions().len(), 1);
+        let id = the_session(&gateway, home.path(), "lasting").await;
+        let snapshot = settled(&gateway, &id, 12).await;
+        assert_eq!(outcomes(&snapshot), vec!["completed end_turn"; 12]);
+        let keys: Vec<_> = snapshot.state.prompts.iter().map(|prompt| prompt.key.clone().unwrap()).collect();
+        assert_eq!(keys, (0..12).map(|round| format!("k{round}")).collect::<Vec<_>>());
+        gateway.close().await;
+    });
+    let runs = std::fs::read_to_string(home.path().join("work/runs")).unwrap();
+    let wanted: Vec<String> =
+        (0..12).flat_map(|round| [format!("k{round}.a"), format!("k{round}.b")]).collect();
+    assert_eq!(runs.lines().collect::<Vec<_>>(), wanted, "every tool ran once");
+    runtime.block_on(judge(&home.path().join("data"), Tail::Settled));
 }

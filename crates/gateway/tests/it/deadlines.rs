@@ -1,8 +1,12 @@
 //! Agents that never answer, never begin or never stop: every wait has an end.
 
+use crate::puppet::*;
 use crate::support::*;
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use turnstream_agents::Command;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_that_the_agent_swallows_gets_a_failed_turn() {
@@ -57,6 +61,44 @@ async fn real_activity_renews_the_wait_and_a_person_stops_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_can_be_merged_into_a_turn_that_nobody_here_asked_for() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    for (agent, origin) in [("scripted", "wake"), ("lasting", "wake"), ("scripted", "foreign")] {
+        let id = session(&gateway, &home, agent).await;
+        let mut later = json!({"do": origin, "after_ms": 400, "steps": [{"do": "text", "text": "for both"}]});
+        if origin == "foreign" {
+            later["prompt"] = json!("from elsewhere");
+        }
+        prompt(&gateway, &id, json!([{"do": "text", "text": "first"}, later])).await;
+        let merged = prompt(&gateway, &id, json!([{"do": "merge"}])).await;
+        let snapshot = settled(&gateway, &id, 2).await;
+        assert_eq!(outcomes(&snapshot), ["completed end_turn", "completed end_turn"]);
+        let turn = &snapshot.state.turns[1];
+        assert_eq!((turn.origin.to_string().as_str(), &turn.prompts), ("prompt", &vec![merged]));
+        assert_eq!(said(&snapshot), ["first", "for both"]);
+    }
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_of_another_client_is_kept_like_any_other() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    let foreign = json!({"do": "foreign", "prompt": "from elsewhere", "after_ms": 20,
+                         "steps": [{"do": "text", "text": "for them"}]});
+    prompt(&gateway, &id, json!([{"do": "text", "text": "first"}, foreign])).await;
+    let snapshot = settled(&gateway, &id, 2).await;
+    let turn = &snapshot.state.turns[1];
+    assert_eq!((turn.origin.to_string().as_str(), turn.prompts.len()), ("foreign", 0));
+    let items = snapshot.state.items.iter().filter(|item| item.turn.as_ref() == Some(&turn.turn));
+    let texts: Vec<_> = items.map(|item| item.text.clone().unwrap()).collect();
+    assert_eq!(texts, ["from elsewhere", "for them"]);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_by_the_agent_itself_is_kept_like_any_other() {
     let home = Home::new();
     let gateway = home.open().await;
@@ -72,4 +114,54 @@ async fn a_turn_by_the_agent_itself_is_kept_like_any_other() {
     assert_eq!(said(&snapshot), ["first", "by itself"]);
     assert_eq!(snapshot.state.turns[1].origin.to_string(), "agent");
     home.close(gateway).await;
+}
+
+/// Counts while it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>, most: &AtomicUsize) -> Self {
+        most.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_does_not_end_is_ended_before_the_next_one_begins() {
+    let mut home = Home::new();
+    home.settings.start = Duration::from_millis(50);
+    home.settings.cancel = Duration::from_millis(50);
+    let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, high) = (alive.clone(), most.clone());
+    let gateway = stage(&home, false, move |_, mut commands, observer| {
+        let (count, high) = (count.clone(), high.clone());
+        async move {
+            let _alive = Counted::new(&count, &high);
+            while let Some(command) = commands.recv().await {
+                let Command::Prompt { native_id, content } = command else { continue };
+                if content[0]["text"].as_str().unwrap().contains("begin") {
+                    began(&observer, &native_id, &[&native_id]).await;
+                }
+            }
+            // It was told to end and does not.
+            std::future::pending::<()>().await;
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!(["never"])).await;
+    prompt(&gateway, &id, json!(["begin"])).await;
+    prompt(&gateway, &id, json!(["never"])).await;
+    until(&gateway, &id, "the second turn", |snapshot| snapshot.state.turns.len() == 2).await;
+    gateway.cancel(&id, None).await.unwrap();
+    let snapshot = settled(&gateway, &id, 3).await;
+    assert_eq!(outcomes(&snapshot), ["failed not_started", "cancelled", "failed not_started"]);
+    home.close(gateway).await;
+    assert_eq!((alive.load(Ordering::SeqCst), most.load(Ordering::SeqCst)), (0, 1));
 }

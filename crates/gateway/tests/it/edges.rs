@@ -1,104 +1,20 @@
 //! Cases that broke earlier versions of the keeper. What each expects is said in its message.
 
+use crate::puppet::*;
 use crate::support::*;
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
-use turnstream_agents::{Agent, Command, Connecting, Description, Link, Observed, Observer, Start};
+use turnstream_agents::{Command, Observed, Observer, Start};
 use turnstream_gateway::{Change, Gateway, NewSession, OnTimeout, RequestError, ResolveApproval};
-use turnstream_log::{Log, Options};
-use turnstream_model::cursor::Seq;
-use turnstream_model::event::{ApprovalOutcome, ItemKind, ItemState, Origin, Permissions, Role, StopReason};
+use turnstream_log::{Committed, Follow};
+use turnstream_model::cursor::Cursor;
+use turnstream_model::event::{ApprovalOutcome, ItemKind, ItemState, Origin, Permissions, Role};
+use turnstream_model::fold::State;
 use turnstream_model::id::{Key, SessionId};
-use turnstream_model::signal::{Ending, Need, Signal, Truth};
-
-type Playing = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Play = dyn Fn(Start, Receiver<Command>, Observer) -> Playing + Send + Sync;
-
-/// An agent that a test plays itself.
-struct Puppet {
-    outlives: bool,
-    play: Box<Play>,
-}
-
-impl Agent for Puppet {
-    fn describe(&self) -> Description {
-        Description { kind: "puppet", about: String::new(), version: None, problem: None, scripted: true }
-    }
-
-    fn connect(&self, start: Start) -> Connecting<'_> {
-        Box::pin(async move { Ok(Link::spawn(|commands, observer| (self.play)(start, commands, observer))) })
-    }
-
-    fn outlives_gateway(&self) -> bool {
-        self.outlives
-    }
-}
-
-async fn stage<F>(
-    home: &Home,
-    outlives: bool,
-    play: impl Fn(Start, Receiver<Command>, Observer) -> F + Send + Sync + 'static,
-) -> Gateway
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let play: Box<Play> =
-        Box::new(move |start, commands, observer| Box::pin(play(start, commands, observer)));
-    let agents: BTreeMap<String, Arc<dyn Agent>> =
-        BTreeMap::from([("puppet".to_owned(), Arc::new(Puppet { outlives, play }) as Arc<dyn Agent>)]);
-    Gateway::open(&home.path("data"), home.settings.clone(), agents).await.unwrap()
-}
-
-async fn began(observer: &Observer, native: &str, prompts: &[&str]) {
-    let prompts = prompts.iter().map(|prompt| (*prompt).to_owned()).collect();
-    let signal = Signal::TurnBegan { origin: None, prompts, native_id: Some(native.to_owned()) };
-    let _ = observer.signal(signal).await;
-}
-
-async fn says(observer: &Observer, key: &str) {
-    let seen = turnstream_model::signal::ItemSeen {
-        key: Key::from(key),
-        parent: None,
-        kind: ItemKind::Message,
-        role: Some(Role::Assistant),
-        synthetic: false,
-    };
-    let _ = observer.signal(Signal::ItemSeen(seen)).await;
-    let text = "hello".to_owned();
-    let field = turnstream_model::event::Field::Text;
-    let _ = observer.signal(Signal::TextDelta { key: Key::from(key), field, text }).await;
-    let ended = Signal::ItemEnded { key: Key::from(key), state: ItemState::Completed, reason: None };
-    let _ = observer.signal(ended).await;
-}
-
-fn done(native: &str) -> Signal {
-    Signal::TurnDone { native_id: Some(native.to_owned()), ending: Ending::completed(StopReason::EndTurn) }
-}
-
-fn ask(key: &str) -> Signal {
-    Signal::Ask { key: Key::from(key), item: None, tool: None, options: Vec::new() }
-}
-
-async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(limit, work).await {
-        Ok(done) => done,
-        Err(_) => panic!("{what}: not within {limit:?}"),
-    }
-}
-
-async fn lines(home: &Home, id: &SessionId) -> Vec<String> {
-    let log = Log::open(&home.path("data"), &Options::default()).unwrap().log;
-    let events = log.read(id, Seq(0), usize::MAX).unwrap();
-    let lines = events.iter().map(|event| String::from_utf8(event.json().to_vec()).unwrap()).collect();
-    log.close().await;
-    lines
-}
+use turnstream_model::signal::{Need, Signal, Truth};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_after_a_retry_whose_time_has_passed_is_noticed() {
@@ -274,20 +190,12 @@ async fn an_agent_that_says_much_at_once_does_not_lose_its_keeper() {
     .await;
     let id = session(&gateway, &home, "puppet").await;
     prompt(&gateway, &id, json!([])).await;
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    let state = loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let state = gateway.snapshot(&id).await.unwrap().state;
-        let over = state.turns.first().is_some_and(|turn| turn.outcome.is_some());
-        if over || std::time::Instant::now() > deadline {
-            break state;
-        }
-    };
+    let state = after_a_while(&gateway, &id).await;
     let outcome = state.turns.first().and_then(|turn| turn.outcome);
     let length = state.items.first().and_then(|item| item.text.as_ref()).map(String::len);
     assert!(
         outcome.is_some(),
-        "after 30 s: {} keepers awake, status {}, the turn is open, {length:?} of 225000000 bytes",
+        "{} keepers awake, status {}, the turn is open, {length:?} of 225000000 bytes",
         gateway.awake(),
         state.session.status
     );
@@ -295,15 +203,34 @@ async fn an_agent_that_says_much_at_once_does_not_lose_its_keeper() {
     home.close(gateway).await;
 }
 
-// 7b
+/// The session when its turn has ended, or as it is after a long time. Its snapshot is read once: it is large.
+async fn after_a_while(gateway: &Gateway, id: &SessionId) -> State {
+    let mut follower = gateway.follow(id, &Cursor::default()).unwrap();
+    let ends = |event: &Committed| {
+        let head = &event.json()[..event.json().len().min(100)];
+        String::from_utf8_lossy(head).contains("turn.ended")
+    };
+    let end = async {
+        loop {
+            match follower.next().await {
+                Ok(Follow::Outcome(_)) => {}
+                Ok(Follow::Events(events)) if !events.iter().any(ends) => {}
+                _ => return,
+            }
+        }
+    };
+    // Whoever asked sees what is missing.
+    let _ = tokio::time::timeout(Duration::from_secs(120), end).await;
+    gateway.snapshot(id).await.unwrap().state
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_piece_larger_than_an_append_ends_the_turn() {
     let home = Home::new();
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
     prompt(&gateway, &id, json!([{"do": "burst", "count": 1, "bytes": 70_000_000}])).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let state = gateway.snapshot(&id).await.unwrap().state;
+    let state = after_a_while(&gateway, &id).await;
     let ended = state.queue.is_empty() && state.turns.iter().all(|turn| turn.outcome.is_some());
     let (awake, turns, queue) = (gateway.awake(), state.turns.len(), state.queue.len());
     assert!(ended, "{awake} keepers awake, {turns} turns, {queue} prompts without an outcome");

@@ -4,7 +4,8 @@ use crate::support::*;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use turnstream_gateway::{RequestError, Settings};
+use turnstream_gateway::{Change, NewSession, RequestError, Settings};
+use turnstream_model::event::Permissions;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::disk::{FaultDisk, Faults};
 use turnstream_testkit::lawful::Tail;
@@ -124,6 +125,161 @@ fn child_on_a_broken_disk() {
         }
         std::process::exit(0);
     });
+}
+
+/// The child of the test below: its keeper waits for the disk to keep an answer when a cancel comes.
+#[test]
+fn child_that_cancels_on_a_broken_disk() {
+    if role().as_deref() != Some("stops") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let home = PathBuf::from(std::env::var(HOME).unwrap());
+        let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
+        let gateway = open(&home, settings).await;
+        let new = NewSession {
+            permissions: Some(Permissions::Allow),
+            ..new_session_in(&home.join("work"), "lasting")
+        };
+        let id = id_of(&gateway.create(new).await.unwrap());
+        let effect = json!({"append": {"path": "runs", "text": "ran\n"}});
+        let steps = json!([{"do": "text", "text": "one"}, {"do": "sleep", "ms": 500},
+                           {"do": "tool", "ask": true, "effect": effect}]);
+        gateway.prompt(&id, script(steps)).await.unwrap();
+        until(&gateway, &id, "some text", |snapshot| !said(snapshot).is_empty()).await;
+        println!("TALKING");
+        // The ask is allowed by a rule; the agent is told when that is durable, and the keeper waits for it.
+        while !matches!(gateway.health(), turnstream_log::Health::Degraded { .. }) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let wrong = within(gateway.cancel(&id, Some("t7".into()))).await.unwrap_err();
+        assert!(matches!(wrong, RequestError::Refused(_)), "{wrong}");
+        for _ in 0..3 {
+            let told = within(gateway.cancel(&id, None)).await.unwrap_err();
+            assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
+        }
+        // The agent's own memory is on another disk.
+        let memory = home.join("memory").join(format!("{id}.jsonl"));
+        within(async {
+            while !std::fs::read_to_string(&memory).unwrap().contains(r#""end":"cancelled""#) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert!(matches!(gateway.health(), turnstream_log::Health::Degraded { .. }));
+        println!("TOLD");
+        let snapshot = settled(&gateway, &id, 1).await;
+        println!("TURN {} {:?}", outcomes(&snapshot)[0], snapshot.state.turns[0].cancelling);
+        gateway.close().await;
+    });
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), work).await.expect("an answer")
+}
+
+#[test]
+fn a_cancel_on_a_broken_disk_stops_the_agent_and_is_kept_when_the_disk_is_back() {
+    let home = laid_out();
+    let disk = FaultDisk::new(home.path().join("data")).unwrap();
+    let mut program = Program::this_test("faults::child_that_cancels_on_a_broken_disk", "stops").unwrap();
+    program = program.env(HOME, home.path());
+    disk.arm(program.command_mut()).unwrap();
+    let mut running = program.start(&KillPoint::Exit).unwrap();
+    running.wait_for(&KillPoint::line("TALKING", 1)).unwrap();
+    disk.set(Faults::broken()).unwrap();
+    running.wait_for(&KillPoint::line("TOLD", 1)).unwrap();
+    disk.set(Faults::none()).unwrap();
+    let seen = running.finish(&KillPoint::Exit).unwrap();
+    assert_eq!(seen.lines("TURN "), ["cancelled Some(Client)"], "{seen:?}");
+    assert!(!home.path().join("work/runs").exists(), "it was told to stop before it was told to run");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(judge(&home.path().join("data"), Tail::Settled));
+}
+
+/// The child of the test below: several clients that never stop asking.
+#[test]
+fn child_with_busy_clients() {
+    if role().as_deref() != Some("busy") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let home = PathBuf::from(std::env::var(HOME).unwrap());
+        let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
+        let gateway = open(&home, settings).await;
+        let new = new_session_in(&home.join("work"), "scripted");
+        let id = id_of(&gateway.create(new.clone()).await.unwrap());
+        let mut clients = tokio::task::JoinSet::new();
+        for client in 0..8_u32 {
+            let (gateway, id, new) = (gateway.clone(), id.clone(), new.clone());
+            clients.spawn(async move {
+                for number in 0.. {
+                    let asked = async {
+                        match client {
+                            0 => gateway.cancel(&id, None).await.map(drop),
+                            1 => gateway.withdraw(&id, &format!("p{number}").into()).await,
+                            2 => gateway.create(new.clone()).await.map(drop),
+                            3 => {
+                                let title = Some(format!("title {number}"));
+                                gateway.change(&id, Change { title, ..Change::default() }).await.map(drop)
+                            }
+                            _ => {
+                                let key = format!("c{client}n{number}");
+                                let steps = json!([{"do": "text", "text": "x"}, {"do": "sleep", "ms": 1}]);
+                                gateway.prompt(&id, keyed(&key, steps)).await.map(drop)
+                            }
+                        }
+                    };
+                    match tokio::time::timeout(Duration::from_secs(5), asked).await {
+                        Ok(Err(RequestError::Degraded(_))) => return "degraded",
+                        Ok(Err(RequestError::Unkept(_) | RequestError::StopUnkept(_))) => return "taken",
+                        // There is no turn to cancel, disk or not.
+                        Ok(Err(RequestError::Refused(_)))
+                            if !matches!(gateway.health(), turnstream_log::Health::Sound) =>
+                        {
+                            return "refused";
+                        }
+                        Ok(Ok(()) | Err(RequestError::Refused(_))) => {}
+                        Ok(Err(error)) => panic!("client {client}: {error}"),
+                        Err(_) => panic!("client {client} was not answered"),
+                    }
+                }
+                unreachable!()
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        println!("TALKING");
+        while let Some(client) = clients.join_next().await {
+            println!("CLIENT {}", client.unwrap());
+        }
+        println!("ANSWERED");
+        // Whatever was taken comes to its end.
+        until(&gateway, &id, "the end of the queue", |snapshot| {
+            snapshot.state.queue.is_empty() && snapshot.state.turns.iter().all(|turn| turn.outcome.is_some())
+        })
+        .await;
+        gateway.close().await;
+    });
+}
+
+#[test]
+fn everyone_who_asks_while_the_disk_begins_to_fail_is_answered() {
+    let home = laid_out();
+    let disk = FaultDisk::new(home.path().join("data")).unwrap();
+    let mut program = Program::this_test("faults::child_with_busy_clients", "busy").unwrap();
+    program = program.env(HOME, home.path());
+    disk.arm(program.command_mut()).unwrap();
+    let mut running = program.start(&KillPoint::Exit).unwrap();
+    running.wait_for(&KillPoint::line("TALKING", 1)).unwrap();
+    disk.set(Faults::broken()).unwrap();
+    running.wait_for(&KillPoint::line("ANSWERED", 1)).unwrap();
+    disk.set(Faults::none()).unwrap();
+    let seen = running.finish(&KillPoint::Exit).unwrap();
+    assert_eq!(seen.lines("CLIENT ").len(), 8, "{seen:?}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(judge(&home.path().join("data"), Tail::Settled));
 }
 
 fn on_a_broken_disk(role: &str) -> Seen {

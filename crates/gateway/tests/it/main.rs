@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod approvals;
+mod cancel;
 mod crash;
 mod deadlines;
 mod edges;
 mod faults;
 mod prompts;
+mod puppet;
 mod recovery;
 mod sessions;
 mod support;

@@ -160,3 +160,34 @@ async fn turns_of_every_kind_end_once() {
     }
     home.close(gateway).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_is_withdrawn_while_it_is_sent_has_one_outcome() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    let mut withdrawn = Vec::new();
+    for round in 0..60_u64 {
+        let effect = json!({"append": {"path": "runs", "text": format!("{round}\n")}});
+        prompt(&gateway, &id, json!([{"do": "text", "text": "x"}])).await;
+        let second = prompt(&gateway, &id, json!([{"do": "tool", "effect": effect}])).await;
+        // Sometimes it still waits, sometimes it is about to leave, sometimes it runs.
+        tokio::time::sleep(Duration::from_micros(round * 100)).await;
+        let both = tokio::join!(gateway.withdraw(&id, &second), gateway.withdraw(&id, &second));
+        assert!(both.0.is_err() || both.1.is_err(), "it can be withdrawn once");
+        if both.0.is_ok() || both.1.is_ok() {
+            withdrawn.push(round);
+        }
+        let snapshot =
+            until(&gateway, &id, "the end of both", |snapshot| snapshot.state.queue.is_empty()).await;
+        let prompt = snapshot.state.prompts.iter().find(|prompt| prompt.prompt == second).unwrap();
+        let is_withdrawn = prompt.state == PromptStage::Withdrawn;
+        assert_eq!((is_withdrawn, prompt.turn.is_none()), (withdrawn.contains(&round), is_withdrawn));
+    }
+    let turns = 120 - withdrawn.len();
+    settled(&gateway, &id, turns).await;
+    let ran: Vec<String> =
+        (0..60_u64).filter(|round| !withdrawn.contains(round)).map(|round| round.to_string()).collect();
+    assert_eq!(home.lines_of("runs"), ran);
+    home.close(gateway).await;
+}

@@ -28,6 +28,39 @@ async fn a_repeated_creation_with_a_key_is_the_same_session_also_after_a_restart
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_creation_is_answered_also_when_its_directory_and_its_agent_are_gone() {
+    let home = Home::new();
+    let cwd = home.work().join("project");
+    std::fs::create_dir(&cwd).unwrap();
+    std::os::unix::fs::symlink(home.work(), home.path("link")).unwrap();
+    let gateway = home.open().await;
+    let new = NewSession { key: Some("k".into()), cwd, ..new_session(&home, "lasting") };
+    let id = id_of(&gateway.create(new.clone()).await.unwrap());
+    gateway.close().await;
+    std::fs::remove_dir(&new.cwd).unwrap();
+
+    // No agent is configured any more, and sessions may work nowhere.
+    let settings = turnstream_gateway::Settings::default();
+    let gateway =
+        turnstream_gateway::Gateway::open(&home.path("data"), settings, Default::default()).await.unwrap();
+    assert_eq!(id_of(&gateway.create(new.clone()).await.unwrap()), id);
+    let by_a_link = NewSession { cwd: home.path("link").join("project"), ..new.clone() };
+    assert_eq!(id_of(&gateway.create(by_a_link).await.unwrap()), id);
+    for other in [
+        NewSession { cwd: home.work().join("other"), ..new.clone() },
+        NewSession { cwd: home.work(), ..new.clone() },
+        NewSession { cwd: "project".into(), ..new.clone() },
+        NewSession { title: Some("another".into()), ..new.clone() },
+    ] {
+        let refused = gateway.create(other).await.unwrap_err();
+        assert!(matches!(refused, RequestError::KeyReused { .. }), "{refused}");
+    }
+    let fresh = gateway.create(NewSession { key: Some("k2".into()), ..new }).await.unwrap_err();
+    assert!(matches!(fresh, RequestError::UnknownAgent { .. }), "{fresh}");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_a_session_is_refused_by_name() {
     let home = Home::new();
     let gateway = home.open().await;

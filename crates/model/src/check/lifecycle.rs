@@ -25,6 +25,8 @@ struct Item {
 #[derive(Default)]
 struct Turn {
     ended: bool,
+    /// Somebody wants it to end.
+    cancelling: bool,
     /// Items and waits that were started in it.
     items: Vec<String>,
     waits: Vec<String>,
@@ -111,6 +113,7 @@ impl Lifecycle {
                 self.prompt(r#type, event, found);
             }
             "turn.started" => self.turn_started(event, found),
+            "turn.cancelling" => self.turn_cancelling(turn, found),
             "turn.ended" => self.turn_ended(turn, found),
             "attempt.started" => self.attempt_started(event, found),
             "attempt.ended" => self.attempt_ended(event, found),
@@ -198,7 +201,7 @@ impl Lifecycle {
                 self.never(Law::EvidenceBeforeIdle, message, found);
             }
             Some(known) if known.ended => {
-                let belongs = ["prompt.", "attempt.", "item.", "approval.", "question."];
+                let belongs = ["prompt.", "turn.", "attempt.", "item.", "approval.", "question."];
                 let is_allowed =
                     r#type == "item.revised" || !belongs.iter().any(|family| r#type.starts_with(family));
                 if !is_allowed {
@@ -263,6 +266,15 @@ impl Lifecycle {
         }
         self.turns.insert(id.to_owned(), turn);
         self.open_turn = Some(id.to_owned());
+    }
+
+    /// Asked for once, however many ask.
+    fn turn_cancelling(&mut self, id: Option<&str>, found: &mut Found) {
+        if let Some(turn) = id.and_then(|id| self.turns.get_mut(id))
+            && std::mem::replace(&mut turn.cancelling, true)
+        {
+            found.push((Law::OneEnd, format!("turn.cancelling of turn {} twice", id.unwrap_or_default())));
+        }
     }
 
     fn turn_ended(&mut self, id: Option<&str>, found: &mut Found) {

@@ -76,6 +76,7 @@ const EVENTS: &[(&str, &[Member])] = &[
         "turn.started",
         &[("turn", Id, MUST), ("origin", Word(&["prompt", "agent", "foreign"]), MUST), ("prompts", Ids, MAY)],
     ),
+    ("turn.cancelling", &[("turn", Id, MUST), ("by", Word(&["client", "policy", "agent", "gateway"]), MUST)]),
     (
         "attempt.started",
         &[("turn", Id, MUST), ("attempt", Id, MUST), ("step", Count, MUST), ("model", Text, MAY)],

@@ -144,6 +144,7 @@ impl Members {
                 prompts: self.take("prompts")?.unwrap_or_default(),
                 native_id: self.take("native_id")?,
             },
+            "turn.cancelling" => Body::TurnCancelling { by: self.need("by")? },
             "attempt.started" => {
                 let (step, model) = (self.need("step")?, self.take("model")?);
                 Body::AttemptStarted { step, model, native_id: self.take("native_id")? }
@@ -251,7 +252,7 @@ impl Members {
 /// Which ids of the envelope an event cannot do without.
 fn required_ids(r#type: &str) -> &'static [&'static str] {
     match r#type {
-        "prompt.taken" | "turn.started" | "turn.ended" => &["turn"],
+        "prompt.taken" | "turn.started" | "turn.cancelling" | "turn.ended" => &["turn"],
         "attempt.started" | "attempt.ended" | "attempt.superseded" => &["turn", "attempt"],
         "item.started" | "item.delta" | "item.replaced" | "item.updated" | "item.ended" | "item.revised"
         | "item.removed" => &["item"],

@@ -80,6 +80,7 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
             map.serialize_entry("prompts", prompts)?;
             optional(map, "native_id", native_id)
         }
+        Body::TurnCancelling { by } => map.serialize_entry("by", by),
         Body::AttemptStarted { step, model, native_id } => {
             map.serialize_entry("step", step)?;
             optional(map, "model", model)?;

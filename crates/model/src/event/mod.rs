@@ -109,6 +109,8 @@ pub enum Body {
     PromptWithdrawn { prompt: PromptId },
     /// `turn.started`
     TurnStarted { origin: Origin, prompts: Vec<PromptId>, native_id: Option<String> },
+    /// `turn.cancelling`: somebody wants the turn to end; its end is still to come
+    TurnCancelling { by: By },
     /// `attempt.started`
     AttemptStarted { step: u32, model: Option<String>, native_id: Option<String> },
     /// `item.started`
@@ -182,6 +184,7 @@ impl Body {
             Self::PromptTaken { .. } => "prompt.taken",
             Self::PromptWithdrawn { .. } => "prompt.withdrawn",
             Self::TurnStarted { .. } => "turn.started",
+            Self::TurnCancelling { .. } => "turn.cancelling",
             Self::AttemptStarted { .. } => "attempt.started",
             Self::ItemStarted { .. } => "item.started",
             Self::ItemDelta { .. } => "item.delta",

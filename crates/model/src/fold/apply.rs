@@ -20,7 +20,9 @@ impl Fold {
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
             | Body::PromptWithdrawn { .. } => self.prompt(draft, *time),
-            Body::TurnStarted { .. } | Body::TurnEnded { .. } => self.turn(draft, *time),
+            Body::TurnStarted { .. } | Body::TurnCancelling { .. } | Body::TurnEnded { .. } => {
+                self.turn(draft, *time);
+            }
             Body::AttemptStarted { .. } | Body::AttemptEnded { .. } | Body::AttemptSuperseded { .. } => {
                 self.attempt(draft);
             }
@@ -109,6 +111,7 @@ impl Fold {
                     native_id: native_id.clone(),
                     started: time,
                     attempts: Vec::new(),
+                    cancelling: None,
                     ended: None,
                     outcome: None,
                     stop_reason: None,
@@ -116,6 +119,11 @@ impl Fold {
                     cost: None,
                     error: None,
                 });
+            }
+            Body::TurnCancelling { by } => {
+                if let Some(turn) = self.turn_mut(Some(id)) {
+                    turn.cancelling.get_or_insert(*by);
+                }
             }
             Body::TurnEnded { outcome, stop_reason, usage, cost, error } => {
                 if let Some(turn) = self.turn_mut(Some(id)) {

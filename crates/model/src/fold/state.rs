@@ -204,6 +204,9 @@ pub struct Turn {
     /// Its model calls.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
+    /// Who asked for its end, before it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelling: Option<By>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,

@@ -4,7 +4,8 @@ use super::hold::Hold;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
-    ApprovalOutcome, Body, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, SessionPatch, TurnError,
+    ApprovalOutcome, Body, By, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, SessionPatch,
+    TurnError,
 };
 use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
 use crate::signal::{Ending, Need};
@@ -211,6 +212,16 @@ impl Machine {
         self.waits.question_key(question)
     }
 
+    /// The turn that an ask which waits belongs to; none for one of the background.
+    pub fn turn_of_ask(&self, approval: &ApprovalId) -> Option<&TurnId> {
+        self.waits.ask_turn(approval)
+    }
+
+    /// The turn that a question which waits belongs to; none for one of the background.
+    pub fn turn_of_question(&self, question: &QuestionId) -> Option<&TurnId> {
+        self.waits.question_turn(question)
+    }
+
     /// True when nothing is open: no turn, no prompt, no wait, no recovery.
     pub fn is_quiet(&self) -> bool {
         self.turn.is_none() && self.prompts.is_empty() && !self.waits.any_open() && !self.recovering
@@ -226,11 +237,12 @@ impl Machine {
         self.ended
     }
 
-    /// A client wants the turn to end; fenced: that turn, or nothing. Its end still has to be observed.
-    pub fn cancel(&mut self, turn: Option<&TurnId>) -> Result<TurnId, Refusal> {
+    /// Somebody wants the turn to end; fenced: that turn, or nothing. That it is wanted is in the log once, however often
+    /// it is asked for. The end still has to be observed.
+    pub fn cancel(&mut self, turn: Option<&TurnId>, by: By, step: &mut Step<'_>) -> Result<TurnId, Refusal> {
         match &mut self.turn {
             Some(open) if turn.is_none_or(|turn| turn == open.id()) => {
-                open.report.cancelling = true;
+                open.cancel(by, step.drafts);
                 Ok(open.id().clone())
             }
             open => Err(Refusal::TurnNotOpen {
@@ -238,6 +250,11 @@ impl Machine {
                 open: open.as_ref().map(|turn| turn.id().clone()),
             }),
         }
+    }
+
+    /// True while the open turn is wanted to end.
+    pub fn is_cancelling(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.report.cancelling)
     }
 
     /// Ends the turn without the agent's word: a deadline passed, or its owner is gone. Fenced like a cancel.

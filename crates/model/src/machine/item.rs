@@ -4,6 +4,7 @@ use crate::event::{Body, Draft, Field, ItemKind, ItemState, Role, Tool, ToolStat
 use crate::fold::{self, ItemStage};
 use crate::id::{AttemptId, ItemId, Key, TurnId};
 use crate::signal::Finality;
+use std::hash::{DefaultHasher, Hasher};
 
 /// Writes drafts about items to where they belong.
 pub(crate) struct Scribe<'a> {
@@ -75,16 +76,36 @@ struct Tainted {
     output: bool,
 }
 
-/// An item whose end is in the log. Its texts stay for comparison with what may still come.
+/// An item whose end is in the log. What may still come is compared with its text, of which only a print stays.
 pub(crate) struct EndedItem {
     pub(crate) id: ItemId,
     kind: ItemKind,
     state: ItemState,
     incomplete: bool,
-    text: String,
+    text: Print,
     tool: Tool,
     /// A delta came after the end; said once.
     late_noted: bool,
+}
+
+/// What is left of a text when all that is asked is whether another one is the same. Ended texts are most of what a session
+/// would hold in memory. Two texts of one agent that met by chance, once in 2^128, would hide one revision.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Print {
+    length: usize,
+    hashes: [u64; 2],
+}
+
+impl Print {
+    fn of(text: &str) -> Self {
+        let hash = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write_u8(salt);
+            hasher.write(text.as_bytes());
+            hasher.finish()
+        };
+        Self { length: text.len(), hashes: [hash(0), hash(1)] }
+    }
 }
 
 // === impl OpenItem ===
@@ -145,7 +166,8 @@ impl OpenItem {
             ItemStage::Streaming | ItemStage::Unknown => ItemState::Unknown,
         };
         let Self { id, kind, text, tool, .. } = self;
-        EndedItem { id, kind, state, incomplete: item.incomplete, text, tool, late_noted: false }
+        let (text, incomplete) = (Print::of(&text), item.incomplete);
+        EndedItem { id, kind, state, incomplete, text, tool, late_noted: false }
     }
 
     /// Bytes may have been lost. Of a call only what is still on its way can be: arguments that are known whole stay so.
@@ -255,7 +277,7 @@ impl OpenItem {
         }
         log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
         let Self { id, kind, text, tool, .. } = self;
-        EndedItem { id, kind, state, incomplete, text, tool, late_noted: false }
+        EndedItem { id, kind, state, incomplete, text: Print::of(&text), tool, late_noted: false }
     }
 
     /// Only a tool has arguments and an output.
@@ -288,10 +310,11 @@ impl EndedItem {
     /// A final snapshot after the end: the agent's last word on the text, which makes a cut-off item whole.
     pub(crate) fn revise_text(&mut self, text: String, log: &mut Scribe<'_>) {
         let state = (self.state == ItemState::Abandoned).then_some(ItemState::Completed);
-        if text == self.text && state.is_none() {
+        let print = Print::of(&text);
+        if print == self.text && state.is_none() {
             return;
         }
-        self.text.clone_from(&text);
+        self.text = print;
         self.state = state.unwrap_or(self.state);
         self.incomplete = false;
         log.item(&self.id, Body::ItemRevised { late: log.late, state, text: Some(text), tool: None });

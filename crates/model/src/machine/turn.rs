@@ -6,7 +6,7 @@ use super::item::{Head, Scribe};
 use super::items::Items;
 use super::waits::Waits;
 use crate::event::{
-    Body, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError, Usage,
+    Body, By, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError, Usage,
 };
 use crate::fold;
 use crate::id::{AttemptId, ItemId, Key, PromptId, TurnId};
@@ -49,7 +49,7 @@ pub(super) struct Report {
     pub(super) cost: Option<Cost>,
     pub(super) error: Option<TurnError>,
     pub(super) stop_reason: Option<StopReason>,
-    /// A client asked for the end.
+    /// Somebody asked for the end, and the log says so.
     pub(super) cancelling: bool,
     /// A person refused a permission or a question: the agent may stop there.
     pub(super) rejected: bool,
@@ -87,7 +87,7 @@ impl OpenTurn {
             native_id: turn.native_id.clone(),
             items,
             attempts: Attempts::resumed(&turn.attempts),
-            report: Report::default(),
+            report: Report { cancelling: turn.cancelling.is_some(), ..Report::default() },
             worked: worked || !turn.attempts.is_empty(),
             prompted: !turn.prompts.is_empty(),
         }
@@ -115,6 +115,13 @@ impl OpenTurn {
     pub(super) fn name_natively(&mut self, native_id: Option<String>) {
         if self.native_id.is_none() {
             self.native_id = native_id;
+        }
+    }
+
+    /// Somebody wants its end. Said once, however many want it.
+    pub(super) fn cancel(&mut self, by: By, out: &mut Vec<Draft>) {
+        if !std::mem::replace(&mut self.report.cancelling, true) {
+            out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(Body::TurnCancelling { by }) });
         }
     }
 

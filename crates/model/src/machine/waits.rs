@@ -110,6 +110,14 @@ impl Waits {
         self.questions.open.iter().find(|open| open.id == *id).map(|open| &open.key)
     }
 
+    pub(crate) fn ask_turn(&self, id: &ApprovalId) -> Option<&TurnId> {
+        self.approvals.open.iter().find(|open| open.id == *id)?.turn.as_ref()
+    }
+
+    pub(crate) fn question_turn(&self, id: &QuestionId) -> Option<&TurnId> {
+        self.questions.open.iter().find(|open| open.id == *id)?.turn.as_ref()
+    }
+
     pub(crate) fn knows_ask(&self, key: &Key) -> bool {
         self.approvals.knows(key)
     }

@@ -6,6 +6,7 @@ mod access;
 mod alive;
 mod board;
 mod documented;
+mod long;
 mod problems;
 mod readers;
 mod resume;

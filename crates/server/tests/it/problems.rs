@@ -2,6 +2,7 @@
 
 use crate::support::{Answer, Lasting, PATIENCE, Rig, answer, raw};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use turnstream_server::Options;
@@ -251,6 +252,40 @@ async fn a_body_above_ten_mebibytes_is_refused_however_it_is_sent() {
     let fits = format!("{{\"content\":[]}}{}", " ".repeat((10 << 20) - 14));
     let fits = rig.http.post(rig.url(&path)).header("content-type", "application/json").body(fits);
     assert_problem(&crate::support::answer(fits).await, 400, "bad-content", &[]);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_come_to_its_end_is_given_up() {
+    let rig = Rig::start_with(Options { body: Duration::from_millis(200), ..Options::default() }).await;
+    let id = rig.session().await;
+    for path in ["/v1/sessions".to_owned(), format!("/v1/sessions/{id}/cancel")] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: 99\r\nConnection: close\r\n\r\n{{\"agent\""
+        );
+        let told = raw(rig.address, &head).await;
+        assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
+        assert!(told.contains("urn:turnstream:problem:slow-body") && told.contains("200ms"), "{told}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_read_is_named() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    rig.played(&id, json!([{"do": "burst", "count": 100, "bytes": 10_000, "messages": 10}])).await;
+    let home = rig.home();
+    rig.stop().await;
+    let rig = Rig::open(home.clone(), Options::default(), Lasting::There).await;
+    // Somebody writes into the database while it is in use.
+    let path = home.path().join("data/log.db");
+    let length = std::fs::metadata(&path).unwrap().len();
+    std::fs::write(&path, vec![0xff; usize::try_from(length).unwrap()]).unwrap();
+    let answer = rig.get(&format!("/v1/sessions/{id}/snapshot")).await;
+    assert_problem(&answer, 500, "log-failed", &["the log failed"]);
+    assert_eq!(rig.get("/v1/health").await.status, 200);
     rig.stop().await;
 }
 

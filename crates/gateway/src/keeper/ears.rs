@@ -1,0 +1,155 @@
+//! A keeper that waits for the disk still hears what it is asked. If the disk fails, it answers at once: a turn can be
+//! stopped without a disk, and everything else is refused.
+
+use super::clocks::Clocks;
+use super::connection::Connection;
+use crate::error::RequestError;
+use crate::request::Request;
+use crate::settings::Settings;
+use crate::trouble::trouble;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use tokio::sync::{mpsc, oneshot};
+use turnstream_agents::Command;
+use turnstream_log::Log;
+use turnstream_model::id::TurnId;
+use turnstream_model::machine::{Machine, Refusal};
+
+/// Requests that may wait beside the queue. On a disk that fails none does for long.
+const MOST_HEARD: usize = 64;
+
+/// Where requests come in.
+pub(super) struct Ears {
+    requests: mpsc::Receiver<Request>,
+    /// Heard while the keeper waited for the disk, and not yet looked at.
+    heard: VecDeque<Request>,
+}
+
+impl Ears {
+    pub(super) fn new(requests: mpsc::Receiver<Request>) -> Self {
+        Self { requests, heard: VecDeque::new() }
+    }
+
+    /// The next request; none when nobody can ask any more. Safe to drop and call again.
+    pub(super) async fn next(&mut self) -> Option<Request> {
+        match self.heard.pop_front() {
+            Some(request) => Some(request),
+            None => self.requests.recv().await,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.heard.is_empty() && self.requests.is_empty()
+    }
+
+    /// Nothing more is taken.
+    pub(super) fn close(&mut self) {
+        self.requests.close();
+    }
+
+    /// Refuses all there is, now that nobody will look at it.
+    pub(super) async fn refuse_all(mut self, error: RequestError) {
+        self.close();
+        while let Some(request) = self.next().await {
+            request.refuse(error.clone());
+        }
+    }
+
+    /// Waits for the log before the session is ours. Requests wait too, unless the disk fails: then they are refused.
+    pub(super) async fn until_claimed<T>(&mut self, log: &Log, claim: impl Future<Output = T>) -> T {
+        let mut claim = pin!(claim);
+        let problem = tokio::select! {
+            biased;
+            claimed = &mut claim => return claimed,
+            problem = trouble(log) => problem,
+        };
+        loop {
+            tokio::select! {
+                biased;
+                claimed = &mut claim => return claimed,
+                Some(request) = self.requests.recv() => {
+                    request.refuse(RequestError::Degraded(problem.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// The parts of a keeper that go on while it waits for the disk.
+pub(super) struct Meanwhile<'a> {
+    pub(super) ears: &'a mut Ears,
+    pub(super) log: &'a Log,
+    pub(super) settings: &'a Settings,
+    pub(super) machine: &'a Machine,
+    pub(super) clocks: &'a mut Clocks,
+    pub(super) connection: &'a Connection,
+    pub(super) recovering: bool,
+}
+
+impl Meanwhile<'_> {
+    /// Waits for the disk.
+    pub(super) async fn wait<T>(mut self, disk: impl Future<Output = T>) -> T {
+        let mut disk = pin!(disk);
+        let mut failing = pin!(trouble(self.log));
+        let mut problem: Option<String> = None;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut disk => return done,
+                Some(request) = self.ears.requests.recv(), if self.ears.heard.len() < MOST_HEARD => {
+                    let heard = self.hear(request).await;
+                    self.ears.heard.extend(match &problem {
+                        Some(problem) => self.answer(heard, problem),
+                        None => Some(heard),
+                    });
+                }
+                said = &mut failing, if problem.is_none() => {
+                    for request in std::mem::take(&mut self.ears.heard) {
+                        let kept = self.answer(request, &said);
+                        self.ears.heard.extend(kept);
+                    }
+                    problem = Some(said);
+                }
+            }
+        }
+    }
+
+    /// The agent is told to stop at once, as it is when nothing is waited for.
+    async fn hear(&mut self, request: Request) -> Request {
+        if let Request::Cancel(turn, _) = &request
+            && self.is_open(turn.as_ref())
+            && self.clocks.may_tell_to_stop(self.recovering, self.settings.cancel)
+        {
+            self.connection.tell(Command::Cancel).await;
+        }
+        request
+    }
+
+    /// Answers a request that cannot be kept. A cancel that was told stays, with nobody who waits for it: the log says
+    /// that it was wanted as soon as it can.
+    fn answer(&self, request: Request, problem: &str) -> Option<Request> {
+        match request {
+            Request::Cancel(turn, reply) if !self.is_open(turn.as_ref()) => {
+                let open = self.machine.open_turn().cloned();
+                // Whoever asked may have gone away.
+                let _ = reply.send(Err(Refusal::TurnNotOpen { asked: turn, open }.into()));
+                None
+            }
+            Request::Cancel(turn, reply) if !self.recovering => {
+                let _ = reply.send(Err(RequestError::StopUnkept(problem.to_owned())));
+                let is_kept = self.ears.heard.iter().any(|heard| matches!(heard, Request::Cancel(..)));
+                let turn = turn.or_else(|| self.machine.open_turn().cloned());
+                (!is_kept).then(|| Request::Cancel(turn, oneshot::channel().0))
+            }
+            other => {
+                other.refuse(RequestError::Degraded(problem.to_owned()));
+                None
+            }
+        }
+    }
+
+    fn is_open(&self, turn: Option<&TurnId>) -> bool {
+        self.machine.open_turn().is_some_and(|open| turn.is_none_or(|turn| turn == open))
+    }
+}

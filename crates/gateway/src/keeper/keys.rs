@@ -1,0 +1,72 @@
+//! The keys that prompts came with. A prompt's text can be long and a session's life too, so of the content only a print is
+//! kept: all that is asked of it is whether a repeat is the same.
+
+use serde_json::Value;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use turnstream_model::fold::State;
+use turnstream_model::id::PromptId;
+
+/// Two hashes under two secrets that nobody outside this process knows and that no file holds: whoever writes two contents
+/// cannot make them meet, and by chance one repeat in 2^128 does.
+type Print = (u64, u64);
+
+/// Prompts that came with a key.
+pub(super) struct Keys {
+    secrets: (RandomState, RandomState),
+    known: HashMap<String, (PromptId, Print)>,
+}
+
+impl Keys {
+    /// Every prompt of the session that has a key.
+    pub(super) fn resume(state: &State) -> Self {
+        let mut keys = Self { secrets: (RandomState::new(), RandomState::new()), known: HashMap::new() };
+        for prompt in state.prompts.iter().chain(&state.queue) {
+            if let Some(key) = &prompt.key {
+                keys.add(key.clone(), prompt.prompt.clone(), &prompt.content);
+            }
+        }
+        keys
+    }
+
+    pub(super) fn add(&mut self, key: String, prompt: PromptId, content: &[Value]) {
+        let print = self.print(content);
+        self.known.insert(key, (prompt, print));
+    }
+
+    /// The prompt that had this key, and whether this is its content.
+    pub(super) fn find(&self, key: &str, content: &[Value]) -> Option<(PromptId, bool)> {
+        let (prompt, print) = self.known.get(key)?;
+        Some((prompt.clone(), *print == self.print(content)))
+    }
+
+    fn print(&self, content: &[Value]) -> Print {
+        (self.secrets.0.hash_one(content), self.secrets.1.hash_one(content))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Keys;
+    use serde_json::json;
+    use turnstream_model::fold::State;
+    use turnstream_model::id::PromptId;
+
+    #[test]
+    fn the_same_content_is_known_however_its_members_stand() {
+        let mut keys = Keys::resume(&State::default());
+        let content = [json!({"type": "text", "text": "Hi", "n": 1.5})];
+        keys.add("k".to_owned(), PromptId::from("p1"), &content);
+        let turned = [serde_json::from_str(r#"{"n":1.5,"text":"Hi","type":"text"}"#).unwrap()];
+        assert_eq!(keys.find("k", &turned), Some((PromptId::from("p1"), true)));
+        for other in [
+            vec![],
+            vec![json!({"type": "text", "text": "Ho", "n": 1.5})],
+            vec![json!({"type": "text", "text": "Hi"})],
+            [content.clone(), content.clone()].concat(),
+        ] {
+            assert_eq!(keys.find("k", &other), Some((PromptId::from("p1"), false)), "{other:?}");
+        }
+        assert_eq!(keys.find("other", &content), None);
+    }
+}
