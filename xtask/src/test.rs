@@ -130,10 +130,14 @@ fn real_agents() -> Result<(), String> {
             "--cargo-quiet",
             "--package",
             "turnstream-testkit",
+            "--package",
+            "turnstream-agents",
             "--features",
             "real-agents",
             "--test",
             "real_agents",
+            "--test",
+            "opencode_*",
         ],
     );
     tests.env("TURNSTREAM_AGENTS", agents);

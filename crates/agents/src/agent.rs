@@ -6,10 +6,14 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use turnstream_model::event::Permissions;
+use turnstream_model::fold::{PromptStage, State};
 use turnstream_model::id::{Key, PromptId, SessionId, TurnId};
 
 /// A link that is being made.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send + 'a>>;
+
+/// An agent that is being stopped; an error names what is left.
+pub type Stopping<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 /// An agent that sessions can be made with.
 pub trait Agent: Send + Sync {
@@ -20,8 +24,8 @@ pub trait Agent: Send + Sync {
     /// The caller gives up after a deadline by dropping the future: nothing may be left running then.
     fn connect(&self, start: Start) -> Connecting<'_>;
 
-    /// The name under which a prompt is sent. It must be the same each time it is asked for the same prompt, so that the
-    /// agent can be asked about it after a crash.
+    /// The name under which a prompt is sent, asked for once: it is in the log before the prompt leaves, and the agent is
+    /// asked about it by that name after a crash.
     fn name_prompt(&self, session: &SessionId, prompt: &PromptId) -> String {
         format!("{session}.{prompt}")
     }
@@ -30,6 +34,11 @@ pub trait Agent: Send + Sync {
     /// the agent's own truth at the next start. Else it ends with its link.
     fn outlives_gateway(&self) -> bool {
         false
+    }
+
+    /// Ends what the agent runs for all its sessions together, after their links have ended.
+    fn stop(&self) -> Stopping<'_> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -79,6 +88,8 @@ pub struct Left {
     pub turn: Option<TurnId>,
     /// The agent's name of that turn, where it has one.
     pub turn_native_id: Option<String>,
+    /// The agent's names of the model calls of that turn, in order.
+    pub calls: Vec<Key>,
     /// Prompts that were sent, or were about to be, and have no turn; by the names they were sent under.
     pub prompts: Vec<String>,
     /// Asks without an answer.
@@ -88,9 +99,27 @@ pub struct Left {
 }
 
 impl Left {
+    /// What is open by the log alone. Prompts that were sent without a name cannot be asked about and are not here.
+    pub fn of(state: &State) -> Self {
+        let turn = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
+        let key = |native: &Option<String>| native.as_deref().map(Key::from);
+        let calls = turn.iter().flat_map(|turn| &turn.attempts);
+        let sent = state.queue.iter().filter(|prompt| prompt.state == PromptStage::Sent);
+        let asks = state.approvals.iter().filter(|ask| ask.outcome.is_none());
+        let questions = state.questions.iter().filter(|asked| asked.outcome.is_none());
+        Self {
+            turn: turn.map(|turn| turn.turn.clone()),
+            turn_native_id: turn.and_then(|turn| turn.native_id.clone()),
+            calls: calls.filter_map(|call| key(&call.native_id)).collect(),
+            prompts: sent.filter_map(|prompt| prompt.native_id.clone()).collect(),
+            asks: asks.filter_map(|ask| key(&ask.native_id)).collect(),
+            questions: questions.filter_map(|asked| key(&asked.native_id)).collect(),
+        }
+    }
+
     /// True when nothing is open.
     pub fn is_empty(&self) -> bool {
-        let Self { turn, turn_native_id: _, prompts, asks, questions } = self;
+        let Self { turn, turn_native_id: _, calls: _, prompts, asks, questions } = self;
         turn.is_none() && prompts.is_empty() && asks.is_empty() && questions.is_empty()
     }
 }

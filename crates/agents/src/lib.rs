@@ -5,7 +5,8 @@
 
 mod agent;
 mod link;
+pub mod opencode;
 pub mod scripted;
 
-pub use agent::{Agent, ConnectError, Connecting, Description, Left, Start};
+pub use agent::{Agent, ConnectError, Connecting, Description, Left, Start, Stopping};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

@@ -1,5 +1,6 @@
 //! The `turnstream` binary: one file or folder per command.
 
+mod agents;
 mod check;
 mod client;
 mod config;

@@ -58,13 +58,16 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     if recovering > 0 {
         log(&format!("{recovering} sessions are settling what the last run left open"));
     }
-    server
+    let left = server
         .run(async {
             let signal = signals.next().await;
             log(&format!("{signal}: shutting down"));
             end_by_force();
         })
         .await;
+    for problem in left {
+        log(&problem);
+    }
     drop(note);
     log("ended");
     Ok(ExitCode::SUCCESS)

@@ -25,6 +25,8 @@ use turnstream_model::machine::{Accepted, Refusal};
 const TRIES: usize = 16;
 /// How long keepers may take to end when the gateway closes; the log needs the rest of the five seconds.
 const CLOSING: Duration = Duration::from_millis(1_500);
+/// How long agents may take to end what they run: time to end in order, and by force.
+const STOPPING: Duration = Duration::from_millis(2_800);
 
 /// The running system. Cloning shares it.
 #[derive(Clone)]
@@ -200,7 +202,8 @@ impl Gateway {
     }
 
     /// Stops every agent, keeps what is known, and gives the directory free, all within five seconds.
-    pub async fn close(self) {
+    /// Returns what could not be stopped.
+    pub async fn close(self) -> Vec<String> {
         self.shared.closing.store(true, Ordering::Release);
         let keepers: Vec<Handle> = self.keepers().drain().map(|(_, keeper)| keeper).collect();
         let ends: Vec<_> = keepers.into_iter().map(Handle::stop).collect();
@@ -215,7 +218,30 @@ impl Gateway {
                 task.abort();
             }
         }
+        let left = self.stop_agents().await;
         self.shared.log.clone().close().await;
+        left
+    }
+
+    /// Ends what agents run for all their sessions, each at the same time as the others.
+    async fn stop_agents(&self) -> Vec<String> {
+        let stop = |(name, agent): (&String, &Arc<dyn Agent>)| {
+            let (name, agent) = (name.clone(), agent.clone());
+            tokio::spawn(async move {
+                let problem = match tokio::time::timeout(STOPPING, agent.stop()).await {
+                    Ok(Ok(())) => return None,
+                    Ok(Err(problem)) => problem,
+                    Err(_) => format!("it did not end within {STOPPING:?}"),
+                };
+                Some(format!("agent {name} could not be stopped: {problem}"))
+            })
+        };
+        let stops: Vec<_> = self.shared.agents.iter().map(stop).collect();
+        let mut left = Vec::new();
+        for stop in stops {
+            left.extend(stop.await.unwrap_or_else(|error| Some(error.to_string())));
+        }
+        left
     }
 
     /// Passes a request on to the session's keeper, which is woken if need be.

@@ -322,6 +322,26 @@ fn a_child_of_its_own_child_is_refused() {
     session.observe_all([busy(), of("a", "b"), of("b", "c"), of("c", "a")]);
     assert!(session.item("c").unwrap().parent.is_some());
     session.assert_lawful(Tail::Live);
+    // And when the child had ended before a restart.
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), tool("a", ToolStatus::InProgress), of("b", "a")]);
+    session.observe(tool("b", ToolStatus::Completed));
+    restart(&mut session);
+    session.observe(of("a", "b"));
+    assert!(session.item("a").unwrap().parent.is_none());
+    session.assert_lawful(Tail::Live);
+}
+
+#[test]
+fn an_idle_after_a_cut_answer_says_why_it_stopped() {
+    for (finish, reason) in [("length", StopReason::MaxTokens), ("content_filter", StopReason::Refusal)] {
+        let mut session = Session::new();
+        session.prompt("go");
+        session.observe_all([busy(), attempt("c"), message("m"), whole("m", "cut"), done("m")]);
+        session.observe_all([attempt_done("c", finish), idle()]);
+        assert_eq!(session.fold.state().turns[0].stop_reason, Some(reason));
+    }
 }
 
 #[test]

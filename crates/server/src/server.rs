@@ -80,7 +80,8 @@ impl Server {
 
     /// Serves until `shutdown` returns; then everyone is told, and whoever does not listen is cut off. The gateway is closed at
     /// the same time, and all of it takes less than five seconds.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    /// Returns what could not be stopped.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
         let Self { listener, address: _, gateway, options } = self;
         let closing = Closing::new();
         let app = App::new(gateway.clone(), options, closing.clone());
@@ -107,7 +108,8 @@ impl Server {
             let _ = tokio::time::timeout(GOODBYE, all).await;
             connections.shutdown().await;
         };
-        tokio::join!(clients, gateway.close());
+        let ((), left) = tokio::join!(clients, gateway.close());
+        left
     }
 }
 

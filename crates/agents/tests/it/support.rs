@@ -113,22 +113,6 @@ impl Keeper {
         self.link = Some(self.agent().connect(start).await.unwrap());
     }
 
-    /// What is open, by the log alone.
-    fn left(&self) -> Left {
-        let state = self.fold.state();
-        let open = state.turns.iter().find(|turn| turn.outcome.is_none());
-        let names = |ids: Vec<Option<String>>| ids.into_iter().flatten().map(Key::from).collect();
-        let asks = state.approvals.iter().filter(|ask| ask.outcome.is_none());
-        let questions = state.questions.iter().filter(|asked| asked.outcome.is_none());
-        Left {
-            turn: open.map(|turn| turn.turn.clone()),
-            turn_native_id: open.and_then(|turn| turn.native_id.clone()),
-            prompts: self.machine.sent_prompts().into_iter().filter_map(|(_, name)| name).collect(),
-            asks: names(asks.map(|ask| ask.native_id.clone()).collect()),
-            questions: names(questions.map(|asked| asked.native_id.clone()).collect()),
-        }
-    }
-
     /// The keeper dies, and another takes up what is in the log.
     pub(crate) async fn restart(&mut self) {
         self.link = None;
@@ -136,7 +120,7 @@ impl Keeper {
         self.machine = Machine::resume(self.fold.state());
         self.ids = self.fold.state().counters;
         self.step(|machine, step| machine.begin_recovery(step));
-        self.connect(Some(self.left())).await;
+        self.connect(Some(Left::of(self.fold.state()))).await;
     }
 
     pub(crate) fn step<T>(&mut self, act: impl FnOnce(&mut Machine, &mut Step<'_>) -> T) -> T {

@@ -45,7 +45,7 @@ pub(crate) enum FindError {
 /// A gateway to talk to. One of our own ends with [`Connected::end`].
 pub(crate) struct Connected {
     pub(crate) client: Client,
-    own: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    own: Option<(oneshot::Sender<()>, JoinHandle<Vec<String>>)>,
 }
 
 /// Finds a gateway, or starts one. `root` is where sessions of one of our own may work, if the configuration does not say.
@@ -92,7 +92,9 @@ impl Connected {
         if let Some((end, run)) = self.own {
             let _ = end.send(());
             // A panic in it has been printed.
-            let _ = run.await;
+            for problem in run.await.unwrap_or_default() {
+                eprintln!("{problem}");
+            }
         }
     }
 }

@@ -27,8 +27,48 @@ pub(super) struct File {
 /// One `[agents.NAME]`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum AgentTable {
+pub(crate) enum AgentTable {
     Scripted(Scripted),
+    Opencode(Box<Opencode>),
+}
+
+/// opencode, started here or found at an address.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Opencode {
+    /// The program to start; `opencode` on the path if nothing is said.
+    pub(crate) command: Option<PathBuf>,
+    /// Variables of this process that it gets too, for example keys of providers.
+    #[serde(default)]
+    pub(crate) pass_env: Vec<String>,
+    /// Variables it gets.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// The address of a server that runs already; then nothing is started.
+    pub(crate) url: Option<String>,
+    /// The variable of this process that holds that server's password.
+    pub(crate) password_env: Option<String>,
+    /// The file that holds it.
+    pub(crate) password_file: Option<PathBuf>,
+    /// That server's user name, if it has another than `opencode`.
+    pub(crate) user: Option<String>,
+    /// What one turn may take.
+    #[serde(default)]
+    pub(crate) budget: BudgetTable,
+}
+
+/// `[agents.NAME.budget]`: limits of one turn.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BudgetTable {
+    /// Model calls.
+    pub(crate) steps: Option<u32>,
+    /// Time.
+    pub(crate) time: Option<Span>,
+    /// Tokens.
+    pub(crate) tokens: Option<u64>,
+    /// Dollars.
+    pub(crate) cost: Option<f64>,
 }
 
 /// An agent that plays scripts.
@@ -68,7 +108,26 @@ pub(super) enum OnTimeout {
 
 /// A time: `"30s"`, or a number of seconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span(pub(super) Duration);
+pub(crate) struct Span(pub(crate) Duration);
+
+impl Opencode {
+    /// What cannot be meant together.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let starts = self.command.is_some() || !self.env.is_empty() || !self.pass_env.is_empty();
+        let knocks = self.password_env.is_some() || self.password_file.is_some() || self.user.is_some();
+        if self.url.is_some() && starts {
+            Err("it is started (command, env, pass_env) or found at its url, not both; leave one out")
+        } else if self.url.is_none() && knocks {
+            Err(
+                "password_env, password_file and user say nothing without url; leave them out, or give the url",
+            )
+        } else if self.password_env.is_some() && self.password_file.is_some() {
+            Err("its password is in a variable or in a file, not both; leave one out")
+        } else {
+            Ok(())
+        }
+    }
+}
 
 impl File {
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {

@@ -4,7 +4,7 @@ mod duration;
 mod file;
 mod places;
 
-use file::{AgentTable, File, Timeouts};
+use file::{File, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Settings};
 use turnstream_server::{Token, TokenError};
 
-pub(crate) use file::Scripted;
+pub(crate) use file::{AgentTable, Opencode, Scripted};
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
 
@@ -42,7 +42,7 @@ pub(crate) struct Config {
     /// The same, for showing it to a gateway.
     pub(crate) secret: Option<String>,
     pub(crate) heartbeat: Option<Duration>,
-    pub(crate) agents: BTreeMap<String, Scripted>,
+    pub(crate) agents: BTreeMap<String, AgentTable>,
     pub(crate) settings: Settings,
     /// The file it comes from.
     pub(crate) file: Option<PathBuf>,
@@ -59,6 +59,8 @@ pub(crate) enum ConfigError {
     Variable { variable: String, value: String, problem: String },
     #[error("agent {0:?} needs another name: letters, digits, '-' and '_', for example my-agent")]
     AgentName(String),
+    #[error("agent {name:?} cannot be used: {problem}")]
+    Agent { name: String, problem: &'static str },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("there is no home directory to keep data in; say where: --data DIR")]
@@ -89,17 +91,19 @@ impl Config {
             (None, None) => vec![std::env::current_dir().map_err(ConfigError::NoRoot)?],
         };
         let timeouts = file.timeouts.with_environment(|name| std::env::var(name).ok())?;
-        let scripted = |(name, table): (String, AgentTable)| match table {
-            AgentTable::Scripted(scripted) => (name, scripted),
-        };
-        let mut agents: BTreeMap<String, Scripted> = file.agents.into_iter().map(scripted).collect();
+        let mut agents = file.agents;
         // Some of them keep files under their name.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if let Some(name) = agents.keys().find(|name| name.is_empty() || !name.bytes().all(fits)) {
             return Err(ConfigError::AgentName(name.clone()));
         }
         // A fresh install has something to talk to.
-        agents.entry("scripted".to_owned()).or_default();
+        agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
+        for (name, table) in &agents {
+            if let AgentTable::Opencode(opencode) = table {
+                opencode.check().map_err(|problem| ConfigError::Agent { name: name.clone(), problem })?;
+            }
+        }
         Ok(Self {
             listen: listen.or(file.listen).unwrap_or(LISTEN),
             data,
@@ -177,8 +181,10 @@ mod tests {
             ("lisen = 1", "unknown field `lisen`, expected one of `listen`"),
             ("[timeouts]\nstrat = 1", "unknown field `strat`"),
             ("[timeouts]\nstart = \"1 day\"", "\"1 day\" is not a time, for example 500ms, 30s, 10m or 1h"),
-            ("[agents.a]\nkind = \"nope\"", "unknown variant `nope`, expected `scripted`"),
+            ("[agents.a]\nkind = \"nope\"", "unknown variant `nope`, expected `scripted` or `opencode`"),
             ("[agents.a]\nkind = \"scripted\"\npase_ms = 1", "unknown field `pase_ms`"),
+            ("[agents.a]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"\ncommand = \"x\"", "not both"),
+            ("[agents.a]\nkind = \"opencode\"\nuser = \"me\"", "without url"),
             ("[agents.\"../a\"]\nkind = \"scripted\"", "agent \"../a\" needs another name"),
             ("listen = \"here\"", "invalid socket address"),
             ("token = \"a b\"", "the token holds a space"),

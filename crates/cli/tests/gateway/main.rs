@@ -5,6 +5,8 @@
 mod configuration;
 #[cfg(target_os = "linux")]
 mod disk;
+#[cfg(feature = "real-agents")]
+mod opencode;
 mod serve;
 mod support;
 mod terminal;

@@ -7,7 +7,7 @@ use super::{Gone, Keeper, moment};
 use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{
-    ApprovalOutcome, Body, By, Draft, Permissions, QuestionOutcome, Resolution, Status, TurnError,
+    ApprovalOutcome, Body, By, Draft, NoticeCode, Permissions, QuestionOutcome, Resolution, Status, TurnError,
 };
 use turnstream_model::id::{ApprovalId, QuestionId};
 use turnstream_model::signal::Signal;
@@ -75,7 +75,14 @@ impl Keeper {
             Permissions::Deny => ApprovalOutcome::Reject,
         };
         match wait {
-            Wait::Approval(approval) => {
+            Wait::Approval(approval, what) => {
+                // Whoever allows everything expects no ask: one is a sign that the agent is configured otherwise.
+                if outcome == ApprovalOutcome::AllowOnce {
+                    let message = format!("the agent asked for a permission and got it by rule: {what}");
+                    let (code, detail) = (NoticeCode::UnexpectedPermission, None);
+                    let notice = Signal::Notice { code, message, detail };
+                    self.step(work, |machine, step| machine.observe(notice, step));
+                }
                 self.decide(&approval, Resolution::new(outcome, By::Policy), work);
             }
             // Only a person knows an answer; that there is none can be said for them.
@@ -188,14 +195,19 @@ impl Keeper {
 
 /// Something that waits for a person.
 enum Wait {
-    Approval(ApprovalId),
+    /// Which, and what it asks for.
+    Approval(ApprovalId, String),
     Question(QuestionId),
 }
 
 impl Wait {
     fn of(draft: &Draft) -> Option<Self> {
         match &draft.body {
-            Body::ApprovalRequested { approval, .. } => Some(Self::Approval(approval.clone())),
+            Body::ApprovalRequested { approval, tool, .. } => {
+                let tool = tool.as_deref();
+                let what = tool.and_then(|tool| tool.title.clone().or_else(|| tool.name.clone()));
+                Some(Self::Approval(approval.clone(), what.unwrap_or_else(|| approval.to_string())))
+            }
             Body::QuestionAsked { question, .. } => Some(Self::Question(question.clone())),
             _ => None,
         }

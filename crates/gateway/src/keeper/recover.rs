@@ -31,7 +31,7 @@ impl Recovery {
 impl Keeper {
     /// Takes up a session that another owner had.
     pub(super) async fn take_up(&mut self, state: &State) -> Result<(), Gone> {
-        let left = self.left(state);
+        let left = Left::of(state);
         if left.is_empty() {
             // Its status may be that of a moment which is over.
             let mut work = Work::default();
@@ -40,20 +40,6 @@ impl Keeper {
             return self.commit(work).await;
         }
         self.recover(left).await
-    }
-
-    fn left(&self, state: &State) -> Left {
-        let turn = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
-        let key = |native: &Option<String>| native.as_deref().map(Key::from);
-        let asks = state.approvals.iter().filter(|ask| ask.outcome.is_none());
-        let questions = state.questions.iter().filter(|asked| asked.outcome.is_none());
-        Left {
-            turn: turn.map(|turn| turn.turn.clone()),
-            turn_native_id: turn.and_then(|turn| turn.native_id.clone()),
-            prompts: self.sent_names(),
-            asks: asks.filter_map(|ask| key(&ask.native_id)).collect(),
-            questions: questions.filter_map(|asked| key(&asked.native_id)).collect(),
-        }
     }
 
     fn sent_names(&self) -> Vec<String> {

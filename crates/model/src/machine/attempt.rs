@@ -1,7 +1,7 @@
 //! The model calls of one turn: which is open, which step it is, what it voids when it is repeated.
 
 use super::items::Items;
-use crate::event::{Body, Draft, Usage};
+use crate::event::{Body, Draft, StopReason, Usage};
 use crate::fold;
 use crate::id::{AttemptId, Key, TurnId};
 use std::collections::HashSet;
@@ -69,6 +69,15 @@ impl Attempts {
     /// The last call ended by asking for tools: another one is to come.
     pub(crate) fn expects_more(&self) -> bool {
         matches!(self.last_finish.as_deref(), Some("tool_calls" | "tool-calls" | "tool_use"))
+    }
+
+    /// Why the turn stopped, where the last call says so: an agent that only says idle has said it there.
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        match self.last_finish.as_deref()? {
+            "length" | "max_tokens" => Some(StopReason::MaxTokens),
+            "content-filter" | "content_filter" | "refusal" => Some(StopReason::Refusal),
+            _ => None,
+        }
     }
 
     /// Tokens of all calls that said how many.

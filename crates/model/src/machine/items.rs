@@ -109,7 +109,8 @@ impl Items {
     }
 
     /// Takes up an item that had ended before the last owner went away.
-    pub(crate) fn resume_ended(&mut self, key: Key, item: EndedItem) {
+    pub(crate) fn resume_ended(&mut self, key: Key, item: EndedItem, parent: Option<&ItemId>) {
+        self.note_parent(&item.id, parent);
         self.by_key.insert(key, self.slots.len());
         self.slots.push(Slot::Ended(item));
     }

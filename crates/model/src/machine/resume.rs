@@ -109,7 +109,8 @@ fn resume_items(state: &State, turn: Option<&TurnId>) -> Items {
         match item.state {
             ItemStage::Streaming => items.resume(key, OpenItem::resumed(item)),
             ItemStage::Completed | ItemStage::Failed | ItemStage::Abandoned | ItemStage::Unknown => {
-                items.resume_ended(key, OpenItem::resumed(item).into_ended(item));
+                let ended = OpenItem::resumed(item).into_ended(item);
+                items.resume_ended(key, ended, item.parent.as_ref());
             }
         }
     }

@@ -197,6 +197,7 @@ impl OpenTurn {
 
     /// How it ended, when all the agent says is that it is idle.
     pub(super) fn ending_by_idle(&mut self) -> Ending {
+        let finished = self.attempts.stop_reason();
         let Report { error, stop_reason, cancelling, rejected, .. } = &mut self.report;
         let error = error.take();
         if *cancelling || error.as_ref().is_some_and(|error| error.class == ErrorClass::Cancelled) {
@@ -205,7 +206,7 @@ impl OpenTurn {
         match error {
             Some(error) => Ending::failed(error),
             None if *rejected => Ending::completed(StopReason::Rejected),
-            None => Ending::completed(stop_reason.unwrap_or(StopReason::EndTurn)),
+            None => Ending::completed(stop_reason.or(finished).unwrap_or(StopReason::EndTurn)),
         }
     }
 

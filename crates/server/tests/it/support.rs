@@ -27,7 +27,7 @@ pub(crate) struct Rig {
     pub(crate) http: reqwest::Client,
     home: Arc<tempfile::TempDir>,
     end: oneshot::Sender<()>,
-    run: JoinHandle<()>,
+    run: JoinHandle<Vec<String>>,
 }
 
 /// What a server answered.

@@ -1,12 +1,16 @@
 //! A home, a working directory and a place for temporary files that go away with the agent.
 
 use super::{Agent, AgentError};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::process::Command;
 
 /// Nobody listens on the discard port.
 const NOWHERE: &str = "http://127.0.0.1:9";
+/// The variables of [`Home::keep_on_loopback`].
+pub(super) const LOOPBACK_ONLY: [(&str, &str); 3] =
+    [("HTTPS_PROXY", NOWHERE), ("HTTP_PROXY", NOWHERE), ("NO_PROXY", "127.0.0.1,localhost")];
 
 #[derive(Debug)]
 pub(super) struct Home {
@@ -45,21 +49,28 @@ impl Home {
         written.map_err(self.agent.io(format!("write {}", path.display())))
     }
 
-    /// The installed agent as a command with a clean environment: nothing of the caller's but PATH.
+    /// The installed agent as a command with a clean environment.
     pub(super) fn command(&self) -> Result<Command, AgentError> {
         let mut command = Command::new(self.agent.find()?);
-        command.current_dir(self.work()).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("HOME", self.home()).env("TMPDIR", self.tmp());
-        command.env("LANG", "C.UTF-8").env("SHELL", "/bin/bash");
+        command.current_dir(self.work()).env_clear().envs(self.environment());
         Ok(command)
+    }
+
+    /// A clean environment: nothing of the caller's but PATH.
+    pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("PATH", std::env::var_os("PATH").unwrap_or_default()),
+            ("HOME", self.home().into()),
+            ("TMPDIR", self.tmp().into()),
+            ("LANG", "C.UTF-8".into()),
+            ("SHELL", "/bin/bash".into()),
+        ]
     }
 
     /// Makes everything the agent sends past loopback fail at once, for agents that have no setting against all of
     /// it. Seen without this: Codex 0.166.0 asks for chatgpt.com, github.com and api.github.com, opencode 1.18.33 for
     /// the npm registry. Claude Code 2.1.197 asks for nothing, and with a proxy set leaves out its `HEAD /`.
     pub(super) fn keep_on_loopback(command: &mut Command) {
-        command.env("HTTPS_PROXY", NOWHERE).env("HTTP_PROXY", NOWHERE);
-        command.env("NO_PROXY", "127.0.0.1,localhost");
+        command.envs(LOOPBACK_ONLY);
     }
 }

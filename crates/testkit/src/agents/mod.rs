@@ -13,7 +13,7 @@ mod process;
 pub use claude::Claude;
 pub use codex::Codex;
 pub use family::{Process, living};
-pub use opencode::{Events, Opencode};
+pub use opencode::{Events, Opencode, OpencodeHome};
 
 use std::io;
 use std::path::PathBuf;

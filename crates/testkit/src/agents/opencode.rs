@@ -1,15 +1,15 @@
 //! opencode over HTTP on loopback.
 
-use super::home::Home;
+use super::home::{Home, LOOPBACK_ONLY};
 use super::process::AgentProcess;
 use super::{Agent, AgentError, PATIENCE, Process};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The user name it expects beside the password (capture `p-errors`: any other is a 401 without a body).
 const USER: &str = "opencode";
-const PASSWORD: &str = "scripted";
 /// What it says when it is ready. Between its bind and this line it accepts requests and never answers them.
 const READY: &str = "listening on ";
 
@@ -21,6 +21,12 @@ pub struct Opencode {
     home: Home,
     base_url: String,
     client: Client,
+}
+
+/// What an opencode server needs, without one: for tests that start it themselves. Goes away when dropped.
+#[derive(Debug)]
+pub struct OpencodeHome {
+    home: Home,
 }
 
 /// The events of the server's directory from the moment of the subscription.
@@ -36,32 +42,15 @@ impl Opencode {
     /// The model opencode asks for titles, so that a script can tell those requests apart.
     pub const TITLE_MODEL: &str = "scripted-title";
 
+    /// The password it was started with; the user is `opencode`.
+    pub const PASSWORD: &str = "scripted";
+
     /// Starts it against the chat completions API at this base address, with `/v1`.
     pub async fn start(base_url: &str) -> Result<Self, AgentError> {
-        let home = Home::new(Agent::Opencode)?;
-        home.write(".config/opencode/opencode.json", &config(base_url).to_string())?;
+        let OpencodeHome { home } = OpencodeHome::new(base_url)?;
         let mut command = home.command()?;
         command.args(["serve", "--hostname", "127.0.0.1", "--port", "0"]);
-        for (name, folder) in [
-            ("XDG_CONFIG_HOME", ".config"),
-            ("XDG_DATA_HOME", ".local/share"),
-            ("XDG_STATE_HOME", ".local/state"),
-            ("XDG_CACHE_HOME", ".cache"),
-        ] {
-            command.env(name, home.home().join(folder));
-        }
-        for quiet in [
-            "OPENCODE_DISABLE_AUTOUPDATE",
-            "OPENCODE_DISABLE_DEFAULT_PLUGINS",
-            "OPENCODE_DISABLE_EXTERNAL_SKILLS",
-            "OPENCODE_DISABLE_LSP_DOWNLOAD",
-            "OPENCODE_DISABLE_MODELS_FETCH",
-            "OPENCODE_DISABLE_SHARE",
-        ] {
-            command.env(quiet, "1");
-        }
-        command.env("OPENCODE_SERVER_PASSWORD", PASSWORD);
-        Home::keep_on_loopback(&mut command);
+        command.envs(environment(&home)).env("OPENCODE_SERVER_PASSWORD", Self::PASSWORD);
         let mut process = AgentProcess::spawn(Agent::Opencode, command)?;
         let base_url = loop {
             let line = process.line("listening line").await?;
@@ -72,6 +61,11 @@ impl Opencode {
         let client =
             Client::builder().no_proxy().build().map_err(|error| failed("an HTTP client", &error))?;
         Ok(Self { process, home, base_url, client })
+    }
+
+    /// Where it listens, without a slash at the end.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
     }
 
     /// Makes a session and returns its id.
@@ -97,7 +91,7 @@ impl Opencode {
     /// Subscribes to the events of its directory.
     pub async fn events(&self) -> Result<Events, AgentError> {
         let url = format!("{}/event", self.base_url);
-        let request = self.client.get(url).basic_auth(USER, Some(PASSWORD));
+        let request = self.client.get(url).basic_auth(USER, Some(Opencode::PASSWORD));
         // For the head only: the stream is read with a deadline for each event.
         let response = tokio::time::timeout(PATIENCE, request.send()).await;
         let response = response.map_err(|_| unexpected("an answer to GET /event", "nothing"))?;
@@ -125,7 +119,7 @@ impl Opencode {
     }
 
     async fn answer(&self, request: RequestBuilder) -> Result<String, AgentError> {
-        let request = request.basic_auth(USER, Some(PASSWORD)).timeout(PATIENCE);
+        let request = request.basic_auth(USER, Some(Opencode::PASSWORD)).timeout(PATIENCE);
         let response = request.send().await.map_err(|error| failed("an answer", &error))?;
         let (status, path) = (response.status(), response.url().path().to_owned());
         let text = response.text().await.map_err(|error| failed("the body of an answer", &error))?;
@@ -134,6 +128,55 @@ impl Opencode {
         }
         Err(unexpected(&format!("success from {path}"), &format!("{status} {text}")))
     }
+}
+
+// === impl OpencodeHome ===
+
+impl OpencodeHome {
+    /// A home with a configuration for the chat completions API at this base address, with `/v1`.
+    pub fn new(base_url: &str) -> Result<Self, AgentError> {
+        let home = Home::new(Agent::Opencode)?;
+        home.write(".config/opencode/opencode.json", &config(base_url).to_string())?;
+        Ok(Self { home })
+    }
+
+    /// The installed program.
+    pub fn command(&self) -> Result<PathBuf, AgentError> {
+        Agent::Opencode.find()
+    }
+
+    /// All of its environment but the password.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let general = self.home.environment().into_iter().chain(environment(&self.home));
+        general.map(|(name, value)| (name.into(), value)).collect()
+    }
+
+    /// Where it is to work.
+    pub fn work(&self) -> PathBuf {
+        self.home.work()
+    }
+}
+
+/// What opencode needs besides what every agent does: its own places, and no calls home.
+fn environment(home: &Home) -> Vec<(&'static str, OsString)> {
+    let places = [
+        ("XDG_CONFIG_HOME", ".config"),
+        ("XDG_DATA_HOME", ".local/share"),
+        ("XDG_STATE_HOME", ".local/state"),
+        ("XDG_CACHE_HOME", ".cache"),
+    ];
+    let quiet = [
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        "OPENCODE_DISABLE_EXTERNAL_SKILLS",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_SHARE",
+    ];
+    let places = places.into_iter().map(|(name, folder)| (name, home.home().join(folder).into()));
+    let quiet = quiet.into_iter().map(|name| (name, "1".into()));
+    let loopback = LOOPBACK_ONLY.into_iter().map(|(name, value)| (name, value.into()));
+    places.chain(quiet).chain(loopback).collect()
 }
 
 // === impl Events ===

@@ -1,0 +1,291 @@
+//! The REST client of one opencode server.
+
+use super::bus::{Bus, BusSettings, Buses};
+use super::directory::Directory;
+use super::error::ClientError;
+use super::info::Status;
+use super::password::PasswordSource;
+use super::prompt::Prompt;
+use super::rest::{
+    Ensured, Health, Pending, PermissionReply, Session, SessionRef, StoredMessage, SyncEvent, check_id,
+};
+use super::settings::{ClientInfo, Timeouts};
+use super::transport::{Call, Transport, read};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// Between two probes of a health check.
+const BETWEEN_PROBES: Duration = Duration::from_millis(200);
+
+/// A client of one server; clones share its connections, its password and its event streams.
+///
+/// Requests that change nothing are repeated when their connection broke; others only when no connection could be made.
+#[derive(Debug, Clone)]
+pub struct Client {
+    transport: Arc<Transport>,
+    buses: Arc<Buses>,
+    /// The sessions that messages are sent to, each with its queue.
+    queues: Arc<Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>>,
+}
+
+impl Client {
+    /// A client for the server at this address. Nothing is sent yet, and the password not asked for.
+    pub fn new(
+        base_url: &str,
+        password: impl PasswordSource,
+        timeouts: Timeouts,
+        client_info: ClientInfo,
+    ) -> Result<Self, ClientError> {
+        let transport = Arc::new(Transport::new(base_url, password, timeouts, &client_info)?);
+        Ok(Self { transport, buses: Arc::new(Buses::new(BusSettings::default())), queues: Arc::default() })
+    }
+
+    /// The same client with other settings for its event streams, of which it has none yet.
+    pub fn with_bus_settings(self, settings: BusSettings) -> Self {
+        Self { buses: Arc::new(Buses::new(settings)), ..self }
+    }
+
+    /// The address, without a slash at the end.
+    pub fn base_url(&self) -> &str {
+        self.transport.base_url()
+    }
+
+    /// The timeouts it was made with.
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.transport.timeouts
+    }
+
+    /// The event stream of a directory, shared by all who ask for it. One that is closed is replaced by a new one.
+    /// Nothing is read until somebody subscribes.
+    pub fn bus(&self, directory: &Directory) -> Bus {
+        self.buses.get(&self.transport, directory)
+    }
+
+    /// Waits until the server answers, for as many probes as the timeouts say. A refused password is not waited for.
+    pub async fn health_check(&self) -> Result<Health, ClientError> {
+        let call = self.transport.call(Method::GET, &["global", "health"], None);
+        let probes = self.transport.timeouts.probes.max(1);
+        for _ in 1..probes {
+            match self.probe(&call).await {
+                Err(
+                    ClientError::Connect { .. } | ClientError::Timeout { .. } | ClientError::Broken { .. },
+                ) => {}
+                answered => return answered,
+            }
+            tokio::time::sleep(BETWEEN_PROBES).await;
+        }
+        self.probe(&call).await
+    }
+
+    async fn probe(&self, call: &Call) -> Result<Health, ClientError> {
+        let answer = self.transport.send_within(call, self.transport.timeouts.probe).await?;
+        read(call, &answer)
+    }
+
+    /// The queue of a session: whoever holds it sends, and the others wait.
+    pub(super) fn queue(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        if let Some(queue) = queues.get(session).and_then(Weak::upgrade) {
+            return queue;
+        }
+        let queue = Arc::default();
+        queues.insert(session.to_owned(), Arc::downgrade(&queue));
+        queue
+    }
+
+    // --- sessions ---
+
+    /// The session with this id if the server has it, else a new one. Only a 404 is taken as "does not have it": a server
+    /// in trouble must not cost a conversation.
+    pub async fn ensure_session(
+        &self,
+        id: Option<&str>,
+        cwd: &Directory,
+        title: Option<&str>,
+    ) -> Result<Ensured, ClientError> {
+        if let Some(id) = id {
+            let at = SessionRef::new(id, cwd.clone())?;
+            match self.session(&at).await {
+                Ok(session) => {
+                    self.check_directory(&session, cwd).await?;
+                    return Ok(Ensured { at, session, created: false });
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut body = Map::new();
+        if let Some(title) = title {
+            body.insert("title".to_owned(), title.into());
+        }
+        let call = self.transport.call(Method::POST, &["session"], Some(cwd)).with_body(body.into());
+        let session: Session = self.transport.json(&call).await?;
+        let at = SessionRef::new(session.id.clone(), cwd.clone())?;
+        Ok(Ensured { at, session, created: true })
+    }
+
+    /// The server finds a session whatever directory it is asked in, but would run it in the wrong one, with its
+    /// events on another stream. It also resolves links, so it is asked for its own form of the path.
+    async fn check_directory(&self, session: &Session, asked: &Directory) -> Result<(), ClientError> {
+        #[derive(Deserialize)]
+        struct Paths {
+            directory: String,
+        }
+        if session.directory == asked.as_str() {
+            return Ok(());
+        }
+        let call = self.transport.call(Method::GET, &["path"], Some(asked));
+        let Paths { directory } = self.transport.json(&call).await?;
+        if session.directory == directory {
+            return Ok(());
+        }
+        Err(ClientError::OtherDirectory {
+            session: session.id.clone(),
+            found: session.directory.clone(),
+            asked: directory,
+        })
+    }
+
+    /// A session.
+    pub async fn session(&self, session: &SessionRef) -> Result<Session, ClientError> {
+        self.transport.json(&self.about(Method::GET, session, &[])?).await
+    }
+
+    /// The sessions that tool calls of this one made.
+    pub async fn children(&self, session: &SessionRef) -> Result<Vec<Session>, ClientError> {
+        self.transport.json(&self.about(Method::GET, session, &["children"])?).await
+    }
+
+    /// Deletes a session. That it is gone already is fine.
+    pub async fn delete_session(&self, session: &SessionRef) -> Result<(), ClientError> {
+        match self.transport.send(&self.about(Method::DELETE, session, &[])?).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops what the session does. On an idle or unknown session it does nothing but emit an idle (capture `f3-abort-idle`).
+    pub async fn abort(&self, session: &SessionRef) -> Result<(), ClientError> {
+        self.transport.send(&self.about(Method::POST, session, &["abort"])?).await.map(drop)
+    }
+
+    /// The sessions of this directory that are not idle.
+    pub async fn status(&self, directory: &Directory) -> Result<HashMap<String, Status>, ClientError> {
+        let call = self.transport.call(Method::GET, &["session", "status"], Some(directory));
+        self.transport.json(&call).await
+    }
+
+    // --- messages ---
+
+    /// All messages of a session, oldest first.
+    pub async fn list_messages(&self, session: &SessionRef) -> Result<Vec<StoredMessage>, ClientError> {
+        self.transport.json(&self.about(Method::GET, session, &["message"])?).await
+    }
+
+    /// One message.
+    pub async fn get_message(
+        &self,
+        session: &SessionRef,
+        message: &str,
+    ) -> Result<StoredMessage, ClientError> {
+        check_id(message, "msg")?;
+        self.transport.json(&self.about(Method::GET, session, &["message", message])?).await
+    }
+
+    /// Hands over a prompt. That it was taken proves nothing: what becomes of it is in the events.
+    pub async fn prompt_async(&self, session: &SessionRef, prompt: &Prompt) -> Result<(), ClientError> {
+        let call = self.about(Method::POST, session, &["prompt_async"])?.with_body(prompt.body());
+        self.transport.send(&call).await.map(drop)
+    }
+
+    // --- permissions and questions ---
+
+    /// The permissions that are asked for in this directory.
+    pub async fn permissions(&self, directory: &Directory) -> Result<Vec<Pending>, ClientError> {
+        self.pending("permission", directory).await
+    }
+
+    /// The questions that are asked in this directory.
+    pub async fn questions(&self, directory: &Directory) -> Result<Vec<Pending>, ClientError> {
+        self.pending("question", directory).await
+    }
+
+    /// Answers a permission, with words for the agent. One that is not there any more is a 404.
+    pub async fn reply_permission(
+        &self,
+        directory: &Directory,
+        id: &str,
+        reply: PermissionReply,
+        message: Option<&str>,
+    ) -> Result<(), ClientError> {
+        check_id(id, "per")?;
+        let body = match message {
+            Some(message) => json!({"reply": reply, "message": message}),
+            None => json!({"reply": reply}),
+        };
+        self.answer(&["permission", id, "reply"], directory, Some(body)).await
+    }
+
+    /// Answers a question: for each of its questions the chosen labels. One that is not there any more is a 404.
+    pub async fn reply_question(
+        &self,
+        directory: &Directory,
+        id: &str,
+        answers: &[Vec<String>],
+    ) -> Result<(), ClientError> {
+        check_id(id, "que")?;
+        self.answer(&["question", id, "reply"], directory, Some(json!({"answers": answers}))).await
+    }
+
+    /// Tells that nobody will answer a question. One that is not there any more is a 404.
+    pub async fn reject_question(&self, directory: &Directory, id: &str) -> Result<(), ClientError> {
+        check_id(id, "que")?;
+        self.answer(&["question", id, "reject"], directory, None).await
+    }
+
+    // --- history ---
+
+    /// The durable events after these numbers (capture `n2-durable-replay`): sessions, messages and parts, no deltas
+    /// and no states. The server answers with the whole history of every session that is not named, so name
+    /// all it has; only events of named ones are returned.
+    pub async fn sync_history(
+        &self,
+        directory: &Directory,
+        after: &BTreeMap<String, u64>,
+    ) -> Result<Vec<SyncEvent>, ClientError> {
+        let call = self.transport.call(Method::POST, &["sync", "history"], Some(directory));
+        let mut events: Vec<SyncEvent> = self.transport.json(&call.with_body(json!(after))).await?;
+        events.retain(|event| after.contains_key(&event.session));
+        Ok(events)
+    }
+
+    fn about(&self, method: Method, session: &SessionRef, more: &[&str]) -> Result<Call, ClientError> {
+        check_id(&session.id, "ses")?;
+        let path: Vec<&str> = ["session", &session.id].into_iter().chain(more.iter().copied()).collect();
+        Ok(self.transport.call(method, &path, Some(&session.directory)))
+    }
+
+    async fn pending(&self, what: &str, directory: &Directory) -> Result<Vec<Pending>, ClientError> {
+        let call = self.transport.call(Method::GET, &[what], Some(directory));
+        let listed: Vec<Value> = self.transport.json(&call).await?;
+        Ok(listed.into_iter().filter_map(Pending::new).collect())
+    }
+
+    async fn answer(
+        &self,
+        path: &[&str],
+        directory: &Directory,
+        body: Option<Value>,
+    ) -> Result<(), ClientError> {
+        let mut call = self.transport.call(Method::POST, path, Some(directory));
+        if let Some(body) = body {
+            call = call.with_body(body);
+        }
+        self.transport.send(&call).await.map(drop)
+    }
+}

@@ -1,0 +1,318 @@
+//! One conversation with opencode, without any I/O: events, answers, commands and the time go in; observations and calls
+//! to make come out. What is said here holds for the real server and for a test that plays one.
+
+mod budget;
+mod call;
+mod prompt;
+mod resync;
+
+pub use budget::Budget;
+pub use call::{Answer, Call, PromptAnswer, Shelf};
+pub use prompt::Pace;
+
+use super::event::{Event, Kind};
+use super::info::AgentError;
+use super::translate::{Found, Translator, Want};
+use crate::agent::Left;
+use crate::link::{Command, Observed};
+use budget::Spent;
+use prompt::Sent;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use turnstream_model::event::{ApprovalOutcome, QuestionOutcome, TurnError};
+use turnstream_model::id::{Key, TurnId};
+use turnstream_model::signal::{Need, Signal};
+use turnstream_model::time::Time;
+
+/// One conversation.
+pub struct Conductor {
+    translator: Translator,
+    pace: Pace,
+    budget: Budget,
+    spent: Spent,
+    observed: VecDeque<Observed>,
+    calls: VecDeque<Call>,
+    model: Option<String>,
+    mode: Option<String>,
+    /// The prompt that left and has shown no effect yet.
+    sent: Option<Sent>,
+    /// What the last owner left open, until it has been asked about.
+    left: Option<Left>,
+    resync: Resync,
+    /// Messages that were asked for, also without success: a piece of one is no reason to ask again.
+    fetched: HashSet<(String, String)>,
+    /// When the session or a subagent of it was last heard of.
+    heard: Time,
+    /// The stream is gone for good; said as soon as the server has been asked once more.
+    closing: Option<TurnError>,
+    /// The turn is being stopped: what it asked is to be refused when it has.
+    stopping: bool,
+}
+
+/// Where the asking of the server stands.
+#[derive(Default)]
+struct Resync {
+    running: bool,
+    /// It has to be done again, because something happened since it was begun.
+    again: bool,
+    /// The turn in which it was begun, and the messages and subagents that were known then.
+    turn: u64,
+    known: Vec<String>,
+    children: Vec<String>,
+    /// It rests by its own word while an answer is not over: when it is asked again, and how often that was done.
+    early: Option<Time>,
+    early_times: u32,
+    /// Turns whose truth is wanted.
+    truths: Vec<TurnId>,
+    /// An idle that waits for pieces whose wholes are being fetched.
+    idle: Option<Signal>,
+    /// An end that does not say whose it is.
+    unscoped: Option<Option<AgentError>>,
+    /// Silence made us ask: an idle answer is the idle we missed.
+    doubted: bool,
+}
+
+impl Conductor {
+    /// A conversation in that session of opencode.
+    pub fn new(session: &str, pace: Pace, budget: Budget, now: Time) -> Self {
+        Self {
+            translator: Translator::new(session),
+            pace,
+            budget,
+            spent: Spent::default(),
+            observed: VecDeque::new(),
+            calls: VecDeque::new(),
+            model: None,
+            mode: None,
+            sent: None,
+            left: None,
+            resync: Resync::default(),
+            fetched: HashSet::new(),
+            heard: now,
+            closing: None,
+            stopping: false,
+        }
+    }
+
+    /// Uses this model and mode from the next prompt on.
+    pub fn choose(&mut self, model: Option<String>, mode: Option<String>) {
+        self.model = model.or(self.model.take());
+        self.mode = mode.or(self.mode.take());
+    }
+
+    /// Takes up what another owner left open; the server is asked as soon as the stream is there.
+    pub fn recover(&mut self, left: Left) {
+        self.translator.resume(&left.calls);
+        for prompt in &left.prompts {
+            self.translator.prompted(prompt);
+        }
+        self.left = Some(left);
+    }
+
+    /// What is to be told to the keeper next.
+    pub fn observed(&mut self) -> Option<Observed> {
+        self.observed.pop_front()
+    }
+
+    /// The next call to make. Calls may be made at the same time.
+    pub fn call(&mut self) -> Option<Call> {
+        self.calls.pop_front()
+    }
+
+    /// When [`Conductor::tick`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        let quiet = self.quiet_until();
+        let sent = self.sent.as_ref().and_then(Sent::until);
+        [quiet, sent, self.resync.early, self.spent.until(&self.budget)].into_iter().flatten().min()
+    }
+
+    /// The sessions of subagents that are known.
+    pub fn children(&self) -> impl Iterator<Item = &str> {
+        self.translator.children()
+    }
+
+    // === the stream ===
+
+    /// The stream is there; with a gap when it was there before, and something may have been missed since.
+    pub fn connected(&mut self, gap: Option<String>, now: Time) {
+        self.heard = now;
+        if let Some(reason) = gap {
+            self.say(Signal::Gap(reason));
+            self.ask_server();
+        } else if self.left.is_some() {
+            self.ask_server();
+        }
+    }
+
+    /// The stream is gone for good. The server is asked once more: a turn that ended meanwhile has its real end.
+    pub fn closed(&mut self, reason: TurnError) {
+        self.closing = Some(reason);
+        self.ask_server();
+    }
+
+    /// Takes in one event.
+    pub fn event(&mut self, event: &Arc<Event>, now: Time) {
+        if !matches!(event.kind, Kind::Heartbeat | Kind::Connected) {
+            self.heard = now;
+        }
+        let mut found = Found::default();
+        self.translator.observe(event, &mut found);
+        self.note_error(event, now);
+        self.take(found, now);
+    }
+
+    /// Signals go out, what is missing is fetched, and what was learned of the prompt is noted.
+    fn take(&mut self, found: Found, now: Time) {
+        for signal in found.signals {
+            match signal {
+                Signal::TurnIdle { .. } => self.idle(signal),
+                Signal::Failed(_) if self.spent.is_over() => {}
+                signal => self.say(signal),
+            }
+        }
+        for want in found.wants {
+            match want {
+                Want::Message { session, message } => self.fetch(session, message),
+                Want::Child(child) => self.calls.push_back(Call::Adopt(child)),
+                Want::Truth(error) => {
+                    self.resync.unscoped = Some(error);
+                    self.ask_server();
+                }
+            }
+        }
+        self.note_evidence(now);
+        self.check_budget(now);
+    }
+
+    /// The session says that it rests. If pieces came without their whole, that is fetched first: the end of a turn
+    /// gives up what it cannot place.
+    fn idle(&mut self, idle: Signal) {
+        if !self.translator.unintroduced().is_empty() && self.resync.idle.is_none() {
+            self.resync.idle = Some(idle);
+            self.ask_server();
+            return;
+        }
+        self.end_by(idle);
+    }
+
+    fn end_by(&mut self, idle: Signal) {
+        if let Some(error) = self.spent.over() {
+            self.say(Signal::Failed(error));
+        }
+        self.say(idle);
+        if self.translator.rests() {
+            self.spent = Spent::default();
+            if std::mem::take(&mut self.stopping) {
+                self.expire_asks();
+            }
+        }
+    }
+
+    /// opencode keeps the asks of an aborted turn open for ever (captures d5, m3).
+    fn expire_asks(&mut self) {
+        let open: Vec<Key> = self.translator.open_asks().cloned().collect();
+        for key in open {
+            self.translator.forget_ask(&key);
+            self.calls.push_back(Call::Refuse(key));
+        }
+    }
+
+    fn fetch(&mut self, session: String, message: String) {
+        if self.fetched.insert((session.clone(), message.clone())) {
+            self.calls.push_back(Call::Message { session, message });
+        }
+    }
+
+    fn say(&mut self, signal: Signal) {
+        self.observed.push_back(Observed::Signal(signal));
+    }
+
+    // === commands ===
+
+    /// Does what the keeper says.
+    pub fn command(&mut self, command: Command, now: Time) {
+        match command {
+            Command::Prompt { native_id, content } => self.send(native_id, content, now),
+            Command::Cancel => {
+                self.stopping = true;
+                self.calls.push_back(Call::Abort);
+            }
+            Command::Approve { key, outcome, option, message } => {
+                self.translator.forget_ask(&key);
+                let reply = match (option.as_deref(), outcome) {
+                    (Some(reply @ ("once" | "always" | "reject")), _) => reply,
+                    (_, ApprovalOutcome::AllowOnce) => "once",
+                    (_, ApprovalOutcome::AllowAlways) => "always",
+                    (_, ApprovalOutcome::Reject)
+                    | (_, ApprovalOutcome::Cancelled)
+                    | (_, ApprovalOutcome::Expired)
+                    | (_, ApprovalOutcome::Lost) => "reject",
+                };
+                self.calls.push_back(Call::Reply { key, reply: reply.to_owned(), message });
+            }
+            Command::Answer { key, outcome, answers } => {
+                self.translator.forget_ask(&key);
+                let answers = answers.filter(|_| outcome == QuestionOutcome::Answered);
+                self.calls.push_back(Call::Answer { key, answers });
+            }
+            Command::Change { model, mode, permissions: _ } => self.choose(model, mode),
+            Command::Fetch(Need::Item(key)) => {
+                if let Some((session, message)) = self.translator.message_of(&key) {
+                    self.fetch(session, message);
+                }
+            }
+            Command::Fetch(Need::Truth(turn)) => {
+                self.resync.truths.push(turn);
+                self.ask_server();
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Time) {
+        self.tick_sent(now);
+        self.check_budget(now);
+        if self.resync.early.is_some_and(|until| now >= until) {
+            self.resync.early = None;
+            self.ask_server();
+        }
+        if self.quiet_until().is_some_and(|until| now >= until) {
+            self.heard = now;
+            self.resync.doubted = true;
+            self.ask_server();
+        }
+    }
+
+    /// When silence makes us ask: soon after what looks like the end, else after a while.
+    fn quiet_until(&self) -> Option<Time> {
+        let waits = self.translator.rests()
+            || self.sent.is_some()
+            || self.resync.running
+            || self.resync.early.is_some();
+        let millis = match self.translator.looks_finished() {
+            true => self.pace.finished,
+            false => self.pace.silent,
+        };
+        (!waits).then(|| self.heard.plus_millis(millis.as_millis() as u64))
+    }
+
+    /// Takes in the answer to a call.
+    pub fn answer(&mut self, answer: Answer, now: Time) {
+        match answer {
+            Answer::Prompt(answer) => self.prompt_answered(answer, now),
+            Answer::Message(message) => {
+                let mut found = Found::default();
+                if let Some(message) = message {
+                    self.translator.stored(&message, &mut found);
+                }
+                self.take(found, now);
+            }
+            Answer::Shelf(shelf) => self.asked(shelf, now),
+        }
+    }
+
+    /// The way to the agent is gone.
+    fn lose(&mut self, error: TurnError) {
+        self.say(Signal::LinkLost(error));
+    }
+}

@@ -1,0 +1,199 @@
+//! The sending of a prompt: an answer of 204 proves nothing, so what counts is a sign of work.
+
+use super::{Call, Conductor, PromptAnswer, Shelf};
+use crate::opencode::event::{Event, Kind};
+use crate::opencode::fault::turn_error;
+use crate::opencode::translate::Translator;
+use serde_json::Value;
+use std::time::Duration;
+use turnstream_model::event::{ErrorClass, TurnError};
+use turnstream_model::signal::Signal;
+use turnstream_model::time::Time;
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// From the answer to a prompt to a sign of work; then the server is asked.
+    pub start: Duration,
+    /// How long a busy session is waited for when it refuses a prompt for that.
+    pub busy: Duration,
+    /// From what looks like the end of a turn to the question whether it was.
+    pub finished: Duration,
+    /// Silence in a turn until the server is asked whether it still runs.
+    pub silent: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(5),
+            busy: Duration::from_secs(30),
+            finished: Duration::from_secs(2),
+            silent: Duration::from_secs(15),
+        }
+    }
+}
+
+/// An error explains a prompt that never started, if nothing starts soon after it.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+
+/// A prompt that left and has shown no effect yet.
+pub(super) struct Sent {
+    native_id: String,
+    content: Vec<Value>,
+    tries: u32,
+    until: Option<Time>,
+    /// What opencode said went wrong, or the way to it.
+    error: Option<TurnError>,
+    /// It was refused because another runs; until when that is waited for.
+    busy_until: Option<Time>,
+    retried_busy: bool,
+}
+
+impl Sent {
+    /// When something has to be done about it.
+    pub(super) fn until(&self) -> Option<Time> {
+        self.until
+    }
+}
+
+impl Conductor {
+    pub(super) fn send(&mut self, native_id: String, content: Vec<Value>, _now: Time) {
+        self.translator.prompted(&native_id);
+        self.spent = super::Spent::default();
+        self.stopping = false;
+        self.fetched.clear();
+        let (error, until, busy_until) = (None, None, None);
+        let tries = 1;
+        self.sent = Some(Sent { native_id, content, tries, until, error, busy_until, retried_busy: false });
+        self.post();
+    }
+
+    fn post(&mut self) {
+        if let Some(Sent { native_id, content, .. }) = &self.sent {
+            self.calls.push_back(Call::Prompt {
+                message: native_id.clone(),
+                content: content.clone(),
+                model: self.model.clone(),
+                mode: self.mode.clone(),
+            });
+        }
+    }
+
+    pub(super) fn prompt_answered(&mut self, answer: PromptAnswer, now: Time) {
+        let start = self.pace.start.as_millis() as u64;
+        let busy = self.pace.busy.as_millis() as u64;
+        let Some(sent) = &mut self.sent else { return };
+        match answer {
+            PromptAnswer::Accepted => sent.until = Some(now.plus_millis(start)),
+            PromptAnswer::Busy if sent.retried_busy => {
+                let message = "opencode says that another prompt runs, and did so after waiting too";
+                self.refuse(TurnError::new(ErrorClass::NotStarted, message));
+            }
+            PromptAnswer::Busy => {
+                sent.busy_until = Some(now.plus_millis(busy));
+                sent.until = sent.busy_until;
+                self.observed_busy();
+            }
+            PromptAnswer::Refused(error) => self.refuse(error),
+            PromptAnswer::Unclear(error) => {
+                sent.error = Some(error);
+                sent.until = Some(now);
+            }
+        }
+    }
+
+    fn observed_busy(&mut self) {
+        let message = "opencode refused the prompt because another one runs; it is sent again when that ends";
+        let code = turnstream_model::event::NoticeCode::Late;
+        self.say(Signal::Notice { code, message: message.to_owned(), detail: None });
+    }
+
+    fn refuse(&mut self, error: TurnError) {
+        if let Some(sent) = self.sent.take() {
+            self.say(Signal::PromptRefused { native_id: sent.native_id, error });
+        }
+    }
+
+    /// opencode reports some errors of a prompt it accepted as an event and nothing else (p-errors: unknown agent).
+    pub(super) fn note_error(&mut self, event: &Event, now: Time) {
+        let is_ours = event.session() == Some(self.translator.session());
+        let Some(sent) = self.sent.as_mut().filter(|_| is_ours) else { return };
+        match &event.kind {
+            Kind::Error(Some(error)) if !self.translator.has_evidence() => {
+                sent.error.get_or_insert_with(|| turn_error(error));
+                sent.until = Some(now.plus_millis(AFTER_ERROR.as_millis() as u64));
+            }
+            // What ran before is over: now it can be sent again.
+            Kind::Idle if sent.busy_until.is_some() => self.retry_busy(),
+            _ => {}
+        }
+    }
+
+    /// Sends a prompt again that was refused because another ran: what was seen meanwhile was that one's work.
+    fn retry_busy(&mut self) {
+        if let Some(sent) = &mut self.sent {
+            (sent.busy_until, sent.until, sent.retried_busy) = (None, None, true);
+            self.translator.forget_evidence();
+            self.post();
+        }
+    }
+
+    /// A sign of work: the prompt has begun.
+    pub(super) fn note_evidence(&mut self, now: Time) {
+        if self.translator.has_evidence() && !self.translator.rests() {
+            self.spent.begin(now);
+        }
+        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some());
+        if self.translator.has_evidence() && !waits {
+            self.sent = None;
+        }
+    }
+
+    pub(super) fn tick_sent(&mut self, now: Time) {
+        let Some(sent) = &mut self.sent else { return };
+        if sent.until.is_none_or(|until| now < until) {
+            return;
+        }
+        if sent.busy_until.is_some() {
+            return self.retry_busy();
+        }
+        sent.until = None;
+        self.ask_server();
+    }
+
+    /// What the server has shows whether it ever had the prompt, and whether it does anything with it.
+    pub(super) fn settle_sent(&mut self, shelf: &Shelf, now: Time) {
+        let Some(sent) = &mut self.sent else { return };
+        if sent.busy_until.is_some() || sent.until.is_some_and(|until| now < until) {
+            return;
+        }
+        let is_answered = Translator::is_answered(&shelf.messages, &sent.native_id);
+        if is_answered || shelf.busy {
+            let prompts = vec![sent.native_id.clone()];
+            self.sent = None;
+            self.spent.begin(now);
+            self.say(Signal::TurnBegan { origin: None, prompts, native_id: None });
+        } else if sent.tries == 1 && sent.error.as_ref().is_none_or(is_transport) {
+            sent.tries = 2;
+            self.post();
+        } else {
+            let said = sent.error.take();
+            let message = "opencode took the prompt, also when it was sent again, and never began";
+            self.refuse(said.unwrap_or_else(|| TurnError::new(ErrorClass::NotStarted, message)));
+        }
+    }
+
+    /// The server cannot be asked about it.
+    pub(super) fn give_up_sent(&mut self, error: &TurnError) {
+        if self.sent.as_ref().is_some_and(|sent| sent.until.is_none()) {
+            let mut error = error.clone();
+            error.message = format!("whether opencode has the prompt cannot be found out: {}", error.message);
+            self.refuse(error);
+        }
+    }
+}
+
+fn is_transport(error: &TurnError) -> bool {
+    matches!(error.class, ErrorClass::TransportLost | ErrorClass::Unreachable | ErrorClass::Timeout)
+}

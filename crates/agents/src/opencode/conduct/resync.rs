@@ -1,0 +1,208 @@
+//! The server is asked what it has: after a gap, after a restart, when an end is in doubt. Content first, then the truth
+//! about the turn.
+
+use super::{Call, Conductor, Shelf};
+use crate::agent::Left;
+use crate::link::{Fate, Observed};
+use crate::opencode::event::Event;
+use crate::opencode::fault::turn_error;
+use crate::opencode::translate::{Found, Translator};
+use std::sync::Arc;
+use turnstream_model::event::{ApprovalOutcome, TurnError};
+use turnstream_model::id::Key;
+use turnstream_model::signal::{Signal, Truth};
+use turnstream_model::time::Time;
+
+/// A failed or aborted turn rests up to half a second before its last message is over (captures f1, g2); a message that a
+/// killed server left is never over.
+const EARLY_MILLIS: u64 = 500;
+const EARLY_TIMES: u32 = 4;
+
+impl Conductor {
+    /// Asks the server, or once more when that is under way: its answer may be older than what made us ask.
+    pub(super) fn ask_server(&mut self) {
+        if self.resync.running {
+            self.resync.again = true;
+            return;
+        }
+        self.resync.running = true;
+        self.resync.turn = self.translator.turn();
+        self.resync.known = self.translator.known_messages();
+        let children: Vec<String> = self.translator.children().map(str::to_owned).collect();
+        self.resync.children.clone_from(&children);
+        self.calls.push_back(Call::Shelf { children });
+    }
+
+    pub(super) fn asked(&mut self, shelf: Result<Box<Shelf>, TurnError>, now: Time) {
+        self.resync.running = false;
+        match shelf {
+            Ok(shelf) => self.take_shelf(&shelf, now),
+            Err(error) => self.not_asked(&error),
+        }
+        if let Some(reason) = self.closing.take() {
+            return self.lose(reason);
+        }
+        if std::mem::take(&mut self.resync.again) {
+            self.ask_server();
+        }
+    }
+
+    fn take_shelf(&mut self, shelf: &Shelf, now: Time) {
+        let left = self.left.take();
+        if let Some(left) = &left {
+            self.take_up(left, shelf);
+        }
+        let mut found = Found::default();
+        self.translator.stored_turn(&shelf.messages, &mut found);
+        for messages in &shelf.children {
+            for message in messages {
+                self.translator.stored(message, &mut found);
+            }
+        }
+        // What came to be known since the server was asked may be too new for its answer.
+        let stored = |id: &String| shelf.messages.iter().any(|stored| stored.info.id == *id);
+        for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored(id)) {
+            self.translator.forget(id, &mut found);
+        }
+        self.take(found, now);
+        self.take_asks(shelf, now);
+        self.settle_sent(shelf, now);
+        // Subagents that were found just now have messages too.
+        if self.translator.children().any(|child| !self.resync.children.iter().any(|known| known == child)) {
+            self.left = left;
+            self.resync.again = true;
+            return;
+        }
+        if !shelf.busy && self.translator.has_open_answer() && self.resync.early_times < EARLY_TIMES {
+            self.left = left;
+            self.resync.early_times += 1;
+            self.resync.early = Some(now.plus_millis(EARLY_MILLIS));
+            return;
+        }
+        self.resync.early_times = 0;
+        if let Some(left) = left {
+            self.settle_left(&left, shelf);
+        }
+        self.settle_truth(shelf.busy);
+    }
+
+    /// Asks that wait. Those of a session that rests are dead: opencode keeps them, and they are not asked again.
+    fn take_asks(&mut self, shelf: &Shelf, now: Time) {
+        let is_ours = |session: &str| {
+            session == self.translator.session() || self.translator.children().any(|child| child == session)
+        };
+        let mut asked: Vec<Event> = Vec::new();
+        if shelf.busy {
+            let permissions = shelf.permissions.iter().filter(|ask| is_ours(&ask.session));
+            asked.extend(permissions.cloned().map(Event::permission));
+            let questions = shelf.questions.iter().filter(|ask| is_ours(&ask.session));
+            asked.extend(questions.cloned().map(Event::question));
+        }
+        let mut open: Vec<Key> = self.translator.open_asks().cloned().collect();
+        open.retain(|key| {
+            let permission = shelf.permissions.iter().any(|ask| ask.id == key.as_str());
+            !permission && !shelf.questions.iter().any(|ask| ask.id == key.as_str())
+        });
+        // Somebody answered while we did not hear it.
+        for key in open {
+            self.translator.forget_ask(&key);
+            let outcome = ApprovalOutcome::Cancelled;
+            self.say(Signal::AskClosed { key: key.clone(), outcome });
+            let outcome = turnstream_model::event::QuestionOutcome::Cancelled;
+            self.say(Signal::QuestionClosed { key, outcome, answers: None });
+        }
+        for event in asked {
+            let mut found = Found::default();
+            self.translator.observe(&Arc::new(event), &mut found);
+            self.take(found, now);
+        }
+    }
+
+    // === what another owner left ===
+
+    fn take_up(&mut self, left: &Left, shelf: &Shelf) {
+        if left.turn.is_some() && left.calls.is_empty() && left.prompts.is_empty() {
+            self.translator.assume_last_turn(&shelf.messages);
+        }
+        for prompt in &left.prompts {
+            if self.fate(prompt, shelf) == Fate::Taken {
+                self.say(Signal::PromptTaken(prompt.clone()));
+            }
+        }
+    }
+
+    fn settle_left(&mut self, left: &Left, shelf: &Shelf) {
+        for prompt in &left.prompts {
+            let fate = self.fate(prompt, shelf);
+            self.observed.push_back(Observed::Fate { native_id: prompt.clone(), fate });
+        }
+        self.resync.truths.extend(left.turn.clone());
+        self.settle_truth(shelf.busy);
+        self.observed.push_back(Observed::CaughtUp);
+    }
+
+    /// A prompt that is stored and that nobody works on is as good as never seen: sent again under the same names it
+    /// runs once (capture u3).
+    fn fate(&self, prompt: &str, shelf: &Shelf) -> Fate {
+        let is_stored = shelf.messages.iter().any(|stored| stored.info.id == prompt);
+        let is_answered = Translator::is_answered(&shelf.messages, prompt);
+        if is_answered || (is_stored && shelf.busy) { Fate::Taken } else { Fate::NeverSeen }
+    }
+
+    // === the truth ===
+
+    fn settle_truth(&mut self, busy: bool) {
+        if self.resync.turn != self.translator.turn() {
+            // The answer is about the turn before.
+            self.resync.again |= !self.resync.truths.is_empty();
+            (self.resync.doubted, self.resync.unscoped, self.resync.idle) = (false, None, None);
+            return;
+        }
+        let truth = if busy { Truth::Busy } else { Truth::Idle };
+        let doubted = std::mem::take(&mut self.resync.doubted);
+        let unscoped = self.resync.unscoped.take();
+        if !busy && !self.translator.rests() && self.sent.is_none() {
+            if let Some(Some(error)) = unscoped.as_ref().filter(|_| !self.spent.is_over()) {
+                self.say(Signal::Failed(turn_error(error)));
+            }
+            if doubted || unscoped.is_some() {
+                let mut found = Found::default();
+                self.translator.rest(&mut found);
+                for signal in found.signals {
+                    self.end_by(signal);
+                }
+            }
+        }
+        if let Some(idle) = self.resync.idle.take() {
+            self.end_by(idle);
+        }
+        for turn in std::mem::take(&mut self.resync.truths) {
+            if truth == Truth::Idle {
+                self.spent.over().into_iter().for_each(|error| self.say(Signal::Failed(error)));
+                // The word alone does not say why it stopped.
+                if let stop_reason @ Some(_) = self.translator.stop_reason() {
+                    self.say(Signal::TurnIdle { stop_reason });
+                }
+            }
+            self.say(Signal::Truth { turn, truth });
+        }
+    }
+
+    fn not_asked(&mut self, error: &TurnError) {
+        if let Some(left) = self.left.take() {
+            // Only the server could have said it.
+            for prompt in left.prompts {
+                self.observed.push_back(Observed::Fate { native_id: prompt, fate: Fate::Unknown });
+            }
+            self.observed.push_back(Observed::CaughtUp);
+        }
+        self.give_up_sent(error);
+        if let Some(idle) = self.resync.idle.take() {
+            self.end_by(idle);
+        }
+        // The machine has deadlines of its own for what is not answered.
+        self.resync.truths.clear();
+        self.resync.unscoped = None;
+        self.resync.doubted = false;
+    }
+}

@@ -1,0 +1,283 @@
+//! The processes of a server and all they started, and the end of them.
+//!
+//! opencode runs every command of its shell tool in a session of its own: a signal to its process group does not reach
+//! them, and when it dies they live on. So each is told by any of three: the server's group, its descent from the
+//! server, or the mark in its environment, which outlives both.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The variable that holds the mark.
+pub(super) const MARK: &str = "TURNSTREAM_OPENCODE";
+/// What SIGKILL gets; only a machine that is busy beyond use takes as long.
+const KILL: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A process, told apart from a later one with the same id by its start.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Process {
+    pub(super) id: i32,
+    /// When it started, in words that are only compared.
+    pub(super) started: String,
+}
+
+/// A server's processes: its first one, where it is known, and the mark that all of them carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Family {
+    pub(super) leader: Option<Process>,
+    pub(super) mark: String,
+}
+
+#[derive(Debug)]
+struct Row {
+    process: Process,
+    parent: i32,
+    group: i32,
+}
+
+/// Which way processes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Linux.
+    Proc,
+    /// Everywhere else, where environments are not to be had.
+    Ps,
+}
+
+// === impl Process ===
+
+impl Process {
+    /// The running process with this id.
+    pub(super) fn find(id: i32) -> Option<Self> {
+        let row = match Source::here() {
+            Source::Proc => proc_row(&Path::new("/proc").join(id.to_string()), &boot()),
+            Source::Ps => ps_rows(&["-p", &id.to_string()]).pop(),
+        };
+        row.map(|row| row.process)
+    }
+
+    /// Whether it still runs. A zombie does not.
+    pub(super) fn is_alive(&self) -> bool {
+        Self::find(self.id).as_ref() == Some(self)
+    }
+
+    fn tell(&self, signal: Signal) {
+        if let Some(id) = Pid::from_raw(self.id) {
+            // One that ended in between is what is wanted.
+            let _ = kill_process(id, signal);
+        }
+    }
+}
+
+// === impl Family ===
+
+impl Family {
+    /// Those that run, with the ones that were known before and their descendants.
+    fn living(&self, known: &BTreeSet<Process>) -> BTreeSet<Process> {
+        let source = Source::here();
+        let table = source.table();
+        let leader = self.leader.as_ref();
+        // A group is named after its leader. Once another process has that id, the group is another one too.
+        let group = leader
+            .filter(|leader| !table.iter().any(|row| row.process.id == leader.id && row.process != **leader));
+        let ours = |row: &&Row| {
+            known.contains(&row.process)
+                || leader == Some(&row.process)
+                || group.is_some_and(|leader| row.group == leader.id)
+                || source.is_marked(row.process.id, &self.mark)
+        };
+        let mut found: BTreeSet<Process> = table.iter().filter(ours).map(|row| row.process.clone()).collect();
+        let mut parents: BTreeSet<i32> = found.iter().map(|process| process.id).collect();
+        // Every round finds a generation more; a table of n rows has at most n.
+        for _ in 0..table.len() {
+            let child = |row: &&Row| parents.contains(&row.parent) && !found.contains(&row.process);
+            let children: Vec<Process> = table.iter().filter(child).map(|row| row.process.clone()).collect();
+            if children.is_empty() {
+                break;
+            }
+            parents.extend(children.iter().map(|process| process.id));
+            found.extend(children);
+        }
+        found
+    }
+
+    /// Finds the first process by the mark: the one that no other of the family started.
+    pub(super) fn find_leader(&self) -> Option<Process> {
+        if let Some(leader) = &self.leader {
+            return leader.is_alive().then(|| leader.clone());
+        }
+        let source = Source::here();
+        let marked = |row: &Row| source.is_marked(row.process.id, &self.mark);
+        let rows: Vec<Row> = source.table().into_iter().filter(marked).collect();
+        let orphan = |row: &&Row| !rows.iter().any(|other| other.process.id == row.parent);
+        let mut first = rows.iter().filter(orphan).filter(|row| row.group == row.process.id);
+        first.next().map(|row| row.process.clone())
+    }
+
+    /// Ends them all: SIGTERM, after `grace` SIGKILL. Returns those that are left, which there should be none of.
+    /// Blocks for a little longer than `grace`.
+    pub(super) fn end(&self, grace: Duration) -> Vec<Process> {
+        let mut ours = BTreeSet::new();
+        for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, KILL)] {
+            let start = Instant::now();
+            let mut told = BTreeSet::new();
+            while start.elapsed() < patience {
+                // What is known to be ours stays so when its parent dies, and so does what it starts then.
+                ours = self.living(&ours);
+                if ours.is_empty() {
+                    return Vec::new();
+                }
+                ours.difference(&told).for_each(|process| process.tell(signal));
+                told.clone_from(&ours);
+                std::thread::sleep(POLL);
+            }
+        }
+        ours.into_iter().collect()
+    }
+
+    /// Kills them without waiting, for when there is no time to.
+    pub(super) fn kill(&self) {
+        self.living(&BTreeSet::new()).iter().for_each(|process| process.tell(Signal::KILL));
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    fn here() -> Self {
+        if Path::new("/proc/self/stat").exists() { Self::Proc } else { Self::Ps }
+    }
+
+    /// All processes that run.
+    fn table(self) -> Vec<Row> {
+        match self {
+            Self::Proc => {
+                let boot = boot();
+                let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+                entries.filter_map(|entry| proc_row(&entry.path(), &boot)).collect()
+            }
+            Self::Ps => ps_rows(&["-A"]),
+        }
+    }
+
+    fn is_marked(self, id: i32, mark: &str) -> bool {
+        match self {
+            Self::Proc => {
+                let wanted = format!("{MARK}={mark}");
+                let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+                environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            }
+            Self::Ps => false,
+        }
+    }
+}
+
+/// Starts are counted from the start of the machine, so they say little without it.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Reads `/proc/ID/stat`: the id, the name in brackets, which may hold anything, then state, parent, group and, as
+/// the twentieth field behind the name, the start.
+fn proc_row(folder: &Path, boot: &str) -> Option<Row> {
+    let id = folder.file_name()?.to_str()?.parse().ok()?;
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") {
+        return None;
+    }
+    let started = format!("{boot}:{}", fields.get(19)?);
+    let process = Process { id, started };
+    Some(Row { process, parent: fields.get(1)?.parse().ok()?, group: fields.get(2)?.parse().ok()? })
+}
+
+fn ps_rows(which: &[&str]) -> Vec<Row> {
+    let output = Command::new("ps").args(which).args(["-o", "pid=,ppid=,pgid=,stat=,lstart="]).output();
+    let output = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).lines().filter_map(ps_row).collect()
+}
+
+fn ps_row(line: &str) -> Option<Row> {
+    let mut fields = line.split_whitespace();
+    let mut number = || fields.next()?.parse().ok();
+    let (id, parent, group) = (number()?, number()?, number()?);
+    if fields.next()?.starts_with('Z') {
+        return None;
+    }
+    let started = fields.collect::<Vec<&str>>().join(" ");
+    Some(Row { process: Process { id, started }, parent, group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Stdio};
+
+    /// A shell in a group of its own that carries the mark, once it has said that it is ready.
+    fn shell(mark: &str, script: &str) -> (Child, Family) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env(MARK, mark).process_group(0).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let leader = Process::find(child.id().try_into().unwrap());
+        (child, Family { leader, mark: mark.to_owned() })
+    }
+
+    #[test]
+    fn a_process_that_left_the_group_and_whose_parent_died_is_still_ended() {
+        let script = "setsid sh -c 'trap \"\" TERM; sleep 300 & echo ready; wait' & wait";
+        let (mut child, family) = shell("test-left-the-group", script);
+        let before = family.living(&BTreeSet::new());
+        assert!(before.len() >= 3, "two shells and a sleep, not {before:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let after = family.living(&BTreeSet::new());
+        assert_eq!(after.len(), before.len() - 1, "{after:?}");
+        assert_eq!(family.end(Duration::from_millis(200)), []);
+        assert_eq!(family.living(&before), BTreeSet::new());
+    }
+
+    #[test]
+    fn the_first_process_is_found_by_its_mark() {
+        let (mut child, family) = shell("test-found-by-mark", "echo ready; sleep 300; true");
+        let unknown = Family { leader: None, ..family.clone() };
+        assert_eq!(unknown.find_leader(), family.leader);
+        family.kill();
+        child.wait().unwrap();
+        assert_eq!(family.end(Duration::from_secs(2)), []);
+        assert_eq!(unknown.find_leader(), None);
+        assert_eq!(family.find_leader(), None);
+    }
+
+    #[test]
+    fn a_process_with_the_same_id_and_another_start_is_another_one() {
+        let me = Process::find(std::process::id().try_into().unwrap()).unwrap();
+        assert!(me.is_alive());
+        let earlier = Process { started: "before".to_owned(), ..me };
+        assert!(!earlier.is_alive());
+        let family = Family { leader: Some(earlier), mark: "test-nobody".to_owned() };
+        assert_eq!(family.living(&BTreeSet::new()), BTreeSet::new(), "or this test would be killed");
+    }
+
+    #[test]
+    fn ps_tells_the_same_as_proc() {
+        if Command::new("ps").output().is_err() {
+            eprintln!("there is no ps here");
+            return;
+        }
+        let id = i32::try_from(std::process::id()).unwrap();
+        let row = ps_rows(&["-p", &id.to_string()]).pop().unwrap();
+        let proc = proc_row(&Path::new("/proc").join(id.to_string()), "").unwrap();
+        assert_eq!((row.process.id, row.parent, row.group), (id, proc.parent, proc.group));
+        assert!(row.process.started.len() > 10, "{row:?}");
+    }
+}

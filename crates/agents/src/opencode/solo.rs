@@ -1,0 +1,340 @@
+//! A conversation with its own turn machine and no log behind it: what the client library is made of, for those who have
+//! no gateway. Like a conductor it does no I/O.
+
+use super::conduct::{Answer, Call, Conductor};
+use super::event::Event as AgentEvent;
+use crate::agent::Left;
+use crate::link::{Command, Fate, Observed};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{
+    ApprovalOutcome, Body, By, Draft, ErrorClass, Event, NoticeCode, Permissions, QuestionOutcome,
+    Resolution, TurnError,
+};
+use turnstream_model::fold::{PromptStage, State};
+use turnstream_model::id::{ApprovalId, Counters, Key, QuestionId, SessionId, TurnId};
+use turnstream_model::machine::{Machine, Refusal, Step};
+use turnstream_model::signal::{Ending, Signal};
+use turnstream_model::time::Time;
+
+/// A conversation that is nobody else's.
+pub struct Solo {
+    machine: Machine,
+    conductor: Conductor,
+    permissions: Permissions,
+    ids: Counters,
+    seq: u64,
+    events: VecDeque<Event>,
+    /// The prompt was cancelled before it had a turn.
+    cancelled: bool,
+    recovery: Option<Recovery>,
+}
+
+/// What is known so far of what another owner left.
+struct Recovery {
+    asks: HashSet<Key>,
+    questions: HashSet<Key>,
+    /// What was said in the prompts that have no turn, by the names they were sent under.
+    contents: HashMap<String, Vec<Value>>,
+    fates: HashMap<String, Fate>,
+}
+
+impl Solo {
+    /// A conversation in that session, which works there and answers asks by this rule.
+    pub fn new(conductor: Conductor, session: &str, cwd: &str, permissions: Permissions, now: Time) -> Self {
+        let mut solo = Self {
+            machine: Machine::new(),
+            conductor,
+            permissions,
+            ids: Counters::default(),
+            seq: 0,
+            events: VecDeque::new(),
+            cancelled: false,
+            recovery: None,
+        };
+        let (session, cwd) = (SessionId::from(session), cwd.to_owned());
+        let created = solo
+            .step(now, |machine, step| machine.create(session, "opencode".to_owned(), cwd, None, None, step));
+        debug_assert!(created.is_ok(), "the session is new");
+        solo
+    }
+
+    /// A conversation that another one left where this fold ends, for those who keep its events. The server is asked what
+    /// became of what is open as soon as the stream is there; nothing may be prompted before it is settled.
+    pub fn resume(state: &State, mut conductor: Conductor, permissions: Permissions, now: Time) -> Self {
+        let left = Left::of(state);
+        let sent = state.queue.iter().filter(|prompt| prompt.state == PromptStage::Sent);
+        let contents = sent.filter_map(|prompt| Some((prompt.native_id.clone()?, prompt.content.clone())));
+        let recovery = Recovery {
+            asks: left.asks.iter().cloned().collect(),
+            questions: left.questions.iter().cloned().collect(),
+            contents: contents.collect(),
+            fates: HashMap::new(),
+        };
+        let is_open = !left.is_empty();
+        if is_open {
+            conductor.recover(left);
+        }
+        let mut solo = Self {
+            machine: Machine::resume(state),
+            conductor,
+            permissions,
+            ids: state.counters,
+            seq: state.seq.0,
+            events: VecDeque::new(),
+            cancelled: false,
+            recovery: is_open.then_some(recovery),
+        };
+        solo.step(now, |machine, step| match is_open {
+            true => machine.begin_recovery(step),
+            false => machine.end_recovery(step),
+        });
+        solo
+    }
+
+    /// The next event of the conversation.
+    pub fn take_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next call to make.
+    pub fn call(&mut self) -> Option<Call> {
+        self.conductor.call()
+    }
+
+    /// The open turn.
+    pub fn open_turn(&self) -> Option<&TurnId> {
+        self.machine.open_turn()
+    }
+
+    /// True while a prompt runs or is about to.
+    pub fn is_busy(&self) -> bool {
+        self.machine.open_turn().is_some() || !self.machine.sent_prompts().is_empty()
+    }
+
+    /// When [`Solo::tick`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        [self.machine.deadline(), self.conductor.deadline()].into_iter().flatten().min()
+    }
+
+    // === what a person does ===
+
+    /// Sends a prompt under this name.
+    pub fn prompt(&mut self, native_id: String, content: Vec<Value>, now: Time) -> Result<(), Refusal> {
+        self.cancelled = false;
+        let name = native_id.clone();
+        let kept = content.clone();
+        self.step(now, |machine, step| {
+            let accepted = machine.accept(None, kept, step)?;
+            machine.send(&accepted.prompt, Some(name), step)
+        })?;
+        self.conductor.command(Command::Prompt { native_id, content }, now);
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Stops the turn; its end still has to be seen.
+    pub fn cancel(&mut self, now: Time) {
+        self.cancelled = true;
+        self.step(now, |_, _| ());
+        self.conductor.command(Command::Cancel, now);
+        self.pump(now);
+    }
+
+    /// Answers a permission.
+    pub fn approve(
+        &mut self,
+        approval: &ApprovalId,
+        outcome: ApprovalOutcome,
+        by: By,
+        now: Time,
+    ) -> Result<(), Refusal> {
+        let key = self.machine.ask_key(approval).cloned();
+        self.step(now, |machine, step| machine.resolve(approval, Resolution::new(outcome, by), step))?;
+        if let Some(key) = key {
+            self.conductor.command(Command::Approve { key, outcome, option: None, message: None }, now);
+        }
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Ends the turn without the server's word.
+    pub fn end(&mut self, ending: Ending, now: Time) {
+        match self.machine.open_turn().cloned() {
+            Some(turn) => {
+                let ended = self.step(now, |machine, step| machine.end_open_turn(&turn, ending, step));
+                debug_assert!(ended.is_ok(), "the open turn is open");
+            }
+            None => {
+                for (prompt, _) in self.machine.sent_prompts() {
+                    let ending = ending.clone();
+                    let ended = self.step(now, |machine, step| machine.end_prompt(&prompt, ending, step));
+                    debug_assert!(ended.is_ok(), "a sent prompt without an open turn can be ended");
+                }
+            }
+        }
+    }
+
+    // === what the server does ===
+
+    /// The stream is there, perhaps after a gap.
+    pub fn connected(&mut self, gap: Option<String>, now: Time) {
+        self.conductor.connected(gap, now);
+        self.pump(now);
+    }
+
+    /// The stream is gone for good.
+    pub fn closed(&mut self, reason: TurnError, now: Time) {
+        self.conductor.closed(reason);
+        self.pump(now);
+    }
+
+    /// Takes in an event of the stream.
+    pub fn event(&mut self, event: &Arc<AgentEvent>, now: Time) {
+        self.conductor.event(event, now);
+        self.pump(now);
+    }
+
+    /// Takes in the answer to a call.
+    pub fn answer(&mut self, answer: Answer, now: Time) {
+        self.conductor.answer(answer, now);
+        self.pump(now);
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Time) {
+        self.conductor.tick(now);
+        self.step(now, |machine, step| machine.tick(step));
+        self.pump(now);
+    }
+
+    fn pump(&mut self, now: Time) {
+        while let Some(observed) = self.conductor.observed() {
+            match observed {
+                Observed::Signal(signal) => self.observe(signal, now),
+                Observed::Fate { native_id, fate } => {
+                    if let Some(recovery) = &mut self.recovery {
+                        recovery.fates.insert(native_id, fate);
+                    }
+                }
+                Observed::CaughtUp => self.caught_up(now),
+            }
+        }
+    }
+
+    /// The server has said all it knows of what was left.
+    fn caught_up(&mut self, now: Time) {
+        let Some(Recovery { asks, questions, mut contents, mut fates }) = self.recovery.take() else {
+            return;
+        };
+        let (asked, answers) = (ApprovalOutcome::Lost, None);
+        let asks = asks.into_iter().map(|key| Signal::AskClosed { key, outcome: asked });
+        let outcome = QuestionOutcome::Lost;
+        let questions = questions.into_iter().map(|key| Signal::QuestionClosed {
+            key,
+            outcome,
+            answers: answers.clone(),
+        });
+        for closed in asks.chain(questions) {
+            self.step(now, |machine, step| machine.observe(closed, step));
+        }
+        for (prompt, native_id) in self.machine.sent_prompts() {
+            let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
+            match (fate, native_id) {
+                (Fate::NeverSeen, Some(native_id)) => {
+                    let content = contents.remove(&native_id).unwrap_or_default();
+                    self.conductor.command(Command::Prompt { native_id, content }, now);
+                }
+                // What becomes of it is still to come.
+                (Fate::Taken, _) => {}
+                (Fate::NeverSeen, None) | (Fate::Unknown, _) => {
+                    let message = "the prompt was sent, and opencode cannot say whether it ran";
+                    let ending = Ending::lost(TurnError::new(ErrorClass::TransportLost, message));
+                    // Refused when it got its turn in the meantime: then all is well.
+                    let _ = self.step(now, |machine, step| machine.end_prompt(&prompt, ending, step));
+                }
+            }
+        }
+        self.step(now, |machine, step| machine.end_recovery(step));
+    }
+
+    fn observe(&mut self, signal: Signal, now: Time) {
+        if let (Signal::Ask { key, .. } | Signal::Question { key, .. }, Some(recovery)) =
+            (&signal, &mut self.recovery)
+        {
+            recovery.asks.remove(key);
+            recovery.questions.remove(key);
+        }
+        let before = self.events.len();
+        let lost = match &signal {
+            Signal::LinkLost(error) => Some(Ending::lost(error.clone())),
+            _ => None,
+        };
+        self.step(now, |machine, step| machine.observe(signal, step));
+        if let Some(ending) = lost {
+            // Whether a prompt without a turn ran cannot be found out any more.
+            self.end(ending, now);
+        }
+        let asked: Vec<Body> =
+            self.events.range(before..).map(|event| event.draft.body.clone()).filter(is_ask).collect();
+        for ask in asked {
+            self.apply_rule(ask, now);
+        }
+    }
+
+    fn apply_rule(&mut self, ask: Body, now: Time) {
+        let outcome = match self.permissions {
+            Permissions::Ask => return,
+            Permissions::Allow => ApprovalOutcome::AllowOnce,
+            Permissions::Deny => ApprovalOutcome::Reject,
+        };
+        match ask {
+            Body::ApprovalRequested { approval, tool, .. } => {
+                if outcome == ApprovalOutcome::AllowOnce {
+                    let title = tool.and_then(|tool| tool.title).unwrap_or_default();
+                    let message = format!("opencode asked for a permission and was allowed by rule: {title}");
+                    let notice =
+                        Signal::Notice { code: NoticeCode::UnexpectedPermission, message, detail: None };
+                    self.step(now, |machine, step| machine.observe(notice, step));
+                }
+                // Refused when it was settled in the same breath: then there is nothing to answer.
+                let _ = self.approve(&approval, outcome, By::Policy, now);
+            }
+            Body::QuestionAsked { question, .. } => self.decline(&question, now),
+            _ => {}
+        }
+    }
+
+    /// Only a person knows an answer; by rule there is none.
+    fn decline(&mut self, question: &QuestionId, now: Time) {
+        let Some(key) = self.machine.question_key(question).cloned() else { return };
+        let outcome = QuestionOutcome::Rejected;
+        let declined = self.step(now, |machine, step| machine.answer(question, outcome, None, None, step));
+        if declined.is_ok() {
+            self.conductor.command(Command::Answer { key, outcome, answers: None }, now);
+        }
+    }
+
+    fn step<T>(&mut self, now: Time, act: impl FnOnce(&mut Machine, &mut Step<'_>) -> T) -> T {
+        let (mut drafts, mut needs): (Vec<Draft>, Vec<_>) = (Vec::new(), Vec::new());
+        let mut step = Step { now, ids: &mut self.ids, drafts: &mut drafts, needs: &mut needs };
+        let result = act(&mut self.machine, &mut step);
+        if self.cancelled {
+            self.cancelled = self.machine.cancel(None, By::Client, &mut step).is_err();
+        }
+        for draft in drafts {
+            self.seq += 1;
+            self.events.push_back(draft.at(Seq(self.seq), now));
+        }
+        for need in needs {
+            self.conductor.command(Command::Fetch(need), now);
+        }
+        result
+    }
+}
+
+fn is_ask(body: &Body) -> bool {
+    matches!(body, Body::ApprovalRequested { .. } | Body::QuestionAsked { .. })
+}

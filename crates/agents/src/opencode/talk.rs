@@ -1,0 +1,127 @@
+//! A conversation with a real server: its events, its answers and its clock.
+
+use super::client::Client;
+use super::conduct::{Answer, Call};
+use super::hands::Hands;
+use super::rest::SessionRef;
+use super::subscription::{BusItem, Closed, Subscription};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use turnstream_model::event::{ErrorClass, TurnError};
+use turnstream_model::time::Time;
+
+/// The time as a conversation counts it: it begins as the time of day, and never goes back.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    began: Instant,
+    at: Time,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began: Instant::now(), at: Time(since.as_millis() as u64) }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.at.plus_millis(self.began.elapsed().as_millis() as u64)
+    }
+
+    pub(super) fn moment(&self, time: Time) -> Instant {
+        self.began + Duration::from_millis(time.0.saturating_sub(self.at.0))
+    }
+}
+
+/// The way to the server.
+pub(super) struct Way {
+    hands: Hands,
+    subscription: Subscription,
+    calls: JoinSet<Option<Answer>>,
+}
+
+/// What came on it.
+pub(super) enum News {
+    Item(BusItem),
+    Answer(Answer),
+}
+
+impl Way {
+    /// Subscribes to the events of a session.
+    pub(super) fn new(client: &Client, at: &SessionRef) -> Self {
+        let subscription = client.bus(&at.directory).subscribe(&at.id);
+        let hands = Hands { client: client.clone(), at: at.clone() };
+        Self { hands, subscription, calls: JoinSet::new() }
+    }
+
+    /// Waits until events are seen.
+    pub(super) async fn connected(&mut self) -> Result<(), TurnError> {
+        loop {
+            match self.subscription.next().await {
+                BusItem::Connected { .. } => return Ok(()),
+                BusItem::Closed { reason } => return Err(closed(&reason)),
+                BusItem::Event(_)
+                | BusItem::Durable { .. }
+                | BusItem::Lost { .. }
+                | BusItem::Lagged { .. } => {}
+            }
+        }
+    }
+
+    /// Begins a call.
+    pub(super) fn begin(&mut self, call: Call) {
+        if let Call::Adopt(child) = &call {
+            return self.subscription.adopt(child);
+        }
+        self.calls.spawn(self.hands.clone().make(call));
+    }
+
+    /// Makes a call and waits for it, whatever else goes on.
+    pub(super) async fn make(&self, call: Call) {
+        self.hands.clone().make(call).await;
+    }
+
+    /// The next thing that comes. Safe to cancel.
+    pub(super) async fn news(&mut self) -> News {
+        loop {
+            tokio::select! {
+                biased;
+                Some(answer) = self.calls.join_next(), if !self.calls.is_empty() => {
+                    // A call that panicked is one that was never answered: the conversation has its deadlines.
+                    if let Ok(Some(answer)) = answer {
+                        return News::Answer(answer);
+                    }
+                }
+                item = self.subscription.next() => return News::Item(item),
+            }
+        }
+    }
+}
+
+/// What became of the stream, in the words of a conversation.
+pub(super) enum Heard {
+    Event(std::sync::Arc<super::event::Event>),
+    Gap(String),
+    Closed(TurnError),
+    Nothing,
+}
+
+impl Heard {
+    pub(super) fn of(item: BusItem) -> Self {
+        match item {
+            BusItem::Event(event) => Self::Event(event),
+            BusItem::Connected { gap: false } | BusItem::Durable { .. } | BusItem::Lost { .. } => {
+                Self::Nothing
+            }
+            BusItem::Connected { gap: true } => {
+                Self::Gap("the event stream of opencode was cut and is there again".to_owned())
+            }
+            BusItem::Lagged { why } => Self::Gap(format!("events of opencode were left out: {why:?}")),
+            BusItem::Closed { reason } => Self::Closed(closed(&reason)),
+        }
+    }
+}
+
+fn closed(reason: &Closed) -> TurnError {
+    TurnError::new(ErrorClass::TransportLost, reason.to_string())
+}

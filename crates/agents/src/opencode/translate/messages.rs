@@ -1,0 +1,328 @@
+//! Messages and their parts: which model call they are of, and what they show.
+
+use super::thread::Author;
+use super::totals::usage_of;
+use super::{Found, Translator, Want, is_finish, retried, text_of};
+use crate::opencode::event::Delta;
+use crate::opencode::fault::turn_error;
+use crate::opencode::info::{AgentError, MessageInfo, Tokens};
+use crate::opencode::part::{Part, PartBody, PartText, ToolCall};
+use crate::opencode::tools;
+use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Role};
+use turnstream_model::id::Key;
+use turnstream_model::signal::{Finality, ItemSeen, Signal};
+
+impl Translator {
+    pub(super) fn delta(&mut self, delta: &Delta, child: Option<&str>, found: &mut Found) {
+        if delta.field != "text" {
+            return;
+        }
+        let thread = self.thread_mut(child);
+        let key = match thread.known(&delta.part) {
+            Some(known) => known.key.clone(),
+            None => thread.part(&delta.part, &delta.message).key.clone(),
+        };
+        found.signals.push(Signal::TextDelta { key, field: Field::Text, text: delta.delta.clone() });
+    }
+
+    // === messages ===
+
+    pub(super) fn message(&mut self, info: &MessageInfo, child: Option<&str>, found: &mut Found) {
+        let thread = self.thread_mut(child);
+        let was_known = thread.message(&info.id).author != Author::Unknown;
+        let was_over = thread.message(&info.id).over;
+        let held = std::mem::take(&mut thread.note(info).held);
+        if info.is_assistant() {
+            if child.is_none() {
+                self.answer(info, was_known, was_over, found);
+            }
+            self.totals.count(&info.id, info.tokens.as_ref(), info.cost);
+            if info.is_over() {
+                found.signals.extend(self.totals.news());
+            }
+        }
+        for part in held {
+            self.part(&part, child, found);
+        }
+    }
+
+    /// An answer of the session itself: its model call begins, ends or failed.
+    fn answer(&mut self, info: &MessageInfo, was_known: bool, was_over: bool, found: &mut Found) {
+        if !was_known {
+            if self.rests && info.is_over() {
+                // The end of something whose beginning nobody saw, long after it.
+                return;
+            }
+            if self.rests {
+                self.begin_turn();
+                self.main.note(info);
+            }
+            self.first.get_or_insert_with(|| info.id.clone());
+            self.evidence = true;
+            if !info.is_over() {
+                let prompts: Vec<String> = info.parent.iter().cloned().collect();
+                found.signals.push(Signal::TurnBegan { origin: None, prompts, native_id: None });
+            }
+        }
+        self.totals.answered_by(info);
+        let model = match (&info.provider, &info.model) {
+            (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
+            _ => info.model.clone(),
+        };
+        self.begin_call(&info.id, model, found);
+        if let Some(finish) = info.finish.clone().or_else(|| finish_of(info.error.as_ref())) {
+            self.finish = Some(finish);
+        }
+        let error = info.error.as_ref().filter(|error| !is_finish(error)).map(turn_error);
+        let finish = match &error {
+            Some(error) if error.class == ErrorClass::Cancelled => Some("cancelled".to_owned()),
+            Some(_) => Some("error".to_owned()),
+            None => info.finish.clone().or_else(|| finish_of(info.error.as_ref())),
+        };
+        if let Some(error) = error
+            && !was_over
+        {
+            found.signals.push(Signal::Failed(error));
+        }
+        if info.is_over() && !was_over {
+            self.end_call(&info.id, finish, info.tokens.as_ref(), found);
+        }
+    }
+
+    fn begin_call(&mut self, message: &str, model: Option<String>, found: &mut Found) {
+        let known = self.main.message(message);
+        if std::mem::replace(&mut known.begun, true) {
+            return;
+        }
+        let key = known.call(message);
+        self.steps += 1;
+        found.signals.push(Signal::AttemptBegan { key, model });
+    }
+
+    fn end_call(
+        &mut self,
+        message: &str,
+        finish: Option<String>,
+        tokens: Option<&Tokens>,
+        found: &mut Found,
+    ) {
+        let key = self.main.message(message).call(message);
+        // opencode writes zeros where the provider did not count.
+        let counted = tokens.filter(|tokens| usage_of(tokens) != usage_of(&Tokens::default()));
+        found.signals.push(Signal::AttemptEnded { key, finish, usage: counted.map(usage_of) });
+    }
+
+    /// The repeat that was announced begins, under the same message (captures j1, g2).
+    pub(super) fn repeat_begins(&mut self, found: &mut Found) {
+        let due: Vec<String> = self
+            .main
+            .messages
+            .iter()
+            .filter(|(_, message)| message.repeat_due && !message.over)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in due {
+            let message = self.main.message(&id);
+            message.repeat_due = false;
+            message.stepping = false;
+            message.repeats += 1;
+            let key = message.call(&id);
+            self.steps += 1;
+            found.signals.push(Signal::AttemptBegan { key, model: None });
+        }
+    }
+
+    /// A subagent repeats its model call: what is open of it is void, and nobody says so.
+    pub(super) fn child_repeats(&mut self, child: &str, found: &mut Found) {
+        let Some(thread) = self.children.get(child) else { return };
+        let open: Vec<&str> = thread.open_answers().collect();
+        for message in open {
+            let parts = thread.parts_of(message).filter(|(_, known)| known.introduced && !known.over);
+            found.signals.extend(parts.map(|(_, known)| retried(known.key.clone())));
+        }
+    }
+
+    pub(super) fn message_removed(&mut self, message: &str, child: Option<&str>, found: &mut Found) {
+        let thread = self.thread_mut(child);
+        let parts: Vec<String> = thread.parts_of(message).map(|(part, _)| part.clone()).collect();
+        thread.messages.remove(message);
+        for part in parts {
+            self.part_removed(&part, child, found);
+        }
+    }
+
+    pub(super) fn part_removed(&mut self, part: &str, child: Option<&str>, found: &mut Found) {
+        if let Some(known) = self.thread_mut(child).forget_part(part) {
+            found.signals.push(Signal::ItemRemoved(known.key));
+        }
+    }
+
+    // === parts ===
+
+    pub(super) fn part(&mut self, part: &Part, child: Option<&str>, found: &mut Found) {
+        let thread = self.thread_mut(child);
+        let session = thread.session().to_owned();
+        let message = thread.message(&part.message);
+        // Only a model calls tools, thinks and takes steps. A text may be anybody's, or a summary's: that its message says.
+        let is_models = matches!(
+            part.body,
+            PartBody::Tool(_) | PartBody::Reasoning(_) | PartBody::StepStart | PartBody::StepFinish { .. }
+        );
+        if is_models && message.author == Author::Unknown {
+            message.author = Author::Assistant;
+        }
+        if !is_models && !message.informed {
+            message.held.retain(|held| held.id != part.id);
+            message.held.push(part.clone());
+            let message = part.message.clone();
+            found.wants.push(Want::Message { session, message });
+            return;
+        }
+        let author = message.author;
+        if author == Author::Assistant && child.is_none() {
+            self.evidence = true;
+            self.first.get_or_insert_with(|| part.message.clone());
+            self.begin_call(&part.message, None, found);
+        }
+        match &part.body {
+            PartBody::Text(text) if author == Author::User => self.users_text(part, text, child, found),
+            PartBody::Text(text) => self.text(part, text, ItemKind::Message, child, found),
+            PartBody::Reasoning(text) => self.text(part, text, ItemKind::Reasoning, child, found),
+            PartBody::Tool(call) => self.tool(part, call, child, found),
+            PartBody::StepStart => self.step_start(part, child, found),
+            PartBody::StepFinish { finish, tokens, cost } => {
+                self.totals.count(&part.message, tokens.as_ref(), *cost);
+                if child.is_none() {
+                    self.main.message(&part.message).stepping = false;
+                    self.finish.clone_from(finish);
+                    self.end_call(&part.message, finish.clone(), tokens.as_ref(), found);
+                }
+                found.signals.extend(self.totals.news());
+            }
+            PartBody::File { name, mime } => {
+                if author == Author::Assistant {
+                    let text = name.clone().or_else(|| mime.clone()).unwrap_or_default();
+                    let text = PartText { text, over: true, synthetic: false };
+                    self.text(part, &text, ItemKind::File, child, found);
+                }
+            }
+            PartBody::Other(_) => {}
+        }
+    }
+
+    /// A model call begins, or begins again: a second step of a message whose first has not finished is a repeat, also
+    /// when nobody announced it.
+    fn step_start(&mut self, part: &Part, child: Option<&str>, found: &mut Found) {
+        if child.is_some() {
+            return;
+        }
+        let known = self.main.part(&part.id, &part.message);
+        if std::mem::replace(&mut known.introduced, true) {
+            return;
+        }
+        known.over = true;
+        let message = self.main.message(&part.message);
+        if message.stepping && !message.repeat_due {
+            message.repeat_due = true;
+            found.signals.push(Signal::Retrying { attempt: None, reason: None, until: None });
+        }
+        if self.main.message(&part.message).repeat_due {
+            self.repeat_begins(found);
+        }
+        self.main.message(&part.message).stepping = true;
+    }
+
+    /// What another client, or opencode in the user's name, asked. Our own prompts are in the log, and what a subagent
+    /// is asked is the input of its call.
+    fn users_text(&mut self, part: &Part, text: &PartText, child: Option<&str>, found: &mut Found) {
+        if child.is_some() || self.ours.contains(&part.message) {
+            return;
+        }
+        let known = self.main.part(&part.id, &part.message);
+        if std::mem::replace(&mut known.introduced, true) {
+            return;
+        }
+        known.over = true;
+        let key = known.key.clone();
+        let (kind, role, parent) = (ItemKind::Message, Some(Role::User), None);
+        let seen = ItemSeen { key: key.clone(), kind, role, parent, synthetic: text.synthetic };
+        found.signals.push(Signal::ItemSeen(seen));
+        self.whole(key, text.text.clone(), found);
+    }
+
+    fn whole(&self, key: Key, text: String, found: &mut Found) {
+        let (field, finality) = (Field::Text, Finality::Final);
+        found.signals.push(Signal::TextSnapshot { key: key.clone(), field, text, finality });
+        found.signals.push(Signal::ItemEnded { key, state: ItemState::Completed, reason: None });
+    }
+
+    fn text(&mut self, part: &Part, text: &PartText, kind: ItemKind, child: Option<&str>, found: &mut Found) {
+        let thread = self.thread_mut(child);
+        let is_summary = thread.message(&part.message).summary;
+        let parent = thread.parent();
+        let known = thread.part(&part.id, &part.message);
+        let key = known.key.clone();
+        let is_new = !std::mem::replace(&mut known.introduced, true);
+        let was_over = known.over;
+        known.over |= text.over;
+        if is_new || parent.is_some() {
+            let kind = if is_summary && kind == ItemKind::Message { ItemKind::Compaction } else { kind };
+            let role = (kind == ItemKind::Message).then_some(Role::Assistant);
+            let synthetic = text.synthetic;
+            found.signals.push(Signal::ItemSeen(ItemSeen {
+                key: key.clone(),
+                kind,
+                role,
+                parent,
+                synthetic,
+            }));
+        }
+        if text.over {
+            if was_over {
+                let (field, finality) = (Field::Text, Finality::Final);
+                found.signals.push(Signal::TextSnapshot { key, field, text: text.text.clone(), finality });
+            } else {
+                self.whole(key, text.text.clone(), found);
+            }
+        } else if !text.text.is_empty() {
+            let (field, finality) = (Field::Text, Finality::SoFar);
+            found.signals.push(Signal::TextSnapshot { key, field, text: text.text.clone(), finality });
+        }
+    }
+
+    fn tool(&mut self, part: &Part, call: &ToolCall, child: Option<&str>, found: &mut Found) {
+        let thread = self.thread_mut(child);
+        let parent = thread.parent();
+        let known = thread.part(&part.id, &part.message);
+        known.introduced = true;
+        known.over |= call.state.is_over();
+        let key = known.key.clone();
+        thread.note_call(&call.call, &key);
+        found.signals.push(Signal::ToolSeen {
+            key: key.clone(),
+            parent,
+            tool: tools::Call::of_part(call).describe(),
+        });
+        if call.state.status == "running"
+            && let Some(output) = text_of(call.state.metadata.get("output"))
+            && !output.is_empty()
+        {
+            let (field, finality) = (Field::Output, Finality::SoFar);
+            let text = output.to_owned();
+            found.signals.push(Signal::TextSnapshot { key: key.clone(), field, text, finality });
+        }
+        if let Some(session) = call.state.child() {
+            self.link(session, &key, found);
+        }
+    }
+}
+
+/// The finish that an error stands for.
+fn finish_of(error: Option<&AgentError>) -> Option<String> {
+    let finish = match error?.name.as_str() {
+        "ContentFilterError" => "content-filter",
+        "MessageOutputLengthError" => "length",
+        _ => return None,
+    };
+    Some(finish.to_owned())
+}

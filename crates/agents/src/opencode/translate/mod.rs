@@ -1,0 +1,529 @@
+//! The pure translator: events of opencode in, signals out. It knows what opencode's words mean, and nothing of turns:
+//! those are the machine's. It asks for what it cannot know.
+
+mod asks;
+mod messages;
+mod snapshot;
+mod thread;
+mod totals;
+
+pub use snapshot::Stored;
+
+use super::event::{Event, Kind};
+use super::fault::turn_error;
+use super::info::{AgentError, SessionInfo, Status};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use thread::{Author, Place, Thread};
+use totals::Totals;
+use turnstream_model::event::{
+    Field, ItemKind, ItemState, NoticeCode, QuestionOutcome, SessionPatch, StopReason,
+};
+use turnstream_model::id::Key;
+use turnstream_model::signal::{Finality, ItemSeen, Signal};
+use turnstream_model::time::Time;
+
+/// What the translator cannot know and the transport can find out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Want {
+    /// A message, with its parts.
+    Message {
+        /// Its session.
+        session: String,
+        /// The message.
+        message: String,
+    },
+    /// A subagent's session whose events are to come here too.
+    Child(String),
+    /// Somebody's turn ended, perhaps ours: the server has to be asked.
+    Truth(Option<AgentError>),
+}
+
+/// What came of an event.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What was observed, in order.
+    pub signals: Vec<Signal>,
+    /// What is missing.
+    pub wants: Vec<Want>,
+}
+
+/// The translator of one session and its subagents.
+pub struct Translator {
+    main: Thread,
+    children: HashMap<String, Thread>,
+    /// Messages that are prompts of ours: their text is in the log already.
+    ours: HashSet<String>,
+    totals: Totals,
+    turn: u64,
+    /// Model calls of the session itself in this turn.
+    steps: u32,
+    /// The first message of this turn.
+    first: Option<String>,
+    /// The last finish of this turn.
+    finish: Option<String>,
+    /// The session is at rest: the next answer begins another turn.
+    rests: bool,
+    /// It showed that it works, since this was last asked.
+    evidence: bool,
+    /// Asks that wait, with the session that asks.
+    asks: HashMap<Key, String>,
+    /// Types this version does not know, and how often they came.
+    unknown: HashMap<String, u64>,
+}
+
+impl Translator {
+    /// A translator for that session of opencode.
+    pub fn new(session: &str) -> Self {
+        Self {
+            main: Thread::new(session, Place::Root, 1),
+            children: HashMap::new(),
+            ours: HashSet::new(),
+            totals: Totals::default(),
+            turn: 1,
+            steps: 0,
+            first: None,
+            finish: None,
+            rests: true,
+            evidence: false,
+            asks: HashMap::new(),
+            unknown: HashMap::new(),
+        }
+    }
+
+    /// The session it is for.
+    pub fn session(&self) -> &str {
+        self.main.session()
+    }
+
+    /// A prompt leaves under this name: another turn begins.
+    pub fn prompted(&mut self, message: &str) {
+        self.ours.insert(message.to_owned());
+        self.begin_turn();
+        self.first = Some(message.to_owned());
+        self.evidence = false;
+    }
+
+    /// Takes up a turn that another owner left open, by the names of its model calls.
+    pub fn resume(&mut self, calls: &[Key]) {
+        for call in calls {
+            let (id, repeats) = match call.as_str().split_once('#') {
+                Some((id, nth)) => (id, nth.parse::<u32>().unwrap_or(1).saturating_sub(1)),
+                None => (call.as_str(), 0),
+            };
+            let message = self.main.message(id);
+            message.author = Author::Assistant;
+            message.begun = true;
+            message.repeats = message.repeats.max(repeats);
+            self.first.get_or_insert_with(|| id.to_owned());
+            self.steps += 1;
+            self.rests = false;
+        }
+    }
+
+    /// Whether the session showed that it works since it was prompted.
+    pub fn has_evidence(&self) -> bool {
+        self.evidence
+    }
+
+    /// What was seen was another prompt's work.
+    pub fn forget_evidence(&mut self) {
+        self.evidence = false;
+    }
+
+    /// True when nothing of the turn is known to run: no answer is open and none is announced.
+    pub fn looks_finished(&self) -> bool {
+        let waits_for_tools = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
+        !self.rests && self.finish.is_some() && !waits_for_tools && self.main.open_answers().next().is_none()
+    }
+
+    /// True while an answer is not over.
+    pub fn has_open_answer(&self) -> bool {
+        self.main.open_answers().next().is_some()
+    }
+
+    /// True between the end of a turn and the next sign of work.
+    pub fn rests(&self) -> bool {
+        self.rests
+    }
+
+    /// Counts the turns that began.
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Model calls of this turn.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// Tokens of this turn, subagents included.
+    pub fn tokens(&self) -> u64 {
+        self.totals.tokens()
+    }
+
+    /// Cost of this turn in dollars, subagents included.
+    pub fn cost(&self) -> f64 {
+        self.totals.cost()
+    }
+
+    /// Which message of which session has this item, if any piece of it came.
+    pub fn message_of(&self, key: &Key) -> Option<(String, String)> {
+        let threads = std::iter::once(&self.main).chain(self.children.values());
+        threads
+            .filter_map(|thread| Some((thread.session().to_owned(), thread.message_of(key)?.to_owned())))
+            .next()
+    }
+
+    /// Messages that have to be fetched before the end of the turn can be believed.
+    pub fn unintroduced(&self) -> Vec<Want> {
+        let threads = std::iter::once(&self.main).chain(self.children.values());
+        let mut wants: Vec<Want> = Vec::new();
+        for thread in threads {
+            for message in thread.unintroduced() {
+                let want =
+                    Want::Message { session: thread.session().to_owned(), message: message.to_owned() };
+                if !wants.contains(&want) {
+                    wants.push(want);
+                }
+            }
+        }
+        wants
+    }
+
+    /// The subagents' sessions that are known.
+    pub fn children(&self) -> impl Iterator<Item = &str> {
+        self.children.keys().map(String::as_str)
+    }
+
+    /// The session that an open ask came from.
+    pub fn asked_by(&self, key: &Key) -> Option<&str> {
+        self.asks.get(key).map(String::as_str)
+    }
+
+    /// Asks that nobody has answered.
+    pub fn open_asks(&self) -> impl Iterator<Item = &Key> {
+        self.asks.keys()
+    }
+
+    /// An ask needs nothing more.
+    pub fn forget_ask(&mut self, key: &Key) {
+        self.asks.remove(key);
+    }
+
+    /// Types that came and are not known, with how often.
+    pub fn unknown_types(&self) -> &HashMap<String, u64> {
+        &self.unknown
+    }
+
+    /// Takes in one event.
+    pub fn observe(&mut self, event: &Arc<Event>, found: &mut Found) {
+        // By far the most frequent one.
+        if let Kind::Delta(delta) = &event.kind
+            && event.session() == Some(self.main.session())
+        {
+            return self.delta(delta, None, found);
+        }
+        match event.session() {
+            None => self.unscoped(event, found),
+            Some(session) if session == self.main.session() => self.of_main(event, found),
+            Some(session) => {
+                let session = session.to_owned();
+                self.of_child(&session, event, found);
+            }
+        }
+    }
+
+    fn unscoped(&mut self, event: &Event, found: &mut Found) {
+        match &event.kind {
+            Kind::Error(error) => found.wants.push(Want::Truth(error.clone())),
+            Kind::Idle | Kind::Status(Status::Idle) => found.wants.push(Want::Truth(None)),
+            Kind::Unknown(name) => self.note_unknown(name, found),
+            _ => {}
+        }
+    }
+
+    fn note_unknown(&mut self, name: &str, found: &mut Found) {
+        let count = self.unknown.entry(name.to_owned()).or_default();
+        *count += 1;
+        if *count == 1 {
+            let message =
+                format!("opencode sent events of the type {name:?}, which this version does not know");
+            found.signals.push(Signal::Notice { code: NoticeCode::UnknownEvent, message, detail: None });
+        }
+    }
+
+    // === the session itself ===
+
+    fn of_main(&mut self, event: &Arc<Event>, found: &mut Found) {
+        let idle_said = std::mem::take(&mut self.main.idle_said);
+        match &event.kind {
+            Kind::Status(status) => self.status(status, found),
+            // The pair is one idle: taken as two, the second would confirm the first.
+            Kind::Idle if idle_said => {}
+            Kind::Idle => self.idle(found),
+            Kind::Error(error) => {
+                if let Some(error) = error.as_ref().filter(|error| !is_finish(error)) {
+                    found.signals.push(Signal::Failed(turn_error(error)));
+                }
+            }
+            Kind::SessionCreated(info) | Kind::SessionUpdated(info) => session_changed(info, found),
+            Kind::SessionDeleted => {
+                let message = "the session was deleted in opencode; make a new one";
+                let class = turnstream_model::event::ErrorClass::AgentError;
+                found.signals.push(Signal::LinkLost(turnstream_model::event::TurnError::new(class, message)));
+            }
+            Kind::Unknown(name) => self.note_unknown(name, found),
+            Kind::Message(info) => self.message(info, None, found),
+            Kind::Part(part) => self.part(part, None, found),
+            Kind::Delta(delta) => self.delta(delta, None, found),
+            Kind::MessageRemoved { message } => self.message_removed(message, None, found),
+            Kind::PartRemoved { part } => self.part_removed(part, None, found),
+            Kind::PermissionAsked(_)
+            | Kind::PermissionReplied { .. }
+            | Kind::QuestionAsked(_)
+            | Kind::QuestionReplied { .. }
+            | Kind::QuestionRejected { .. } => self.ask(event, None, found),
+            Kind::Todos(todos) => self.todos(todos, found),
+            Kind::Connected | Kind::Heartbeat | Kind::Disposed | Kind::Other(_) => {}
+        }
+    }
+
+    fn status(&mut self, status: &Status, found: &mut Found) {
+        match status {
+            Status::Idle => {
+                self.main.idle_said = true;
+                self.idle(found);
+            }
+            Status::Busy => {
+                self.evidence = true;
+                found.signals.push(Signal::TurnBegan { origin: None, prompts: Vec::new(), native_id: None });
+                self.repeat_begins(found);
+            }
+            Status::Unknown => {}
+            Status::Retry { attempt, message: _, next } => {
+                self.evidence = true;
+                let open: Vec<String> = self.main.open_answers().map(str::to_owned).collect();
+                for id in open {
+                    self.main.message(&id).repeat_due = true;
+                }
+                let until = next.map(|next| Time(next as u64));
+                found.signals.push(Signal::Retrying { attempt: Some(*attempt), reason: None, until });
+            }
+        }
+    }
+
+    /// The server says that the session rests.
+    pub fn rest(&mut self, found: &mut Found) {
+        self.main.give_up_answers();
+        self.idle(found);
+    }
+
+    /// The session rests, or says so: whether a turn is over is not for us to say.
+    fn idle(&mut self, found: &mut Found) {
+        self.rests = self.main.open_answers().next().is_none();
+        found.signals.push(Signal::TurnIdle { stop_reason: self.stop_reason() });
+    }
+
+    /// Why the turn would have stopped if it stopped here.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        Some(match self.finish.as_deref()? {
+            "length" => StopReason::MaxTokens,
+            "content-filter" => StopReason::Refusal,
+            // It stops at a call only when a person refused it (captures d2, e2).
+            "tool-calls" => StopReason::Rejected,
+            _ => StopReason::EndTurn,
+        })
+    }
+
+    fn begin_turn(&mut self) {
+        self.turn += 1;
+        self.steps = 0;
+        self.first = None;
+        self.finish = None;
+        self.rests = false;
+        self.totals = Totals::default();
+        self.main.begin_turn(self.turn);
+        let turn = self.turn;
+        self.children.retain(|_, thread| thread.turn + 1 >= turn);
+    }
+
+    fn todos(&mut self, todos: &[super::info::Todo], found: &mut Found) {
+        let line = |todo: &super::info::Todo| {
+            let (mark, note) = match todo.status.as_str() {
+                "completed" => ('x', ""),
+                "in_progress" => ('~', ""),
+                "cancelled" => ('x', " (cancelled)"),
+                _ => (' ', ""),
+            };
+            format!("- [{mark}] {}{note}", todo.content)
+        };
+        let text = todos.iter().map(line).collect::<Vec<_>>().join("\n");
+        // One list for the whole turn: each turn shows where it stood.
+        let key = Key::from(format!("todos#{}", self.turn_name()));
+        let (kind, role, parent, synthetic) = (ItemKind::Plan, None, None, false);
+        found.signals.push(Signal::ItemSeen(ItemSeen { key: key.clone(), kind, role, parent, synthetic }));
+        found.signals.push(Signal::TextSnapshot { key, field: Field::Text, text, finality: Finality::Final });
+    }
+
+    /// A name of this turn that is the same after a restart.
+    fn turn_name(&self) -> &str {
+        self.first.as_deref().unwrap_or_else(|| self.main.session())
+    }
+
+    // === subagents ===
+
+    fn of_child(&mut self, session: &str, event: &Arc<Event>, found: &mut Found) {
+        if !self.children.contains_key(session) {
+            let Some((child, parent)) = event.new_child() else { return };
+            if parent != self.main.session() && !self.children.contains_key(parent) {
+                return;
+            }
+            let thread = Thread::new(child, Place::Unlinked(Vec::new()), self.turn);
+            self.children.insert(child.to_owned(), thread);
+            self.look_for_parent(found);
+            return;
+        }
+        let turn = self.turn;
+        if let Some(thread) = self.children.get_mut(session) {
+            thread.turn = turn;
+        }
+        let is_content = matches!(
+            event.kind,
+            Kind::Message(_) | Kind::Part(_) | Kind::Delta(_) | Kind::PartRemoved { .. }
+        );
+        if is_content && self.children.get_mut(session).is_some_and(|thread| thread.hold(event)) {
+            return;
+        }
+        self.of_linked(session, event, found);
+    }
+
+    fn of_linked(&mut self, session: &str, event: &Arc<Event>, found: &mut Found) {
+        match &event.kind {
+            Kind::Message(info) => self.message(info, Some(session), found),
+            Kind::Part(part) => self.part(part, Some(session), found),
+            Kind::Delta(delta) => self.delta(delta, Some(session), found),
+            Kind::MessageRemoved { message } => self.message_removed(message, Some(session), found),
+            Kind::PartRemoved { part } => self.part_removed(part, Some(session), found),
+            Kind::PermissionAsked(_)
+            | Kind::PermissionReplied { .. }
+            | Kind::QuestionAsked(_)
+            | Kind::QuestionReplied { .. }
+            | Kind::QuestionRejected { .. } => self.ask(event, Some(session), found),
+            Kind::Status(Status::Retry { .. }) => self.child_repeats(session, found),
+            // How a subagent ends is told by the call it works for.
+            Kind::Status(_) | Kind::Idle | Kind::Error(_) => {}
+            Kind::SessionCreated(_) | Kind::SessionUpdated(_) | Kind::SessionDeleted | Kind::Todos(_) => {}
+            Kind::Connected | Kind::Heartbeat | Kind::Disposed | Kind::Other(_) | Kind::Unknown(_) => {}
+        }
+    }
+
+    /// A subagent's call is one whose session is not known yet: the message it is in says which.
+    fn look_for_parent(&mut self, found: &mut Found) {
+        let threads = std::iter::once(&self.main).chain(self.children.values());
+        for thread in threads {
+            for message in thread.open_answers() {
+                let (session, message) = (thread.session().to_owned(), message.to_owned());
+                found.wants.push(Want::Message { session, message });
+            }
+        }
+    }
+
+    /// A call names the session that does its work.
+    pub(super) fn link(&mut self, child: &str, key: &Key, found: &mut Found) {
+        let turn = self.turn;
+        let thread = self.children.entry(child.to_owned()).or_insert_with(|| {
+            found.wants.push(Want::Child(child.to_owned()));
+            Thread::new(child, Place::Unlinked(Vec::new()), turn)
+        });
+        if let Place::Unlinked(held) = &mut thread.place {
+            let held = std::mem::take(held);
+            thread.place = Place::Below(key.clone());
+            for event in held {
+                self.of_linked(child, &event, found);
+            }
+        }
+    }
+
+    // === asks ===
+
+    fn ask(&mut self, event: &Event, child: Option<&str>, found: &mut Found) {
+        match &event.kind {
+            Kind::PermissionAsked(ask) => {
+                let key = Key::from(ask.id.as_str());
+                let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
+                self.asks.insert(key.clone(), ask.session.clone());
+                let (tool, options) = (Some(asks::shown(ask)), asks::options(ask));
+                found.signals.push(Signal::Ask { key, item, tool, options });
+            }
+            Kind::PermissionReplied { request, reply } => {
+                let key = Key::from(request.as_str());
+                self.asks.remove(&key);
+                found.signals.push(Signal::AskClosed { key, outcome: asks::outcome(reply) });
+            }
+            Kind::QuestionAsked(ask) => {
+                let key = Key::from(ask.id.as_str());
+                let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
+                self.asks.insert(key.clone(), ask.session.clone());
+                found.signals.push(Signal::Question { key, item, questions: asks::questions(ask) });
+            }
+            Kind::QuestionReplied { request, answers } => {
+                let key = Key::from(request.as_str());
+                self.asks.remove(&key);
+                let (outcome, answers) = (QuestionOutcome::Answered, Some(asks::answers(answers)));
+                found.signals.push(Signal::QuestionClosed { key, outcome, answers });
+            }
+            Kind::QuestionRejected { request } => {
+                let key = Key::from(request.as_str());
+                self.asks.remove(&key);
+                let outcome = QuestionOutcome::Rejected;
+                found.signals.push(Signal::QuestionClosed { key, outcome, answers: None });
+            }
+            _ => {}
+        }
+    }
+
+    fn thread(&self, child: Option<&str>) -> Option<&Thread> {
+        match child {
+            Some(child) => self.children.get(child),
+            None => Some(&self.main),
+        }
+    }
+
+    fn thread_mut(&mut self, child: Option<&str>) -> &mut Thread {
+        match child.and_then(|child| self.children.get_mut(child)) {
+            Some(thread) => thread,
+            None => &mut self.main,
+        }
+    }
+}
+
+fn session_changed(info: &SessionInfo, found: &mut Found) {
+    // The first title is a date; the model gives the session its name later.
+    let is_named = !info.title.is_empty() && !info.title.starts_with("New session - ");
+    let patch = SessionPatch {
+        title: is_named.then(|| info.title.clone()),
+        model: info.model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
+        mode: info.agent.clone(),
+        ..SessionPatch::default()
+    };
+    if !patch.is_empty() {
+        found.signals.push(Signal::Session(patch));
+    }
+}
+
+/// The model stopped for a reason of its own, which opencode calls an error: the message says the same as its finish.
+fn is_finish(error: &AgentError) -> bool {
+    matches!(error.name.as_str(), "ContentFilterError" | "MessageOutputLengthError")
+}
+
+/// The value of a member that is a text.
+fn text_of(value: Option<&Value>) -> Option<&str> {
+    value?.as_str()
+}
+
+/// The end of a part whose model call is repeated: nobody removes it.
+fn retried(key: Key) -> Signal {
+    Signal::ItemEnded { key, state: ItemState::Abandoned, reason: Some("retried".to_owned()) }
+}

@@ -1,0 +1,225 @@
+//! What is known of one opencode session: the one we talk to, or a subagent's below it.
+
+use crate::opencode::event::Event;
+use crate::opencode::info::MessageInfo;
+use crate::opencode::part::Part;
+use std::collections::HashMap;
+use std::sync::Arc;
+use turnstream_model::id::Key;
+
+/// Events of a subagent that may wait until the call it works for is known.
+const HELD: usize = 4_096;
+
+/// One session of opencode.
+pub(super) struct Thread {
+    session: String,
+    pub(super) place: Place,
+    pub(super) messages: HashMap<String, Message>,
+    parts: HashMap<String, Known>,
+    /// Calls by the model's name of them.
+    calls: HashMap<String, Key>,
+    /// Its last status was idle, and the event that always follows it has not come yet.
+    pub(super) idle_said: bool,
+    /// The turn in which it was last heard of.
+    pub(super) turn: u64,
+}
+
+/// Whose work it is.
+pub(super) enum Place {
+    /// The session we talk to.
+    Root,
+    /// A subagent's, and for which call is not known yet.
+    Unlinked(Vec<Arc<Event>>),
+    /// A subagent's, that works for this call.
+    Below(Key),
+}
+
+/// What is known of a part.
+pub(super) struct Known {
+    pub(super) key: Key,
+    pub(super) message: String,
+    /// It was introduced; else only pieces of it came.
+    pub(super) introduced: bool,
+    /// Nothing will be added to it.
+    pub(super) over: bool,
+    turn: u64,
+}
+
+/// Who wrote a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Author {
+    Unknown,
+    User,
+    Assistant,
+}
+
+/// What is known of a message.
+pub(super) struct Message {
+    pub(super) author: Author,
+    /// It said itself what it is; else that was taken from a part of it.
+    pub(super) informed: bool,
+    pub(super) summary: bool,
+    pub(super) created: f64,
+    /// How often its model call was repeated: a repeat keeps the message (captures j1, i2).
+    pub(super) repeats: u32,
+    /// A repeat was announced and has not begun.
+    pub(super) repeat_due: bool,
+    /// Its first model call is known.
+    pub(super) begun: bool,
+    /// A step of it began and has not finished.
+    pub(super) stepping: bool,
+    /// Nothing will be added to it.
+    pub(super) over: bool,
+    /// Parts that came before it was known who wrote them.
+    pub(super) held: Vec<Part>,
+    turn: u64,
+}
+
+impl Message {
+    /// The name of its model call, each repeat with its own.
+    pub(super) fn call(&self, id: &str) -> Key {
+        match self.repeats {
+            0 => Key::from(id),
+            repeats => Key::from(format!("{id}#{}", repeats + 1)),
+        }
+    }
+}
+
+impl Thread {
+    pub(super) fn new(session: &str, place: Place, turn: u64) -> Self {
+        Self {
+            session: session.to_owned(),
+            place,
+            messages: HashMap::new(),
+            parts: HashMap::new(),
+            calls: HashMap::new(),
+            idle_said: false,
+            turn,
+        }
+    }
+
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The call it works for.
+    pub(super) fn parent(&self) -> Option<Key> {
+        match &self.place {
+            Place::Below(key) => Some(key.clone()),
+            Place::Root | Place::Unlinked(_) => None,
+        }
+    }
+
+    /// Keeps an event of a subagent whose call is not known yet. False when it is known, or too much waits.
+    pub(super) fn hold(&mut self, event: &Arc<Event>) -> bool {
+        match &mut self.place {
+            Place::Unlinked(held) if held.len() < HELD => {
+                held.push(Arc::clone(event));
+                true
+            }
+            Place::Root | Place::Below(_) | Place::Unlinked(_) => false,
+        }
+    }
+
+    /// What is known of a part, if anything is.
+    pub(super) fn known(&self, part: &str) -> Option<&Known> {
+        self.parts.get(part)
+    }
+
+    /// What is known of a part; from now on at least its name. Part ids of two sessions may be the same, so those of
+    /// subagents carry theirs.
+    pub(super) fn part(&mut self, part: &str, message: &str) -> &mut Known {
+        // Twice the look-up only for a part that is new.
+        if !self.parts.contains_key(part) {
+            let key = match self.place {
+                Place::Root => Key::from(part),
+                Place::Unlinked(_) | Place::Below(_) => Key::from(format!("{}/{part}", self.session)),
+            };
+            let known =
+                Known { key, message: message.to_owned(), introduced: false, over: false, turn: self.turn };
+            self.parts.insert(part.to_owned(), known);
+        }
+        self.parts.entry(part.to_owned()).or_insert_with(|| unreachable!("it was inserted above"))
+    }
+
+    pub(super) fn forget_part(&mut self, part: &str) -> Option<Known> {
+        self.parts.remove(part)
+    }
+
+    /// The parts of a message.
+    pub(super) fn parts_of<'a>(&'a self, message: &'a str) -> impl Iterator<Item = (&'a String, &'a Known)> {
+        self.parts.iter().filter(move |(_, known)| known.message == message)
+    }
+
+    /// Messages of which pieces came, and never what they are pieces of.
+    pub(super) fn unintroduced(&self) -> impl Iterator<Item = &str> {
+        let parts = self.parts.values().filter(|known| !known.introduced).map(|known| known.message.as_str());
+        let waiting = self.messages.iter().filter(|(_, message)| !message.held.is_empty());
+        parts.chain(waiting.map(|(id, _)| id.as_str()))
+    }
+
+    /// Which message this is a part of.
+    pub(super) fn message_of(&self, key: &Key) -> Option<&str> {
+        self.parts.values().find(|known| known.key == *key).map(|known| known.message.as_str())
+    }
+
+    pub(super) fn note_call(&mut self, call: &str, key: &Key) {
+        if self.calls.get(call) != Some(key) {
+            self.calls.insert(call.to_owned(), key.clone());
+        }
+    }
+
+    /// The item of a call.
+    pub(super) fn call(&self, call: &str) -> Option<Key> {
+        self.calls.get(call).cloned()
+    }
+
+    /// What is known of a message; from now on at least its name.
+    pub(super) fn message(&mut self, id: &str) -> &mut Message {
+        let turn = self.turn;
+        self.messages.entry(id.to_owned()).or_insert_with(|| Message {
+            author: Author::Unknown,
+            informed: false,
+            summary: false,
+            created: 0.0,
+            repeats: 0,
+            repeat_due: false,
+            begun: false,
+            stepping: false,
+            over: false,
+            held: Vec::new(),
+            turn,
+        })
+    }
+
+    /// Notes what a message says of itself.
+    pub(super) fn note(&mut self, info: &MessageInfo) -> &mut Message {
+        let message = self.message(&info.id);
+        message.author = if info.is_assistant() { Author::Assistant } else { Author::User };
+        message.informed = true;
+        message.summary = info.is_summary();
+        message.created = info.time.created;
+        message.over |= info.is_over();
+        message
+    }
+
+    /// The model's messages that are not over.
+    pub(super) fn open_answers(&self) -> impl Iterator<Item = &str> {
+        let open = |message: &Message| message.author == Author::Assistant && !message.over;
+        self.messages.iter().filter(move |(_, message)| open(message)).map(|(id, _)| id.as_str())
+    }
+
+    /// Nothing more comes of what is open: a server that was killed never ends its messages (capture u).
+    pub(super) fn give_up_answers(&mut self) {
+        self.messages.values_mut().for_each(|message| message.over = true);
+    }
+
+    /// A turn began: what is older than the one before is forgotten.
+    pub(super) fn begin_turn(&mut self, turn: u64) {
+        self.turn = turn;
+        self.messages.retain(|_, message| message.turn + 1 >= turn);
+        self.parts.retain(|_, known| known.turn + 1 >= turn);
+        let parts = &self.parts;
+        self.calls.retain(|_, key| parts.values().any(|known| known.key == *key));
+    }
+}

@@ -1,0 +1,109 @@
+//! Tokens and money of one turn, its subagents included: opencode counts per message, and per step of one.
+
+use crate::opencode::info::{MessageInfo, Tokens};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use turnstream_model::event::{Cost, Usage};
+use turnstream_model::signal::Signal;
+
+/// What one message took. It is stated several times, each time in whole.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Taken {
+    tokens: Tokens,
+    cost: f64,
+}
+
+/// The sums of one turn.
+#[derive(Default)]
+pub(super) struct Totals {
+    /// In an order of its own: sums of money depend on it.
+    messages: BTreeMap<String, Taken>,
+    model: Option<(String, String)>,
+    said: Option<(Usage, f64)>,
+}
+
+impl Totals {
+    /// Takes in what a message took so far; a message repeats its numbers, and a step's are its message's.
+    pub(super) fn count(&mut self, message: &str, tokens: Option<&Tokens>, cost: Option<f64>) {
+        let taken = self.messages.entry(message.to_owned()).or_default();
+        if let Some(tokens) = tokens {
+            taken.tokens = *tokens;
+        }
+        taken.cost = cost.unwrap_or(taken.cost);
+    }
+
+    /// Notes which model answers.
+    pub(super) fn answered_by(&mut self, info: &MessageInfo) {
+        if let (Some(provider), Some(model)) = (&info.provider, &info.model) {
+            self.model = Some((provider.clone(), model.clone()));
+        }
+    }
+
+    /// The sums, if they changed since they were last said.
+    pub(super) fn news(&mut self) -> Option<Signal> {
+        let cost: f64 = self.messages.values().map(|taken| taken.cost).sum();
+        let usage = self.usage();
+        if self.is_nothing() || self.said.as_ref() == Some(&(usage.clone(), cost)) {
+            return None;
+        }
+        self.said = Some((usage.clone(), cost));
+        let cost = Cost { amount: cost, currency: "USD".to_owned(), extra: serde_json::Map::new() };
+        Some(Signal::Usage { usage: Some(usage), cost: Some(cost), context: None })
+    }
+
+    /// All tokens of the turn, for a limit.
+    pub(super) fn tokens(&self) -> u64 {
+        self.messages.values().map(|taken| whole(all(&taken.tokens))).sum()
+    }
+
+    /// All money of the turn, for a limit.
+    pub(super) fn cost(&self) -> f64 {
+        self.messages.values().map(|taken| taken.cost).sum()
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.messages.values().all(|taken| *taken == Taken::default())
+    }
+
+    fn usage(&self) -> Usage {
+        let sum =
+            |of: fn(&Tokens) -> f64| Some(self.messages.values().map(|taken| whole(of(&taken.tokens))).sum());
+        let mut usage = Usage {
+            input: sum(|tokens| tokens.input),
+            output: sum(|tokens| tokens.output),
+            reasoning: sum(|tokens| tokens.reasoning),
+            cache_read: sum(|tokens| tokens.cache.read),
+            cache_write: sum(|tokens| tokens.cache.write),
+            ..Usage::default()
+        };
+        usage.extra.insert("total".to_owned(), Value::from(self.tokens()));
+        if let Some((provider, model)) = &self.model {
+            usage.extra.insert("provider".to_owned(), Value::from(provider.as_str()));
+            usage.extra.insert("model".to_owned(), Value::from(model.as_str()));
+        }
+        usage
+    }
+}
+
+/// The tokens of one call, as the log has them.
+pub(super) fn usage_of(tokens: &Tokens) -> Usage {
+    Usage {
+        input: Some(whole(tokens.input)),
+        output: Some(whole(tokens.output)),
+        reasoning: Some(whole(tokens.reasoning)),
+        cache_read: Some(whole(tokens.cache.read)),
+        cache_write: Some(whole(tokens.cache.write)),
+        ..Usage::default()
+    }
+}
+
+fn all(tokens: &Tokens) -> f64 {
+    let parts = tokens.input + tokens.output + tokens.reasoning + tokens.cache.read + tokens.cache.write;
+    tokens.total.unwrap_or(parts)
+}
+
+/// A count that JSON may have written as a float; what is no count is nothing.
+fn whole(count: f64) -> u64 {
+    // A cast of a float saturates, and not-a-number is zero.
+    count as u64
+}

@@ -1,0 +1,115 @@
+//! Every capture with faults: any one event dropped, any one repeated, the stream cut anywhere and taken up again, an
+//! idle that comes after the next prompt. Each ends as it does without (L1, L2), with the same texts (L6).
+
+use crate::captures::TURNS;
+use crate::playback::{Capture, Fault};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Events of another session, or of none, are no part of a conversation.
+fn matters(event: &Value) -> bool {
+    let kind = event["type"].as_str().unwrap();
+    !matches!(kind, "plugin.added" | "server.heartbeat" | "catalog.updated" | "reference.updated")
+}
+
+/// Plays each of the faults and tells which ended otherwise.
+fn wrong(name: &str, capture: &Capture, faults: impl Iterator<Item = Fault>) -> Vec<String> {
+    let turns = TURNS.iter().find(|(known, _)| *known == name).unwrap().1;
+    let texts = capture.stored_texts();
+    faults
+        .filter_map(|fault| {
+            let played = capture.play(&fault);
+            let same =
+                played.turns == turns && played.texts == texts && played.aborts == 0 || played.unplayable;
+            (!same).then(|| format!("{name} {fault:?}: {:?} {:.300?}", played.turns, played.texts))
+        })
+        .collect()
+}
+
+/// The runaway ones are long and all alike.
+fn captures() -> impl Iterator<Item = (&'static str, Capture)> {
+    let names =
+        TURNS.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("j2") && !name.starts_with("j3"));
+    names.map(|name| (name, Capture::load(name)))
+}
+
+fn indices(capture: &Capture) -> impl Iterator<Item = usize> {
+    let count = capture.events().len();
+    // The long ones are sampled, and by default the others too.
+    let full = std::env::var_os("TURNSTREAM_FULL").is_some();
+    let step = if count > 200 {
+        count / 60
+    } else if full {
+        1
+    } else {
+        2
+    };
+    (0..count).step_by(step).filter(|index| matters(&capture.events()[*index]))
+}
+
+#[test]
+fn any_one_event_may_be_missing() {
+    let mut all = Vec::new();
+    for (name, capture) in captures() {
+        let faults = indices(&capture).map(|index| Fault::Drop(BTreeSet::from([index])));
+        all.extend(wrong(name, &capture, faults));
+    }
+    assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+fn any_one_event_may_come_twice() {
+    let mut all = Vec::new();
+    for (name, capture) in captures() {
+        let faults = indices(&capture).map(Fault::Repeat);
+        all.extend(wrong(name, &capture, faults));
+    }
+    assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+fn the_stream_may_be_cut_anywhere_and_taken_up_anywhere() {
+    let mut all = Vec::new();
+    for (name, capture) in captures() {
+        let count = capture.events().len();
+        let cuts: Vec<Fault> = indices(&capture)
+            .flat_map(|from| [1, 3, 7, 20, count].map(|length| Fault::Cut(from, (from + length).min(count))))
+            .collect();
+        all.extend(wrong(name, &capture, cuts.into_iter()));
+    }
+    assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
+}
+
+/// The second idle of an aborted turn, or any late one, must not end the turn after it.
+#[test]
+fn an_idle_that_comes_after_the_next_prompt_ends_nothing() {
+    let mut all = Vec::new();
+    for name in ["a-plain", "f1-abort-stream", "s3-auto-compaction"] {
+        let capture = Capture::load(name);
+        let is_idle = |event: &Value| {
+            event["type"] == "session.idle" || event["properties"]["status"]["type"] == "idle"
+        };
+        let idles: Vec<usize> =
+            (0..capture.events().len()).filter(|index| is_idle(&capture.events()[*index])).collect();
+        // The last pair belongs to the last turn, which no prompt follows.
+        let before_last = &idles[..idles.len() - 2];
+        let pairs = before_last.chunks(2).map(|pair| Fault::Delay(pair.iter().copied().collect()));
+        let all_of_them = Fault::Delay(before_last.iter().copied().collect());
+        all.extend(wrong(name, &capture, pairs.chain([all_of_them])));
+    }
+    assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
+}
+
+/// The owner of the session dies anywhere, and another one takes up from the log alone.
+#[test]
+fn the_owner_may_die_anywhere_and_another_takes_up() {
+    let mut all = Vec::new();
+    for (name, capture) in captures() {
+        let count = capture.events().len();
+        let crashes: Vec<Fault> = indices(&capture)
+            .flat_map(|at| [0, 2, 9, count].map(|length| Fault::Crash(at, (at + length).min(count))))
+            .collect();
+        all.extend(wrong(name, &capture, crashes.into_iter()));
+    }
+    assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
+}

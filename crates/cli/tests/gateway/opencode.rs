@@ -1,0 +1,164 @@
+//! The real opencode behind the real binary: started, asked, killed over, adopted and ended.
+
+use crate::support::{Home, Serving, stdout, wait_for};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::process::Child;
+use turnstream_scripted::{Completion, Delivery, Part, Provider, Script, Step};
+use turnstream_testkit::agents::{Opencode, OpencodeHome};
+use turnstream_testkit::lawful::{Tail, assert_lawful};
+
+const LONG: &str = "This answer takes its time, word by word, so that a gateway can be killed in the middle of it and \
+                    another one can take it up where the first one left off, without losing or repeating a byte.";
+
+/// A home with an opencode in its configuration, and the provider that opencode asks.
+struct Lab {
+    home: Home,
+    provider: Provider,
+    opencode: OpencodeHome,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Lab {
+    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let titles = Step::text("A title").for_model(Opencode::TITLE_MODEL).always();
+        let script = Script::new([titles].into_iter().chain(steps));
+        let provider = runtime.block_on(Provider::start(script)).unwrap();
+        let opencode = OpencodeHome::new(&provider.openai_base_url()).unwrap();
+        let home = Home::new();
+        let env: Vec<String> = opencode
+            .environment()
+            .into_iter()
+            .map(|(name, value)| format!("{} = {:?}", name.display(), value.into_string().unwrap()))
+            .collect();
+        let file = format!(
+            "[agents.opencode]\nkind = \"opencode\"\ncommand = {:?}\nenv = {{ {} }}\n",
+            opencode.command().unwrap(),
+            env.join(", ")
+        );
+        std::fs::write(home.path("turnstream.toml"), file).unwrap();
+        Self { home, provider, opencode, runtime }
+    }
+
+    fn serve(&self) -> Serving {
+        let config = self.home.path("turnstream.toml").display().to_string();
+        self.home.serve(&["--config", &config])
+    }
+
+    fn run(&self, args: &[&str]) -> Child {
+        self.home.command(&[&["run", "--agent", "opencode"], args].concat()).spawn().unwrap()
+    }
+
+    /// The log of the only session.
+    fn log(&self) -> Vec<Value> {
+        let listed = self.home.run(&["sessions", "--json"]);
+        let session: Value = serde_json::from_str(stdout(&listed).lines().next().unwrap()).unwrap();
+        let tail = self.home.run(&["tail", session["id"].as_str().unwrap(), "--json", "--no-follow"]);
+        assert_lawful(stdout(&tail).lines(), Tail::Live);
+        stdout(&tail).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// How often the model was asked, titles left out.
+    fn calls(&self) -> usize {
+        self.provider.calls().iter().filter(|call| call.asked.model == Opencode::MODEL).count()
+    }
+
+    /// Processes of this lab's opencode.
+    fn left_over(&self) -> Vec<String> {
+        let place = self.home.path("data").display().to_string();
+        let work = self.opencode.work().display().to_string();
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        entries
+            .filter_map(|entry| {
+                let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+                let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
+                let text = String::from_utf8_lossy(&environment).into_owned();
+                let ours = text.contains(&place) || text.contains(work.trim_end_matches("/work"));
+                (ours && id != std::process::id()).then(|| format!("{id}: {}", command_line(id)))
+            })
+            .filter(|line| line.contains("opencode"))
+            .collect()
+    }
+}
+
+fn command_line(id: u32) -> String {
+    let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
+}
+
+fn of_type<'a>(log: &'a [Value], name: &str) -> Vec<&'a Value> {
+    log.iter().filter(|event| event["type"] == name).collect()
+}
+
+/// The text of an item as a client adds it up.
+fn text(log: &[Value]) -> String {
+    let mut text = String::new();
+    for event in log {
+        match event["type"].as_str().unwrap() {
+            "item.delta" => text.push_str(event["text"].as_str().unwrap()),
+            "item.replaced" => text = event["text"].as_str().unwrap().to_owned(),
+            _ => {}
+        }
+    }
+    text
+}
+
+#[test]
+fn a_prompt_is_answered_by_an_opencode_that_is_started_and_ended_with_the_gateway() {
+    let tool =
+        Part::tool_call("bash", json!({"command": "echo made > made.txt", "description": "Make a file"}));
+    let lab = Lab::new([
+        Step::new(Completion::of([Part::text("Making it."), tool])),
+        Step::text("It is made.").always(),
+    ]);
+    let serving = lab.serve();
+    let output = lab.run(&["Make a file", "--permissions", "allow"]).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).contains("It is made."), "{output:?}");
+    assert_eq!(std::fs::read_to_string(lab.home.path("work/made.txt")).unwrap(), "made\n");
+    assert!(!lab.left_over().is_empty(), "it runs");
+
+    let log = lab.log();
+    let ends = of_type(&log, "turn.ended");
+    assert_eq!(ends.len(), 1);
+    assert_eq!((&ends[0]["outcome"], &ends[0]["stop_reason"]), (&json!("completed"), &json!("end_turn")));
+    assert!(ends[0]["usage"]["total"].as_u64().is_some_and(|tokens| tokens > 0), "{}", ends[0]);
+    let (status, _) = serving.end(Signal::TERM);
+    assert!(status.success());
+    assert_eq!(lab.left_over(), [""; 0], "nothing of it runs any more");
+}
+
+#[test]
+fn a_turn_goes_on_over_a_kill_of_the_gateway_and_runs_once() {
+    let slow = Delivery { before_delta_ms: 150, ..Delivery::default() };
+    let lab = Lab::new([Step::text(LONG).delivered(slow)]);
+    let serving = lab.serve();
+    let mut run = lab.run(&["Take your time", "--json"]);
+    // Some of it is in the log.
+    wait_for(|| {
+        let listed = lab.home.run(&["sessions", "--json"]);
+        let session: Value = serde_json::from_str(stdout(&listed).lines().next()?).ok()?;
+        let tail = lab.home.run(&["tail", session["id"].as_str()?, "--json", "--no-follow"]);
+        Some(()).filter(|()| stdout(&tail).lines().filter(|line| line.contains("item.delta")).count() > 2)
+    });
+    let (status, _) = serving.end(Signal::KILL);
+    assert!(!status.success());
+    run.kill().unwrap();
+    run.wait().unwrap();
+
+    let serving = lab.serve();
+    let log = wait_for(|| Some(lab.log()).filter(|log| !of_type(log, "turn.ended").is_empty()));
+    let ends = of_type(&log, "turn.ended");
+    assert_eq!(ends.len(), 1, "{log:#?}");
+    assert_eq!(ends[0]["outcome"], "completed", "{log:#?}");
+    assert_eq!(text(&log), LONG);
+    assert_eq!(lab.calls(), 1, "the model was asked once");
+
+    let output = lab.run(&["And again"]).wait_with_output().unwrap();
+    assert!(output.status.code().is_some());
+    let (status, _) = serving.end(Signal::INT);
+    assert!(status.success());
+    assert_eq!(lab.left_over(), [""; 0]);
+    drop(lab.runtime);
+}

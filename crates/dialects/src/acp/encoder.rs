@@ -1,0 +1,224 @@
+//! Events in, ACP out. Holds what one client must not be told twice, and nothing that grows with the conversation.
+
+use super::asks::{Permission, Question};
+use super::ending;
+use super::event::{AcpEvent, Notice};
+use super::items::Items;
+use super::tag;
+use agent_client_protocol_schema::v1::{
+    ContentBlock, Cost as AcpCost, SessionInfoUpdate, SessionUpdate, TextContent, UsageUpdate,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Tool};
+use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, TurnId};
+
+/// Encodes one session for one or more clients that have seen the same of it.
+///
+/// It starts with the first event of a log ([`Encoder::new`]), behind a snapshot that the client has already
+/// ([`Encoder::resume`]), or with a snapshot that the client is shown first ([`Encoder::replay`]). It keeps the items of open
+/// turns, the prompts that wait and the sessions of subagents; texts of messages are never kept.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    /// The last event taken in; a repeated delivery says nothing.
+    pub(super) seq: Seq,
+    pub(super) items: Items,
+    pub(super) turns: HashMap<TurnId, OpenTurn>,
+    /// What was said in prompts that no turn has taken yet.
+    pub(super) prompts: HashMap<PromptId, Vec<Value>>,
+    pub(super) context: Option<Context>,
+    /// What the ended turns cost together.
+    pub(super) cost: Option<Cost>,
+}
+
+/// A turn without its terminator.
+#[derive(Debug, Default)]
+pub(super) struct OpenTurn {
+    pub(super) prompts: Vec<PromptId>,
+    /// How the last model call ended, in the provider's word.
+    pub(super) finish: Option<String>,
+}
+
+impl Encoder {
+    /// For a log from its first event on.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the messages that say what the event says; often one, sometimes none. Events that were taken in before, and
+    /// those that a snapshot contained, add nothing.
+    pub fn encode(&mut self, event: &Event, out: &mut Vec<AcpEvent>) {
+        if event.seq <= self.seq {
+            return;
+        }
+        self.seq = event.seq;
+        self.take_in(&event.draft, out);
+    }
+
+    fn take_in(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        match &draft.body {
+            Body::ItemDelta { .. }
+            | Body::ItemStarted { .. }
+            | Body::ItemReplaced { .. }
+            | Body::ItemUpdated { .. }
+            | Body::ItemEnded { .. }
+            | Body::ItemRevised { .. }
+            | Body::ItemRemoved
+            | Body::AttemptSuperseded { .. } => self.items.take_in(draft, out),
+            Body::SessionCreated { title, .. } => {
+                if title.is_some() {
+                    let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
+                    self.session_updated(&patch, out);
+                }
+            }
+            Body::SessionUpdated(patch) => self.session_updated(patch, out),
+            Body::SessionStatus(status) => out.push(AcpEvent::Status(status.clone())),
+            Body::PromptAccepted { prompt, content, .. } => {
+                self.prompts.insert(prompt.clone(), content.clone());
+            }
+            Body::PromptTaken { prompt } => self.prompt_taken(draft.turn.as_ref(), prompt, out),
+            Body::PromptWithdrawn { prompt } => {
+                self.prompts.remove(prompt);
+                out.push(AcpEvent::Withdrawn(prompt.clone()));
+            }
+            Body::TurnStarted { prompts, .. } => self.turn_started(draft.turn.as_ref(), prompts),
+            Body::AttemptStarted { .. } => self.note_finish(draft.turn.as_ref(), None),
+            Body::AttemptEnded { finish, .. } => self.note_finish(draft.turn.as_ref(), finish.as_ref()),
+            Body::ApprovalRequested { approval, tool, options, .. } => {
+                out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
+            }
+            Body::ApprovalResolved { approval, resolution } => {
+                let (approval, outcome) = (approval.clone(), resolution.outcome);
+                out.push(AcpEvent::PermissionSettled { approval, outcome });
+            }
+            Body::QuestionAsked { question, questions, .. } => {
+                let (question, item, questions) = (question.clone(), draft.item.clone(), questions.clone());
+                out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
+            }
+            Body::QuestionAnswered { question, outcome, .. } => {
+                out.push(AcpEvent::QuestionSettled { question: question.clone(), outcome: *outcome });
+            }
+            Body::TurnEnded { .. } => self.turn_ended(draft, out),
+            Body::Notice { code, message, detail } => out.push(AcpEvent::Notice(Box::new(Notice {
+                code: *code,
+                message: message.clone(),
+                detail: detail.clone(),
+                turn: draft.turn.clone(),
+                item: draft.item.clone(),
+            }))),
+            Body::SessionEnded { reason } => out.push(AcpEvent::SessionEnded { reason: reason.clone() }),
+            // That a prompt left for the agent, or that it was told to stop, shows in what it does; an unknown type has no
+            // meaning to encode.
+            Body::PromptSent { .. } | Body::TurnCancelling { .. } | Body::Unknown { .. } => {}
+        }
+    }
+
+    pub(super) fn permission(
+        &self,
+        approval: &ApprovalId,
+        item: Option<&ItemId>,
+        tool: Option<&Tool>,
+        options: &[ApprovalOption],
+    ) -> AcpEvent {
+        let tag = item.map(|item| self.items.tag_of(item)).unwrap_or_default();
+        AcpEvent::Permission(Box::new(Permission::new(approval, item, tool, options, tag)))
+    }
+
+    pub(super) fn turn_started(&mut self, turn: Option<&TurnId>, prompts: &[PromptId]) {
+        let Some(turn) = turn else { return };
+        for prompt in prompts {
+            if let Some(content) = self.prompts.get(prompt) {
+                self.items.said(turn, content);
+            }
+        }
+        self.turns.entry(turn.clone()).or_default().prompts.extend(prompts.iter().cloned());
+    }
+
+    pub(super) fn prompt_taken(&mut self, turn: Option<&TurnId>, prompt: &PromptId, out: &mut Vec<AcpEvent>) {
+        let content = self.prompts.remove(prompt).unwrap_or_default();
+        if let Some(turn) = turn {
+            let open = self.turns.entry(turn.clone()).or_default();
+            if !open.prompts.contains(prompt) {
+                open.prompts.push(prompt.clone());
+                self.items.said(turn, &content);
+            }
+        }
+        for value in &content {
+            out.push(AcpEvent::Prompt { prompt: prompt.clone(), block: Box::new(block(value)) });
+        }
+    }
+
+    fn note_finish(&mut self, turn: Option<&TurnId>, finish: Option<&String>) {
+        if let Some(open) = turn.and_then(|turn| self.turns.get_mut(turn)) {
+            open.finish = finish.cloned();
+        }
+    }
+
+    fn turn_ended(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        let (Some(turn), Body::TurnEnded { cost, .. }) = (&draft.turn, &draft.body) else { return };
+        let OpenTurn { prompts, finish } = self.turns.remove(turn).unwrap_or_default();
+        if let Some(cost) = cost {
+            self.add_cost(cost);
+            self.show_usage(out);
+        }
+        self.items.forget(turn);
+        out.extend(ending::terminator(turn, prompts, finish.as_deref(), &draft.body));
+    }
+
+    pub(super) fn session_updated(&mut self, patch: &SessionPatch, out: &mut Vec<AcpEvent>) {
+        let SessionPatch { title, model, mode, native_id, context, permissions } = patch;
+        if let Some(native_id) = native_id {
+            self.items.kin.session = Some(Key::from(native_id.as_str()));
+        }
+        let members = [
+            ("model", model.as_deref()),
+            ("mode", mode.as_deref()),
+            ("permissions", permissions.map(|permissions| permissions.as_str())),
+        ];
+        let ours: Map<String, Value> = members
+            .into_iter()
+            .filter_map(|(member, value)| Some((member.to_owned(), Value::from(value?))))
+            .collect();
+        if title.is_some() || !ours.is_empty() {
+            let mut info = SessionInfoUpdate::new();
+            if let Some(title) = title {
+                info = info.title(title.clone());
+            }
+            let meta = if ours.is_empty() { None } else { tag::meta(&ours) };
+            push_update(SessionUpdate::SessionInfoUpdate(info.meta(meta)), out);
+        }
+        if let Some(context) = context {
+            self.context = Some(context.clone());
+            self.show_usage(out);
+        }
+    }
+
+    pub(super) fn add_cost(&mut self, cost: &Cost) {
+        match &mut self.cost {
+            Some(total) if total.currency == cost.currency => total.amount += cost.amount,
+            // Sums of different money mean nothing; the newest is at least true of its turn.
+            other => *other = Some(cost.clone()),
+        }
+    }
+
+    /// Says how full the context is, where both numbers are known: ACP has no word for one of them alone.
+    pub(super) fn show_usage(&self, out: &mut Vec<AcpEvent>) {
+        let Some(Context { used: Some(used), size: Some(size), .. }) = self.context else { return };
+        let finite = self.cost.as_ref().filter(|cost| cost.amount.is_finite());
+        let cost = finite.map(|cost| AcpCost::new(cost.amount, cost.currency.clone()));
+        push_update(SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)), out);
+    }
+}
+
+/// An update that is nobody's subagent's.
+pub(super) fn push_update(update: SessionUpdate, out: &mut Vec<AcpEvent>) {
+    out.push(AcpEvent::Update { update: Box::new(update), parent: None });
+}
+
+/// A block of a prompt; what is no ACP is shown as the JSON it is.
+fn block(value: &Value) -> ContentBlock {
+    ContentBlock::deserialize(value)
+        .unwrap_or_else(|_| ContentBlock::Text(TextContent::new(value.to_string())))
+}

@@ -1,0 +1,47 @@
+//! The log as Agent Client Protocol (version 1) messages.
+//!
+//! An [`Encoder`] takes one session's events in order and gives [`AcpEvent`]s; an `AcpEvent` writes itself as a
+//! JSON-RPC message. Both are values: who sends them where, and when a keep-alive is due, is the caller's.
+//!
+//! ```
+//! use turnstream_dialects::acp::Encoder;
+//! use turnstream_model::event::Event;
+//!
+//! let log = [
+//!     r#"{"seq":1,"time":1,"type":"session.created","session":"ses_1","agent":"opencode","cwd":"/srv/project"}"#,
+//!     r#"{"seq":2,"time":1,"type":"turn.started","turn":"t1","origin":"agent","prompts":[]}"#,
+//!     r#"{"seq":3,"time":1,"type":"item.started","turn":"t1","item":"i1","kind":"message","role":"assistant","text":"Hi"}"#,
+//! ];
+//! let (mut encoder, mut out) = (Encoder::new(), Vec::new());
+//! for line in log {
+//!     encoder.encode(&Event::from_json(line)?, &mut out);
+//! }
+//! assert_eq!(
+//!     out[0].to_json("ses_1"),
+//!     r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"ses_1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi"},"messageId":"i1"}}}"#
+//! );
+//! # Ok::<(), turnstream_model::event::EventError>(())
+//! ```
+
+mod asks;
+mod encoder;
+mod ending;
+mod event;
+mod item;
+mod items;
+mod kin;
+mod over;
+mod params;
+mod plan;
+mod replay;
+mod tag;
+mod tool;
+mod write;
+
+pub use agent_client_protocol_schema::v1 as schema;
+pub use asks::{Permission, Question};
+pub use encoder::Encoder;
+pub use ending::{End, Fault, SESSION_ERROR, STREAM_ERROR, TIMEOUT};
+pub use event::{AcpEvent, Chunk, ChunkKind, ItemNews, ItemNote, Notice, Over, Revision, ToolText};
+pub use tag::{Ended, Mark, Tag, Void};
+pub use write::request_id;

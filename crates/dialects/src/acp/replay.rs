@@ -1,0 +1,142 @@
+//! An encoder that begins behind a snapshot.
+
+use super::asks::Question;
+use super::encoder::Encoder;
+use super::event::AcpEvent;
+use super::item::Head;
+use super::tag::Ended;
+use std::collections::HashSet;
+use turnstream_model::event::{Field, ItemState, SessionPatch, Status};
+use turnstream_model::fold::{Activity, Item, ItemStage, Session, State, Turn};
+use turnstream_model::id::{PromptId, TurnId};
+
+impl Encoder {
+    /// For a client that has everything up to this state, from a snapshot or from an earlier stream: nothing of it is said
+    /// again, and a call that is open is updated and not announced.
+    pub fn resume(state: &State) -> Self {
+        Self::replay(state, &mut Vec::new())
+    }
+
+    /// For a client that has nothing: adds the conversation so far, as `session/load` owes it, and goes on behind it. Every
+    /// text is said once and whole. Void items are left out, turns that are over get no second terminator, and what waits
+    /// for a person is asked again.
+    pub fn replay(state: &State, out: &mut Vec<AcpEvent>) -> Self {
+        let mut encoder = Self { seq: state.seq, ..Self::default() };
+        encoder.session(&state.session, out);
+        for prompt in state.prompts.iter().chain(&state.queue) {
+            encoder.prompts.insert(prompt.prompt.clone(), prompt.content.clone());
+        }
+        let waiting: HashSet<&PromptId> = state.queue.iter().map(|prompt| &prompt.prompt).collect();
+        let mut turns = state.turns.iter();
+        let mut begun: HashSet<&TurnId> = HashSet::new();
+        for item in &state.items {
+            // Items are in the order of their start, so the turns before this item's have begun too.
+            while let Some(turn) = item.turn.as_ref().filter(|turn| !begun.contains(turn)) {
+                let Some(next) = turns.next() else { break };
+                begun.insert(&next.turn);
+                encoder.turn(next, &waiting, out);
+                if next.turn == *turn {
+                    break;
+                }
+            }
+            encoder.item(item, out);
+        }
+        for turn in turns {
+            encoder.turn(turn, &waiting, out);
+        }
+        for turn in state.turns.iter().filter(|turn| turn.ended.is_some()) {
+            encoder.turns.remove(&turn.turn);
+            encoder.items.forget(&turn.turn);
+        }
+        encoder.prompts.retain(|prompt, _| waiting.contains(prompt));
+        encoder.waits(state, out);
+        encoder.show_usage(out);
+        out.push(AcpEvent::Status(status(&state.session)));
+        encoder
+    }
+
+    fn session(&mut self, session: &Session, out: &mut Vec<AcpEvent>) {
+        let patch = SessionPatch {
+            title: session.title.clone(),
+            model: session.model.clone(),
+            mode: session.mode.clone(),
+            native_id: session.native_id.clone(),
+            context: None,
+            permissions: session.permissions,
+        };
+        self.session_updated(&patch, out);
+        self.context.clone_from(&session.context);
+    }
+
+    fn turn(&mut self, turn: &Turn, waiting: &HashSet<&PromptId>, out: &mut Vec<AcpEvent>) {
+        self.turn_started(Some(&turn.turn), &turn.prompts);
+        // A turn names its prompts before it takes them: `prompt.taken` of one that waits is still to come.
+        for prompt in turn.prompts.iter().filter(|prompt| !waiting.contains(prompt)) {
+            self.prompt_taken(Some(&turn.turn), prompt, out);
+        }
+        let last = turn.attempts.iter().rev().find(|attempt| attempt.superseded_by.is_none());
+        if let Some(open) = self.turns.get_mut(&turn.turn) {
+            open.finish = last.and_then(|attempt| attempt.finish.clone());
+        }
+        if let Some(cost) = &turn.cost {
+            self.add_cost(cost);
+        }
+    }
+
+    fn item(&mut self, item: &Item, out: &mut Vec<AcpEvent>) {
+        let (turn, parent) = (item.turn.clone(), item.parent.clone());
+        let head = Head { turn, parent, kind: item.kind, role: item.role, synthetic: item.synthetic };
+        self.items.start(&item.id, head, item.tool.as_deref(), out);
+        if let Some(text) = &item.text {
+            self.items.delta(&item.id, Field::Text, text, out);
+        }
+        for (field, text) in [(Field::Input, &item.input), (Field::Output, &item.output)] {
+            if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+                self.items.replace(&item.id, field, text, out);
+            }
+        }
+        if let Some(state) = state_of(item.state) {
+            let (reason, caused_by) = (item.reason.clone(), item.caused_by.clone());
+            let ended = Ended { state, reason, incomplete: item.incomplete, caused_by };
+            self.items.end(&item.id, ended, out);
+        }
+    }
+
+    fn waits(&self, state: &State, out: &mut Vec<AcpEvent>) {
+        for ask in state.approvals.iter().filter(|ask| ask.outcome.is_none()) {
+            out.push(self.permission(&ask.approval, ask.item.as_ref(), ask.tool.as_deref(), &ask.options));
+        }
+        for asked in state.questions.iter().filter(|asked| asked.outcome.is_none()) {
+            let (question, item) = (asked.question.clone(), asked.item.clone());
+            let questions = asked.questions.clone();
+            out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
+        }
+    }
+}
+
+fn state_of(stage: ItemStage) -> Option<ItemState> {
+    match stage {
+        ItemStage::Streaming => None,
+        ItemStage::Completed => Some(ItemState::Completed),
+        ItemStage::Failed => Some(ItemState::Failed),
+        ItemStage::Abandoned => Some(ItemState::Abandoned),
+        ItemStage::Unknown => Some(ItemState::Unknown),
+    }
+}
+
+fn status(session: &Session) -> Status {
+    match session.status {
+        Activity::Idle => Status::Idle,
+        Activity::Busy => Status::Busy,
+        Activity::Waiting => Status::Waiting,
+        Activity::Recovering => Status::Recovering,
+        Activity::Retrying => {
+            let retry = session.retry.as_ref();
+            Status::Retrying {
+                attempt: retry.and_then(|retry| retry.attempt),
+                reason: retry.and_then(|retry| retry.reason),
+                until: retry.and_then(|retry| retry.until),
+            }
+        }
+    }
+}
