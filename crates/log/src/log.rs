@@ -188,6 +188,12 @@ impl Log {
     /// Every event after the cursor exactly once, in order, then live ones.
     pub fn follow(&self, id: &SessionId, cursor: &Cursor) -> Result<Follower, ReadError> {
         let session = self.find(id)?;
+        // Where several logs share a store, another one may have handed this cursor out before its news came here.
+        if cursor.seq > session.head()
+            && let Some(known) = self.inner.store.session(id)?
+        {
+            session.heard(known.head);
+        }
         Ok(Follower::new(self.inner.clone(), session, cursor))
     }
 

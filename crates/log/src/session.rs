@@ -95,7 +95,7 @@ impl Session {
             recent.events.push_back(event.clone());
         }
         recent.trim();
-        drop(recent);
+        // Before anyone can be handed one of them: a cursor must never be beyond the head.
         self.head.fetch_max(last.seq().0, Ordering::AcqRel);
     }
 
@@ -215,5 +215,33 @@ mod tests {
         let inside = commit.as_ptr_range();
         assert!(recent.events.iter().all(|event| !inside.contains(&event.json().as_ptr())));
         assert!(recent.bytes <= KEPT_BYTES && recent.events.capacity() < 2_000);
+    }
+
+    #[test]
+    fn whoever_was_handed_an_event_never_finds_the_head_behind_it() {
+        let known = Known { key: 1, generation: Generation::new("g").unwrap(), epoch: 1, head: Seq(0) };
+        let session = Session::new(&SessionId::from("s"), &known);
+        let last = 300_000;
+        let behind = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for seq in 1..=last {
+                    session.publish(&[Committed::new(Seq(seq), Bytes::from_static(b"{}"))]);
+                    session.settle(Seq(seq.saturating_sub(8)));
+                }
+            });
+            let (mut behind, mut next) = (0, Seq(1));
+            while next.0 <= last {
+                let Some(event) = session.recent_from(next, 1).and_then(|events| events.last().cloned())
+                else {
+                    next = session.head().next();
+                    continue;
+                };
+                // What a client that comes back with this cursor is judged by.
+                behind += u32::from(session.head() < event.seq());
+                next = session.head().max(event.seq()).next();
+            }
+            behind
+        });
+        assert_eq!(behind, 0, "cursors that are said to be beyond the head");
     }
 }

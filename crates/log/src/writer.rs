@@ -85,7 +85,13 @@ impl Writer {
             (None, Some(trouble)) => trouble.held_up(batch),
             (None, None) => return,
         };
-        self.untold.extend(waited);
+        // Whoever waited before and could not be told since is told once, of the longer wait.
+        for mut waited in waited {
+            if let Some(place) = self.untold.iter().position(|old| old.session.key == waited.session.key) {
+                waited.wait = waited.wait.max(self.untold.swap_remove(place).wait);
+            }
+            self.untold.push(waited);
+        }
     }
 
     /// Tells the sessions whose events had to wait: nothing was lost, and for how long nothing could be kept.

@@ -61,3 +61,48 @@ async fn a_follower_far_behind_reads_a_batch_at_a_time() {
         next = batch.last().unwrap().seq().0 + 1;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_event_that_was_read_is_never_beyond_the_head_for_whoever_follows_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = talking(&log, "s").await;
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut readers = Vec::new();
+    for _ in 0..4 {
+        let (log, stop) = (log.clone(), stop.clone());
+        readers.push(std::thread::spawn(move || {
+            let (mut resets, mut looks) = (0, 0);
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let (_, head) = log.head(&id("s")).unwrap();
+                // The newest event there is, if there is one more than the head was a moment ago.
+                let after = turnstream_model::cursor::Seq(head.0.saturating_sub(1));
+                let Some(newest) = log.read(&id("s"), after, 10).unwrap().last().map(|event| event.seq())
+                else {
+                    continue;
+                };
+                let cursor = turnstream_model::cursor::Cursor { generation: None, seq: newest };
+                let follower = log.follow(&id("s"), &cursor).unwrap();
+                let outcome = tokio::runtime::Builder::new_current_thread()
+                    .build()
+                    .unwrap()
+                    .block_on(async move { { follower }.next().await });
+                resets += u32::from(format!("{outcome:?}").contains("Reset"));
+                looks += 1;
+            }
+            (resets, looks)
+        }));
+    }
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_secs(10) {
+        append(&mut appender, vec![delta("t1", "i1", "a")]).await;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let (mut resets, mut looks) = (0, 0);
+    for reader in readers {
+        let (more, seen) = reader.join().unwrap();
+        resets += more;
+        looks += seen;
+    }
+    assert_eq!(resets, 0, "of {looks}");
+}

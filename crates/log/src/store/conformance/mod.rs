@@ -1,6 +1,7 @@
 //! What every store must do, as tests of a log on top of it. A new store gives a [`Place`] and two lines at the end of
 //! this file.
 
+mod flapping;
 mod replicas;
 mod rules;
 #[path = "../../../tests/it/support.rs"]

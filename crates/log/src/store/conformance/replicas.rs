@@ -83,3 +83,29 @@ pub(super) async fn only_turns_of_a_replica_that_is_gone_are_abandoned(place: &d
     assert_eq!(abandoned(&log_on(place)), [turn]);
     drop(dying);
 }
+
+/// L4: a client that comes to another replica with its cursor, or with the snapshot it has just read there, is not sent
+/// back to the beginning because that replica has not heard the news yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_of_one_replica_is_not_reset_by_another_that_has_not_heard_of_it() {
+    let place = InMemory::default();
+    let (one, other) = (log_on(&place), log_on(&place));
+    let mut appender = talking(&one, "s").await;
+    let start = turnstream_model::cursor::Cursor::default();
+    let _used_there = other.follow(&id("s"), &start).unwrap();
+    let (mut cursors, mut snapshots) = (0, 0);
+    for _ in 0..30 {
+        let seq = append(&mut appender, vec![delta("t1", "i1", "a")]).await;
+        let cursor = turnstream_model::cursor::Cursor { generation: None, seq: Seq(seq) };
+        let mut follower = other.follow(&id("s"), &cursor).unwrap();
+        let outcome = follower.next().await.unwrap();
+        cursors += u32::from(format!("{outcome:?}").contains("Reset"));
+        let seq = other.snapshot(&id("s")).unwrap().state.seq;
+        let cursor = turnstream_model::cursor::Cursor { generation: None, seq };
+        let mut follower = other.follow(&id("s"), &cursor).unwrap();
+        let outcome = follower.next().await.unwrap();
+        snapshots += u32::from(format!("{outcome:?}").contains("Reset"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!((cursors, snapshots), (0, 0), "resets of cursors, and of snapshots of that replica itself");
+}

@@ -1,0 +1,51 @@
+//! A disk that fails, works, and fails again.
+
+use super::support::*;
+use super::*;
+use std::collections::VecDeque;
+use turnstream_model::cursor::Seq;
+
+/// Commits that fail by a list: true is a failure. Behind its end all succeed.
+struct Flapping(Box<dyn Commit>, Arc<Mutex<VecDeque<bool>>>);
+
+impl Commit for Flapping {
+    fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
+        if self.1.lock().unwrap().pop_front().unwrap_or(false) {
+            return Err(StoreError::Passing("the disk flaps".into()));
+        }
+        self.0.commit(groups)
+    }
+
+    fn keep(&mut self, groups: Vec<Group>) {
+        self.0.keep(groups);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_waited_twice_before_it_could_be_told_has_no_number_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let failures = Arc::new(Mutex::new(VecDeque::new()));
+    let (front, reports) = Front::new(&support::options());
+    let ready = embedded::open(directory.path(), &support::options()).unwrap().ready;
+    let (commits, store) = Embedded::start(ready, &support::options(), reports).unwrap();
+    let commits = Box::new(Flapping(Box::new(commits), failures.clone()));
+    let log = front.start(commits, Arc::new(store)).unwrap();
+    let mut appender = talking(&log, "s").await;
+    // The commit fails once, the notice of it fails, the next commit fails once; from there on all is well.
+    *failures.lock().unwrap() = VecDeque::from([true, false, true, true, false]);
+    append(&mut appender, vec![delta("t1", "i1", "one")]).await;
+    append(&mut appender, vec![delta("t1", "i1", "two")]).await;
+    append(&mut appender, vec![delta("t1", "i1", "three")]).await;
+    let read = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
+    let numbers = seqs(&read);
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    let text = lines(&read).join("\n");
+    assert!(["one", "two", "three"].iter().all(|word| text.contains(word)), "{text}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(log.health(), crate::Health::Sound);
+    assert_eq!(log.read(&id("s"), Seq(0), usize::MAX).unwrap(), read);
+    drop(appender);
+    log.close().await;
+    let log = crate::Log::open(directory.path(), &support::options()).unwrap().log;
+    assert_eq!(log.read(&id("s"), Seq(0), usize::MAX).unwrap(), read);
+}
