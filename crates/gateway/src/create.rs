@@ -39,8 +39,10 @@ impl Gateway {
         let gateway = self.clone();
         let made = tokio::spawn(async move { gateway.make(new).await });
         tokio::select! {
+            // What is durable is made, whatever the disk says by now.
+            biased;
             made = made => made.unwrap_or_else(|error| Err(RequestError::Log(error.to_string()))),
-            problem = trouble(self.log()) => Err(RequestError::Unkept(problem)),
+            trouble = trouble(self.log()) => Err(trouble.unkept()),
         }
     }
 
@@ -93,8 +95,13 @@ impl Gateway {
     /// What a repeated request asks for that the first one did not. The session may have been changed since.
     fn differs_from_first(&self, id: &SessionId, new: &NewSession) -> Result<Option<String>, RequestError> {
         let mut first = SessionPatch::default();
+        let mut created = None;
         for event in self.log().read(id, Seq(0), 2).map_err(RequestError::of_read)? {
             let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
+            // What belongs to the creation has its time; a later change never has, see `Keeper::create`.
+            if *created.get_or_insert(event.time) != event.time {
+                break;
+            }
             match event.draft.body {
                 Body::SessionCreated { title, .. } => first.title = title,
                 Body::SessionUpdated(patch) => first.merge(&patch),

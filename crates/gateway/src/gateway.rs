@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turnstream_agents::{Agent, Description};
@@ -19,14 +18,10 @@ use turnstream_log::{Follower, Health, Log, Options};
 use turnstream_model::cursor::Cursor;
 use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId, TurnId};
-use turnstream_model::machine::{Accepted, Refusal};
+use turnstream_model::machine::Accepted;
 
 /// How often a request is passed on again when it meets a keeper that is being put away.
 const TRIES: usize = 16;
-/// How long keepers may take to end when the gateway closes; the log needs the rest of the five seconds.
-const CLOSING: Duration = Duration::from_millis(1_500);
-/// How long agents may take to end what they run: time to end in order, and by force.
-const STOPPING: Duration = Duration::from_millis(2_800);
 
 /// The running system. Cloning shares it.
 #[derive(Clone)]
@@ -92,8 +87,14 @@ impl Gateway {
 
     /// Puts a prompt into the queue. It is durable when this returns.
     pub async fn prompt(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
-        self.refuse_if_degraded()?;
-        self.ask(id, |reply| Request::Prompt(prompt.clone(), reply)).await
+        // With a key it may be a repeat of one that was taken: the keeper knows.
+        if prompt.key.is_none() {
+            self.refuse_if_degraded()?;
+        }
+        match self.ask(id, |reply| Request::Prompt(prompt.clone(), reply)).await {
+            Err(error) => self.kept_prompt(id, &prompt, error).await,
+            accepted => accepted,
+        }
     }
 
     /// Takes a waiting prompt out of the queue.
@@ -115,20 +116,12 @@ impl Gateway {
         approval: &ApprovalId,
         answer: ResolveApproval,
     ) -> Result<(), RequestError> {
-        self.refuse_if_degraded()?;
+        if answer.key.is_none() {
+            self.refuse_if_degraded()?;
+        }
         match self.ask(id, |reply| Request::Resolve(approval.clone(), answer.clone(), reply)).await {
-            // It may have been settled so long ago that only the log knows.
-            Err(RequestError::Refused(Refusal::UnknownApproval(_))) => {
-                let approvals = self.snapshot(id).await?.state.approvals;
-                let settled = approvals.into_iter().find(|ask| ask.approval == *approval);
-                let approval = approval.clone();
-                Err(match settled.and_then(|ask| ask.outcome) {
-                    Some(outcome) => Refusal::ApprovalSettled { approval, outcome },
-                    None => Refusal::UnknownApproval(approval),
-                }
-                .into())
-            }
-            answered => answered,
+            Err(error) => self.settled_approval(id, approval, &answer, error).await,
+            Ok(()) => Ok(()),
         }
     }
 
@@ -139,19 +132,12 @@ impl Gateway {
         question: &QuestionId,
         answer: AnswerQuestion,
     ) -> Result<(), RequestError> {
-        self.refuse_if_degraded()?;
+        if answer.key.is_none() {
+            self.refuse_if_degraded()?;
+        }
         match self.ask(id, |reply| Request::Answer(question.clone(), answer.clone(), reply)).await {
-            Err(RequestError::Refused(Refusal::UnknownQuestion(_))) => {
-                let questions = self.snapshot(id).await?.state.questions;
-                let settled = questions.into_iter().find(|asked| asked.question == *question);
-                let question = question.clone();
-                Err(match settled.and_then(|asked| asked.outcome) {
-                    Some(outcome) => Refusal::QuestionSettled { question, outcome },
-                    None => Refusal::UnknownQuestion(question),
-                }
-                .into())
-            }
-            answered => answered,
+            Err(error) => self.settled_question(id, question, &answer, error).await,
+            Ok(()) => Ok(()),
         }
     }
 
@@ -193,55 +179,12 @@ impl Gateway {
 
     /// How many keepers are awake.
     pub fn awake(&self) -> usize {
-        self.keepers().len()
+        self.shared.keepers().len()
     }
 
     /// How many sessions are settling what a restart left open.
     pub fn recovering(&self) -> usize {
         self.shared.board.count(Activity::Recovering)
-    }
-
-    /// Stops every agent, keeps what is known, and gives the directory free, all within five seconds.
-    /// Returns what could not be stopped.
-    pub async fn close(self) -> Vec<String> {
-        self.shared.closing.store(true, Ordering::Release);
-        let keepers: Vec<Handle> = self.keepers().drain().map(|(_, keeper)| keeper).collect();
-        let ends: Vec<_> = keepers.into_iter().map(Handle::stop).collect();
-        let all = async {
-            for end in ends {
-                end.await;
-            }
-        };
-        // A keeper that does not end in time is ended by force, and its link with it, which kills its agent.
-        if tokio::time::timeout(CLOSING, all).await.is_err() {
-            for task in self.shared.tasks().values() {
-                task.abort();
-            }
-        }
-        let left = self.stop_agents().await;
-        self.shared.log.clone().close().await;
-        left
-    }
-
-    /// Ends what agents run for all their sessions, each at the same time as the others.
-    async fn stop_agents(&self) -> Vec<String> {
-        let stop = |(name, agent): (&String, &Arc<dyn Agent>)| {
-            let (name, agent) = (name.clone(), agent.clone());
-            tokio::spawn(async move {
-                let problem = match tokio::time::timeout(STOPPING, agent.stop()).await {
-                    Ok(Ok(())) => return None,
-                    Ok(Err(problem)) => problem,
-                    Err(_) => format!("it did not end within {STOPPING:?}"),
-                };
-                Some(format!("agent {name} could not be stopped: {problem}"))
-            })
-        };
-        let stops: Vec<_> = self.shared.agents.iter().map(stop).collect();
-        let mut left = Vec::new();
-        for stop in stops {
-            left.extend(stop.await.unwrap_or_else(|error| Some(error.to_string())));
-        }
-        left
     }
 
     /// Passes a request on to the session's keeper, which is woken if need be.
@@ -269,7 +212,7 @@ impl Gateway {
         if self.shared.board.get(id).is_none() {
             return Err(RequestError::UnknownSession(id.clone()));
         }
-        Ok(self.shared.wake(id))
+        self.shared.wake(id).ok_or(RequestError::Closing)
     }
 
     pub(crate) fn refuse_if_closing(&self) -> Result<(), RequestError> {
@@ -277,7 +220,7 @@ impl Gateway {
     }
 
     pub(crate) fn refuse_if_degraded(&self) -> Result<(), RequestError> {
-        trouble::problem(&self.shared.log).map_or(Ok(()), |problem| Err(RequestError::Degraded(problem)))
+        trouble::now(&self.shared.log).map_or(Ok(()), |trouble| Err(trouble.refused()))
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -303,10 +246,6 @@ impl Gateway {
     pub(crate) fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {
         self.shared.agent(name)
     }
-
-    fn keepers(&self) -> MutexGuard<'_, HashMap<SessionId, Handle>> {
-        self.shared.keepers()
-    }
 }
 
 impl Shared {
@@ -314,20 +253,47 @@ impl Shared {
         self.agents.get(name).cloned()
     }
 
-    /// The keeper that is awake, or a new one.
-    pub(crate) fn wake(self: &Arc<Self>, id: &SessionId) -> Handle {
+    /// The keeper that is awake, or a new one; none once the gateway closes, which would not hear that it has to leave.
+    pub(crate) fn wake(self: &Arc<Self>, id: &SessionId) -> Option<Handle> {
         let mut keepers = self.keepers();
+        // Under the lock, as in `keep`: whoever closes says so first and takes the keepers then.
+        if self.is_closing() {
+            return None;
+        }
         if let Some(keeper) = keepers.get(id).filter(|keeper| keeper.is_awake()) {
-            return keeper.clone();
+            return Some(keeper.clone());
         }
         let leaving = keepers.remove(id);
         let keeper = Keeper::wake(self.clone(), id.clone(), leaving);
         keepers.insert(id.clone(), keeper.clone());
-        keeper
+        Some(keeper)
     }
 
-    pub(crate) fn keep(&self, id: &SessionId, keeper: Handle) {
-        self.keepers().insert(id.clone(), keeper);
+    /// False when the gateway closes: then it is not kept.
+    pub(crate) fn keep(&self, id: &SessionId, keeper: Handle) -> bool {
+        let mut keepers = self.keepers();
+        let may = !self.is_closing();
+        if may {
+            keepers.insert(id.clone(), keeper);
+        }
+        may
+    }
+
+    /// From here on no keeper is woken. Returns those that are awake.
+    pub(crate) fn begin_closing(&self) -> Vec<Handle> {
+        self.closing.store(true, Ordering::Release);
+        self.keepers().drain().map(|(_, keeper)| keeper).collect()
+    }
+
+    /// Ends every keeper by force, and its link with it, which kills its agent.
+    pub(crate) fn abort_keepers(&self) {
+        for task in self.tasks().values() {
+            task.abort();
+        }
+    }
+
+    pub(crate) fn agents(&self) -> &BTreeMap<String, Arc<dyn Agent>> {
+        &self.agents
     }
 
     /// That keeper can be ended by force.

@@ -4,10 +4,12 @@
 //! task that holds its appender and its link to the agent.
 
 mod board;
+mod closing;
 mod create;
 mod error;
 mod gateway;
 mod keeper;
+mod repeat;
 mod request;
 mod settings;
 mod start;

@@ -405,3 +405,18 @@ fn a_state_that_the_agent_states_after_ours_corrects_a_guess_once() {
     assert_eq!(session.count("item.revised"), 1);
     session.assert_lawful(Tail::Settled);
 }
+
+/// L7: "Only a final snapshot clears the taint", also when it says what was already there.
+#[test]
+fn the_last_word_on_a_failed_text_clears_its_taint_also_when_nothing_of_it_is_new() {
+    let mut session = Session::new();
+    session.prompt("one");
+    session.observe_all([busy(), attempt("c1"), message("m1"), delta("m1", "half")]);
+    session.observe(Signal::Gap("cut".into()));
+    session.observe(Signal::ItemEnded { key: Key::from("m1"), state: ItemState::Failed, reason: None });
+    let item = &session.fold.state().items[0];
+    assert_eq!((item.state, item.incomplete), (ItemStage::Failed, true));
+    session.observe(whole("m1", "half"));
+    let item = &session.fold.state().items[0];
+    assert_eq!((item.state, item.incomplete), (ItemStage::Failed, false));
+}

@@ -4,7 +4,7 @@
 use super::Gone;
 use crate::board::Board;
 use crate::error::RequestError;
-use crate::trouble::trouble;
+use crate::trouble::{Trouble, trouble};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -82,9 +82,9 @@ async fn run(board: Arc<Board>, log: Log, id: SessionId, mut receipts: mpsc::Unb
                 Some(pending) => waiting.push_back(pending),
                 None => open = false,
             },
-            problem = &mut failing, if !waiting.is_empty() => {
+            said = &mut failing, if !waiting.is_empty() => {
                 for (_, effects) in &mut waiting {
-                    tell(effects, &problem);
+                    tell(effects, &said);
                 }
                 failing.set(trouble(&log));
             }
@@ -100,10 +100,10 @@ async fn first(waiting: &mut VecDeque<Pending>) -> (Result<Seq, AppendError>, Ve
 }
 
 /// Whoever asked hears that it is not kept yet; what it does when it is stays.
-fn tell(effects: &mut Vec<Effect>, problem: &str) {
+fn tell(effects: &mut Vec<Effect>, trouble: &Trouble) {
     for effect in std::mem::take(effects) {
         match effect {
-            Effect::Reply(reply) => reply(Err(RequestError::Unkept(problem.to_owned()))),
+            Effect::Reply(reply) => reply(Err(trouble.clone().unkept())),
             other => effects.push(other),
         }
     }

@@ -6,6 +6,7 @@ use super::{Gone, Keeper, moment};
 use crate::settings::OnTimeout;
 use std::time::Duration;
 use tokio::time::Instant;
+use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, QuestionOutcome, Resolution, TurnError};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::signal::Ending;
@@ -23,10 +24,20 @@ pub(super) struct Clocks {
     activity: Instant,
     /// It was silent for too long and was asked; it must have done something by then.
     stalled: Option<Instant>,
-    /// The agent was told to stop; the turn must have ended by then.
-    pub(super) cancel: Option<Instant>,
+    /// The open turn is to end.
+    stop: Option<Stop>,
+    /// Since when they stand still, because the keeper waits for the disk.
+    frozen: Option<Instant>,
     /// Prompts of which the agent cannot say whether they ran.
     pub(super) unknown: Vec<PromptId>,
+}
+
+/// A turn that is to end.
+struct Stop {
+    /// It must have ended by then.
+    by: Instant,
+    /// The agent's adapter has heard it. One that does not listen is stopped by force when the time is over.
+    told: bool,
 }
 
 impl Clocks {
@@ -36,37 +47,61 @@ impl Clocks {
             retry: None,
             activity: Instant::now(),
             stalled: None,
-            cancel: None,
+            stop: None,
+            frozen: None,
             unknown: Vec::new(),
         }
     }
 
     pub(super) fn sent(&mut self, within: Duration) {
-        self.start = Some(Instant::now() + within);
-        self.activity = Instant::now();
+        self.start = Some(self.now() + within);
+        self.activity = self.now();
     }
 
     pub(super) fn active(&mut self) {
-        self.activity = Instant::now();
+        self.activity = self.now();
         self.stalled = None;
     }
 
-    /// True when the agent is to be told to stop; from then on it has a while to do so. It is told once, however often
-    /// that is wanted: a second word might hit a turn that it has begun by itself meanwhile. One that is still being asked
-    /// what it has is told after that.
-    pub(super) fn may_tell_to_stop(&mut self, recovering: bool, within: Duration) -> bool {
-        let may = !recovering && self.cancel.is_none();
-        if may {
-            self.cancel = Some(Instant::now() + within);
+    /// Tells the agent to stop; from then on it has a while to do so. It is told once, however often that is wanted: a
+    /// second word might hit a turn that it has begun by itself meanwhile.
+    pub(super) async fn tell_to_stop(&mut self, connection: &Connection, within: Duration) {
+        if self.stop.is_none() {
+            let by = self.now() + within;
+            self.stop = Some(Stop { by, told: connection.tell(Command::Cancel).await });
         }
-        may
+    }
+
+    /// The agent of the open turn was told to stop.
+    pub(super) fn was_told_to_stop(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.told)
+    }
+
+    /// The keeper begins to wait for the disk. What is started from here on has its whole time afterwards.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = Some(Instant::now());
+    }
+
+    /// It has waited so long, and nothing has run meanwhile.
+    pub(super) fn thaw(&mut self) -> Duration {
+        let waited = self.frozen.take().map(|since| since.elapsed()).unwrap_or_default();
+        let stop = self.stop.as_mut().map(|stop| &mut stop.by);
+        let running = [self.start.as_mut(), Some(&mut self.activity), self.stalled.as_mut(), stop];
+        for moment in running.into_iter().flatten() {
+            *moment += waited;
+        }
+        waited
+    }
+
+    fn now(&self) -> Instant {
+        self.frozen.unwrap_or_else(Instant::now)
     }
 
     /// A prompt that waited behind that turn has its whole time to begin.
     pub(super) fn turn_ended(&mut self, within: Duration) {
         self.active();
-        self.cancel = None;
-        self.start = self.start.map(|_| Instant::now() + within);
+        self.stop = None;
+        self.start = self.start.map(|_| self.now() + within);
     }
 }
 
@@ -84,7 +119,7 @@ impl Keeper {
             self.start_deadline(),
             self.silence_deadline(),
             self.clocks.stalled,
-            self.clocks.cancel,
+            self.stop_deadline(),
             self.person_deadline(),
             self.idle_deadline(),
         ];
@@ -109,7 +144,15 @@ impl Keeper {
         talks.then(|| since + self.shared.settings.inactivity)
     }
 
+    fn stop_deadline(&self) -> Option<Instant> {
+        self.clocks.stop.as_ref().map(|stop| stop.by)
+    }
+
+    /// None runs while the disk fails: an answer would be refused.
     fn person_deadline(&self) -> Option<Instant> {
+        if self.outage.is_on() {
+            return None;
+        }
         Some(self.waits.oldest()? + self.shared.settings.approval?)
     }
 
@@ -143,8 +186,8 @@ impl Keeper {
         if due(self.start_deadline()) {
             self.never_started().await?;
         }
-        if due(self.clocks.cancel) {
-            self.clocks.cancel = None;
+        if due(self.stop_deadline()) {
+            self.clocks.stop = None;
             self.end_by_force(Ending::cancelled()).await?;
         }
         if due(self.clocks.stalled) {
@@ -155,7 +198,7 @@ impl Keeper {
         }
         if due(self.silence_deadline()) {
             // Its end may have been missed: it is asked before it is stopped.
-            self.clocks.stalled = Some(now + self.shared.settings.truth);
+            self.clocks.stalled = Some(Instant::now() + self.shared.settings.truth);
             let mut work = Work::default();
             self.step(&mut work, |machine, step| machine.doubt(step));
             self.commit(work).await?;
@@ -168,6 +211,7 @@ impl Keeper {
 
     /// The agent took prompts and never began. It is stopped, so that it does not begin after all.
     async fn never_started(&mut self) -> Result<(), Gone> {
+        self.connection.tell(Command::Cancel).await;
         self.let_go();
         let mut work = Work::default();
         for (prompt, _) in self.machine.sent_prompts() {

@@ -78,11 +78,19 @@ impl Keeper {
         let (sender, durable) = oneshot::channel();
         effects.push(Effect::Durable(sender));
         self.append(drafts, effects).await?;
-        self.while_disk(durable).await.map_err(|_| Gone)?;
+        self.clocks.freeze();
+        let durable = self.meanwhile().0.wait(durable).await;
+        self.thaw();
+        durable.map_err(|_| Gone)?;
         turnstream_failpoint::reach("keeper.durable");
         for command in commands {
-            // An adapter that has ended says why, or said it already.
-            self.connection.tell(command).await;
+            match command {
+                // Somebody may have told it meanwhile, or the turn may have ended with what was observed.
+                Command::Cancel if self.machine.is_cancelling() => self.tell_to_stop().await,
+                Command::Cancel => {}
+                // An adapter that has ended says why, or said it already.
+                other => drop(self.connection.tell(other).await),
+            }
             turnstream_failpoint::reach("keeper.told");
         }
         self.fetch(needs).await
@@ -115,13 +123,11 @@ impl Keeper {
 
     /// Waits while more than the log's budget is under way.
     async fn hand_over(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, Gone> {
+        self.clocks.freeze();
         let (meanwhile, appender) = self.meanwhile();
-        meanwhile.wait(appender.append(drafts, time)).await.map_err(|_| Gone)
-    }
-
-    /// Waits for the disk, and hears meanwhile what is asked.
-    async fn while_disk<T>(&mut self, disk: impl Future<Output = T>) -> T {
-        self.meanwhile().0.wait(disk).await
+        let handed = meanwhile.wait(appender.append(drafts, time)).await;
+        self.thaw();
+        handed.map_err(|_| Gone)
     }
 
     fn meanwhile(&mut self) -> (Meanwhile<'_>, &mut Appender) {
@@ -132,6 +138,8 @@ impl Keeper {
             machine: &self.machine,
             clocks: &mut self.clocks,
             connection: &self.connection,
+            keys: &self.keys,
+            waits: &self.waits,
             recovering: self.recovery.is_some(),
         };
         (meanwhile, &mut self.appender)

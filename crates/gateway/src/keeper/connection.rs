@@ -78,6 +78,15 @@ impl Connection {
         }
     }
 
+    /// News that is already there.
+    pub(super) async fn waiting(&mut self) -> Option<News> {
+        match self {
+            Self::Up(link) => link.try_observe().map(News::Observed),
+            Self::Making(making) if making.task.is_finished() => Some(self.news().await),
+            Self::Down | Self::Making(_) => None,
+        }
+    }
+
     /// Tells the agent something, if there is a way to it.
     pub(super) async fn tell(&self, command: Command) -> bool {
         match self {
@@ -243,6 +252,10 @@ impl Keeper {
 
     /// Ends the open turn without its agent, which is stopped: nothing of it may come later.
     pub(super) async fn end_by_force(&mut self, ending: Ending) -> Result<(), Gone> {
+        // An agent that goes on without its link is told to stop: the turn must not run into the next one.
+        if !self.machine.is_cancelling() {
+            self.connection.tell(Command::Cancel).await;
+        }
         self.let_go();
         let mut work = Work::default();
         if let Some(turn) = self.machine.open_turn().cloned() {

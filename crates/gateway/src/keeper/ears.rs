@@ -3,15 +3,16 @@
 
 use super::clocks::Clocks;
 use super::connection::Connection;
+use super::keys::Keys;
+use super::waits::OpenWaits;
 use crate::error::RequestError;
-use crate::request::Request;
+use crate::request::{NewPrompt, Request};
 use crate::settings::Settings;
-use crate::trouble::trouble;
+use crate::trouble::{Trouble, trouble};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use tokio::sync::{mpsc, oneshot};
-use turnstream_agents::Command;
 use turnstream_log::Log;
 use turnstream_model::id::TurnId;
 use turnstream_model::machine::{Machine, Refusal};
@@ -59,17 +60,17 @@ impl Ears {
     /// Waits for the log before the session is ours. Requests wait too, unless the disk fails: then they are refused.
     pub(super) async fn until_claimed<T>(&mut self, log: &Log, claim: impl Future<Output = T>) -> T {
         let mut claim = pin!(claim);
-        let problem = tokio::select! {
+        let trouble = tokio::select! {
             biased;
             claimed = &mut claim => return claimed,
-            problem = trouble(log) => problem,
+            trouble = trouble(log) => trouble,
         };
         loop {
             tokio::select! {
                 biased;
                 claimed = &mut claim => return claimed,
                 Some(request) = self.requests.recv() => {
-                    request.refuse(RequestError::Degraded(problem.clone()));
+                    request.refuse(trouble.clone().refused());
                 }
             }
         }
@@ -84,6 +85,8 @@ pub(super) struct Meanwhile<'a> {
     pub(super) machine: &'a Machine,
     pub(super) clocks: &'a mut Clocks,
     pub(super) connection: &'a Connection,
+    pub(super) keys: &'a Keys,
+    pub(super) waits: &'a OpenWaits,
     pub(super) recovering: bool,
 }
 
@@ -92,43 +95,44 @@ impl Meanwhile<'_> {
     pub(super) async fn wait<T>(mut self, disk: impl Future<Output = T>) -> T {
         let mut disk = pin!(disk);
         let mut failing = pin!(trouble(self.log));
-        let mut problem: Option<String> = None;
+        let mut trouble: Option<Trouble> = None;
         loop {
             tokio::select! {
                 biased;
                 done = &mut disk => return done,
                 Some(request) = self.ears.requests.recv(), if self.ears.heard.len() < MOST_HEARD => {
                     let heard = self.hear(request).await;
-                    self.ears.heard.extend(match &problem {
-                        Some(problem) => self.answer(heard, problem),
+                    self.ears.heard.extend(match &trouble {
+                        Some(trouble) => self.answer(heard, trouble),
                         None => Some(heard),
                     });
                 }
-                said = &mut failing, if problem.is_none() => {
+                said = &mut failing, if trouble.is_none() => {
                     for request in std::mem::take(&mut self.ears.heard) {
                         let kept = self.answer(request, &said);
                         self.ears.heard.extend(kept);
                     }
-                    problem = Some(said);
+                    trouble = Some(said);
                 }
             }
         }
     }
 
-    /// The agent is told to stop at once, as it is when nothing is waited for.
+    /// The agent is told to stop at once, as it is when nothing is waited for. One that is still being asked what it has
+    /// is told after that.
     async fn hear(&mut self, request: Request) -> Request {
         if let Request::Cancel(turn, _) = &request
             && self.is_open(turn.as_ref())
-            && self.clocks.may_tell_to_stop(self.recovering, self.settings.cancel)
+            && !self.recovering
         {
-            self.connection.tell(Command::Cancel).await;
+            self.clocks.tell_to_stop(self.connection, self.settings.cancel).await;
         }
         request
     }
 
-    /// Answers a request that cannot be kept. A cancel that was told stays, with nobody who waits for it: the log says
-    /// that it was wanted as soon as it can.
-    fn answer(&self, request: Request, problem: &str) -> Option<Request> {
+    /// Answers a request that cannot be kept. A cancel stays, with nobody who waits for it: the log says that it was wanted
+    /// as soon as it can.
+    fn answer(&self, request: Request, trouble: &Trouble) -> Option<Request> {
         match request {
             Request::Cancel(turn, reply) if !self.is_open(turn.as_ref()) => {
                 let open = self.machine.open_turn().cloned();
@@ -136,16 +140,43 @@ impl Meanwhile<'_> {
                 let _ = reply.send(Err(Refusal::TurnNotOpen { asked: turn, open }.into()));
                 None
             }
-            Request::Cancel(turn, reply) if !self.recovering => {
-                let _ = reply.send(Err(RequestError::StopUnkept(problem.to_owned())));
+            Request::Cancel(turn, reply) => {
+                let _ = reply.send(Err(match trouble.clone().unkept() {
+                    RequestError::Unkept(problem) if self.clocks.was_told_to_stop() => {
+                        RequestError::StopUnkept(problem)
+                    }
+                    other => other,
+                }));
                 let is_kept = self.ears.heard.iter().any(|heard| matches!(heard, Request::Cancel(..)));
                 let turn = turn.or_else(|| self.machine.open_turn().cloned());
                 (!is_kept).then(|| Request::Cancel(turn, oneshot::channel().0))
             }
             other => {
-                other.refuse(RequestError::Degraded(problem.to_owned()));
+                let was_taken = self.was_taken(&other);
+                let trouble = trouble.clone();
+                other.refuse(if was_taken { trouble.unkept() } else { trouble.refused() });
                 None
             }
+        }
+    }
+
+    /// It is the same as one that was taken before, by its key.
+    fn was_taken(&self, request: &Request) -> bool {
+        match request {
+            Request::Prompt(NewPrompt { content, key: Some(key) }, _) => {
+                self.keys.find(key, content).is_some_and(|(_, same)| same)
+            }
+            Request::Resolve(approval, answer, _) => {
+                answer.key.is_some() && self.waits.ask_keys.get(approval) == answer.key.as_ref()
+            }
+            Request::Answer(question, answer, _) => {
+                answer.key.is_some() && self.waits.question_keys.get(question) == answer.key.as_ref()
+            }
+            Request::Prompt(..)
+            | Request::Withdraw(..)
+            | Request::Cancel(..)
+            | Request::Change(..)
+            | Request::End(..) => false,
         }
     }
 

@@ -11,11 +11,13 @@ mod ears;
 mod handle;
 mod keys;
 mod observe;
+mod outage;
 mod recover;
 mod requests;
 mod waits;
 
 pub(crate) use handle::Handle;
+pub(crate) use waits::option_for;
 
 use crate::error::RequestError;
 use crate::gateway::Shared;
@@ -27,6 +29,7 @@ use connection::{Connection, Farewell, News};
 use ears::Ears;
 use handle::Done;
 use keys::Keys;
+use outage::Outage;
 use recover::Recovery;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -47,6 +50,11 @@ use waits::OpenWaits;
 const REQUESTS: usize = 64;
 /// How long an agent may take to end in good order when nothing is in a hurry.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// And when the gateway closes: what is open has to be kept in what remains of a keeper's time.
+const HURRY: Duration = Duration::from_millis(700);
+
+/// How often news is taken in before a deadline is judged: as often as it takes for all that fits into a link.
+const EARLIER_NEWS: usize = 3;
 
 /// How long after its keeper failed a session is taken up again.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -75,7 +83,8 @@ pub(crate) struct Keeper {
     session: Session,
     agent: Option<Arc<dyn Agent>>,
     connection: Connection,
-    /// Links that are ending. The next one waits for them: two of one session never overlap.
+    /// Links that are ending. The next one waits for them, so that two of one session do not overlap. Only an adapter that
+    /// never comes to an await is not waited for longer than a link waits for it.
     farewell: Farewell,
     /// What a dead owner left, while it is being settled.
     recovery: Option<Recovery>,
@@ -87,6 +96,7 @@ pub(crate) struct Keeper {
     /// Answers of the open turn, by the agent's names: an agent that asks again is told again.
     decided: HashMap<Key, Command>,
     clocks: Clocks,
+    outage: Outage,
     aftermath: Aftermath,
     ears: Ears,
     stop: watch::Receiver<bool>,
@@ -97,7 +107,8 @@ enum Next {
     Stop,
     Request(Request),
     News(News),
-    Deadline,
+    /// A deadline, or the disk: the next turn of the loop looks at both.
+    Look,
 }
 
 /// Why a keeper's loop ended.
@@ -123,7 +134,9 @@ impl Keeper {
     ) -> Result<(), RequestError> {
         let (handle, requests, stop, done) = Handle::new();
         // Known before the session is shown: whoever sees it can use it.
-        shared.keep(&id, handle.clone());
+        if !shared.keep(&id, handle.clone()) {
+            return Err(RequestError::Closing);
+        }
         let mut keeper = Self::new(
             shared,
             id.clone(),
@@ -141,6 +154,10 @@ impl Keeper {
         })?;
         keeper.commit_now(work).await.map_err(|Gone| RequestError::Closing)?;
         turnstream_failpoint::reach("keeper.created");
+        // By its time a repeat of the request tells what belongs to the creation from the first change after it.
+        while keeper.session.created == Some(now()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let (shared, id) = (keeper.shared.clone(), keeper.id.clone());
         supervise(shared, id, handle.number, done, keeper.keep());
         Ok(())
@@ -213,6 +230,7 @@ impl Keeper {
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
             clocks: Clocks::new(),
+            outage: Outage::new(&shared.log),
             aftermath,
             ears,
             stop,
@@ -242,9 +260,11 @@ impl Keeper {
         if self.machine.has_ended() && self.connection.is_down() && self.ears.is_empty() {
             return Ok(Some(End::Ended));
         }
+        self.look_at_disk();
         let deadline = self.next_deadline();
         // Looked at first: an agent that talks without a pause must not hide that it was to stop.
         if deadline <= Instant::now() {
+            self.hear_what_waits().await?;
             let idle = self.deadlines().await?;
             return Ok(idle.then_some(End::Idle));
         }
@@ -253,16 +273,27 @@ impl Keeper {
             _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
             request = self.ears.next() => request.map_or(Next::Stop, Next::Request),
             news = self.connection.news() => Next::News(news),
-            () = tokio::time::sleep_until(deadline) => Next::Deadline,
+            () = self.outage.changed() => Next::Look,
+            () = tokio::time::sleep_until(deadline) => Next::Look,
         };
         match next {
             // Without a handle left the gateway is gone, which is the same.
             Next::Stop => return Ok(Some(End::Stopped)),
             Next::Request(request) => self.request(request).await?,
             Next::News(news) => self.news(news).await?,
-            Next::Deadline => {}
+            Next::Look => {}
         }
         Ok(None)
+    }
+
+    /// Takes in what the agent has said before its deadline is judged: it may have kept it while nobody listened. Only what
+    /// is there: it must come to an end.
+    async fn hear_what_waits(&mut self) -> Result<(), Gone> {
+        for _ in 0..EARLIER_NEWS {
+            let Some(news) = self.connection.waiting().await else { break };
+            self.news(news).await?;
+        }
+        Ok(())
     }
 
     /// Leaves nothing running and nothing unanswered.
@@ -271,9 +302,10 @@ impl Keeper {
         let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
         let was_up = !connection.is_down();
-        connection.close(GOODBYE).await;
+        let stopped = matches!(end, End::Stopped);
+        connection.close(if stopped { HURRY } else { GOODBYE }).await;
         self.farewell.clone().over().await;
-        if matches!(end, End::Stopped) && was_up && !outlives {
+        if stopped && was_up && !outlives {
             // Its agent has just been stopped: what was open is over, and how it ended is not known.
             let mut work = Work::default();
             self.lose_all("the gateway was shut down", &mut work);
@@ -301,9 +333,8 @@ fn supervise(
         drop(done);
         if !matches!(ended, Ok(Left::InOrder)) && !shared.is_closing() {
             tokio::time::sleep(AFTER_FAILURE).await;
-            if !shared.is_closing() {
-                shared.wake(&id);
-            }
+            // A gateway that closes meanwhile leaves the session to the next start.
+            let _ = shared.wake(&id);
         }
     });
 }

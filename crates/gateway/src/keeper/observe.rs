@@ -4,7 +4,6 @@ use super::commit::Work;
 use super::connection::Connection;
 use super::waits::{OpenAsk, OpenQuestion, option_for};
 use super::{Gone, Keeper, moment};
-use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{
     ApprovalOutcome, Body, By, Draft, NoticeCode, Permissions, QuestionOutcome, Resolution, Status, TurnError,
@@ -142,7 +141,7 @@ impl Keeper {
         for draft in &work.drafts[before..] {
             match &draft.body {
                 Body::ApprovalRequested { approval, options, .. } => {
-                    let ask = OpenAsk { options: options.clone(), since: Instant::now() };
+                    let ask = OpenAsk { options: options.clone(), since: self.outage.asked_at() };
                     self.waits.asks.insert(approval.clone(), ask);
                 }
                 Body::ApprovalResolved { approval, resolution } => {
@@ -152,7 +151,8 @@ impl Keeper {
                     }
                 }
                 Body::QuestionAsked { question, questions, .. } => {
-                    let asked = OpenQuestion { questions: questions.clone(), since: Instant::now() };
+                    let since = self.outage.asked_at();
+                    let asked = OpenQuestion { questions: questions.clone(), since };
                     self.waits.questions.insert(question.clone(), asked);
                 }
                 Body::QuestionAnswered { question, key, .. } => {

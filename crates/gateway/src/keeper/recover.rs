@@ -83,7 +83,6 @@ impl Keeper {
         }
         // Before any prompt: what is to stop is the turn that was left, and nothing after it.
         if self.machine.is_cancelling() {
-            self.clocks.cancel = Some(Instant::now() + self.shared.settings.cancel);
             work.commands.push(Command::Cancel);
         }
         for (prompt, native_id) in self.machine.sent_prompts() {

@@ -1,16 +1,16 @@
 //! What clients ask. Each request is answered once: done and durable, or refused by name.
 
 use super::commit::Work;
-use super::connection::Connection;
 use super::waits::{check_answer, check_answers};
 use super::{Gone, Keeper};
 use crate::error::RequestError;
 use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval};
+use crate::trouble;
 use serde_json::Value;
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, TurnId};
-use turnstream_model::machine::{Accepted, Refusal};
+use turnstream_model::machine::Accepted;
 
 impl Keeper {
     /// Does what was asked, or says why not.
@@ -30,6 +30,9 @@ impl Keeper {
         let NewPrompt { content, key } = new;
         if let Some((prompt, same)) = key.as_ref().and_then(|key| self.keys.find(key, &content)) {
             return self.accepted_before(prompt, same, key, reply).await;
+        }
+        if let Some(trouble) = trouble::now(&self.shared.log) {
+            return refuse(reply, trouble.refused());
         }
         if self.recovery.is_some() {
             return refuse(reply, RequestError::Recovering(self.id.clone()));
@@ -88,12 +91,13 @@ impl Keeper {
             Ok(turn) => {
                 // To stop needs no disk, and who wants it does not want to wait for one. That it is wanted is durable
                 // before anyone is told that it is.
-                if self.may_tell_to_stop() {
-                    self.connection.tell(Command::Cancel).await;
+                if self.recovery.is_none() {
+                    self.tell_to_stop().await;
                 }
                 turnstream_failpoint::reach("keeper.cancelling");
-                work.reply_or(reply, turn, |error| match error {
-                    RequestError::Unkept(problem) => RequestError::StopUnkept(problem),
+                let told = self.clocks.was_told_to_stop();
+                work.reply_or(reply, turn, move |error| match error {
+                    RequestError::Unkept(problem) if told => RequestError::StopUnkept(problem),
                     other => other,
                 });
                 self.commit(work).await
@@ -102,16 +106,17 @@ impl Keeper {
         }
     }
 
-    /// Somebody else than a client's cancel wants that turn to end. The agent is told when that is durable.
+    /// Somebody else than a client's cancel wants that turn to end. The agent is told when that is durable, and one that is
+    /// still being asked what it has is told after that.
     pub(super) fn cancel_turn(&mut self, turn: &TurnId, by: By, work: &mut Work) {
         let cancelled = self.step(work, |machine, step| machine.cancel(Some(turn), by, step));
-        if cancelled.is_ok() && self.may_tell_to_stop() {
+        if cancelled.is_ok() && self.recovery.is_none() {
             work.commands.push(Command::Cancel);
         }
     }
 
-    fn may_tell_to_stop(&mut self) -> bool {
-        self.clocks.may_tell_to_stop(self.recovery.is_some(), self.shared.settings.cancel)
+    pub(super) async fn tell_to_stop(&mut self) {
+        self.clocks.tell_to_stop(&self.connection, self.shared.settings.cancel).await;
     }
 
     async fn resolve(
@@ -120,6 +125,9 @@ impl Keeper {
         answer: ResolveApproval,
         reply: Reply<()>,
     ) -> Result<(), Gone> {
+        if let Some(trouble) = trouble::now(&self.shared.log) {
+            return refuse(reply, trouble.refused());
+        }
         let option = match self.waits.asks.get(approval).map(|ask| check_answer(ask, &answer)) {
             Some(Ok(option)) => option,
             Some(Err(error)) => return refuse(reply, error),
@@ -129,26 +137,13 @@ impl Keeper {
         let native = self.machine.ask_key(approval).cloned();
         let turn = self.machine.turn_of_ask(approval).cloned();
         let ResolveApproval { outcome, message, stop, key, .. } = answer;
-        let resolution = Resolution {
-            outcome,
-            by: By::Client,
-            option: option.clone(),
-            message: message.clone(),
-            key: key.clone(),
-        };
+        let resolution =
+            Resolution { outcome, by: By::Client, option: option.clone(), message: message.clone(), key };
         let mut work = Work::default();
-        match self.step(&mut work, |machine, step| machine.resolve(approval, resolution, step)) {
-            Ok(()) => {}
-            // The same answer again: it was given, and what followed from it has followed.
-            Err(Refusal::ApprovalSettled { outcome: winner, .. })
-                if winner == outcome
-                    && key.is_some()
-                    && self.waits.ask_keys.get(approval) == key.as_ref() =>
-            {
-                work.reply(reply, ());
-                return self.commit(work).await;
-            }
-            Err(refusal) => return refuse(reply, refusal.into()),
+        if let Err(refusal) =
+            self.step(&mut work, |machine, step| machine.resolve(approval, resolution, step))
+        {
+            return refuse(reply, refusal.into());
         }
         if let Some(native) = native {
             self.tell_decision(Command::Approve { key: native, outcome, option, message }, &mut work);
@@ -157,7 +152,14 @@ impl Keeper {
             self.cancel_turn(&turn, By::Client, &mut work);
         }
         work.reply(reply, ());
-        self.commit_now(work).await
+        self.commit_answer(work).await
+    }
+
+    /// Returns when it is durable and the agent was told.
+    async fn commit_answer(&mut self, work: Work) -> Result<(), Gone> {
+        self.commit_now(work).await?;
+        self.waits.forget_keys();
+        Ok(())
     }
 
     async fn answer(
@@ -166,6 +168,9 @@ impl Keeper {
         answer: AnswerQuestion,
         reply: Reply<()>,
     ) -> Result<(), Gone> {
+        if let Some(trouble) = trouble::now(&self.shared.log) {
+            return refuse(reply, trouble.refused());
+        }
         if let Some(Err(error)) =
             self.waits.questions.get(question).map(|asked| check_answers(asked, &answer))
         {
@@ -174,26 +179,16 @@ impl Keeper {
         let native = self.machine.question_key(question).cloned();
         let AnswerQuestion { outcome, answers, key } = answer;
         let mut work = Work::default();
-        let answered = self.step(&mut work, |machine, step| {
-            machine.answer(question, outcome, answers.clone(), key.clone(), step)
-        });
-        match answered {
-            Ok(()) => {}
-            Err(Refusal::QuestionSettled { outcome: winner, .. })
-                if winner == outcome
-                    && key.is_some()
-                    && self.waits.question_keys.get(question) == key.as_ref() =>
-            {
-                work.reply(reply, ());
-                return self.commit(work).await;
-            }
-            Err(refusal) => return refuse(reply, refusal.into()),
+        if let Err(refusal) = self
+            .step(&mut work, |machine, step| machine.answer(question, outcome, answers.clone(), key, step))
+        {
+            return refuse(reply, refusal.into());
         }
         if let Some(native) = native {
             self.tell_decision(Command::Answer { key: native, outcome, answers }, &mut work);
         }
         work.reply(reply, ());
-        self.commit_now(work).await
+        self.commit_answer(work).await
     }
 
     async fn change(&mut self, change: Change, reply: Reply<()>) -> Result<(), Gone> {
@@ -218,14 +213,18 @@ impl Keeper {
 
     async fn end(&mut self, reason: String, reply: Reply<()>) -> Result<(), Gone> {
         let mut work = Work::default();
+        let works = self.machine.open_turn().is_some();
         match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
             Ok(()) => {
-                let connection = std::mem::replace(&mut self.connection, Connection::Down);
+                // Before it is durable: to stop needs no disk, and after this nobody has a turn to cancel. A crash in
+                // between leaves a session whose turn was stopped.
+                if works {
+                    self.connection.tell(Command::Cancel).await;
+                }
+                self.let_go();
                 self.recovery = None;
                 work.reply(reply, ());
-                let durable = self.commit_now(work).await;
-                connection.close(super::GOODBYE).await;
-                durable
+                self.commit_now(work).await
             }
             Err(refusal) => refuse(reply, refusal.into()),
         }

@@ -4,6 +4,7 @@ use crate::error::RequestError;
 use crate::request::{AnswerQuestion, ResolveApproval};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio::time::Instant;
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOption, ApprovalOutcome, OptionKind, Question, QuestionOutcome};
@@ -22,7 +23,7 @@ pub(super) struct OpenQuestion {
     pub(super) since: Instant,
 }
 
-/// What waits, and the keys of what was settled.
+/// What waits, and the keys of answers that are not durable yet.
 #[derive(Default)]
 pub(super) struct OpenWaits {
     pub(super) asks: HashMap<ApprovalId, OpenAsk>,
@@ -36,22 +37,32 @@ impl OpenWaits {
     pub(super) fn resume(state: &State) -> Self {
         let mut waits = Self::default();
         let since = Instant::now();
-        for Approval { approval, options, outcome, key, .. } in &state.approvals {
+        for Approval { approval, options, outcome, .. } in &state.approvals {
             if outcome.is_none() {
                 waits.asks.insert(approval.clone(), OpenAsk { options: options.clone(), since });
-            } else if let Some(key) = key {
-                waits.ask_keys.insert(approval.clone(), key.clone());
             }
         }
-        for Asked { question, questions, outcome, key, .. } in &state.questions {
+        for Asked { question, questions, outcome, .. } in &state.questions {
             if outcome.is_none() {
                 let questions = questions.clone();
                 waits.questions.insert(question.clone(), OpenQuestion { questions, since });
-            } else if let Some(key) = key {
-                waits.question_keys.insert(question.clone(), key.clone());
             }
         }
         waits
+    }
+
+    /// The answers so far are durable: from here on the log knows their keys.
+    pub(super) fn forget_keys(&mut self) {
+        self.ask_keys.clear();
+        self.question_keys.clear();
+    }
+
+    /// Nobody could answer for so long.
+    pub(super) fn postpone(&mut self, by: Duration) {
+        let asks = self.asks.values_mut().map(|ask| &mut ask.since);
+        for since in asks.chain(self.questions.values_mut().map(|question| &mut question.since)) {
+            *since += by;
+        }
     }
 
     /// The moment the oldest has waited since.
@@ -97,7 +108,7 @@ pub(super) fn is_answer(outcome: ApprovalOutcome) -> bool {
 }
 
 /// The offered answer that means this; `None` when the agent offered none that does.
-pub(super) fn option_for(options: &[ApprovalOption], outcome: ApprovalOutcome) -> Option<String> {
+pub(crate) fn option_for(options: &[ApprovalOption], outcome: ApprovalOutcome) -> Option<String> {
     let kinds: &[OptionKind] = match outcome {
         ApprovalOutcome::AllowOnce => &[OptionKind::AllowOnce],
         ApprovalOutcome::AllowAlways => &[OptionKind::AllowAlways],

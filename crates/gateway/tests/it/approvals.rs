@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use turnstream_gateway::{AnswerQuestion, OnTimeout, RequestError, ResolveApproval};
+use turnstream_gateway::{AnswerQuestion, Change, OnTimeout, RequestError, ResolveApproval};
 use turnstream_model::event::{ApprovalOutcome, By, Permissions, QuestionOutcome};
 use turnstream_model::fold::Snapshot;
 use turnstream_model::id::ApprovalId;
@@ -165,4 +165,78 @@ async fn what_nobody_answers_expires_as_configured() {
         assert!(home.lines_of("runs").is_empty());
         home.close(gateway).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_an_answer_with_other_answers_is_refused() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    let question = json!({"do": "question",
+        "questions": [{"id": "0", "text": "DB?", "options": [{"label": "PG"}], "multiple": false, "custom": true}]});
+    prompt(&gateway, &id, json!([question])).await;
+    let snapshot =
+        until(&gateway, &id, "the question", |snapshot| !snapshot.state.questions.is_empty()).await;
+    let asked = snapshot.state.questions[0].question.clone();
+    let with = |answers: Value| AnswerQuestion {
+        outcome: QuestionOutcome::Answered,
+        answers: answers.as_object().cloned(),
+        key: Some("k".into()),
+    };
+    gateway.answer(&id, &asked, with(json!({"0": ["PG"]}))).await.unwrap();
+    gateway.answer(&id, &asked, with(json!({"0": ["PG"]}))).await.unwrap();
+    let other = gateway.answer(&id, &asked, with(json!({"0": ["MySQL"]}))).await;
+    assert!(other.is_err(), "somebody who answered MySQL heard {other:?}, and PG is what the agent was told");
+    settled(&gateway, &id, 1).await;
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_an_approval_with_another_answer_is_refused() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([effect("tool")])).await;
+    let ask = asks(&until(&gateway, &id, "the ask", |snapshot| !asks(snapshot).is_empty()).await).remove(0);
+    let first = ResolveApproval {
+        message: Some("not now".into()),
+        key: Some("k".into()),
+        ..answer(ApprovalOutcome::Reject)
+    };
+    gateway.resolve(&id, &ask, first.clone()).await.unwrap();
+    settled(&gateway, &id, 1).await;
+    assert_eq!(gateway.resolve(&id, &ask, first.clone()).await, Ok(()));
+    for other in [
+        ResolveApproval { outcome: ApprovalOutcome::AllowOnce, ..first.clone() },
+        ResolveApproval { option: Some("another".into()), ..first.clone() },
+        ResolveApproval { message: None, ..first.clone() },
+        ResolveApproval { stop: true, ..first.clone() },
+    ] {
+        let refused = gateway.resolve(&id, &ask, other.clone()).await.unwrap_err();
+        assert!(matches!(refused, RequestError::KeyReused { .. }), "{other:?}: {refused}");
+    }
+    let settled = Refusal::ApprovalSettled { approval: ask.clone(), outcome: ApprovalOutcome::Reject };
+    let another = ResolveApproval { key: Some("other".into()), ..first };
+    assert_eq!(gateway.resolve(&id, &ask, another).await, Err(settled.into()));
+    home.close(gateway).await;
+}
+
+/// docs/http.md: "A request with a `key` can be sent again: it is the same session, prompt or answer".
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_a_key_can_be_repeated_however_many_came_after_it() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "tool", "ask": true}])).await;
+    let ask = asks(&until(&gateway, &id, "the ask", |snapshot| !asks(snapshot).is_empty()).await).remove(0);
+    let keyed = ResolveApproval { key: Some("k".into()), ..allow() };
+    gateway.resolve(&id, &ask, keyed.clone()).await.unwrap();
+    settled(&gateway, &id, 1).await;
+    let permissions = Some(Permissions::Allow);
+    gateway.change(&id, Change { permissions, ..Change::default() }).await.unwrap();
+    let steps: Vec<Value> = (0..300).map(|_| json!({"do": "tool", "ask": true})).collect();
+    prompt(&gateway, &id, json!(steps)).await;
+    settled(&gateway, &id, 2).await;
+    assert_eq!(gateway.resolve(&id, &ask, keyed).await, Ok(()));
+    home.close(gateway).await;
 }

@@ -7,6 +7,7 @@ mod crash;
 mod deadlines;
 mod edges;
 mod faults;
+mod outage;
 mod prompts;
 mod puppet;
 mod recovery;

@@ -3,12 +3,13 @@
 use crate::support::*;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
-use turnstream_agents::{Agent, Command, Connecting, Description, Link, Observer, Start};
-use turnstream_gateway::Gateway;
+use turnstream_agents::{Agent, Command, Connecting, Description, Link, Observer, Start, Stopping};
+use turnstream_gateway::{Gateway, Settings};
 use turnstream_log::{Log, Options};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{ItemKind, ItemState, Role, StopReason};
@@ -21,7 +22,31 @@ type Play = dyn Fn(Start, Receiver<Command>, Observer) -> Playing + Send + Sync;
 /// An agent that a test plays itself.
 pub(crate) struct Puppet {
     outlives: bool,
+    stops: bool,
     play: Box<Play>,
+}
+
+impl Puppet {
+    /// It dies with the gateway.
+    pub(crate) fn new<F>(
+        play: impl Fn(Start, Receiver<Command>, Observer) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let play: Box<Play> =
+            Box::new(move |start, commands, observer| Box::pin(play(start, commands, observer)));
+        Self { outlives: false, stops: true, play }
+    }
+
+    pub(crate) fn outliving(self) -> Self {
+        Self { outlives: true, ..self }
+    }
+
+    /// Whoever stops it waits for ever.
+    pub(crate) fn never_stopping(self) -> Self {
+        Self { stops: false, ..self }
+    }
 }
 
 impl Agent for Puppet {
@@ -36,6 +61,11 @@ impl Agent for Puppet {
     fn outlives_gateway(&self) -> bool {
         self.outlives
     }
+
+    fn stop(&self) -> Stopping<'_> {
+        let stops = self.stops;
+        Box::pin(async move { if stops { Ok(()) } else { std::future::pending().await } })
+    }
 }
 
 pub(crate) async fn stage<F>(
@@ -46,11 +76,15 @@ pub(crate) async fn stage<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let play: Box<Play> =
-        Box::new(move |start, commands, observer| Box::pin(play(start, commands, observer)));
-    let agents: BTreeMap<String, Arc<dyn Agent>> =
-        BTreeMap::from([("puppet".to_owned(), Arc::new(Puppet { outlives, play }) as Arc<dyn Agent>)]);
-    Gateway::open(&home.path("data"), home.settings.clone(), agents).await.unwrap()
+    let puppet = Puppet { outlives, ..Puppet::new(play) };
+    open_with(home.directory(), home.settings.clone(), puppet).await
+}
+
+/// A gateway in a directory that is laid out, with this agent as `puppet`.
+pub(crate) async fn open_with(home: &Path, settings: Settings, puppet: Puppet) -> Gateway {
+    let settings = Settings { roots: vec![home.join("work")], ..settings };
+    let agents = BTreeMap::from([("puppet".to_owned(), Arc::new(puppet) as Arc<dyn Agent>)]);
+    Gateway::open(&home.join("data"), settings, agents).await.unwrap()
 }
 
 pub(crate) async fn began(observer: &Observer, native: &str, prompts: &[&str]) {

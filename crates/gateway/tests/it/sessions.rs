@@ -169,3 +169,15 @@ async fn a_quiet_session_is_put_away_and_comes_back_on_demand() {
     }
     home.close(gateway).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keyed_session_that_was_renamed_is_still_what_its_key_made() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let new = NewSession { key: Some("k".into()), ..new_session(&home, "scripted") };
+    let id = id_of(&gateway.create(new.clone()).await.unwrap());
+    gateway.change(&id, Change { title: Some("renamed".into()), ..Change::default() }).await.unwrap();
+    let again = gateway.create(new).await.map(|info| id_of(&info));
+    assert_eq!(again, Ok(id), "the request is the one that made it");
+    home.close(gateway).await;
+}

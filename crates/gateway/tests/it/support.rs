@@ -31,6 +31,10 @@ impl Home {
         Self { directory, settings: Settings { roots, ..Settings::default() } }
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

@@ -76,6 +76,8 @@ impl Attempts {
         match self.last_finish.as_deref()? {
             "length" | "max_tokens" => Some(StopReason::MaxTokens),
             "content-filter" | "content_filter" | "refusal" => Some(StopReason::Refusal),
+            // It asked for a call and stopped there: nobody let it go on.
+            "tool_calls" | "tool-calls" | "tool_use" => Some(StopReason::Rejected),
             _ => None,
         }
     }

@@ -1,0 +1,129 @@
+//! Requests with a key that come again: what is in the log was done, however long ago, and is not refused for a disk that
+//! fails by now.
+
+use crate::error::RequestError;
+use crate::gateway::Gateway;
+use crate::keeper::option_for;
+use crate::request::{AnswerQuestion, NewPrompt, ResolveApproval};
+use turnstream_model::event::ApprovalOutcome;
+use turnstream_model::fold::{Approval, Asked, State};
+use turnstream_model::id::{ApprovalId, QuestionId, SessionId};
+use turnstream_model::machine::{Accepted, Refusal};
+
+impl Gateway {
+    /// The prompt that this is a repeat of, or else why it was not taken.
+    pub(crate) async fn kept_prompt(
+        &self,
+        id: &SessionId,
+        repeat: &NewPrompt,
+        error: RequestError,
+    ) -> Result<Accepted, RequestError> {
+        let (Some(_), true) = (&repeat.key, is_for_the_disk(&error)) else { return Err(error) };
+        let Ok(snapshot) = self.snapshot(id).await else { return Err(error) };
+        let State { queue, prompts, .. } = snapshot.state;
+        let same = |prompt: &&turnstream_model::fold::Prompt| {
+            prompt.key == repeat.key && prompt.content == repeat.content
+        };
+        let Some(kept) = prompts.iter().chain(&queue).find(same) else { return Err(error) };
+        let position = queue.iter().position(|prompt| prompt.prompt == kept.prompt).unwrap_or(0);
+        Ok(Accepted { prompt: kept.prompt.clone(), position })
+    }
+
+    /// How an approval that cannot be answered was settled: by this very answer, or by another.
+    pub(crate) async fn settled_approval(
+        &self,
+        id: &SessionId,
+        approval: &ApprovalId,
+        answer: &ResolveApproval,
+        error: RequestError,
+    ) -> Result<(), RequestError> {
+        let may_be_settled = match &error {
+            // It may have been settled so long ago that only the log knows.
+            RequestError::Refused(Refusal::UnknownApproval(_)) => true,
+            RequestError::Refused(Refusal::ApprovalSettled { .. }) => answer.key.is_some(),
+            other => answer.key.is_some() && is_for_the_disk(other),
+        };
+        if !may_be_settled {
+            return Err(error);
+        }
+        let Ok(snapshot) = self.snapshot(id).await else { return Err(error) };
+        let state = snapshot.state;
+        let Some(ask) = state.approvals.iter().find(|ask| ask.approval == *approval) else {
+            return Err(error);
+        };
+        let Some(outcome) = ask.outcome else { return Err(error) };
+        match answer.key.clone().filter(|_| ask.key == answer.key) {
+            Some(key) => same_or_reused(key, approval_differs(&state, ask, answer)),
+            None => Err(Refusal::ApprovalSettled { approval: approval.clone(), outcome }.into()),
+        }
+    }
+
+    /// How a question that cannot be answered was settled: by this very answer, or by another.
+    pub(crate) async fn settled_question(
+        &self,
+        id: &SessionId,
+        question: &QuestionId,
+        answer: &AnswerQuestion,
+        error: RequestError,
+    ) -> Result<(), RequestError> {
+        let may_be_settled = match &error {
+            RequestError::Refused(Refusal::UnknownQuestion(_)) => true,
+            RequestError::Refused(Refusal::QuestionSettled { .. }) => answer.key.is_some(),
+            other => answer.key.is_some() && is_for_the_disk(other),
+        };
+        if !may_be_settled {
+            return Err(error);
+        }
+        let Ok(snapshot) = self.snapshot(id).await else { return Err(error) };
+        let questions = snapshot.state.questions;
+        let Some(asked) = questions.iter().find(|asked| asked.question == *question) else {
+            return Err(error);
+        };
+        let Some(outcome) = asked.outcome else { return Err(error) };
+        match answer.key.clone().filter(|_| asked.key == answer.key) {
+            Some(key) => same_or_reused(key, question_differs(asked, answer)),
+            None => Err(Refusal::QuestionSettled { question: question.clone(), outcome }.into()),
+        }
+    }
+}
+
+/// What was asked could not be kept; it may have been kept before.
+fn is_for_the_disk(error: &RequestError) -> bool {
+    matches!(error, RequestError::Degraded(_) | RequestError::Unkept(_))
+}
+
+fn same_or_reused(key: String, differs: Option<String>) -> Result<(), RequestError> {
+    differs.map_or(Ok(()), |differs| Err(RequestError::KeyReused { key, differs }))
+}
+
+/// What the first answer with this key said otherwise.
+fn approval_differs(state: &State, first: &Approval, answer: &ResolveApproval) -> Option<String> {
+    let ResolveApproval { outcome, option, message, stop, key: _ } = answer;
+    let option = option.clone().or_else(|| option_for(&first.options, *outcome));
+    let stops = *stop && *outcome == ApprovalOutcome::Reject;
+    let turn = state.turns.iter().find(|turn| Some(&turn.turn) == first.turn.as_ref());
+    if first.outcome != Some(*outcome) {
+        Some(format!("outcome {}", first.outcome.map_or("none", |outcome| outcome.as_str())))
+    } else if first.option != option {
+        Some(format!("option {:?}", first.option))
+    } else if first.message != *message {
+        Some("another message".to_owned())
+    } else if stops && turn.is_some_and(|turn| turn.cancelling.is_none()) {
+        // The log has no word for `stop` but that the turn was to end, which others may have wanted too: a repeat without
+        // it cannot be told apart.
+        Some("no stop".to_owned())
+    } else {
+        None
+    }
+}
+
+/// What the first answer with this key said otherwise.
+fn question_differs(first: &Asked, answer: &AnswerQuestion) -> Option<String> {
+    if first.outcome != Some(answer.outcome) {
+        Some(format!("outcome {}", first.outcome.map_or("none", |outcome| outcome.as_str())))
+    } else if first.answers != answer.answers {
+        Some("other answers".to_owned())
+    } else {
+        None
+    }
+}
