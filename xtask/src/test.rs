@@ -132,12 +132,12 @@ fn real_agents() -> Result<(), String> {
             "turnstream-testkit",
             "--package",
             "turnstream-agents",
+            "--package",
+            "turnstream-cli",
             "--features",
             "real-agents",
-            "--test",
-            "real_agents",
-            "--test",
-            "opencode_*",
+            "--filterset",
+            "binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^opencode::/))",
         ],
     );
     tests.env("TURNSTREAM_AGENTS", agents);

@@ -145,8 +145,8 @@ fn through_everything(recording: &Recording) -> usize {
             let event = Event::parse(frame.data.bytes()).expect("a captured event is one");
             solo.event(&Arc::new(event), NOW);
             while let Some(call) = solo.call() {
-                assert!(matches!(call, Call::Prompt { .. }), "{call:?}");
-                solo.answer(Answer::Prompt(PromptAnswer::Accepted), NOW);
+                let Call::Prompt { message, .. } = call else { panic!("{call:?}") };
+                solo.answer(Answer::Prompt(message, PromptAnswer::Accepted), NOW);
             }
             while let Some(event) = solo.take_event() {
                 encoder.encode(&event, &mut out);

@@ -88,6 +88,8 @@ pub struct Left {
     pub turn: Option<TurnId>,
     /// The agent's name of that turn, where it has one.
     pub turn_native_id: Option<String>,
+    /// The names under which that turn's prompts were sent.
+    pub taken: Vec<String>,
     /// The agent's names of the model calls of that turn, in order.
     pub calls: Vec<Key>,
     /// Prompts that were sent, or were about to be, and have no turn; by the names they were sent under.
@@ -104,12 +106,16 @@ impl Left {
         let turn = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
         let key = |native: &Option<String>| native.as_deref().map(Key::from);
         let calls = turn.iter().flat_map(|turn| &turn.attempts);
+        let of_turn = turn.map(|turn| &turn.turn);
+        let taken =
+            state.prompts.iter().filter(|prompt| of_turn.is_some() && prompt.turn.as_ref() == of_turn);
         let sent = state.queue.iter().filter(|prompt| prompt.state == PromptStage::Sent);
         let asks = state.approvals.iter().filter(|ask| ask.outcome.is_none());
         let questions = state.questions.iter().filter(|asked| asked.outcome.is_none());
         Self {
             turn: turn.map(|turn| turn.turn.clone()),
             turn_native_id: turn.and_then(|turn| turn.native_id.clone()),
+            taken: taken.filter_map(|prompt| prompt.native_id.clone()).collect(),
             calls: calls.filter_map(|call| key(&call.native_id)).collect(),
             prompts: sent.filter_map(|prompt| prompt.native_id.clone()).collect(),
             asks: asks.filter_map(|ask| key(&ask.native_id)).collect(),
@@ -119,7 +125,7 @@ impl Left {
 
     /// True when nothing is open.
     pub fn is_empty(&self) -> bool {
-        let Self { turn, turn_native_id: _, calls: _, prompts, asks, questions } = self;
+        let Self { turn, turn_native_id: _, taken: _, calls: _, prompts, asks, questions } = self;
         turn.is_none() && prompts.is_empty() && asks.is_empty() && questions.is_empty()
     }
 }

@@ -5,9 +5,13 @@ use super::conduct::Conductor;
 use super::rest::SessionRef;
 use super::talk::{Clock, Heard, News, Way};
 use crate::link::{Command, Observed, Observer};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 use turnstream_model::signal::Signal;
+
+/// How long the last calls may take.
+const FINISH: Duration = Duration::from_millis(800);
 
 /// One link.
 pub(super) struct Adapter {
@@ -44,13 +48,26 @@ impl Adapter {
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.conductor.command(command, self.clock.now()),
-                    None => return,
+                    None => break,
                 },
                 news = self.way.news() => self.take(news),
                 () = tick => self.conductor.tick(self.clock.now()),
-                () = observer.gone() => return,
+                () = observer.gone() => break,
             }
         }
+        self.finish(commands).await;
+    }
+
+    /// What the keeper said last still reaches the server: most of all that the turn is to stop.
+    async fn finish(mut self, mut commands: mpsc::Receiver<Command>) {
+        while let Ok(command) = commands.try_recv() {
+            self.conductor.command(command, self.clock.now());
+        }
+        while let Some(call) = self.conductor.call() {
+            self.way.begin(call);
+        }
+        // Whoever ends the link waits a little longer than this.
+        let _ = tokio::time::timeout(FINISH, self.way.settled()).await;
     }
 
     fn take(&mut self, news: News) {

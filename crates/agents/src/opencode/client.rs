@@ -15,8 +15,14 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
+
+/// A place in the queue of a session: gives the slot when it is one's turn, for as long as that is held.
+pub(super) type Place = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
 
 /// Between two probes of a health check.
 const BETWEEN_PROBES: Duration = Duration::from_millis(200);
@@ -86,8 +92,17 @@ impl Client {
         read(call, &answer)
     }
 
-    /// The queue of a session: whoever holds it sends, and the others wait.
-    pub(super) fn queue(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
+    /// A place in the queue of a session, behind those who have one already.
+    pub(super) fn place_in_queue(&self, session: &str) -> Place {
+        let mut place = Box::pin(self.queue(session).lock_owned());
+        // The order of a lock is the order in which it is first polled.
+        match place.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(slot) => Box::pin(std::future::ready(slot)),
+            Poll::Pending => place,
+        }
+    }
+
+    fn queue(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|_, queue| queue.strong_count() > 0);
         if let Some(queue) = queues.get(session).and_then(Weak::upgrade) {

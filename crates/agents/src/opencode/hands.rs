@@ -29,7 +29,7 @@ impl Hands {
                     Err(error) => PromptAnswer::Refused(error),
                     Ok(prompt) => prompt_answer(self.client.prompt_async(&self.at, &prompt).await),
                 };
-                Some(Answer::Prompt(answer))
+                Some(Answer::Prompt(message, answer))
             }
             Call::Message { session, message } => {
                 Some(Answer::Message(self.message(session, &message).await))
@@ -38,7 +38,10 @@ impl Hands {
                 self.shelf(&children).await.map(Box::new).map_err(|error| turn_error(&error)),
             )),
             // Whether it helped shows in the events; the turn has deadlines.
-            Call::Abort => self.client.abort(&self.at).await.ok().and(None),
+            Call::Abort => {
+                let _ = self.client.abort(&self.at).await;
+                Some(Answer::Abort)
+            }
             Call::Reply { key, reply, message } => {
                 let reply = match reply.as_str() {
                     "once" => PermissionReply::Once,
@@ -88,8 +91,7 @@ impl Hands {
     /// The status first: a session that rests by then has all its messages, and one that does not may rest later.
     async fn shelf(&self, children: &[String]) -> Result<Shelf, ClientError> {
         let directory = &self.at.directory;
-        let status = self.client.status(directory).await?;
-        let busy = status.get(&self.at.id).is_some_and(|status| *status != Status::Idle);
+        let busy = self.is_busy().await?;
         let messages = self.messages(&self.at).await?;
         let mut below = Vec::new();
         for child in children {
@@ -108,6 +110,11 @@ impl Hands {
             permissions: readable(permissions.into_iter().map(|ask| ask.body)),
             questions: readable(questions.into_iter().map(|ask| ask.body)),
         })
+    }
+
+    pub(super) async fn is_busy(&self) -> Result<bool, ClientError> {
+        let status = self.client.status(&self.at.directory).await?;
+        Ok(status.get(&self.at.id).is_some_and(|status| *status != Status::Idle))
     }
 
     async fn messages(&self, at: &SessionRef) -> Result<Vec<translate::Stored>, ClientError> {

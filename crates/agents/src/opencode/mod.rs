@@ -1,8 +1,32 @@
 //! opencode, as `opencode serve` speaks: a client of its REST routes and of its event stream, what its events mean, and
 //! its supervisor.
 //!
-//! Usable with no gateway and no log. A [`Client`] asks and tells; a [`Bus`] is the one event stream of a directory, shared by
-//! all who follow sessions there; a [`Server`] is an `opencode serve` of one's own.
+//! Usable with no gateway and no log. A [`Client`] asks and tells; [`Client::send_message`] is a whole [`Turn`] as a stream of
+//! ACP events with exactly one terminator; a [`Bus`] is the one event stream of a directory, shared by all who follow
+//! sessions there; a [`Server`] is an `opencode serve` of one's own.
+//!
+//! ```no_run
+//! use turnstream_agents::opencode::{Client, ClientInfo, Directory, FromEnv, Timeouts, TurnSettings};
+//! use turnstream_dialects::acp::AcpEvent;
+//! use turnstream_model::event::ApprovalOutcome;
+//!
+//! # async fn talk() -> Result<(), Box<dyn std::error::Error>> {
+//! let password = FromEnv::new("OPENCODE_SERVER_PASSWORD");
+//! let client = Client::new("http://127.0.0.1:4096", password, Timeouts::default(), ClientInfo::default())?;
+//! let session = client.ensure_session(None, &Directory::new("/srv/work")?, None).await?.at;
+//! let mut turn = client.send_message(&session, "Tidy up", TurnSettings::default());
+//! while let Some(event) = turn.next().await {
+//!     match &event {
+//!         AcpEvent::Permission(asked) => turn.approve(asked.approval.clone(), ApprovalOutcome::AllowOnce),
+//!         AcpEvent::Error(fault) => eprintln!("{}: {}", fault.code, fault.message),
+//!         other => println!("{}", other.to_json(&session.id)),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Below that, the events as they come:
 //!
 //! ```no_run
 //! use turnstream_agents::opencode::{BusItem, Client, ClientInfo, Directory, FromEnv, Timeouts};

@@ -60,6 +60,8 @@ impl Queue {
 
     /// The next item. When the queue is closed and empty, that it is closed, each time.
     pub(super) async fn take(&self) -> BusItem {
+        // A flood of items must not keep everything else of its task from running.
+        tokio::task::coop::consume_budget().await;
         loop {
             // There is one subscriber, and a permit is kept for it: nothing is missed in between.
             if let Some(item) = self.waiting().take() {

@@ -25,6 +25,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
             }
         };
+        // The password source has been asked for another one already: trying again changes nothing.
+        if let Loss::NotOpened(error) = &loss
+            && error.status() == Some(401)
+        {
+            shared.close(&Closed::Refused(Arc::clone(error)));
+            return watch.called_off();
+        }
         if attempts == shared.settings.attempts {
             shared.close(&Closed::GaveUp { attempts, last: loss });
             return watch.called_off();

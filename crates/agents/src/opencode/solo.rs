@@ -5,7 +5,7 @@ use super::conduct::{Answer, Call, Conductor};
 use super::event::Event as AgentEvent;
 use crate::agent::Left;
 use crate::link::{Command, Fate, Observed};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use turnstream_model::cursor::Seq;
@@ -143,6 +143,17 @@ impl Solo {
         self.pump(now);
     }
 
+    /// Stops the turn, which fails for this.
+    pub fn stop_for(&mut self, error: TurnError, now: Time) {
+        self.conductor.stop_for(error, now);
+        self.pump(now);
+    }
+
+    /// The turn is over. What it asked and nobody will answer any more is refused, if it was stopped.
+    pub fn close(&mut self) {
+        self.conductor.stopped();
+    }
+
     /// Answers a permission.
     pub fn approve(
         &mut self,
@@ -155,6 +166,27 @@ impl Solo {
         self.step(now, |machine, step| machine.resolve(approval, Resolution::new(outcome, by), step))?;
         if let Some(key) = key {
             self.conductor.command(Command::Approve { key, outcome, option: None, message: None }, now);
+        }
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Answers a question, or declines to.
+    pub fn answer_question(
+        &mut self,
+        question: &QuestionId,
+        answers: Option<Map<String, Value>>,
+        now: Time,
+    ) -> Result<(), Refusal> {
+        let key = self.machine.question_key(question).cloned();
+        let outcome = match answers {
+            Some(_) => QuestionOutcome::Answered,
+            None => QuestionOutcome::Rejected,
+        };
+        let given = answers.clone();
+        self.step(now, |machine, step| machine.answer(question, outcome, given, None, step))?;
+        if let Some(key) = key {
+            self.conductor.command(Command::Answer { key, outcome, answers }, now);
         }
         self.pump(now);
         Ok(())
@@ -302,18 +334,11 @@ impl Solo {
                 // Refused when it was settled in the same breath: then there is nothing to answer.
                 let _ = self.approve(&approval, outcome, By::Policy, now);
             }
-            Body::QuestionAsked { question, .. } => self.decline(&question, now),
+            Body::QuestionAsked { question, .. } => {
+                // Only a person knows an answer; by rule there is none.
+                let _ = self.answer_question(&question, None, now);
+            }
             _ => {}
-        }
-    }
-
-    /// Only a person knows an answer; by rule there is none.
-    fn decline(&mut self, question: &QuestionId, now: Time) {
-        let Some(key) = self.machine.question_key(question).cloned() else { return };
-        let outcome = QuestionOutcome::Rejected;
-        let declined = self.step(now, |machine, step| machine.answer(question, outcome, None, None, step));
-        if declined.is_ok() {
-            self.conductor.command(Command::Answer { key, outcome, answers: None }, now);
         }
     }
 

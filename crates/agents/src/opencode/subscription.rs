@@ -92,6 +92,9 @@ pub enum Closed {
         /// The last loss.
         last: Loss,
     },
+    /// The server refuses the password, and the source has no other.
+    #[error("the event stream is refused: {0}")]
+    Refused(Arc<ClientError>),
     /// The task that read it is gone: it panicked, or its runtime was shut down.
     #[error("the reader of the event stream is gone")]
     ReaderGone,

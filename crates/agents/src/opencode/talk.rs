@@ -2,9 +2,9 @@
 
 use super::client::Client;
 use super::conduct::{Answer, Call};
-use super::hands::Hands;
+use super::hands::{self, Hands};
 use super::rest::SessionRef;
-use super::subscription::{BusItem, Closed, Subscription};
+use super::subscription::{BusItem, Closed, Loss, Subscription};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -38,6 +38,8 @@ pub(super) struct Way {
     hands: Hands,
     subscription: Subscription,
     calls: JoinSet<Option<Answer>>,
+    /// The subscription has said that it is closed. It would say so again and again.
+    closed: bool,
 }
 
 /// What came on it.
@@ -51,7 +53,7 @@ impl Way {
     pub(super) fn new(client: &Client, at: &SessionRef) -> Self {
         let subscription = client.bus(&at.directory).subscribe(&at.id);
         let hands = Hands { client: client.clone(), at: at.clone() };
-        Self { hands, subscription, calls: JoinSet::new() }
+        Self { hands, subscription, calls: JoinSet::new(), closed: false }
     }
 
     /// Waits until events are seen.
@@ -76,11 +78,6 @@ impl Way {
         self.calls.spawn(self.hands.clone().make(call));
     }
 
-    /// Makes a call and waits for it, whatever else goes on.
-    pub(super) async fn make(&self, call: Call) {
-        self.hands.clone().make(call).await;
-    }
-
     /// The next thing that comes. Safe to cancel.
     pub(super) async fn news(&mut self) -> News {
         loop {
@@ -92,9 +89,23 @@ impl Way {
                         return News::Answer(answer);
                     }
                 }
-                item = self.subscription.next() => return News::Item(item),
+                item = self.subscription.next(), if !self.closed => {
+                    self.closed = matches!(item, BusItem::Closed { .. });
+                    return News::Item(item);
+                }
+                else => std::future::pending().await,
             }
         }
+    }
+
+    /// Waits until every call that was begun has been answered.
+    pub(super) async fn settled(&mut self) {
+        while self.calls.join_next().await.is_some() {}
+    }
+
+    /// Whether the server works on the session.
+    pub(super) async fn is_busy(&self) -> Result<bool, TurnError> {
+        self.hands.is_busy().await.map_err(|error| hands::turn_error(&error))
     }
 }
 
@@ -122,6 +133,14 @@ impl Heard {
     }
 }
 
+/// A stream that cannot be opened fails for the reason it cannot: a wrong password is not a broken connection.
 fn closed(reason: &Closed) -> TurnError {
-    TurnError::new(ErrorClass::TransportLost, reason.to_string())
+    match reason {
+        Closed::Refused(error) | Closed::GaveUp { last: Loss::NotOpened(error), .. } => {
+            hands::turn_error(error)
+        }
+        Closed::GaveUp { .. } | Closed::ReaderGone => {
+            TurnError::new(ErrorClass::TransportLost, reason.to_string())
+        }
+    }
 }

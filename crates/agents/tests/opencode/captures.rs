@@ -111,5 +111,6 @@ fn a_run_without_an_end_is_stopped_at_its_budget() {
     let capture = Capture::load("j2-end-without-finish");
     let (played, _) = capture.play_with(&Fault::None, Budget { steps: Some(10), ..Budget::default() });
     assert_eq!(played.turns[0], End::Failed(ErrorClass::Budget));
-    assert_eq!(played.aborts, 1);
+    // The server that is played here never hears them.
+    assert!(played.aborts > 1, "{} aborts", played.aborts);
 }

@@ -7,6 +7,9 @@ mod matrix;
 mod playback;
 mod prompts;
 mod server;
+mod slow;
+mod stops;
+mod untimely;
 
 /// A client of the Agent Client Protocol, and the protocol's schema as its judge, as the dialect's own tests have them.
 #[path = "../../../dialects/tests/it/client.rs"]

@@ -48,6 +48,8 @@ pub(crate) enum Fault {
     Crash(usize, usize),
     /// These come only after the next prompt has been sent.
     Delay(BTreeSet<usize>),
+    /// From that event on to before that one only states are heard, after a mark.
+    Lag(usize, usize),
 }
 
 /// What came of it.
@@ -186,7 +188,59 @@ impl Capture {
         self.run(fault, budget).judge()
     }
 
+    /// The same with its events changed; what cannot be read then is left out, as the bus does.
+    pub(crate) fn with_events(&self, mut change: impl FnMut(&Value) -> Value) -> Self {
+        let mut changed = self.clone();
+        changed.steps = self
+            .steps
+            .iter()
+            .filter_map(|(at, step)| match step {
+                Step::Event(event, _) => {
+                    let new = change(event);
+                    let parsed = AgentEvent::parse(new.to_string().as_bytes()).ok()?;
+                    // What the server itself has is not changed.
+                    Some((*at, Step::Event(event.clone(), Arc::new(parsed))))
+                }
+                other => Some((*at, other.clone())),
+            })
+            .collect();
+        changed
+    }
+
+    /// Plays it to the death of its server; another one has the same messages and does nothing.
+    pub(crate) fn play_server_death(&self) -> (Played, Vec<Event>) {
+        let mut stage = self.stage_to_the_end();
+        stage.server.rests();
+        stage.reconnect();
+        stage.finish();
+        stage.judge()
+    }
+
+    fn stage_to_the_end(&self) -> Stage {
+        let mut dead = self.clone();
+        let last = dead.steps.iter().rposition(|(_, step)| matches!(step, Step::Event(..))).unwrap();
+        dead.steps.truncate(last + 1);
+        dead.run_until_last()
+    }
+
+    fn run_until_last(&self) -> Stage {
+        self.run_inner(&Fault::None, Budget { steps: None, ..Budget::default() }, 0, 0, false)
+    }
+
+    /// Plays it with answers that take so long, from a server that is so many events ahead of its stream.
+    pub(crate) fn play_slow(&self, fault: &Fault, rest: u64, ahead: usize) -> (Played, Vec<Event>) {
+        self.run_slow(fault, Budget { steps: None, ..Budget::default() }, rest, ahead).judge()
+    }
+
     fn run(&self, fault: &Fault, budget: Budget) -> Stage {
+        self.run_slow(fault, budget, 0, 0)
+    }
+
+    fn run_slow(&self, fault: &Fault, budget: Budget, rest: u64, ahead: usize) -> Stage {
+        self.run_inner(fault, budget, rest, ahead, true)
+    }
+
+    fn run_inner(&self, fault: &Fault, budget: Budget, rest: u64, ahead: usize, finish: bool) -> Stage {
         let conductor = Conductor::new(&self.session, Pace::default(), budget, Time(START));
         let mut stage = Stage {
             solo: Solo::new(conductor, &self.session, "/workspace", Permissions::Ask, Time(START)),
@@ -199,7 +253,30 @@ impl Capture {
             late: 0,
             dead: false,
             unplayable: false,
+            rest,
+            pending: Vec::new(),
         };
+        let all: Vec<&Value> = self
+            .steps
+            .iter()
+            .filter_map(|(_, step)| match step {
+                Step::Event(event, _) => Some(event),
+                _ => None,
+            })
+            .collect();
+        // The server cannot be ahead of what a client has not done yet.
+        let mut bounds = Vec::new();
+        for (_, step) in &self.steps {
+            match step {
+                Step::Event(..) => bounds.push(None),
+                Step::Prompt { .. } | Step::Abort => {
+                    let so_far = bounds.len();
+                    bounds.iter_mut().filter(|bound| bound.is_none()).for_each(|bound| *bound = Some(so_far));
+                }
+            }
+        }
+        let mut shown = 0;
+        let mut kept: Vec<Arc<AgentEvent>> = Vec::new();
         stage.solo.connected(None, Time(START));
         stage.turn_over();
         let (mut number, mut aborted) = (0, false);
@@ -210,10 +287,28 @@ impl Capture {
                 // The server was told to stop before the capture's driver told it: what it did in between it would not do.
                 Step::Event(..) if stage.aborts > 0 && !aborted => number += 1,
                 Step::Event(event, parsed) => {
-                    stage.server.sends(event);
+                    let _ = event;
+                    let bound = bounds[number].unwrap_or(all.len()).max(number + 1);
+                    while shown < bound && shown <= number + ahead {
+                        stage.server.sends(all[shown]);
+                        shown += 1;
+                    }
                     let index = number;
                     number += 1;
                     match fault {
+                        // Too slow: what is left out happened before the mark is read, and states are kept behind it.
+                        Fault::Lag(from, to) if (*from..*to).contains(&index) => {
+                            if parsed.is_control() {
+                                kept.push(parsed.clone());
+                            }
+                            continue;
+                        }
+                        Fault::Lag(_, to) if *to == index => {
+                            stage.reconnect();
+                            for event in std::mem::take(&mut kept) {
+                                stage.deliver(&event);
+                            }
+                        }
                         Fault::Drop(dropped) if dropped.contains(&index) => continue,
                         Fault::Cut(from, to) | Fault::Crash(from, to) if (*from..*to).contains(&index) => {
                             stage.dead = matches!(fault, Fault::Crash(..));
@@ -233,7 +328,9 @@ impl Capture {
                     }
                 }
                 // Whoever would have sent it is dead, so it was not sent; nor was what it caused.
-                Step::Prompt { .. } | Step::Abort if stage.dead => stage.unplayable = true,
+                Step::Prompt { .. } | Step::Abort if stage.dead || !kept.is_empty() => {
+                    stage.unplayable = true
+                }
                 Step::Prompt { message, text } => {
                     if !matches!(fault, Fault::None) && self.ours.contains(message) {
                         stage.wait_for_end();
@@ -254,10 +351,18 @@ impl Capture {
         }
         match fault {
             Fault::Cut(_, to) if *to >= number => stage.reconnect(),
+            Fault::Lag(_, to) if *to >= number => {
+                stage.reconnect();
+                for event in std::mem::take(&mut kept) {
+                    stage.deliver(&event);
+                }
+            }
             Fault::Crash(_, to) if *to >= number => stage.take_up(),
             _ => {}
         }
-        stage.finish();
+        if finish {
+            stage.finish();
+        }
         stage
     }
 }
@@ -277,6 +382,9 @@ struct Stage {
     dead: bool,
     /// The capture has something that cannot have happened with this fault.
     unplayable: bool,
+    /// How long the server takes to answer a question, and the answers that are on their way.
+    rest: u64,
+    pending: Vec<(u64, Answer)>,
 }
 
 impl Stage {
@@ -299,6 +407,7 @@ impl Stage {
     /// Another owner, who knows the log and nothing else.
     fn take_up(&mut self) {
         self.dead = false;
+        self.pending.clear();
         let fold = Fold::of(&self.log);
         let budget = Budget { steps: None, ..Budget::default() };
         let conductor = Conductor::new(&self.session, Pace::default(), budget, Time(self.now));
@@ -311,8 +420,10 @@ impl Stage {
     fn wait_for_end(&mut self) {
         let began = self.now;
         for _ in 0..1_000 {
-            let Some(due) = self.solo.deadline().filter(|_| self.solo.is_busy()) else { break };
-            self.advance(due.0);
+            let arrives = self.pending.iter().map(|(at, _)| *at).min();
+            let due = [self.solo.deadline().map(|due| due.0), arrives].into_iter().flatten().min();
+            let Some(due) = due.filter(|_| self.solo.is_busy()) else { break };
+            self.advance(due);
         }
         self.late += self.now - began;
     }
@@ -326,17 +437,21 @@ impl Stage {
     fn turn_over(&mut self) {
         while let Some(call) = self.solo.call() {
             let answer = match call {
-                Call::Prompt { .. } => Answer::Prompt(PromptAnswer::Accepted),
+                Call::Prompt { message, .. } => Answer::Prompt(message, PromptAnswer::Accepted),
                 Call::Message { message, .. } => Answer::Message(self.server.message(&message).map(Box::new)),
                 Call::Shelf { children } => {
                     Answer::Shelf(Ok(Box::new(self.server.shelf(&self.session, &children))))
                 }
                 Call::Abort => {
                     self.aborts += 1;
-                    continue;
+                    Answer::Abort
                 }
                 Call::Reply { .. } | Call::Answer { .. } | Call::Refuse(_) | Call::Adopt(_) => continue,
             };
+            if self.rest > 0 && !matches!(answer, Answer::Prompt(..)) {
+                self.pending.push((self.now + self.rest, answer));
+                continue;
+            }
             self.solo.answer(answer, Time(self.now));
         }
         while let Some(event) = self.solo.take_event() {
@@ -350,9 +465,22 @@ impl Stage {
             return;
         }
         for _ in 0..10_000 {
-            let Some(due) = self.solo.deadline().filter(|due| due.0 <= to) else { break };
-            self.now = self.now.max(due.0);
-            self.solo.tick(Time(self.now));
+            let due = self.solo.deadline().map(|due| due.0).filter(|due| *due <= to);
+            let arrives = self.pending.iter().map(|(at, _)| *at).min().filter(|at| *at <= to);
+            match (due, arrives) {
+                (None, None) => break,
+                (due, Some(at)) if due.is_none_or(|due| at <= due) => {
+                    let place = self.pending.iter().position(|(arrives, _)| *arrives == at).unwrap();
+                    let (_, answer) = self.pending.remove(place);
+                    self.now = self.now.max(at);
+                    self.solo.answer(answer, Time(self.now));
+                }
+                (Some(due), _) => {
+                    self.now = self.now.max(due);
+                    self.solo.tick(Time(self.now));
+                }
+                (None, Some(_)) => unreachable!(),
+            }
             self.turn_over();
         }
         self.now = self.now.max(to);

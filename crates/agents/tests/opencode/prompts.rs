@@ -11,21 +11,21 @@ use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 
 const SESSION: &str = "ses_1";
-const PROMPT: &str = "msg_1e0bba842001m4GyH0hPa967vW";
+pub(crate) const PROMPT: &str = "msg_1e0bba842001m4GyH0hPa967vW";
 const START: u64 = 1_794_770_000_000;
 
-struct Talk {
-    conductor: Conductor,
-    now: u64,
+pub(crate) struct Talk {
+    pub(crate) conductor: Conductor,
+    pub(crate) now: u64,
 }
 
 impl Talk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let budget = Budget { time: Some(Duration::from_secs(60)), ..Budget::default() };
         Self { conductor: Conductor::new(SESSION, Pace::default(), budget, Time(START)), now: START }
     }
 
-    fn prompted() -> Self {
+    pub(crate) fn prompted() -> Self {
         let mut talk = Self::new();
         talk.conductor.connected(None, Time(talk.now));
         let content = vec![json!({"type": "text", "text": "go"})];
@@ -35,7 +35,7 @@ impl Talk {
     }
 
     /// The calls to make, in a word each.
-    fn calls(&mut self) -> Vec<&'static str> {
+    pub(crate) fn calls(&mut self) -> Vec<&'static str> {
         let word = |call: Call| match call {
             Call::Prompt { message, .. } => {
                 assert_eq!(message, PROMPT, "always the same prompt");
@@ -53,7 +53,7 @@ impl Talk {
     }
 
     /// How the prompt was refused, if it was.
-    fn refused(&mut self) -> Option<ErrorClass> {
+    pub(crate) fn refused(&mut self) -> Option<ErrorClass> {
         let refusal = |observed: Observed| match observed {
             Observed::Signal(Signal::PromptRefused { native_id, error }) if native_id == PROMPT => {
                 Some(error.class)
@@ -63,26 +63,26 @@ impl Talk {
         std::iter::from_fn(|| self.conductor.observed()).filter_map(refusal).last()
     }
 
-    fn answer(&mut self, answer: Answer) {
+    pub(crate) fn answer(&mut self, answer: Answer) {
         self.conductor.answer(answer, Time(self.now));
     }
 
-    fn pass(&mut self, seconds: u64) {
+    pub(crate) fn pass(&mut self, seconds: u64) {
         self.now += seconds * 1_000;
         self.conductor.tick(Time(self.now));
     }
 
-    fn event(&mut self, kind: &str, mut properties: Value) {
+    pub(crate) fn event(&mut self, kind: &str, mut properties: Value) {
         properties["sessionID"] = json!(SESSION);
         let event = json!({"type": kind, "properties": properties}).to_string();
         self.conductor.event(&Arc::new(Event::parse(event.as_bytes()).unwrap()), Time(self.now));
     }
 
-    fn status(&mut self, status: &str) {
+    pub(crate) fn status(&mut self, status: &str) {
         self.event("session.status", json!({"status": {"type": status}}));
     }
 
-    fn empty_shelf(&mut self) {
+    pub(crate) fn empty_shelf(&mut self) {
         self.answer(Answer::Shelf(Ok(Box::default())));
     }
 }
@@ -90,14 +90,14 @@ impl Talk {
 #[test]
 fn a_prompt_that_shows_no_sign_is_asked_about_sent_again_once_and_then_refused() {
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Accepted));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
     talk.pass(4);
     assert_eq!(talk.calls(), [""; 0]);
     talk.pass(1);
     assert_eq!(talk.calls(), ["shelf"]);
     talk.empty_shelf();
     assert_eq!(talk.calls(), ["prompt"]);
-    talk.answer(Answer::Prompt(PromptAnswer::Accepted));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
     talk.pass(5);
     assert_eq!(talk.calls(), ["shelf"]);
     talk.empty_shelf();
@@ -108,7 +108,7 @@ fn a_prompt_that_shows_no_sign_is_asked_about_sent_again_once_and_then_refused()
 #[test]
 fn a_sign_of_work_is_enough() {
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Accepted));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
     talk.status("busy");
     talk.pass(10);
     assert_eq!((talk.calls(), talk.refused()), (vec![], None));
@@ -117,7 +117,7 @@ fn a_sign_of_work_is_enough() {
 #[test]
 fn a_busy_server_counts_as_a_sign_when_the_event_was_missed() {
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Accepted));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
     talk.pass(5);
     assert_eq!(talk.calls(), ["shelf"]);
     talk.answer(Answer::Shelf(Ok(Box::new(Shelf { busy: true, ..Shelf::default() }))));
@@ -131,7 +131,7 @@ fn a_busy_server_counts_as_a_sign_when_the_event_was_missed() {
 fn a_request_that_broke_is_asked_about_and_sent_again_under_the_same_name() {
     let mut talk = Talk::prompted();
     let broken = TurnError::new(ErrorClass::TransportLost, "broke");
-    talk.answer(Answer::Prompt(PromptAnswer::Unclear(broken)));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Unclear(broken)));
     talk.pass(0);
     assert_eq!(talk.calls(), ["shelf"]);
     talk.empty_shelf();
@@ -142,7 +142,7 @@ fn a_request_that_broke_is_asked_about_and_sent_again_under_the_same_name() {
 fn what_the_server_will_not_take_is_refused_at_once() {
     let mut talk = Talk::prompted();
     let refused = TurnError::new(ErrorClass::InvalidRequest, "no");
-    talk.answer(Answer::Prompt(PromptAnswer::Refused(refused)));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Refused(refused)));
     assert_eq!(talk.refused(), Some(ErrorClass::InvalidRequest));
 }
 
@@ -150,7 +150,7 @@ fn what_the_server_will_not_take_is_refused_at_once() {
 fn an_error_without_a_start_refuses_the_prompt_with_that_error() {
     // An unknown agent: accepted, an error, and nothing else (capture p-errors).
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Accepted));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
     talk.event(
         "session.error",
         json!({"error": {"name": "UnknownError", "data": {"message": "Agent not found"}}}),
@@ -165,18 +165,18 @@ fn an_error_without_a_start_refuses_the_prompt_with_that_error() {
 #[test]
 fn a_busy_session_is_waited_for_and_asked_once_more() {
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Busy));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Busy));
     talk.status("busy");
     talk.pass(5);
     assert_eq!(talk.calls(), [""; 0]);
     talk.event("session.idle", json!({}));
     assert_eq!(talk.calls(), ["prompt"]);
-    talk.answer(Answer::Prompt(PromptAnswer::Busy));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Busy));
     assert_eq!(talk.refused(), Some(ErrorClass::NotStarted));
 
     // And for half a minute at most.
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Busy));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Busy));
     talk.pass(30);
     assert_eq!(talk.calls(), ["prompt"]);
 }
@@ -184,7 +184,7 @@ fn a_busy_session_is_waited_for_and_asked_once_more() {
 #[test]
 fn a_turn_past_its_time_is_stopped_and_fails_for_that() {
     let mut talk = Talk::prompted();
-    talk.answer(Answer::Prompt(PromptAnswer::Accepted));
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
     talk.status("busy");
     for _ in 0..3 {
         talk.pass(19);
@@ -199,6 +199,9 @@ fn a_turn_past_its_time_is_stopped_and_fails_for_that() {
         json!({"error": {"name": "MessageAbortedError", "data": {"message": "Aborted"}}}),
     );
     talk.status("idle");
+    // One that was asked before the idle, and one after it.
+    talk.empty_shelf();
+    talk.empty_shelf();
     let said: Vec<ErrorClass> = std::iter::from_fn(|| talk.conductor.observed())
         .filter_map(|observed| match observed {
             Observed::Signal(Signal::Failed(error)) => Some(error.class),

@@ -40,6 +40,13 @@ impl Server {
         }
     }
 
+    /// It was killed and started again.
+    pub(crate) fn rests(&mut self) {
+        self.busy.clear();
+        self.permissions.clear();
+        self.questions.clear();
+    }
+
     pub(crate) fn message(&self, id: &str) -> Option<Stored> {
         self.messages.iter().find(|message| message["id"] == id).map(|message| self.stored(message))
     }

@@ -112,6 +112,19 @@ async fn a_stream_heals_as_a_request_does() {
 }
 
 #[tokio::test]
+async fn a_stream_whose_password_is_refused_is_closed_at_once() {
+    let fake = Fake::start(guard(RIGHT)).await;
+    let client = fake.client_with(Rotating::new(&["old", "older"]), BusSettings::default());
+    let mut subscription = client.bus(&directory()).subscribe("ses_1");
+    let closed = told(&mut subscription).await;
+    assert!(
+        closed.starts_with("closed: the event stream is refused: opencode refuses the password"),
+        "{closed}"
+    );
+    assert_eq!(fake.asked().len(), 2, "once with each password");
+}
+
+#[tokio::test]
 async fn a_file_is_read_again_and_a_missing_source_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");

@@ -16,13 +16,13 @@ use turnstream_testkit::crash::{KillPoint, Program, role};
 /// What the owner that is killed gets told.
 const HOME: &str = "TURNSTREAM_TEST_HOME";
 
-struct Place {
+pub(crate) struct Place {
     home: OpencodeHome,
     state: PathBuf,
 }
 
 impl Place {
-    fn new(provider: &Provider) -> Self {
+    pub(crate) fn new(provider: &Provider) -> Self {
         let home = OpencodeHome::new(&provider.openai_base_url()).unwrap();
         let state = home.work().with_file_name("state");
         Self { home, state }
@@ -35,11 +35,11 @@ impl Place {
         launch
     }
 
-    async fn start(&self) -> Server {
+    pub(crate) async fn start(&self) -> Server {
         start(self.launch()).await.unwrap()
     }
 
-    fn work(&self) -> Directory {
+    pub(crate) fn work(&self) -> Directory {
         Directory::new(self.home.work()).unwrap()
     }
 }
@@ -48,7 +48,7 @@ async fn start(launch: Launch) -> Result<Server, ServeError> {
     Server::start(launch, Timeouts::default(), ClientInfo::default()).await
 }
 
-fn pid(server: &Server) -> i32 {
+pub(crate) fn pid(server: &Server) -> i32 {
     match server.state() {
         ServerState::Ready { pid: Some(pid), .. } => pid,
         other => panic!("{other:?}"),
@@ -62,7 +62,7 @@ fn runs(pid: i32) -> bool {
     state.is_some_and(|state| state != 'Z')
 }
 
-fn kill(pid: i32) {
+pub(crate) fn kill(pid: i32) {
     let status = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status();
     assert!(status.unwrap().success());
 }

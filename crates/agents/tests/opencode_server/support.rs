@@ -29,9 +29,12 @@ pub(crate) async fn opencode(provider: &Provider) -> Opencode {
 }
 
 pub(crate) fn client(base_url: &str) -> Client {
+    client_as(base_url, ClientInfo::default())
+}
+
+pub(crate) fn client_as(base_url: &str, info: ClientInfo) -> Client {
     let password = Secret::new(Opencode::PASSWORD);
-    let client = Client::new(base_url, password, Timeouts::default(), ClientInfo::default()).unwrap();
-    client.with_bus_settings(quick())
+    Client::new(base_url, password, Timeouts::default(), info).unwrap().with_bus_settings(quick())
 }
 
 /// Short pauses, so that tests are.

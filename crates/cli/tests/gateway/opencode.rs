@@ -162,3 +162,48 @@ fn a_turn_goes_on_over_a_kill_of_the_gateway_and_runs_once() {
     assert_eq!(lab.left_over(), [""; 0]);
     drop(lab.runtime);
 }
+
+#[test]
+fn an_approval_waits_over_a_kill_of_the_gateway_and_is_answered_after_it() {
+    let tool =
+        Part::tool_call("bash", json!({"command": "echo asked > asked.txt", "description": "Make a file"}));
+    let lab = Lab::new([Step::new(Completion::of([tool])), Step::text("It was allowed.").always()]);
+    let guarded = json!({"permission": {"bash": "ask"}}).to_string();
+    std::fs::write(lab.home.path("work/opencode.json"), guarded).unwrap();
+    let serving = lab.serve();
+    let mut run = lab.run(&["Make a file", "--permissions", "ask", "--json"]);
+    let asked = |lab: &Lab| {
+        let listed = lab.home.run(&["sessions", "--json"]);
+        let session: Value = serde_json::from_str(stdout(&listed).lines().next()?).ok()?;
+        let log = lab.log();
+        let ask = of_type(&log, "approval.requested").first().map(|ask| (*ask).clone())?;
+        Some((session["id"].as_str()?.to_owned(), ask["approval"].as_str()?.to_owned()))
+    };
+    let (session, approval) = wait_for(|| asked(&lab));
+    serving.end(Signal::KILL);
+    run.kill().unwrap();
+    run.wait().unwrap();
+
+    let serving = lab.serve();
+    wait_for(|| {
+        let listed = lab.home.run(&["sessions", "--json"]);
+        Some(()).filter(|()| stdout(&listed).contains("\"waiting\""))
+    });
+    assert!(!lab.home.path("work/asked.txt").exists());
+    let url = format!("http://{}/v1/sessions/{session}/approvals/{approval}", serving.address);
+    let answered = lab.runtime.block_on(async {
+        let body = json!({"outcome": "allow_once"}).to_string();
+        let request = reqwest::Client::new().post(url).header("content-type", "application/json").body(body);
+        request.send().await.unwrap().status()
+    });
+    assert_eq!(answered, 200);
+    let log = wait_for(|| Some(lab.log()).filter(|log| !of_type(log, "turn.ended").is_empty()));
+    let ends = of_type(&log, "turn.ended");
+    assert_eq!((ends.len(), &ends[0]["outcome"]), (1, &json!("completed")), "{log:#?}");
+    assert_eq!(of_type(&log, "approval.requested").len(), 1, "it was asked once");
+    assert_eq!(std::fs::read_to_string(lab.home.path("work/asked.txt")).unwrap(), "asked\n");
+    assert_eq!(lab.calls(), 2, "one call asked, one went on");
+    let (status, _) = serving.end(Signal::TERM);
+    assert!(status.success());
+    assert_eq!(lab.left_over(), [""; 0]);
+}

@@ -1,7 +1,7 @@
 //! Limits of one turn. opencode calls a model that never says why it stopped again and again, without bound and without
 //! an idle (capture j2: 52 calls in 20 seconds).
 
-use super::{Call, Conductor};
+use super::Conductor;
 use crate::opencode::translate::Found;
 use std::time::Duration;
 use turnstream_model::event::{ErrorClass, NoticeCode, TurnError};
@@ -60,13 +60,14 @@ impl Spent {
 }
 
 impl Conductor {
-    /// Stops a turn that is past a limit. It fails for that, whatever the stopping looks like.
+    /// Stops a turn that is past a limit.
     pub(super) fn check_budget(&mut self, now: Time) {
         if let Some((error, until)) = &self.spent.over {
             if now >= *until {
                 let ending = Ending::failed(error.clone());
                 self.spent = Spent::default();
                 self.translator.rest(&mut Found::default());
+                self.stopped();
                 self.say(Signal::TurnDone { native_id: None, ending });
             }
             return;
@@ -87,10 +88,15 @@ impl Conductor {
             return;
         };
         let message = format!("the turn was stopped after {reached}");
-        self.spent.over =
-            Some((TurnError::new(ErrorClass::Budget, message.clone()), now.plus_millis(STOP_MILLIS)));
-        self.stopping = true;
-        self.say(Signal::Notice { code: NoticeCode::Budget, message, detail: None });
-        self.calls.push_back(Call::Abort);
+        self.say(Signal::Notice { code: NoticeCode::Budget, message: message.clone(), detail: None });
+        self.stop_for(TurnError::new(ErrorClass::Budget, message), now);
+    }
+
+    /// Stops the turn. It fails for this, whatever the stopping looks like.
+    pub fn stop_for(&mut self, error: TurnError, now: Time) {
+        if !self.spent.is_over() {
+            self.spent.over = Some((error, now.plus_millis(STOP_MILLIS)));
+            self.stop(now);
+        }
     }
 }

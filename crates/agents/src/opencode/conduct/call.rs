@@ -59,8 +59,10 @@ pub enum Call {
 /// What came of a call. The others need no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Call::Prompt`].
-    Prompt(PromptAnswer),
+    /// To [`Call::Prompt`] with this message.
+    Prompt(String, PromptAnswer),
+    /// To [`Call::Abort`], whatever came of it: it will not hit anything any more.
+    Abort,
     /// To [`Call::Message`]; nothing when there is none or it could not be had.
     Message(Option<Box<Stored>>),
     /// To [`Call::Shelf`].

@@ -5,6 +5,7 @@ mod budget;
 mod call;
 mod prompt;
 mod resync;
+mod stop;
 
 pub use budget::Budget;
 pub use call::{Answer, Call, PromptAnswer, Shelf};
@@ -19,10 +20,14 @@ use budget::Spent;
 use prompt::Sent;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use stop::Stop;
 use turnstream_model::event::{ApprovalOutcome, QuestionOutcome, TurnError};
 use turnstream_model::id::{Key, TurnId};
 use turnstream_model::signal::{Need, Signal};
 use turnstream_model::time::Time;
+
+/// Events that may wait for the answer to what was missed before them.
+const WAITING: usize = 50_000;
 
 /// One conversation.
 pub struct Conductor {
@@ -39,14 +44,19 @@ pub struct Conductor {
     /// What the last owner left open, until it has been asked about.
     left: Option<Left>,
     resync: Resync,
-    /// Messages that were asked for, also without success: a piece of one is no reason to ask again.
-    fetched: HashSet<(String, String)>,
+    /// Messages that were asked for, also without success, with what they were asked for: the same piece is no reason to
+    /// ask again, and a part that came later is.
+    fetched: HashSet<(String, Option<Key>)>,
     /// When the session or a subagent of it was last heard of.
     heard: Time,
     /// The stream is gone for good; said as soon as the server has been asked once more.
     closing: Option<TurnError>,
-    /// The turn is being stopped: what it asked is to be refused when it has.
-    stopping: bool,
+    /// The turn is being stopped.
+    stop: Option<Stop>,
+    /// Aborts that have not been answered.
+    aborting: u32,
+    /// Events that came while the server is asked what was missed before them. They follow its answer.
+    waiting: Option<VecDeque<Arc<Event>>>,
 }
 
 /// Where the asking of the server stands.
@@ -59,13 +69,19 @@ struct Resync {
     turn: u64,
     known: Vec<String>,
     children: Vec<String>,
+    /// The asks that were open then.
+    asks: HashSet<Key>,
+    /// Counts how often the server was asked.
+    number: u64,
+    /// How often it could not be asked about what another owner left.
+    failed: u32,
     /// It rests by its own word while an answer is not over: when it is asked again, and how often that was done.
     early: Option<Time>,
     early_times: u32,
     /// Turns whose truth is wanted.
     truths: Vec<TurnId>,
     /// An idle that waits for pieces whose wholes are being fetched.
-    idle: Option<Signal>,
+    idle: bool,
     /// An end that does not say whose it is.
     unscoped: Option<Option<AgentError>>,
     /// Silence made us ask: an idle answer is the idle we missed.
@@ -90,7 +106,9 @@ impl Conductor {
             fetched: HashSet::new(),
             heard: now,
             closing: None,
-            stopping: false,
+            stop: None,
+            aborting: 0,
+            waiting: None,
         }
     }
 
@@ -102,7 +120,7 @@ impl Conductor {
 
     /// Takes up what another owner left open; the server is asked as soon as the stream is there.
     pub fn recover(&mut self, left: Left) {
-        self.translator.resume(&left.calls);
+        self.translator.resume(&left.taken, &left.calls);
         for prompt in &left.prompts {
             self.translator.prompted(prompt);
         }
@@ -123,7 +141,8 @@ impl Conductor {
     pub fn deadline(&self) -> Option<Time> {
         let quiet = self.quiet_until();
         let sent = self.sent.as_ref().and_then(Sent::until);
-        [quiet, sent, self.resync.early, self.spent.until(&self.budget)].into_iter().flatten().min()
+        let stop = self.stop.as_ref().and_then(Stop::until);
+        [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)].into_iter().flatten().min()
     }
 
     /// The sessions of subagents that are known.
@@ -138,8 +157,10 @@ impl Conductor {
         self.heard = now;
         if let Some(reason) = gap {
             self.say(Signal::Gap(reason));
+            self.waiting.get_or_insert_default();
             self.ask_server();
         } else if self.left.is_some() {
+            self.waiting.get_or_insert_default();
             self.ask_server();
         }
     }
@@ -147,6 +168,7 @@ impl Conductor {
     /// The stream is gone for good. The server is asked once more: a turn that ended meanwhile has its real end.
     pub fn closed(&mut self, reason: TurnError) {
         self.closing = Some(reason);
+        self.resync.doubted = true;
         self.ask_server();
     }
 
@@ -155,10 +177,24 @@ impl Conductor {
         if !matches!(event.kind, Kind::Heartbeat | Kind::Connected) {
             self.heard = now;
         }
+        match &mut self.waiting {
+            Some(waiting) if waiting.len() < WAITING => waiting.push_back(Arc::clone(event)),
+            _ => self.take_event(event, now),
+        }
+    }
+
+    fn take_event(&mut self, event: &Arc<Event>, now: Time) {
         let mut found = Found::default();
         self.translator.observe(event, &mut found);
         self.note_error(event, now);
         self.take(found, now);
+    }
+
+    /// The server has said what was missed, or cannot.
+    fn take_waiting(&mut self, now: Time) {
+        for event in self.waiting.take().into_iter().flatten() {
+            self.take_event(&event, now);
+        }
     }
 
     /// Signals go out, what is missing is fetched, and what was learned of the prompt is noted.
@@ -166,13 +202,20 @@ impl Conductor {
         for signal in found.signals {
             match signal {
                 Signal::TurnIdle { .. } => self.idle(signal),
+                // Another client's prompt runs, and ours waits for it: the turn is not ours.
+                Signal::TurnBegan { origin, prompts, native_id }
+                    if prompts.is_empty() && self.waits_for_another() =>
+                {
+                    let prompts = vec!["another client's".to_owned()];
+                    self.say(Signal::TurnBegan { origin, prompts, native_id });
+                }
                 Signal::Failed(_) if self.spent.is_over() => {}
                 signal => self.say(signal),
             }
         }
         for want in found.wants {
             match want {
-                Want::Message { session, message } => self.fetch(session, message),
+                Want::Message { session, message } => self.fetch(session, message, None),
                 Want::Child(child) => self.calls.push_back(Call::Adopt(child)),
                 Want::Truth(error) => {
                     self.resync.unscoped = Some(error);
@@ -184,12 +227,15 @@ impl Conductor {
         self.check_budget(now);
     }
 
-    /// The session says that it rests. If pieces came without their whole, that is fetched first: the end of a turn
-    /// gives up what it cannot place.
+    /// The session says that it rests. If pieces came without their whole, or what was missed in a gap is being asked for,
+    /// that comes first: the end of a turn gives up what it cannot place.
     fn idle(&mut self, idle: Signal) {
-        if !self.translator.unintroduced().is_empty() && self.resync.idle.is_none() {
-            self.resync.idle = Some(idle);
-            self.ask_server();
+        let asks = self.resync.running || self.resync.early.is_some();
+        if asks || self.resync.idle || !self.translator.unintroduced().is_empty() {
+            self.resync.idle = true;
+            if self.resync.early.is_none() {
+                self.ask_server();
+            }
             return;
         }
         self.end_by(idle);
@@ -202,23 +248,12 @@ impl Conductor {
         self.say(idle);
         if self.translator.rests() {
             self.spent = Spent::default();
-            if std::mem::take(&mut self.stopping) {
-                self.expire_asks();
-            }
+            self.stopped();
         }
     }
 
-    /// opencode keeps the asks of an aborted turn open for ever (captures d5, m3).
-    fn expire_asks(&mut self) {
-        let open: Vec<Key> = self.translator.open_asks().cloned().collect();
-        for key in open {
-            self.translator.forget_ask(&key);
-            self.calls.push_back(Call::Refuse(key));
-        }
-    }
-
-    fn fetch(&mut self, session: String, message: String) {
-        if self.fetched.insert((session.clone(), message.clone())) {
+    fn fetch(&mut self, session: String, message: String, piece: Option<Key>) {
+        if self.fetched.insert((message.clone(), piece)) {
             self.calls.push_back(Call::Message { session, message });
         }
     }
@@ -233,10 +268,7 @@ impl Conductor {
     pub fn command(&mut self, command: Command, now: Time) {
         match command {
             Command::Prompt { native_id, content } => self.send(native_id, content, now),
-            Command::Cancel => {
-                self.stopping = true;
-                self.calls.push_back(Call::Abort);
-            }
+            Command::Cancel => self.stop(now),
             Command::Approve { key, outcome, option, message } => {
                 self.translator.forget_ask(&key);
                 let reply = match (option.as_deref(), outcome) {
@@ -258,12 +290,15 @@ impl Conductor {
             Command::Change { model, mode, permissions: _ } => self.choose(model, mode),
             Command::Fetch(Need::Item(key)) => {
                 if let Some((session, message)) = self.translator.message_of(&key) {
-                    self.fetch(session, message);
+                    self.fetch(session, message, Some(key));
                 }
             }
             Command::Fetch(Need::Truth(turn)) => {
                 self.resync.truths.push(turn);
-                self.ask_server();
+                // What is being asked for already will do: a gap asks, and then the machine wants the truth.
+                if !self.resync.running {
+                    self.ask_server();
+                }
             }
         }
     }
@@ -271,6 +306,7 @@ impl Conductor {
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
         self.tick_sent(now);
+        self.tick_stop(now);
         self.check_budget(now);
         if self.resync.early.is_some_and(|until| now >= until) {
             self.resync.early = None;
@@ -299,7 +335,8 @@ impl Conductor {
     /// Takes in the answer to a call.
     pub fn answer(&mut self, answer: Answer, now: Time) {
         match answer {
-            Answer::Prompt(answer) => self.prompt_answered(answer, now),
+            Answer::Prompt(message, answer) => self.prompt_answered(&message, answer, now),
+            Answer::Abort => self.abort_answered(),
             Answer::Message(message) => {
                 let mut found = Found::default();
                 if let Some(message) = message {

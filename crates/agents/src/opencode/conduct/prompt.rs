@@ -37,11 +37,20 @@ impl Default for Pace {
 /// An error explains a prompt that never started, if nothing starts soon after it.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 
+/// A prompt that was stopped shows within this whether it had begun.
+const AFTER_ABORT: Duration = Duration::from_secs(1);
+
 /// A prompt that left and has shown no effect yet.
 pub(super) struct Sent {
     native_id: String,
     content: Vec<Value>,
     tries: u32,
+    /// It was sent and not answered yet.
+    on_its_way: bool,
+    /// An abort of the turn before is on its way, and must not hit this one.
+    held: bool,
+    /// The first answer of the server that is newer than the question about this prompt.
+    asked: Option<u64>,
     until: Option<Time>,
     /// What opencode said went wrong, or the way to it.
     error: Option<TurnError>,
@@ -61,16 +70,59 @@ impl Conductor {
     pub(super) fn send(&mut self, native_id: String, content: Vec<Value>, _now: Time) {
         self.translator.prompted(&native_id);
         self.spent = super::Spent::default();
-        self.stopping = false;
+        self.stop = None;
         self.fetched.clear();
         let (error, until, busy_until) = (None, None, None);
-        let tries = 1;
-        self.sent = Some(Sent { native_id, content, tries, until, error, busy_until, retried_busy: false });
+        let (tries, on_its_way, retried_busy) = (1, false, false);
+        self.sent = Some(Sent {
+            native_id,
+            content,
+            tries,
+            on_its_way,
+            held: false,
+            asked: None,
+            until,
+            error,
+            busy_until,
+            retried_busy,
+        });
         self.post();
     }
 
+    /// Another prompt runs, and this one was refused for that.
+    pub(super) fn waits_for_another(&self) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some())
+    }
+
+    /// Sends what waited for an abort to be over.
+    pub(super) fn post_held(&mut self) {
+        if self.sent.as_mut().is_some_and(|sent| std::mem::take(&mut sent.held)) {
+            self.post();
+        }
+    }
+
+    pub(super) fn is_prompt_on_its_way(&self) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.on_its_way)
+    }
+
+    /// A prompt that waits for another to end is not sent any more; true when there was one. What runs is not its own.
+    pub(super) fn refuse_waiting(&mut self) -> bool {
+        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some());
+        if waits {
+            self.refuse(Self::stopped_unstarted());
+        }
+        waits
+    }
+
     fn post(&mut self) {
-        if let Some(Sent { native_id, content, .. }) = &self.sent {
+        let waits = self.is_aborting();
+        if let Some(Sent { native_id, content, on_its_way, held, asked, .. }) = &mut self.sent {
+            *asked = None;
+            *held = waits;
+            if waits {
+                return;
+            }
+            *on_its_way = true;
             self.calls.push_back(Call::Prompt {
                 message: native_id.clone(),
                 content: content.clone(),
@@ -80,11 +132,18 @@ impl Conductor {
         }
     }
 
-    pub(super) fn prompt_answered(&mut self, answer: PromptAnswer, now: Time) {
+    pub(super) fn prompt_answered(&mut self, message: &str, answer: PromptAnswer, now: Time) {
         let start = self.pace.start.as_millis() as u64;
         let busy = self.pace.busy.as_millis() as u64;
-        let Some(sent) = &mut self.sent else { return };
+        let is_stopping = self.is_stopping();
+        let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
+        sent.on_its_way = false;
         match answer {
+            PromptAnswer::Accepted | PromptAnswer::Unclear(_) if is_stopping => {
+                sent.until = Some(now.plus_millis(AFTER_ABORT.as_millis() as u64));
+                self.abort(now);
+            }
+            PromptAnswer::Busy if is_stopping => self.refuse(Self::stopped_unstarted()),
             PromptAnswer::Accepted => sent.until = Some(now.plus_millis(start)),
             PromptAnswer::Busy if sent.retried_busy => {
                 let message = "opencode says that another prompt runs, and did so after waiting too";
@@ -93,6 +152,7 @@ impl Conductor {
             PromptAnswer::Busy => {
                 sent.busy_until = Some(now.plus_millis(busy));
                 sent.until = sent.busy_until;
+                self.translator.behind_another();
                 self.observed_busy();
             }
             PromptAnswer::Refused(error) => self.refuse(error),
@@ -134,7 +194,7 @@ impl Conductor {
     fn retry_busy(&mut self) {
         if let Some(sent) = &mut self.sent {
             (sent.busy_until, sent.until, sent.retried_busy) = (None, None, true);
-            self.translator.forget_evidence();
+            self.translator.prompted(&sent.native_id);
             self.post();
         }
     }
@@ -159,13 +219,16 @@ impl Conductor {
             return self.retry_busy();
         }
         sent.until = None;
+        // An answer that is on its way already may be older than the prompt.
+        sent.asked = Some(self.resync.number + 1);
         self.ask_server();
     }
 
     /// What the server has shows whether it ever had the prompt, and whether it does anything with it.
     pub(super) fn settle_sent(&mut self, shelf: &Shelf, now: Time) {
+        let number = self.resync.number;
         let Some(sent) = &mut self.sent else { return };
-        if sent.busy_until.is_some() || sent.until.is_some_and(|until| now < until) {
+        if sent.asked.is_none_or(|asked| number < asked) {
             return;
         }
         let is_answered = Translator::is_answered(&shelf.messages, &sent.native_id);
@@ -174,6 +237,9 @@ impl Conductor {
             self.sent = None;
             self.spent.begin(now);
             self.say(Signal::TurnBegan { origin: None, prompts, native_id: None });
+        } else if self.stop.is_some() {
+            // Sent again it would run.
+            self.refuse(Self::stopped_unstarted());
         } else if sent.tries == 1 && sent.error.as_ref().is_none_or(is_transport) {
             sent.tries = 2;
             self.post();
@@ -186,7 +252,8 @@ impl Conductor {
 
     /// The server cannot be asked about it.
     pub(super) fn give_up_sent(&mut self, error: &TurnError) {
-        if self.sent.as_ref().is_some_and(|sent| sent.until.is_none()) {
+        let number = self.resync.number;
+        if self.sent.as_ref().is_some_and(|sent| sent.asked.is_some_and(|asked| number >= asked)) {
             let mut error = error.clone();
             error.message = format!("whether opencode has the prompt cannot be found out: {}", error.message);
             self.refuse(error);

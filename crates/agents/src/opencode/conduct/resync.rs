@@ -8,7 +8,7 @@ use crate::opencode::event::Event;
 use crate::opencode::fault::turn_error;
 use crate::opencode::translate::{Found, Translator};
 use std::sync::Arc;
-use turnstream_model::event::{ApprovalOutcome, TurnError};
+use turnstream_model::event::{ApprovalOutcome, ErrorClass, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Signal, Truth};
 use turnstream_model::time::Time;
@@ -17,6 +17,9 @@ use turnstream_model::time::Time;
 /// killed server left is never over.
 const EARLY_MILLIS: u64 = 500;
 const EARLY_TIMES: u32 = 4;
+/// A server that is being started again answers after some seconds.
+const FAILED_MILLIS: u64 = 1_000;
+const FAILED_TIMES: u32 = 20;
 
 impl Conductor {
     /// Asks the server, or once more when that is under way: its answer may be older than what made us ask.
@@ -26,6 +29,8 @@ impl Conductor {
             return;
         }
         self.resync.running = true;
+        self.resync.number += 1;
+        self.resync.asks = self.translator.open_asks().cloned().collect();
         self.resync.turn = self.translator.turn();
         self.resync.known = self.translator.known_messages();
         let children: Vec<String> = self.translator.children().map(str::to_owned).collect();
@@ -36,14 +41,25 @@ impl Conductor {
     pub(super) fn asked(&mut self, shelf: Result<Box<Shelf>, TurnError>, now: Time) {
         self.resync.running = false;
         match shelf {
-            Ok(shelf) => self.take_shelf(&shelf, now),
-            Err(error) => self.not_asked(&error),
-        }
-        if let Some(reason) = self.closing.take() {
-            return self.lose(reason);
+            // One that was asked for before the gap says nothing of it.
+            Ok(_) if self.resync.again && self.waiting.is_some() => {}
+            Ok(shelf) => {
+                self.take_shelf(&shelf, now);
+                self.take_waiting(now);
+            }
+            Err(error) => {
+                self.not_asked(&error, now);
+                self.take_waiting(now);
+            }
         }
         if std::mem::take(&mut self.resync.again) {
-            self.ask_server();
+            return self.ask_server();
+        }
+        // A turn that is about to be over is looked at once more.
+        if self.resync.early.is_none()
+            && let Some(reason) = self.closing.take()
+        {
+            self.lose(reason);
         }
     }
 
@@ -67,6 +83,11 @@ impl Conductor {
         self.take(found, now);
         self.take_asks(shelf, now);
         self.settle_sent(shelf, now);
+        // Something came since the server was asked that a newer answer has to settle.
+        if self.resync.again {
+            self.left = left;
+            return;
+        }
         // Subagents that were found just now have messages too.
         if self.translator.children().any(|child| !self.resync.children.iter().any(|known| known == child)) {
             self.left = left;
@@ -81,9 +102,9 @@ impl Conductor {
         }
         self.resync.early_times = 0;
         if let Some(left) = left {
-            self.settle_left(&left, shelf);
+            self.settle_left(&left, shelf, now);
         }
-        self.settle_truth(shelf.busy);
+        self.settle_truth(shelf.busy, now);
     }
 
     /// Asks that wait. Those of a session that rests are dead: opencode keeps them, and they are not asked again.
@@ -100,6 +121,10 @@ impl Conductor {
         }
         let mut open: Vec<Key> = self.translator.open_asks().cloned().collect();
         open.retain(|key| {
+            // One that came since the server was asked may be too new for its answer.
+            if !self.resync.asks.contains(key) {
+                return false;
+            }
             let permission = shelf.permissions.iter().any(|ask| ask.id == key.as_str());
             !permission && !shelf.questions.iter().any(|ask| ask.id == key.as_str())
         });
@@ -131,13 +156,13 @@ impl Conductor {
         }
     }
 
-    fn settle_left(&mut self, left: &Left, shelf: &Shelf) {
+    fn settle_left(&mut self, left: &Left, shelf: &Shelf, now: Time) {
         for prompt in &left.prompts {
             let fate = self.fate(prompt, shelf);
             self.observed.push_back(Observed::Fate { native_id: prompt.clone(), fate });
         }
         self.resync.truths.extend(left.turn.clone());
-        self.settle_truth(shelf.busy);
+        self.settle_truth(shelf.busy, now);
         self.observed.push_back(Observed::CaughtUp);
     }
 
@@ -151,16 +176,25 @@ impl Conductor {
 
     // === the truth ===
 
-    fn settle_truth(&mut self, busy: bool) {
+    fn settle_truth(&mut self, busy: bool, now: Time) {
         if self.resync.turn != self.translator.turn() {
             // The answer is about the turn before.
             self.resync.again |= !self.resync.truths.is_empty();
-            (self.resync.doubted, self.resync.unscoped, self.resync.idle) = (false, None, None);
+            (self.resync.doubted, self.resync.unscoped, self.resync.idle) = (false, None, false);
             return;
+        }
+        if busy {
+            self.not_stopped(now);
         }
         let truth = if busy { Truth::Busy } else { Truth::Idle };
         let doubted = std::mem::take(&mut self.resync.doubted);
         let unscoped = self.resync.unscoped.take();
+        let is_ending = doubted || unscoped.is_some() || !self.resync.truths.is_empty();
+        if !busy && is_ending && self.is_given_up() {
+            let message =
+                "opencode no longer works on the turn and never finished its answer; was it restarted?";
+            self.say(Signal::Failed(TurnError::new(ErrorClass::AgentExited, message)));
+        }
         if !busy && !self.translator.rests() && self.sent.is_none() {
             if let Some(Some(error)) = unscoped.as_ref().filter(|_| !self.spent.is_over()) {
                 self.say(Signal::Failed(turn_error(error)));
@@ -173,22 +207,32 @@ impl Conductor {
                 }
             }
         }
-        if let Some(idle) = self.resync.idle.take() {
-            self.end_by(idle);
+        if std::mem::take(&mut self.resync.idle) {
+            // Why it stopped may have come with the answer.
+            self.end_by(Signal::TurnIdle { stop_reason: self.translator.stop_reason() });
         }
         for turn in std::mem::take(&mut self.resync.truths) {
             if truth == Truth::Idle {
                 self.spent.over().into_iter().for_each(|error| self.say(Signal::Failed(error)));
-                // The word alone does not say why it stopped.
-                if let stop_reason @ Some(_) = self.translator.stop_reason() {
-                    self.say(Signal::TurnIdle { stop_reason });
-                }
             }
             self.say(Signal::Truth { turn, truth });
         }
     }
 
-    fn not_asked(&mut self, error: &TurnError) {
+    /// The turn began and has no answer that is over: that is what a server leaves that was killed (capture u).
+    fn is_given_up(&self) -> bool {
+        let runs = !self.translator.rests() && self.sent.is_none();
+        let unanswered = self.translator.has_open_answer() || self.translator.steps() == 0;
+        runs && unanswered && !self.is_stopping() && !self.spent.is_over()
+    }
+
+    fn not_asked(&mut self, error: &TurnError, now: Time) {
+        // What another owner left is lost if nobody can say what became of it: it is worth some patience.
+        if self.left.is_some() && self.resync.failed < FAILED_TIMES && self.closing.is_none() {
+            self.resync.failed += 1;
+            self.resync.early = Some(now.plus_millis(FAILED_MILLIS));
+            return;
+        }
         if let Some(left) = self.left.take() {
             // Only the server could have said it.
             for prompt in left.prompts {
@@ -197,8 +241,9 @@ impl Conductor {
             self.observed.push_back(Observed::CaughtUp);
         }
         self.give_up_sent(error);
-        if let Some(idle) = self.resync.idle.take() {
-            self.end_by(idle);
+        if std::mem::take(&mut self.resync.idle) {
+            // Why it stopped may have come with the answer.
+            self.end_by(Signal::TurnIdle { stop_reason: self.translator.stop_reason() });
         }
         // The machine has deadlines of its own for what is not answered.
         self.resync.truths.clear();

@@ -19,7 +19,9 @@ impl Translator {
         }
         let thread = self.thread_mut(child);
         let key = match thread.known(&delta.part) {
+            Some(known) if known.void => return,
             Some(known) => known.key.clone(),
+            None if thread.is_past(&delta.message) => return,
             None => thread.part(&delta.part, &delta.message).key.clone(),
         };
         found.signals.push(Signal::TextDelta { key, field: Field::Text, text: delta.delta.clone() });
@@ -28,15 +30,23 @@ impl Translator {
     // === messages ===
 
     pub(super) fn message(&mut self, info: &MessageInfo, child: Option<&str>, found: &mut Found) {
+        if child.is_none() && self.is_past(info) {
+            let message = self.main.message(&info.id);
+            message.author = Author::Past;
+            message.held.clear();
+            return;
+        }
         let thread = self.thread_mut(child);
         let was_known = thread.message(&info.id).author != Author::Unknown;
         let was_over = thread.message(&info.id).over;
         let held = std::mem::take(&mut thread.note(info).held);
         if info.is_assistant() {
-            if child.is_none() {
-                self.answer(info, was_known, was_over, found);
+            match child {
+                None => self.answer(info, was_known, was_over, found),
+                Some(_) if !was_known => self.steps += 1,
+                Some(_) => {}
             }
-            self.totals.count(&info.id, info.tokens.as_ref(), info.cost);
+            self.count(&info.id, child, info.tokens.as_ref(), info.cost);
             if info.is_over() {
                 found.signals.extend(self.totals.news());
             }
@@ -44,6 +54,33 @@ impl Translator {
         for part in held {
             self.part(&part, child, found);
         }
+    }
+
+    /// Counts what a message of this turn took; late news of the turn before is not of this one.
+    fn count(&mut self, message: &str, child: Option<&str>, tokens: Option<&Tokens>, cost: Option<f64>) {
+        let turn = self.turn;
+        if self.thread_mut(child).message(message).turn == turn {
+            self.totals.count(message, tokens, cost);
+        }
+    }
+
+    /// True for an answer of a turn before this conversation sent its prompt: the closing updates of an aborted turn come
+    /// up to half a second later (capture f1). opencode stores a prompt before it answers it.
+    fn is_past(&mut self, info: &MessageInfo) -> bool {
+        let Some(own) = &mut self.own else { return false };
+        let is_ours = info.id == own.prompt || info.parent.as_deref() == Some(own.prompt.as_str());
+        if info.id == own.prompt {
+            own.created = Some(info.time.created);
+        } else if is_ours {
+            own.created.get_or_insert(0.0);
+        }
+        let known = self.main.messages.get(&info.id);
+        let is_known =
+            known.is_some_and(|message| matches!(message.author, Author::User | Author::Assistant));
+        if is_ours || is_known || !info.is_assistant() {
+            return false;
+        }
+        own.created.is_none_or(|created| info.time.created < created)
     }
 
     /// An answer of the session itself: its model call begins, ends or failed.
@@ -55,7 +92,8 @@ impl Translator {
             }
             if self.rests {
                 self.begin_turn();
-                self.main.note(info);
+                let turn = self.turn;
+                self.main.note(info).turn = turn;
             }
             self.first.get_or_insert_with(|| info.id.clone());
             self.evidence = true;
@@ -79,8 +117,9 @@ impl Translator {
             Some(_) => Some("error".to_owned()),
             None => info.finish.clone().or_else(|| finish_of(info.error.as_ref())),
         };
+        // Said again while the turn may go on: what comes late of its beginning looks as if it had got over it.
         if let Some(error) = error
-            && !was_over
+            && !(was_over && self.rests)
         {
             found.signals.push(Signal::Failed(error));
         }
@@ -160,6 +199,8 @@ impl Translator {
     // === parts ===
 
     pub(super) fn part(&mut self, part: &Part, child: Option<&str>, found: &mut Found) {
+        // Before anything of our prompt was seen, a part may be of the turn before.
+        let early = child.is_none() && self.own.as_ref().is_some_and(|own| own.created.is_none());
         let thread = self.thread_mut(child);
         let session = thread.session().to_owned();
         let message = thread.message(&part.message);
@@ -168,10 +209,13 @@ impl Translator {
             part.body,
             PartBody::Tool(_) | PartBody::Reasoning(_) | PartBody::StepStart | PartBody::StepFinish { .. }
         );
-        if is_models && message.author == Author::Unknown {
+        if message.author == Author::Past {
+            return;
+        }
+        if is_models && message.author == Author::Unknown && !early {
             message.author = Author::Assistant;
         }
-        if !is_models && !message.informed {
+        if (!is_models || early) && !message.informed {
             message.held.retain(|held| held.id != part.id);
             message.held.push(part.clone());
             let message = part.message.clone();
@@ -191,7 +235,7 @@ impl Translator {
             PartBody::Tool(call) => self.tool(part, call, child, found),
             PartBody::StepStart => self.step_start(part, child, found),
             PartBody::StepFinish { finish, tokens, cost } => {
-                self.totals.count(&part.message, tokens.as_ref(), *cost);
+                self.count(&part.message, child, tokens.as_ref(), *cost);
                 if child.is_none() {
                     self.main.message(&part.message).stepping = false;
                     self.finish.clone_from(finish);
@@ -217,13 +261,26 @@ impl Translator {
             return;
         }
         let known = self.main.part(&part.id, &part.message);
-        if std::mem::replace(&mut known.introduced, true) {
+        let was_known = std::mem::replace(&mut known.introduced, true);
+        known.over = true;
+        let stored = self.storing;
+        let message = self.main.message(&part.message);
+        if was_known {
+            // The stream has come as far as the store.
+            message.ahead.take_if(|ahead| !stored && *ahead == part.id);
             return;
         }
-        known.over = true;
-        let message = self.main.message(&part.message);
+        if stored {
+            message.ahead = Some(part.id.clone());
+        }
+        if stored && message.seen_steps > 0 {
+            message.seen_steps -= 1;
+            message.stepping = true;
+            return;
+        }
         if message.stepping && !message.repeat_due {
             message.repeat_due = true;
+            self.main.void_texts(&part.message, found);
             found.signals.push(Signal::Retrying { attempt: None, reason: None, until: None });
         }
         if self.main.message(&part.message).repeat_due {
@@ -261,6 +318,9 @@ impl Translator {
         let is_summary = thread.message(&part.message).summary;
         let parent = thread.parent();
         let known = thread.part(&part.id, &part.message);
+        if known.void {
+            return;
+        }
         let key = known.key.clone();
         let is_new = !std::mem::replace(&mut known.introduced, true);
         let was_over = known.over;
@@ -295,6 +355,7 @@ impl Translator {
         let parent = thread.parent();
         let known = thread.part(&part.id, &part.message);
         known.introduced = true;
+        known.is_text = false;
         known.over |= call.state.is_over();
         let key = known.key.clone();
         thread.note_call(&call.call, &key);

@@ -49,6 +49,13 @@ pub struct Found {
     pub wants: Vec<Want>,
 }
 
+/// A prompt of ours.
+struct Own {
+    prompt: String,
+    /// When opencode stored it; not known before anything of it was seen.
+    created: Option<f64>,
+}
+
 /// The translator of one session and its subagents.
 pub struct Translator {
     main: Thread,
@@ -61,12 +68,16 @@ pub struct Translator {
     steps: u32,
     /// The first message of this turn.
     first: Option<String>,
+    /// The prompt of ours that this turn is for.
+    own: Option<Own>,
     /// The last finish of this turn.
     finish: Option<String>,
     /// The session is at rest: the next answer begins another turn.
     rests: bool,
     /// It showed that it works, since this was last asked.
     evidence: bool,
+    /// What is taken in is from the server's store.
+    storing: bool,
     /// Asks that wait, with the session that asks.
     asks: HashMap<Key, String>,
     /// Types this version does not know, and how often they came.
@@ -84,9 +95,11 @@ impl Translator {
             turn: 1,
             steps: 0,
             first: None,
+            own: None,
             finish: None,
             rests: true,
             evidence: false,
+            storing: false,
             asks: HashMap::new(),
             unknown: HashMap::new(),
         }
@@ -99,14 +112,23 @@ impl Translator {
 
     /// A prompt leaves under this name: another turn begins.
     pub fn prompted(&mut self, message: &str) {
+        // Sent again it is the same prompt, and the same turn.
+        if self.own.as_ref().is_some_and(|own| own.prompt == message) {
+            self.evidence = false;
+            return;
+        }
         self.ours.insert(message.to_owned());
         self.begin_turn();
+        self.own = Some(Own { prompt: message.to_owned(), created: None });
         self.first = Some(message.to_owned());
         self.evidence = false;
     }
 
-    /// Takes up a turn that another owner left open, by the names of its model calls.
-    pub fn resume(&mut self, calls: &[Key]) {
+    /// Takes up a turn that another owner left open, by the names of its prompts and of its model calls.
+    pub fn resume(&mut self, prompts: &[String], calls: &[Key]) {
+        self.ours.extend(prompts.iter().cloned());
+        self.rests &= prompts.is_empty();
+        self.first = prompts.first().cloned();
         for call in calls {
             let (id, repeats) = match call.as_str().split_once('#') {
                 Some((id, nth)) => (id, nth.parse::<u32>().unwrap_or(1).saturating_sub(1)),
@@ -116,6 +138,7 @@ impl Translator {
             message.author = Author::Assistant;
             message.begun = true;
             message.repeats = message.repeats.max(repeats);
+            message.seen_steps = message.repeats + 1;
             self.first.get_or_insert_with(|| id.to_owned());
             self.steps += 1;
             self.rests = false;
@@ -127,15 +150,18 @@ impl Translator {
         self.evidence
     }
 
-    /// What was seen was another prompt's work.
-    pub fn forget_evidence(&mut self) {
-        self.evidence = false;
+    /// The prompt was refused because another runs: what is seen now is that one's work.
+    pub fn behind_another(&mut self) {
+        self.own = None;
+        self.first = None;
     }
 
-    /// True when nothing of the turn is known to run: no answer is open and none is announced.
+    /// True when nothing of the turn is known to run: no step is open and none is announced. That a message is over may
+    /// not have been heard.
     pub fn looks_finished(&self) -> bool {
         let waits_for_tools = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
-        !self.rests && self.finish.is_some() && !waits_for_tools && self.main.open_answers().next().is_none()
+        let is_stepping = self.main.messages.values().any(|message| message.stepping && !message.over);
+        !self.rests && self.finish.is_some() && !waits_for_tools && !is_stepping
     }
 
     /// True while an answer is not over.
@@ -305,8 +331,19 @@ impl Translator {
             Status::Retry { attempt, message: _, next } => {
                 self.evidence = true;
                 let open: Vec<String> = self.main.open_answers().map(str::to_owned).collect();
+                let mut is_new = open.is_empty();
                 for id in open {
-                    self.main.message(&id).repeat_due = true;
+                    let message = self.main.message(&id);
+                    // One that is known already comes again when the server was ahead of its stream.
+                    let is_known = *attempt > 0 && *attempt <= message.repeats;
+                    if !is_known && message.ahead.is_none() {
+                        message.repeat_due = true;
+                        is_new = true;
+                        self.main.void_texts(&id, found);
+                    }
+                }
+                if !is_new {
+                    return;
                 }
                 let until = next.map(|next| Time(next as u64));
                 found.signals.push(Signal::Retrying { attempt: Some(*attempt), reason: None, until });
@@ -318,11 +355,16 @@ impl Translator {
     pub fn rest(&mut self, found: &mut Found) {
         self.main.give_up_answers();
         self.idle(found);
+        self.rests = true;
     }
 
     /// The session rests, or says so: whether a turn is over is not for us to say.
     fn idle(&mut self, found: &mut Found) {
-        self.rests = self.main.open_answers().next().is_none();
+        // A call that asked for tools announces another: an idle before that is not its own.
+        let announced = matches!(self.finish.as_deref(), Some("tool-calls"));
+        // One before anything of the turn was seen is not its own either.
+        let began = self.steps > 0 && !announced;
+        self.rests |= began && self.main.open_answers().next().is_none();
         found.signals.push(Signal::TurnIdle { stop_reason: self.stop_reason() });
     }
 
@@ -341,6 +383,7 @@ impl Translator {
         self.turn += 1;
         self.steps = 0;
         self.first = None;
+        self.own = None;
         self.finish = None;
         self.rests = false;
         self.totals = Totals::default();
@@ -440,6 +483,11 @@ impl Translator {
         if let Place::Unlinked(held) = &mut thread.place {
             let held = std::mem::take(held);
             thread.place = Place::Below(key.clone());
+            if std::mem::take(&mut thread.overflowed) {
+                let message = "a subagent said more than could wait until its call was known";
+                found.signals.push(Signal::Gap(message.to_owned()));
+                found.wants.push(Want::Truth(None));
+            }
             for event in held {
                 self.of_linked(child, &event, found);
             }
@@ -453,6 +501,13 @@ impl Translator {
             Kind::PermissionAsked(ask) => {
                 let key = Key::from(ask.id.as_str());
                 let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
+                // The stream is behind the store: the call is over, so somebody has answered.
+                if item
+                    .as_ref()
+                    .is_some_and(|item| self.thread(child).is_some_and(|thread| thread.is_over(item)))
+                {
+                    return;
+                }
                 self.asks.insert(key.clone(), ask.session.clone());
                 let (tool, options) = (Some(asks::shown(ask)), asks::options(ask));
                 found.signals.push(Signal::Ask { key, item, tool, options });

@@ -34,6 +34,7 @@ impl Translator {
         if child.is_some_and(|child| !self.children.contains_key(child)) {
             return;
         }
+        self.storing = true;
         let ends = message.info.is_over();
         // What ends it comes last: its parts may be all that tells of its call.
         let mut opening = message.info.clone();
@@ -42,6 +43,8 @@ impl Translator {
         self.message(if ends { &opening } else { &message.info }, child, found);
         for (place, part) in message.parts.iter().enumerate() {
             if is_left_behind(message, place) {
+                // Its pieces may still come, when the stream is behind.
+                self.thread_mut(child).part(&part.id, &part.message).void = true;
                 continue;
             }
             self.part(part, child, found);
@@ -49,6 +52,7 @@ impl Translator {
         if ends {
             self.message(&message.info, child, found);
         }
+        self.storing = false;
     }
 
     /// Takes in the messages of this turn out of all messages of the session, in their order.

@@ -1,11 +1,13 @@
 //! What is known of one opencode session: the one we talk to, or a subagent's below it.
 
+use super::Found;
 use crate::opencode::event::Event;
 use crate::opencode::info::MessageInfo;
 use crate::opencode::part::Part;
 use std::collections::HashMap;
 use std::sync::Arc;
 use turnstream_model::id::Key;
+use turnstream_model::signal::Signal;
 
 /// Events of a subagent that may wait until the call it works for is known.
 const HELD: usize = 4_096;
@@ -22,6 +24,8 @@ pub(super) struct Thread {
     pub(super) idle_said: bool,
     /// The turn in which it was last heard of.
     pub(super) turn: u64,
+    /// More came than could wait for its call.
+    pub(super) overflowed: bool,
 }
 
 /// Whose work it is.
@@ -42,6 +46,10 @@ pub(super) struct Known {
     pub(super) introduced: bool,
     /// Nothing will be added to it.
     pub(super) over: bool,
+    /// It is a text of the model, or pieces of one.
+    pub(super) is_text: bool,
+    /// Its model call was repeated before it was over.
+    pub(super) void: bool,
     turn: u64,
 }
 
@@ -51,6 +59,8 @@ pub(super) enum Author {
     Unknown,
     User,
     Assistant,
+    /// The model, in a turn before this conversation began: nobody here cares.
+    Past,
 }
 
 /// What is known of a message.
@@ -68,11 +78,15 @@ pub(super) struct Message {
     pub(super) begun: bool,
     /// A step of it began and has not finished.
     pub(super) stepping: bool,
+    /// Steps of it that another owner has seen begin.
+    pub(super) seen_steps: u32,
+    /// The part that began a step and is known from the server's store only: its stream is behind it.
+    pub(super) ahead: Option<String>,
     /// Nothing will be added to it.
     pub(super) over: bool,
     /// Parts that came before it was known who wrote them.
     pub(super) held: Vec<Part>,
-    turn: u64,
+    pub(super) turn: u64,
 }
 
 impl Message {
@@ -95,6 +109,7 @@ impl Thread {
             calls: HashMap::new(),
             idle_said: false,
             turn,
+            overflowed: false,
         }
     }
 
@@ -110,15 +125,25 @@ impl Thread {
         }
     }
 
-    /// Keeps an event of a subagent whose call is not known yet. False when it is known, or too much waits.
+    /// Keeps an event of a subagent whose call is not known yet. False when it is known. What is too much is left out, and
+    /// the server has it when the call is known.
     pub(super) fn hold(&mut self, event: &Arc<Event>) -> bool {
         match &mut self.place {
-            Place::Unlinked(held) if held.len() < HELD => {
-                held.push(Arc::clone(event));
+            Place::Unlinked(held) => {
+                if held.len() < HELD {
+                    held.push(Arc::clone(event));
+                } else {
+                    self.overflowed = true;
+                }
                 true
             }
-            Place::Root | Place::Below(_) | Place::Unlinked(_) => false,
+            Place::Root | Place::Below(_) => false,
         }
+    }
+
+    /// True for a message of a turn before this conversation.
+    pub(super) fn is_past(&self, message: &str) -> bool {
+        self.messages.get(message).is_some_and(|message| message.author == Author::Past)
     }
 
     /// What is known of a part, if anything is.
@@ -135,11 +160,30 @@ impl Thread {
                 Place::Root => Key::from(part),
                 Place::Unlinked(_) | Place::Below(_) => Key::from(format!("{}/{part}", self.session)),
             };
-            let known =
-                Known { key, message: message.to_owned(), introduced: false, over: false, turn: self.turn };
+            let known = Known {
+                key,
+                message: message.to_owned(),
+                introduced: false,
+                over: false,
+                is_text: true,
+                void: false,
+                turn: self.turn,
+            };
             self.parts.insert(part.to_owned(), known);
         }
         self.parts.entry(part.to_owned()).or_insert_with(|| unreachable!("it was inserted above"))
+    }
+
+    /// A model call is repeated: the texts of it that are not over are void, also those of which only pieces came.
+    pub(super) fn void_texts(&mut self, message: &str, found: &mut Found) {
+        let open =
+            |known: &&mut Known| known.message == message && known.is_text && !known.over && !known.void;
+        for known in self.parts.values_mut().filter(open) {
+            known.void = true;
+            if !known.introduced {
+                found.signals.push(Signal::ItemRemoved(known.key.clone()));
+            }
+        }
     }
 
     pub(super) fn forget_part(&mut self, part: &str) -> Option<Known> {
@@ -153,7 +197,11 @@ impl Thread {
 
     /// Messages of which pieces came, and never what they are pieces of.
     pub(super) fn unintroduced(&self) -> impl Iterator<Item = &str> {
-        let parts = self.parts.values().filter(|known| !known.introduced).map(|known| known.message.as_str());
+        let parts = self
+            .parts
+            .values()
+            .filter(|known| !known.introduced && !known.void)
+            .map(|known| known.message.as_str());
         let waiting = self.messages.iter().filter(|(_, message)| !message.held.is_empty());
         parts.chain(waiting.map(|(id, _)| id.as_str()))
     }
@@ -161,6 +209,11 @@ impl Thread {
     /// Which message this is a part of.
     pub(super) fn message_of(&self, key: &Key) -> Option<&str> {
         self.parts.values().find(|known| known.key == *key).map(|known| known.message.as_str())
+    }
+
+    /// True when nothing will be added to this part.
+    pub(super) fn is_over(&self, key: &Key) -> bool {
+        self.parts.values().any(|known| known.key == *key && known.over)
     }
 
     pub(super) fn note_call(&mut self, call: &str, key: &Key) {
@@ -186,6 +239,8 @@ impl Thread {
             repeat_due: false,
             begun: false,
             stepping: false,
+            seen_steps: 0,
+            ahead: None,
             over: false,
             held: Vec::new(),
             turn,
@@ -195,6 +250,9 @@ impl Thread {
     /// Notes what a message says of itself.
     pub(super) fn note(&mut self, info: &MessageInfo) -> &mut Message {
         let message = self.message(&info.id);
+        if message.author == Author::Past {
+            return message;
+        }
         message.author = if info.is_assistant() { Author::Assistant } else { Author::User };
         message.informed = true;
         message.summary = info.is_summary();

@@ -41,7 +41,7 @@ impl Totals {
 
     /// The sums, if they changed since they were last said.
     pub(super) fn news(&mut self) -> Option<Signal> {
-        let cost: f64 = self.messages.values().map(|taken| taken.cost).sum();
+        let cost = self.cost();
         let usage = self.usage();
         if self.is_nothing() || self.said.as_ref() == Some(&(usage.clone(), cost)) {
             return None;
@@ -53,12 +53,14 @@ impl Totals {
 
     /// All tokens of the turn, for a limit.
     pub(super) fn tokens(&self) -> u64 {
-        self.messages.values().map(|taken| whole(all(&taken.tokens))).sum()
+        self.messages.values().fold(0, |sum, taken| u64::saturating_add(sum, whole(all(&taken.tokens))))
     }
 
     /// All money of the turn, for a limit.
     pub(super) fn cost(&self) -> f64 {
-        self.messages.values().map(|taken| taken.cost).sum()
+        let sum: f64 = self.messages.values().map(|taken| taken.cost).sum();
+        // What is smaller than that is not money but the error of adding floats.
+        (sum * 1e12).round() / 1e12
     }
 
     fn is_nothing(&self) -> bool {
@@ -66,8 +68,13 @@ impl Totals {
     }
 
     fn usage(&self) -> Usage {
-        let sum =
-            |of: fn(&Tokens) -> f64| Some(self.messages.values().map(|taken| whole(of(&taken.tokens))).sum());
+        let sum = |of: fn(&Tokens) -> f64| {
+            Some(
+                self.messages
+                    .values()
+                    .fold(0, |sum: u64, taken| sum.saturating_add(whole(of(&taken.tokens)))),
+            )
+        };
         let mut usage = Usage {
             input: sum(|tokens| tokens.input),
             output: sum(|tokens| tokens.output),

@@ -1,0 +1,101 @@
+//! The stopping of a turn. opencode takes an abort for what runs at that moment: one that comes before its prompt, or
+//! before the prompt has begun, stops nothing and is not remembered.
+
+use super::{Call, Conductor};
+use turnstream_model::event::{ErrorClass, TurnError};
+use turnstream_model::id::Key;
+use turnstream_model::time::Time;
+
+/// From an abort to the question whether it was heard.
+const AGAIN_MILLIS: u64 = 1_000;
+/// Aborts of one turn.
+const MOST: u32 = 10;
+
+/// A turn that is being stopped.
+pub(super) struct Stop {
+    /// When it is told again; not while its prompt is on the way.
+    again: Option<Time>,
+    told: u32,
+}
+
+impl Stop {
+    /// When something has to be done about it.
+    pub(super) fn until(&self) -> Option<Time> {
+        self.again
+    }
+}
+
+impl Conductor {
+    /// Stops the turn, as soon as there is one.
+    pub(super) fn stop(&mut self, now: Time) {
+        if self.refuse_waiting() || self.stop.is_some() {
+            return;
+        }
+        self.stop = Some(Stop { again: None, told: 0 });
+        if !self.is_prompt_on_its_way() {
+            self.abort(now);
+        }
+    }
+
+    /// Tells opencode to stop.
+    pub(super) fn abort(&mut self, now: Time) {
+        let Some(stop) = &mut self.stop else { return };
+        stop.told += 1;
+        stop.again = Some(now.plus_millis(AGAIN_MILLIS));
+        self.aborting += 1;
+        self.calls.push_back(Call::Abort);
+    }
+
+    /// An abort is at the server: what is sent now comes after it.
+    pub(super) fn abort_answered(&mut self) {
+        self.aborting = self.aborting.saturating_sub(1);
+        if self.aborting == 0 {
+            self.post_held();
+        }
+    }
+
+    /// True while an abort may still hit whatever runs when it arrives.
+    pub(super) fn is_aborting(&self) -> bool {
+        self.aborting > 0
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// What a prompt ends with that was stopped before it began.
+    pub(super) fn stopped_unstarted() -> TurnError {
+        TurnError::new(ErrorClass::Cancelled, "the prompt was cancelled before opencode began with it")
+    }
+
+    /// Whether the abort was heard has to be seen; if not, the server is asked.
+    pub(super) fn tick_stop(&mut self, now: Time) {
+        let Some(stop) = &mut self.stop else { return };
+        if stop.again.take_if(|until| now >= *until).is_none() {
+            return;
+        }
+        if self.translator.rests() {
+            return self.stopped();
+        }
+        self.resync.doubted = true;
+        self.ask_server();
+    }
+
+    /// The server still works on it.
+    pub(super) fn not_stopped(&mut self, now: Time) {
+        if self.stop.as_ref().is_some_and(|stop| stop.again.is_none() && (1..MOST).contains(&stop.told)) {
+            self.abort(now);
+        }
+    }
+
+    /// It rests: what it asked needs no answer any more. opencode keeps the asks of an aborted turn open for ever, whoever
+    /// aborted it (captures d5, m3).
+    pub fn stopped(&mut self) {
+        self.stop = None;
+        let open: Vec<Key> = self.translator.open_asks().cloned().collect();
+        for key in open {
+            self.translator.forget_ask(&key);
+            self.calls.push_back(Call::Refuse(key));
+        }
+    }
+}

@@ -1,0 +1,631 @@
+//! What comes at the wrong time: stale answers, calls that overtake each other, late news of another turn.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, PromptAnswer, Shelf};
+use turnstream_agents::opencode::event::Event as AgentEvent;
+use turnstream_agents::opencode::solo::Solo;
+use turnstream_agents::{Command, Observed};
+use turnstream_model::event::{ErrorClass, Event, Outcome, Permissions, TurnError};
+use turnstream_model::fold::{Fold, State};
+use turnstream_model::signal::Signal;
+use turnstream_model::time::Time;
+
+const SESSION: &str = "ses_1";
+const ONE: &str = "msg_1e0bba842001m4GyH0hPa967vW";
+const TWO: &str = "msg_1e0bba942001m4GyH0hPa967vW";
+const START: u64 = 1_794_770_000_000;
+
+/// A conversation without a machine: what it says and what it calls.
+struct Talk {
+    conductor: Conductor,
+    now: u64,
+}
+
+fn parse(kind: &str, mut properties: Value) -> Arc<AgentEvent> {
+    if properties["sessionID"].is_null() && kind != "unscoped" {
+        properties["sessionID"] = json!(SESSION);
+    }
+    Arc::new(
+        AgentEvent::parse(json!({"type": kind, "properties": properties}).to_string().as_bytes()).unwrap(),
+    )
+}
+
+fn answer_info(id: &str, parent: &str, more: Value) -> Value {
+    let mut info = json!({"id": id, "sessionID": SESSION, "role": "assistant", "parentID": parent,
+        "modelID": "m", "providerID": "lab", "time": {"created": 1.0}});
+    for (name, value) in more.as_object().unwrap() {
+        info[name] = value.clone();
+    }
+    info
+}
+
+fn text_part(id: &str, message: &str, text: &str, over: bool) -> Value {
+    let time = if over { json!({"start": 1.0, "end": 2.0}) } else { json!({"start": 1.0}) };
+    json!({"part": {"id": id, "messageID": message, "sessionID": SESSION, "type": "text", "text": text, "time": time}})
+}
+
+impl Talk {
+    fn with(budget: Budget) -> Self {
+        let mut conductor = Conductor::new(SESSION, Pace::default(), budget, Time(START));
+        conductor.connected(None, Time(START));
+        Self { conductor, now: START }
+    }
+
+    fn new() -> Self {
+        Self::with(Budget::default())
+    }
+
+    fn prompt(&mut self, name: &str) {
+        let content = vec![json!({"type": "text", "text": "go"})];
+        self.conductor.command(Command::Prompt { native_id: name.to_owned(), content }, Time(self.now));
+    }
+
+    fn calls(&mut self) -> Vec<Call> {
+        std::iter::from_fn(|| self.conductor.call()).collect()
+    }
+
+    fn said(&mut self) -> Vec<Observed> {
+        std::iter::from_fn(|| self.conductor.observed()).collect()
+    }
+
+    fn event(&mut self, kind: &str, properties: Value) {
+        self.conductor.event(&parse(kind, properties), Time(self.now));
+    }
+
+    fn status(&mut self, status: &str) {
+        self.event("session.status", json!({"status": {"type": status}}));
+        if status == "idle" {
+            self.event("session.idle", json!({}));
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        self.conductor.answer(answer, Time(self.now));
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now += millis;
+        self.conductor.tick(Time(self.now));
+    }
+}
+
+/// A conversation with its machine.
+struct Desk {
+    solo: Solo,
+    now: u64,
+    log: Vec<Event>,
+    calls: Vec<Call>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let conductor = Conductor::new(SESSION, Pace::default(), Budget::default(), Time(START));
+        let mut solo = Solo::new(conductor, SESSION, "/w", Permissions::Ask, Time(START));
+        solo.connected(None, Time(START));
+        let mut desk = Self { solo, now: START, log: Vec::new(), calls: Vec::new() };
+        desk.drain();
+        desk
+    }
+
+    fn drain(&mut self) {
+        while let Some(event) = self.solo.take_event() {
+            self.log.push(event);
+        }
+        while let Some(call) = self.solo.call() {
+            self.calls.push(call);
+        }
+    }
+
+    fn prompt(&mut self, name: &str) {
+        let content = vec![json!({"type": "text", "text": "go"})];
+        self.solo.prompt(name.to_owned(), content, Time(self.now)).unwrap();
+        self.drain();
+    }
+
+    fn event(&mut self, kind: &str, properties: Value) {
+        self.solo.event(&parse(kind, properties), Time(self.now));
+        self.drain();
+    }
+
+    fn status(&mut self, status: &str) {
+        self.event("session.status", json!({"status": {"type": status}}));
+        if status == "idle" {
+            self.event("session.idle", json!({}));
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        self.solo.answer(answer, Time(self.now));
+        self.drain();
+    }
+
+    /// Time passes; every question to the server is answered with this shelf.
+    fn pass(&mut self, millis: u64, shelf: &Shelf) {
+        let end = self.now + millis;
+        for _ in 0..1_000 {
+            while let Some(place) = self.calls.iter().position(|call| matches!(call, Call::Shelf { .. })) {
+                self.calls.remove(place);
+                self.answer(Answer::Shelf(Ok(Box::new(shelf.clone()))));
+            }
+            let Some(due) = self.solo.deadline().filter(|due| due.0 <= end) else { break };
+            self.now = self.now.max(due.0);
+            self.solo.tick(Time(self.now));
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    fn aborts(&self) -> usize {
+        self.calls.iter().filter(|call| **call == Call::Abort).count()
+    }
+
+    fn state(&self) -> State {
+        Fold::of(&self.log).state().clone()
+    }
+
+    fn outcomes(&self) -> Vec<Option<Outcome>> {
+        self.state().turns.iter().map(|turn| turn.outcome).collect()
+    }
+
+    /// A whole turn of one answer.
+    fn whole_turn(&mut self, prompt: &str, answer: &str, part: &str) {
+        self.prompt(prompt);
+        self.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+        self.begins(prompt, answer, part);
+        self.ends(prompt, answer, part);
+    }
+
+    fn begins(&mut self, prompt: &str, answer: &str, part: &str) {
+        self.status("busy");
+        self.event("message.updated", json!({"info": answer_info(answer, prompt, json!({}))}));
+        self.event("message.part.updated", text_part(part, answer, "", false));
+    }
+
+    fn ends(&mut self, prompt: &str, answer: &str, part: &str) {
+        self.event("message.part.updated", text_part(part, answer, "Done.", true));
+        let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}});
+        self.event("message.updated", json!({"info": answer_info(answer, prompt, over)}));
+        self.status("idle");
+    }
+}
+
+fn shelf(value: Value) -> Box<Shelf> {
+    let read = |member: &str| serde_json::from_value(value[member].clone()).unwrap();
+    Box::new(Shelf {
+        busy: value["busy"].as_bool().unwrap(),
+        messages: serde_json::from_value(value["messages"].clone()).unwrap(),
+        children: Vec::new(),
+        permissions: if value["permissions"].is_null() { Vec::new() } else { read("permissions") },
+        questions: Vec::new(),
+    })
+}
+
+// === stale answers ===
+
+#[test]
+fn an_answer_that_was_asked_for_before_the_prompt_does_not_send_it_twice() {
+    let mut talk = Talk::new();
+    // A gap while the session rests: the server is asked.
+    talk.conductor.connected(Some("cut".to_owned()), Time(talk.now));
+    assert!(matches!(talk.calls()[..], [Call::Shelf { .. }]));
+    talk.prompt(ONE);
+    assert_eq!(talk.calls().len(), 1, "the prompt");
+    // Its answer is older than the prompt, whose own request is still under way.
+    talk.answer(Answer::Shelf(Ok(Box::default())));
+    let again: Vec<Call> =
+        talk.calls().into_iter().filter(|call| matches!(call, Call::Prompt { .. })).collect();
+    assert_eq!(again, [], "it is sent once while its first request is not answered");
+}
+
+#[test]
+fn an_answer_that_was_asked_for_before_the_prompt_does_not_make_it_begin() {
+    let mut talk = Talk::new();
+    talk.conductor.connected(Some("cut".to_owned()), Time(talk.now));
+    talk.calls();
+    talk.prompt(ONE);
+    talk.said();
+    talk.answer(Answer::Shelf(Ok(Box::new(Shelf { busy: true, ..Shelf::default() }))));
+    let began = talk
+        .said()
+        .into_iter()
+        .any(|said| matches!(said, Observed::Signal(Signal::TurnBegan { prompts, .. }) if prompts == [ONE]));
+    assert!(!began, "what was busy then was not this prompt");
+}
+
+#[test]
+fn a_server_that_cannot_be_asked_does_not_refuse_a_prompt_that_is_on_its_way() {
+    let mut talk = Talk::new();
+    talk.conductor.connected(Some("cut".to_owned()), Time(talk.now));
+    talk.calls();
+    talk.prompt(ONE);
+    talk.answer(Answer::Shelf(Err(TurnError::new(ErrorClass::Timeout, "no answer"))));
+    let refused =
+        talk.said().into_iter().any(|said| matches!(said, Observed::Signal(Signal::PromptRefused { .. })));
+    assert!(!refused, "the request of the prompt itself has not been answered yet");
+}
+
+#[test]
+fn an_ask_that_came_after_the_server_was_asked_stays_open() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    desk.solo.connected(Some("cut".to_owned()), Time(desk.now));
+    desk.drain();
+    let ask = json!({"id": "per_1", "permission": "bash", "patterns": ["ls"], "metadata": {}, "always": []});
+    desk.event("permission.asked", ask);
+    // The list of permissions was read before that one was asked for.
+    let messages = json!([{"info": answer_info("msg_a", ONE, json!({})), "parts": []}]);
+    desk.answer(Answer::Shelf(Ok(shelf(json!({"busy": true, "messages": messages})))));
+    assert_eq!(desk.state().approvals[0].outcome, None, "the agent still waits for it");
+}
+
+#[test]
+fn the_answer_to_one_prompt_is_not_taken_for_another() {
+    let mut talk = Talk::new();
+    talk.prompt(ONE);
+    // It runs and ends, while the answer to its request is still on its way.
+    talk.status("busy");
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, json!({}))}));
+    let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}});
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, over)}));
+    talk.status("idle");
+    talk.prompt(TWO);
+    talk.said();
+    // The proxy in front gives up on the first request.
+    talk.answer(Answer::Prompt(
+        ONE.to_owned(),
+        PromptAnswer::Refused(TurnError::new(ErrorClass::InvalidRequest, "408")),
+    ));
+    let refused =
+        talk.said().into_iter().any(|said| matches!(said, Observed::Signal(Signal::PromptRefused { .. })));
+    assert!(!refused, "that was the answer to the first");
+}
+
+#[test]
+fn a_closed_stream_is_followed_by_a_question_that_is_newer_than_it() {
+    let mut talk = Talk::new();
+    talk.prompt(ONE);
+    talk.status("busy");
+    talk.calls();
+    talk.conductor.connected(Some("cut".to_owned()), Time(talk.now));
+    assert!(matches!(talk.calls()[..], [Call::Shelf { .. }]));
+    talk.conductor.closed(TurnError::new(ErrorClass::TransportLost, "gave up"));
+    talk.said();
+    talk.answer(Answer::Shelf(Ok(Box::new(Shelf { busy: true, ..Shelf::default() }))));
+    let lost = talk.said().into_iter().any(|said| matches!(said, Observed::Signal(Signal::LinkLost(_))));
+    assert!(!lost, "that answer is from before the end of the stream; the turn may have ended since");
+}
+
+#[test]
+fn one_failed_question_after_a_restart_does_not_lose_an_ask_that_still_waits() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    let ask = json!({"id": "per_1", "permission": "bash", "patterns": ["ls"], "metadata": {}, "always": []});
+    desk.event("permission.asked", ask.clone());
+    // The owner dies; the next one's first question fails, and the second does not.
+    let conductor = Conductor::new(SESSION, Pace::default(), Budget::default(), Time(desk.now));
+    desk.solo = Solo::resume(&desk.state(), conductor, Permissions::Ask, Time(desk.now));
+    desk.solo.connected(None, Time(desk.now));
+    desk.calls.clear();
+    desk.drain();
+    assert!(matches!(desk.calls[..], [Call::Shelf { .. }]));
+    desk.calls.clear();
+    desk.answer(Answer::Shelf(Err(TurnError::new(ErrorClass::Timeout, "busy booting"))));
+    let mut waiting = ask;
+    waiting["sessionID"] = json!(SESSION);
+    let messages = json!([{"info": answer_info("msg_a", ONE, json!({})), "parts": []}]);
+    let busy = shelf(json!({"busy": true, "messages": messages, "permissions": [waiting]}));
+    desk.pass(60_000, &busy);
+    let open = desk.state().approvals.iter().filter(|ask| ask.outcome.is_none()).count();
+    assert_eq!(open, 1, "the agent waits for it, and nobody can answer it any more");
+}
+
+// === aborts ===
+
+#[test]
+fn a_prompt_waits_until_the_abort_before_it_has_been_answered() {
+    let mut talk = Talk::new();
+    talk.prompt(ONE);
+    talk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    talk.status("busy");
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, json!({}))}));
+    talk.calls();
+    talk.conductor.command(Command::Cancel, Time(talk.now));
+    assert_eq!(talk.calls(), [Call::Abort]);
+    // The turn ends by itself at that moment; nobody has said that the abort arrived.
+    let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}});
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, over)}));
+    talk.status("idle");
+    talk.prompt(TWO);
+    assert_eq!(talk.calls(), [], "calls are made at the same time: the abort could hit this prompt");
+}
+
+#[test]
+fn control_asks_that_a_stopped_turn_left_are_refused_also_when_no_second_idle_comes() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    let ask = json!({"id": "per_1", "permission": "bash", "patterns": ["ls"], "metadata": {}, "always": []});
+    desk.event("permission.asked", ask.clone());
+    desk.solo.cancel(Time(desk.now));
+    desk.drain();
+    // The first idle comes, and neither the closing updates nor the second one.
+    desk.status("idle");
+    let messages = json!([{"info": answer_info("msg_a", ONE, json!({})), "parts": []}]);
+    let mut zombie = ask;
+    zombie["sessionID"] = json!(SESSION);
+    // As in captures d5 and m3: it goes on being listed.
+    desk.pass(60_000, &shelf(json!({"busy": false, "messages": messages, "permissions": [zombie]})));
+    assert_eq!(desk.outcomes(), [Some(Outcome::Cancelled)]);
+    desk.whole_turn(TWO, "msg_b", "prt_b");
+    let refused = desk.calls.iter().any(|call| matches!(call, Call::Refuse(_)));
+    assert!(refused, "opencode lists it for ever");
+}
+
+#[test]
+fn asks_of_a_turn_that_another_client_aborted_are_refused() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    let ask = json!({"id": "per_1", "permission": "bash", "patterns": ["ls"], "metadata": {}, "always": []});
+    desk.event("permission.asked", ask);
+    let aborted = json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}});
+    desk.event("session.error", json!({"error": aborted}));
+    desk.status("idle");
+    let over = json!({"error": aborted, "time": {"created": 1.0, "completed": 2.0}});
+    desk.event("message.part.updated", text_part("prt_a", "msg_a", "", true));
+    desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, over)}));
+    desk.status("idle");
+    assert_eq!(desk.outcomes(), [Some(Outcome::Cancelled)]);
+    let refused = desk.calls.iter().any(|call| matches!(call, Call::Refuse(_)));
+    assert!(refused, "opencode lists it for ever");
+}
+
+// === news of another turn ===
+
+/// A new conversation in a session whose last turn was aborted a moment ago: its closing updates come after our prompt
+/// has left (as after a dropped stream of the client library, or a new link after a cancel by force).
+#[test]
+fn the_closing_updates_of_an_aborted_turn_do_not_end_the_next_one_of_a_new_conversation() {
+    let mut desk = Desk::new();
+    desk.prompt(TWO);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    let aborted = json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}});
+    let over = json!({"error": aborted, "time": {"created": 1.0, "completed": 2.0}});
+    desk.event("message.part.updated", text_part("prt_a", "msg_a", "Half of", true));
+    desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, over)}));
+    desk.status("idle");
+    let messages = json!([{"info": {"id": TWO, "sessionID": SESSION, "role": "user"}, "parts": []}]);
+    desk.pass(1_000, &shelf(json!({"busy": true, "messages": messages})));
+    assert_eq!(desk.outcomes(), [] as [Option<Outcome>; 0], "nothing of ours has begun");
+    desk.begins(TWO, "msg_b", "prt_b");
+    desk.ends(TWO, "msg_b", "prt_b");
+    assert_eq!(desk.outcomes(), [Some(Outcome::Completed)]);
+}
+
+/// Other versions answer 409 while another client's prompt runs.
+#[test]
+fn a_prompt_that_was_refused_as_busy_is_not_taken_by_the_turn_that_runs() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Busy));
+    // The other client's turn.
+    desk.begins("msg_foreign", "msg_a", "prt_a");
+    desk.ends("msg_foreign", "msg_a", "prt_a");
+    let posts = desk.calls.iter().filter(|call| matches!(call, Call::Prompt { .. })).count();
+    assert_eq!(posts, 2, "now it is sent again");
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_b", "prt_b");
+    desk.ends(ONE, "msg_b", "prt_b");
+    let turns = desk.state().turns.clone();
+    let of_ours: Vec<bool> = turns.iter().map(|turn| !turn.prompts.is_empty()).collect();
+    assert_eq!(of_ours, [false, true], "the second turn is the one of our prompt");
+}
+
+#[test]
+fn a_stray_idle_between_two_steps_does_not_split_the_turn_s_usage() {
+    let tokens =
+        |count: u64| json!({"input": count, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}});
+    let run = |stray: bool| {
+        let mut desk = Desk::new();
+        desk.prompt(ONE);
+        desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+        desk.begins(ONE, "msg_a", "prt_a");
+        desk.event("message.part.updated", text_part("prt_a", "msg_a", "First.", true));
+        let done = json!({"created": 1.0, "completed": 2.0});
+        let first = json!({"finish": "tool-calls", "time": done, "tokens": tokens(100)});
+        desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, first)}));
+        if stray {
+            // A late second idle of the turn before, or of an abort by another client that was too late.
+            desk.status("idle");
+        }
+        desk.status("busy");
+        desk.event("message.updated", json!({"info": answer_info("msg_b", ONE, json!({}))}));
+        desk.event("message.part.updated", text_part("prt_b", "msg_b", "Second.", true));
+        let second = json!({"finish": "stop", "time": done, "tokens": tokens(10)});
+        desk.event("message.updated", json!({"info": answer_info("msg_b", ONE, second)}));
+        desk.status("idle");
+        desk.state()
+            .turns
+            .iter()
+            .map(|turn| turn.usage.as_ref().and_then(|usage| usage.input))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(false), [Some(110)]);
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_late_update_of_the_turn_before_is_not_counted_in_this_one() {
+    let tokens = json!({"input": 1000, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}});
+    let mut desk = Desk::new();
+    desk.whole_turn(ONE, "msg_a", "prt_a");
+    desk.prompt(TWO);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(TWO, "msg_b", "prt_b");
+    let late = json!({"finish": "length", "time": {"created": 1.0, "completed": 2.0}, "tokens": tokens});
+    desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, late)}));
+    desk.event("message.part.updated", text_part("prt_b", "msg_b", "Done.", true));
+    let own = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0},
+        "tokens": {"input": 7, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}});
+    desk.event("message.updated", json!({"info": answer_info("msg_b", TWO, own)}));
+    desk.status("idle");
+    let used = desk.state().turns[1].usage.as_ref().and_then(|usage| usage.input);
+    assert_eq!(used, Some(7));
+}
+
+// === subagents ===
+
+fn child(info: Value) -> Value {
+    let mut info = info;
+    info["sessionID"] = json!("ses_child");
+    info
+}
+
+#[test]
+fn a_subagent_that_never_finishes_is_stopped_at_the_budget_of_steps() {
+    let mut talk = Talk::with(Budget { steps: Some(10), ..Budget::default() });
+    talk.prompt(ONE);
+    talk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    talk.status("busy");
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, json!({}))}));
+    let state = json!({"status": "running", "input": {}, "metadata": {"sessionId": "ses_child"}});
+    talk.event(
+        "message.part.updated",
+        json!({"part": {"id": "prt_t", "messageID": "msg_a", "sessionID": SESSION, "type": "tool",
+            "tool": "task", "callID": "call_1", "state": state}}),
+    );
+    for step in 0..50 {
+        let over = json!({"finish": "unknown", "time": {"created": 1.0, "completed": 2.0}});
+        let info = child(answer_info(&format!("msg_c{step}"), "msg_c", over));
+        talk.event("message.updated", json!({"sessionID": "ses_child", "info": info}));
+    }
+    assert!(talk.calls().contains(&Call::Abort), "52 calls in 20 seconds (capture j2), below a call");
+}
+
+#[test]
+fn a_subagent_whose_call_stays_unknown_never_speaks_as_the_agent() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    let info = json!({"id": "ses_child", "parentID": SESSION, "title": "t", "directory": "/w"});
+    desk.event("session.created", json!({"sessionID": "ses_child", "info": info}));
+    for step in 0..5_000 {
+        let name = format!("msg_c{step}");
+        let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}});
+        let info = child(answer_info(&name, "msg_c", over));
+        desk.event("message.updated", json!({"sessionID": "ses_child", "info": info}));
+        let mut part = text_part(&format!("prt_c{step}"), &name, "Below.", true);
+        part["part"]["sessionID"] = json!("ses_child");
+        part["sessionID"] = json!("ses_child");
+        desk.event("message.part.updated", part);
+    }
+    let state = desk.state();
+    let spoke =
+        state.items.iter().filter(|item| item.text.as_deref() == Some("Below.") && item.parent.is_none());
+    assert_eq!(spoke.count(), 0);
+}
+
+// === any input ===
+
+#[test]
+fn counts_of_any_size_do_not_panic() {
+    let tokens = json!({"input": 1e300, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}});
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.status("busy");
+    for name in ["msg_a", "msg_b"] {
+        let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}, "tokens": tokens});
+        desk.event("message.updated", json!({"info": answer_info(name, ONE, over)}));
+    }
+    desk.status("idle");
+}
+
+// === controls: the desk itself works ===
+
+#[test]
+fn control_two_plain_turns_complete() {
+    let mut desk = Desk::new();
+    desk.whole_turn(ONE, "msg_a", "prt_a");
+    desk.whole_turn(TWO, "msg_b", "prt_b");
+    assert_eq!(desk.outcomes(), [Some(Outcome::Completed), Some(Outcome::Completed)]);
+    assert!(desk.state().turns.iter().all(|turn| turn.prompts.len() == 1));
+    assert_eq!(desk.aborts(), 0);
+}
+
+#[test]
+fn control_an_ask_that_the_server_lists_stays_open_and_an_aborted_turn_of_ours_has_its_asks_refused() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    let mut ask =
+        json!({"id": "per_1", "permission": "bash", "patterns": ["ls"], "metadata": {}, "always": []});
+    desk.event("permission.asked", ask.clone());
+    ask["sessionID"] = json!(SESSION);
+    desk.solo.connected(Some("cut".to_owned()), Time(desk.now));
+    desk.drain();
+    let messages = json!([{"info": answer_info("msg_a", ONE, json!({})), "parts": []}]);
+    desk.answer(Answer::Shelf(Ok(shelf(json!({"busy": true, "messages": messages, "permissions": [ask]})))));
+    assert_eq!(desk.state().approvals[0].outcome, None);
+    desk.solo.cancel(Time(desk.now));
+    desk.drain();
+    desk.status("idle");
+    let aborted = json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}});
+    let over = json!({"error": aborted, "time": {"created": 1.0, "completed": 2.0}});
+    desk.event("message.part.updated", text_part("prt_a", "msg_a", "", true));
+    desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, over)}));
+    desk.status("idle");
+    assert_eq!(desk.outcomes(), [Some(Outcome::Cancelled)]);
+    assert!(desk.calls.iter().any(|call| matches!(call, Call::Refuse(_))));
+}
+
+#[test]
+fn control_the_main_session_is_stopped_at_its_budget_of_steps() {
+    let mut talk = Talk::with(Budget { steps: Some(10), ..Budget::default() });
+    talk.prompt(ONE);
+    talk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    talk.status("busy");
+    for step in 0..50 {
+        let over = json!({"finish": "unknown", "time": {"created": 1.0, "completed": 2.0}});
+        talk.event("message.updated", json!({"info": answer_info(&format!("msg_c{step}"), ONE, over)}));
+    }
+    assert!(talk.calls().contains(&Call::Abort));
+    talk.pass(0);
+}
+
+#[test]
+fn control_a_subagent_whose_call_is_known_speaks_below_it() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_a", "prt_a");
+    let state = json!({"status": "running", "input": {}, "metadata": {"sessionId": "ses_child"}});
+    desk.event(
+        "message.part.updated",
+        json!({"part": {"id": "prt_t", "messageID": "msg_a", "sessionID": SESSION, "type": "tool",
+            "tool": "task", "callID": "call_1", "state": state}}),
+    );
+    let info = child(answer_info("msg_c", "msg_x", json!({})));
+    desk.event("message.updated", json!({"sessionID": "ses_child", "info": info}));
+    let mut part = text_part("prt_c", "msg_c", "Below.", true);
+    part["part"]["sessionID"] = json!("ses_child");
+    part["sessionID"] = json!("ses_child");
+    desk.event("message.part.updated", part);
+    let state = desk.state();
+    let below: Vec<bool> = state
+        .items
+        .iter()
+        .filter(|item| item.text.as_deref() == Some("Below."))
+        .map(|item| item.parent.is_some())
+        .collect();
+    assert_eq!(below, [true]);
+}
