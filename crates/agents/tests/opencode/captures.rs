@@ -67,6 +67,27 @@ pub(crate) const TURNS: &[(&str, &[End])] = &[
     ("y3-diff-endpoint", &[DONE]),
 ];
 
+/// Captures in which other clients do most of the work: how their turns end is not in the notes, what was said is stored.
+const OTHERS: &[&str] = &[
+    "k3-busy-other-endpoints",
+    "p-errors",
+    "s2-summarize",
+    "s4-session-crud",
+    "s5-sync-prompt",
+    "s6-command",
+    "s7-revert-removes",
+];
+
+#[test]
+fn what_other_clients_do_in_a_session_is_shown_as_the_server_keeps_it() {
+    for name in OTHERS {
+        let capture = Capture::load(name);
+        let played = capture.play(&Fault::None);
+        assert_eq!(played.texts, capture.stored_texts(), "{name}");
+        assert!(!played.turns.contains(&End::Open), "{name}: {:?}", played.turns);
+    }
+}
+
 #[test]
 fn every_capture_ends_as_its_notes_say_and_shows_what_the_server_kept() {
     let mut wrong = Vec::new();
@@ -91,7 +112,7 @@ fn every_capture_ends_as_its_notes_say_and_shows_what_the_server_kept() {
 fn the_whole_log_of_every_capture_is_as_it_was_read_before() {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/opencode/logs");
     let mut wrong = Vec::new();
-    for (name, _) in TURNS {
+    for name in TURNS.iter().map(|(name, _)| name).chain(OTHERS) {
         let budget = Budget { steps: None, ..Budget::default() };
         let log = transcript(&Capture::load(name).play_with(&Fault::None, budget).1);
         let path = directory.join(format!("{name}.jsonl"));

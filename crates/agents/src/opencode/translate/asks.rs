@@ -1,11 +1,16 @@
 //! Asks and questions, in the words of the model.
 
-use crate::opencode::event::{PermissionAsk, QuestionAsk};
+use super::{Found, Translator};
+use crate::opencode::event::{Event, Kind, PermissionAsk, QuestionAsk};
 use serde_json::{Map, Value};
-use turnstream_model::event::{ApprovalOption, ApprovalOutcome, Choice, OptionKind, Question, Tool};
+use turnstream_model::event::{
+    ApprovalOption, ApprovalOutcome, Choice, OptionKind, Question, QuestionOutcome, Tool,
+};
+use turnstream_model::id::Key;
+use turnstream_model::signal::Signal;
 
 /// What may be answered to a permission. The ids are what opencode takes as the reply.
-pub(super) fn options(ask: &PermissionAsk) -> Vec<ApprovalOption> {
+fn options(ask: &PermissionAsk) -> Vec<ApprovalOption> {
     let option =
         |id: &str, kind, name: String| ApprovalOption { id: id.to_owned(), kind, name, extra: Map::new() };
     let mut options = vec![option("once", OptionKind::AllowOnce, "Allow once".to_owned())];
@@ -18,7 +23,7 @@ pub(super) fn options(ask: &PermissionAsk) -> Vec<ApprovalOption> {
 }
 
 /// The call as the ask shows it.
-pub(super) fn shown(ask: &PermissionAsk) -> Tool {
+fn shown(ask: &PermissionAsk) -> Tool {
     let title = match ask.patterns.is_empty() {
         true => ask.permission.clone(),
         false => format!("{}: {}", ask.permission, ask.patterns.join(", ")),
@@ -33,7 +38,7 @@ pub(super) fn shown(ask: &PermissionAsk) -> Tool {
 }
 
 /// What a reply means.
-pub(super) fn outcome(reply: &str) -> ApprovalOutcome {
+fn outcome(reply: &str) -> ApprovalOutcome {
     match reply {
         "once" => ApprovalOutcome::AllowOnce,
         "always" => ApprovalOutcome::AllowAlways,
@@ -42,7 +47,7 @@ pub(super) fn outcome(reply: &str) -> ApprovalOutcome {
 }
 
 /// The questions; they are answered by their place.
-pub(super) fn questions(ask: &QuestionAsk) -> Vec<Question> {
+fn questions(ask: &QuestionAsk) -> Vec<Question> {
     let question = |(place, info): (usize, &crate::opencode::event::QuestionInfo)| {
         let mut extra = Map::new();
         if !info.header.is_empty() {
@@ -68,7 +73,53 @@ pub(super) fn questions(ask: &QuestionAsk) -> Vec<Question> {
 }
 
 /// The answers, by the place of their question.
-pub(super) fn answers(given: &[Vec<String>]) -> Map<String, Value> {
+fn by_place(given: &[Vec<String>]) -> Map<String, Value> {
     let answer = |(place, labels): (usize, &Vec<String>)| (place.to_string(), Value::from(labels.clone()));
     given.iter().enumerate().map(answer).collect()
+}
+
+impl Translator {
+    /// Somebody is asked, or has answered.
+    pub(super) fn ask(&mut self, event: &Event, child: Option<&str>, found: &mut Found) {
+        match &event.kind {
+            Kind::PermissionAsked(ask) => {
+                let key = Key::from(ask.id.as_str());
+                let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
+                // The stream is behind the store: the call is over, so somebody has answered.
+                if item
+                    .as_ref()
+                    .is_some_and(|item| self.thread(child).is_some_and(|thread| thread.is_over(item)))
+                {
+                    return;
+                }
+                self.asks.insert(key.clone(), ask.session.clone());
+                let (tool, options) = (Some(shown(ask)), options(ask));
+                found.signals.push(Signal::Ask { key, item, tool, options });
+            }
+            Kind::PermissionReplied { request, reply } => {
+                let key = Key::from(request.as_str());
+                self.asks.remove(&key);
+                found.signals.push(Signal::AskClosed { key, outcome: outcome(reply) });
+            }
+            Kind::QuestionAsked(ask) => {
+                let key = Key::from(ask.id.as_str());
+                let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
+                self.asks.insert(key.clone(), ask.session.clone());
+                found.signals.push(Signal::Question { key, item, questions: questions(ask) });
+            }
+            Kind::QuestionReplied { request, answers } => {
+                let key = Key::from(request.as_str());
+                self.asks.remove(&key);
+                let (outcome, answers) = (QuestionOutcome::Answered, Some(by_place(answers)));
+                found.signals.push(Signal::QuestionClosed { key, outcome, answers });
+            }
+            Kind::QuestionRejected { request } => {
+                let key = Key::from(request.as_str());
+                self.asks.remove(&key);
+                let outcome = QuestionOutcome::Rejected;
+                found.signals.push(Signal::QuestionClosed { key, outcome, answers: None });
+            }
+            _ => {}
+        }
+    }
 }

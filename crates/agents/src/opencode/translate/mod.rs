@@ -2,6 +2,7 @@
 //! those are the machine's. It asks for what it cannot know.
 
 mod asks;
+mod below;
 mod messages;
 mod snapshot;
 mod thread;
@@ -17,9 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thread::{Author, Place, Thread};
 use totals::Totals;
-use turnstream_model::event::{
-    Field, ItemKind, ItemState, NoticeCode, QuestionOutcome, SessionPatch, StopReason,
-};
+use turnstream_model::event::{Field, ItemKind, ItemState, NoticeCode, SessionPatch, StopReason};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
 use turnstream_model::time::Time;
@@ -413,130 +412,6 @@ impl Translator {
     /// A name of this turn that is the same after a restart.
     fn turn_name(&self) -> &str {
         self.first.as_deref().unwrap_or_else(|| self.main.session())
-    }
-
-    // === subagents ===
-
-    fn of_child(&mut self, session: &str, event: &Arc<Event>, found: &mut Found) {
-        if !self.children.contains_key(session) {
-            let Some((child, parent)) = event.new_child() else { return };
-            if parent != self.main.session() && !self.children.contains_key(parent) {
-                return;
-            }
-            let thread = Thread::new(child, Place::Unlinked(Vec::new()), self.turn);
-            self.children.insert(child.to_owned(), thread);
-            self.look_for_parent(found);
-            return;
-        }
-        let turn = self.turn;
-        if let Some(thread) = self.children.get_mut(session) {
-            thread.turn = turn;
-        }
-        let is_content = matches!(
-            event.kind,
-            Kind::Message(_) | Kind::Part(_) | Kind::Delta(_) | Kind::PartRemoved { .. }
-        );
-        if is_content && self.children.get_mut(session).is_some_and(|thread| thread.hold(event)) {
-            return;
-        }
-        self.of_linked(session, event, found);
-    }
-
-    fn of_linked(&mut self, session: &str, event: &Arc<Event>, found: &mut Found) {
-        match &event.kind {
-            Kind::Message(info) => self.message(info, Some(session), found),
-            Kind::Part(part) => self.part(part, Some(session), found),
-            Kind::Delta(delta) => self.delta(delta, Some(session), found),
-            Kind::MessageRemoved { message } => self.message_removed(message, Some(session), found),
-            Kind::PartRemoved { part } => self.part_removed(part, Some(session), found),
-            Kind::PermissionAsked(_)
-            | Kind::PermissionReplied { .. }
-            | Kind::QuestionAsked(_)
-            | Kind::QuestionReplied { .. }
-            | Kind::QuestionRejected { .. } => self.ask(event, Some(session), found),
-            Kind::Status(Status::Retry { .. }) => self.child_repeats(session, found),
-            // How a subagent ends is told by the call it works for.
-            Kind::Status(_) | Kind::Idle | Kind::Error(_) => {}
-            Kind::SessionCreated(_) | Kind::SessionUpdated(_) | Kind::SessionDeleted | Kind::Todos(_) => {}
-            Kind::Connected | Kind::Heartbeat | Kind::Disposed | Kind::Other(_) | Kind::Unknown(_) => {}
-        }
-    }
-
-    /// A subagent's call is one whose session is not known yet: the message it is in says which.
-    fn look_for_parent(&mut self, found: &mut Found) {
-        let threads = std::iter::once(&self.main).chain(self.children.values());
-        for thread in threads {
-            for message in thread.open_answers() {
-                let (session, message) = (thread.session().to_owned(), message.to_owned());
-                found.wants.push(Want::Message { session, message });
-            }
-        }
-    }
-
-    /// A call names the session that does its work.
-    pub(super) fn link(&mut self, child: &str, key: &Key, found: &mut Found) {
-        let turn = self.turn;
-        let thread = self.children.entry(child.to_owned()).or_insert_with(|| {
-            found.wants.push(Want::Child(child.to_owned()));
-            Thread::new(child, Place::Unlinked(Vec::new()), turn)
-        });
-        if let Place::Unlinked(held) = &mut thread.place {
-            let held = std::mem::take(held);
-            thread.place = Place::Below(key.clone());
-            if std::mem::take(&mut thread.overflowed) {
-                let message = "a subagent said more than could wait until its call was known";
-                found.signals.push(Signal::Gap(message.to_owned()));
-                found.wants.push(Want::Truth(None));
-            }
-            for event in held {
-                self.of_linked(child, &event, found);
-            }
-        }
-    }
-
-    // === asks ===
-
-    fn ask(&mut self, event: &Event, child: Option<&str>, found: &mut Found) {
-        match &event.kind {
-            Kind::PermissionAsked(ask) => {
-                let key = Key::from(ask.id.as_str());
-                let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
-                // The stream is behind the store: the call is over, so somebody has answered.
-                if item
-                    .as_ref()
-                    .is_some_and(|item| self.thread(child).is_some_and(|thread| thread.is_over(item)))
-                {
-                    return;
-                }
-                self.asks.insert(key.clone(), ask.session.clone());
-                let (tool, options) = (Some(asks::shown(ask)), asks::options(ask));
-                found.signals.push(Signal::Ask { key, item, tool, options });
-            }
-            Kind::PermissionReplied { request, reply } => {
-                let key = Key::from(request.as_str());
-                self.asks.remove(&key);
-                found.signals.push(Signal::AskClosed { key, outcome: asks::outcome(reply) });
-            }
-            Kind::QuestionAsked(ask) => {
-                let key = Key::from(ask.id.as_str());
-                let item = ask.tool.as_ref().and_then(|tool| self.thread(child)?.call(&tool.call));
-                self.asks.insert(key.clone(), ask.session.clone());
-                found.signals.push(Signal::Question { key, item, questions: asks::questions(ask) });
-            }
-            Kind::QuestionReplied { request, answers } => {
-                let key = Key::from(request.as_str());
-                self.asks.remove(&key);
-                let (outcome, answers) = (QuestionOutcome::Answered, Some(asks::answers(answers)));
-                found.signals.push(Signal::QuestionClosed { key, outcome, answers });
-            }
-            Kind::QuestionRejected { request } => {
-                let key = Key::from(request.as_str());
-                self.asks.remove(&key);
-                let outcome = QuestionOutcome::Rejected;
-                found.signals.push(Signal::QuestionClosed { key, outcome, answers: None });
-            }
-            _ => {}
-        }
     }
 
     fn thread(&self, child: Option<&str>) -> Option<&Thread> {
