@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn only_absolute_paths_are_directories() {
-        assert_eq!(Directory::new("/srv/work/").unwrap().as_str(), "/srv/work");
+        assert_eq!(Directory::new("/srv/project/").unwrap().as_str(), "/srv/project");
         assert_eq!(Directory::new("/").unwrap().as_str(), "/");
         assert_eq!(Directory::new("work"), Err(DirectoryError::Relative("work".into())));
     }

@@ -13,7 +13,7 @@
 //! # async fn talk() -> Result<(), Box<dyn std::error::Error>> {
 //! let password = FromEnv::new("OPENCODE_SERVER_PASSWORD");
 //! let client = Client::new("http://127.0.0.1:4096", password, Timeouts::default(), ClientInfo::default())?;
-//! let session = client.ensure_session(None, &Directory::new("/srv/work")?, None).await?.at;
+//! let session = client.ensure_session(None, &Directory::new("/srv/project")?, None).await?.at;
 //! let mut turn = client.send_message(&session, "Tidy up", TurnSettings::default());
 //! while let Some(event) = turn.next().await {
 //!     match &event {
@@ -35,7 +35,7 @@
 //! let password = FromEnv::new("OPENCODE_SERVER_PASSWORD");
 //! let client = Client::new("http://127.0.0.1:4096", password, Timeouts::default(), ClientInfo::default())?;
 //! println!("opencode {}", client.health_check().await?.version);
-//! let cwd = Directory::new("/srv/work")?;
+//! let cwd = Directory::new("/srv/project")?;
 //! let session = client.ensure_session(None, &cwd, Some("Tidy up")).await?.at;
 //! let mut subscription = client.bus(&cwd).subscribe(&session.id);
 //! loop {

@@ -3,6 +3,7 @@
 
 mod acp;
 mod captures;
+mod desk;
 mod matrix;
 mod playback;
 mod prompts;
