@@ -68,3 +68,12 @@ fn the_turn_of_somebody_else_is_not_aborted_by_a_prompt_that_waits_for_it() {
     talk.event("session.idle", json!({}));
     assert_eq!(talk.calls(), [""; 0]);
 }
+
+#[test]
+fn a_turn_that_was_to_stop_is_stopped_when_it_shows_before_its_request_is_answered() {
+    let mut talk = Talk::prompted();
+    cancel(&mut talk);
+    assert_eq!(talk.calls(), [""; 0], "there is nothing to stop yet");
+    talk.status("busy");
+    assert_eq!(talk.calls(), ["abort"]);
+}

@@ -195,6 +195,24 @@ fn asks_of_a_turn_that_another_client_aborted_are_refused() {
     assert!(refused, "opencode lists it for ever");
 }
 
+#[test]
+fn a_prompt_that_waits_for_an_abort_is_sent_after_it_whatever_comes_of_the_turn_before() {
+    let mut talk = Talk::new();
+    talk.prompt(ONE);
+    talk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    talk.status("busy");
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, json!({}))}));
+    talk.conductor.command(Command::Cancel, Time(talk.now));
+    let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}});
+    talk.event("message.updated", json!({"info": answer_info("msg_a", ONE, over)}));
+    talk.status("idle");
+    talk.prompt(TWO);
+    talk.calls();
+    talk.event("message.part.updated", text_part("prt_a", "msg_a", "The last of it.", true));
+    talk.answer(Answer::Abort);
+    assert!(matches!(&talk.calls()[..], [Call::Prompt { message, .. }] if message == TWO));
+}
+
 // === news of another turn ===
 
 /// A new conversation in a session whose last turn was aborted a moment ago: its closing updates come after our prompt

@@ -177,10 +177,12 @@ impl Conductor {
         if !matches!(event.kind, Kind::Heartbeat | Kind::Connected) {
             self.heard = now;
         }
-        match &mut self.waiting {
-            Some(waiting) if waiting.len() < WAITING => waiting.push_back(Arc::clone(event)),
-            _ => self.take_event(event, now),
+        if let Some(waiting) = self.waiting.as_mut().filter(|waiting| waiting.len() < WAITING) {
+            return waiting.push_back(Arc::clone(event));
         }
+        // Those that wait come first, also when there are too many of them.
+        self.take_waiting(now);
+        self.take_event(event, now);
     }
 
     fn take_event(&mut self, event: &Arc<Event>, now: Time) {

@@ -72,6 +72,8 @@ impl Conductor {
         self.spent = super::Spent::default();
         self.stop = None;
         self.fetched.clear();
+        // What was held or doubted was of the turn before.
+        (self.resync.idle, self.resync.doubted, self.resync.unscoped) = (false, false, None);
         let (error, until, busy_until) = (None, None, None);
         let (tries, on_its_way, retried_busy) = (1, false, false);
         self.sent = Some(Sent {
@@ -107,7 +109,7 @@ impl Conductor {
 
     /// A prompt that waits for another to end is not sent any more; true when there was one. What runs is not its own.
     pub(super) fn refuse_waiting(&mut self) -> bool {
-        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some());
+        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some() || sent.held);
         if waits {
             self.refuse(Self::stopped_unstarted());
         }
@@ -178,7 +180,8 @@ impl Conductor {
     /// opencode reports some errors of a prompt it accepted as an event and nothing else (p-errors: unknown agent).
     pub(super) fn note_error(&mut self, event: &Event, now: Time) {
         let is_ours = event.session() == Some(self.translator.session());
-        let Some(sent) = self.sent.as_mut().filter(|_| is_ours) else { return };
+        // An error before it left is of the turn before.
+        let Some(sent) = self.sent.as_mut().filter(|sent| is_ours && !sent.held) else { return };
         match &event.kind {
             Kind::Error(Some(error)) if !self.translator.has_evidence() => {
                 sent.error.get_or_insert_with(|| turn_error(error));
@@ -204,9 +207,10 @@ impl Conductor {
         if self.translator.has_evidence() && !self.translator.rests() {
             self.spent.begin(now);
         }
-        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some());
-        if self.translator.has_evidence() && !waits {
-            self.sent = None;
+        // What is seen before it left is not its work.
+        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some() || sent.held);
+        if self.translator.has_evidence() && !waits && self.sent.take().is_some() {
+            self.begun(now);
         }
     }
 

@@ -42,7 +42,7 @@ impl Conductor {
         self.resync.running = false;
         match shelf {
             // One that was asked for before the gap says nothing of it.
-            Ok(_) if self.resync.again && self.waiting.is_some() => {}
+            Ok(_) | Err(_) if self.resync.again && self.waiting.is_some() => {}
             Ok(shelf) => {
                 self.take_shelf(&shelf, now);
                 self.take_waiting(now);
@@ -227,6 +227,7 @@ impl Conductor {
     }
 
     fn not_asked(&mut self, error: &TurnError, now: Time) {
+        self.still_stopping(now);
         // What another owner left is lost if nobody can say what became of it: it is worth some patience.
         if self.left.is_some() && self.resync.failed < FAILED_TIMES && self.closing.is_none() {
             self.resync.failed += 1;

@@ -81,6 +81,20 @@ impl Conductor {
         self.ask_server();
     }
 
+    /// The prompt has begun. If it was to be stopped before its request was answered, now there is something to stop.
+    pub(super) fn begun(&mut self, now: Time) {
+        if self.stop.as_ref().is_some_and(|stop| stop.told == 0) {
+            self.abort(now);
+        }
+    }
+
+    /// Whether it was heard could not be asked: it is asked again.
+    pub(super) fn still_stopping(&mut self, now: Time) {
+        if let Some(stop) = self.stop.as_mut().filter(|stop| stop.told > 0) {
+            stop.again.get_or_insert(now.plus_millis(AGAIN_MILLIS));
+        }
+    }
+
     /// The server still works on it.
     pub(super) fn not_stopped(&mut self, now: Time) {
         if self.stop.as_ref().is_some_and(|stop| stop.again.is_none() && (1..MOST).contains(&stop.told)) {

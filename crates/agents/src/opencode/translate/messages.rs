@@ -223,8 +223,10 @@ impl Translator {
             return;
         }
         let author = message.author;
+        let of_turn = message.turn;
         if author == Author::Assistant && child.is_none() {
-            self.evidence = true;
+            // The closing updates of the turn before say nothing of this one.
+            self.evidence |= of_turn == self.turn;
             self.first.get_or_insert_with(|| part.message.clone());
             self.begin_call(&part.message, None, found);
         }
