@@ -3,6 +3,7 @@
 use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::keeper::{Keeper, Origins};
+use crate::redactor::Said;
 use crate::request::SessionInfo;
 use crate::trouble::trouble;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub struct NewSession {
     pub model: Option<String>,
     /// What becomes of asks.
     pub permissions: Option<Permissions>,
+    /// Whether secrets in prompts are redacted; they are where nothing is said.
+    pub redact_prompts: Option<bool>,
     /// A repeated request with the same key is the same session.
     pub key: Option<String>,
 }
@@ -34,8 +37,9 @@ pub struct NewSession {
 impl Gateway {
     /// Makes a session. It is durable when this returns. A caller that does not wait for it changes nothing: it is made
     /// whole or not at all.
-    pub async fn create(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
+    pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
+        new.redact(&self.settings().secrets);
         let gateway = self.clone();
         let made = tokio::spawn(async move { gateway.make(new).await });
         tokio::select! {
@@ -114,6 +118,8 @@ impl Gateway {
             Some(format!("model {:?}", first.model))
         } else if first.permissions != new.permissions {
             Some(format!("permissions {}", first.permissions.unwrap_or(Permissions::Ask)))
+        } else if first.redact_prompts != new.redact_prompts {
+            Some(format!("redact_prompts {}", first.redact_prompts.unwrap_or(true)))
         } else {
             None
         })
@@ -127,13 +133,13 @@ impl Gateway {
         cwd: PathBuf,
         new: NewSession,
     ) -> Result<SessionInfo, RequestError> {
-        let NewSession { agent: name, title, model, permissions, key, .. } = new;
+        let NewSession { agent: name, title, model, permissions, redact_prompts, key, cwd: _ } = new;
         let origins = Origins {
             agent: name,
             cwd: cwd.display().to_string(),
             title,
             key,
-            patch: SessionPatch { model, permissions, ..SessionPatch::default() },
+            patch: SessionPatch { model, permissions, redact_prompts, ..SessionPatch::default() },
         };
         Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
         self.session(&id)

@@ -3,6 +3,7 @@
 use crate::board::{Board, BoardReader};
 use crate::error::{OpenError, RequestError};
 use crate::keeper::{Handle, Keeper};
+use crate::redactor::{Prompts, Said};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
 use crate::settings::Settings;
 use crate::start;
@@ -87,6 +88,7 @@ impl Gateway {
 
     /// Puts a prompt into the queue. It is durable when this returns.
     pub async fn prompt(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
+        let prompt = self.redacted(id, prompt);
         // With a key it may be a repeat of one that was taken: the keeper knows.
         if prompt.key.is_none() {
             self.refuse_if_degraded()?;
@@ -116,6 +118,7 @@ impl Gateway {
         approval: &ApprovalId,
         answer: ResolveApproval,
     ) -> Result<(), RequestError> {
+        let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
         }
@@ -132,6 +135,7 @@ impl Gateway {
         question: &QuestionId,
         answer: AnswerQuestion,
     ) -> Result<(), RequestError> {
+        let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
         }
@@ -142,8 +146,9 @@ impl Gateway {
     }
 
     /// Changes title, model, mode or permissions.
-    pub async fn change(&self, id: &SessionId, change: Change) -> Result<SessionInfo, RequestError> {
+    pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
         self.refuse_if_degraded()?;
+        change.redact(&self.shared.settings.secrets);
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
         self.session(id)
     }
@@ -185,6 +190,17 @@ impl Gateway {
     /// How many sessions are settling what a restart left open.
     pub fn recovering(&self) -> usize {
         self.shared.board.count(Activity::Recovering)
+    }
+
+    /// What a person said to a session, as it will be kept and sent.
+    fn redacted<T: Said>(&self, id: &SessionId, mut said: T) -> T {
+        // One that is not known is refused a moment later.
+        let prompts = self.shared.board.get(id).map_or(Prompts::Redacted, |session| Prompts::of(&session));
+        match prompts {
+            Prompts::Redacted => said.redact(&self.shared.settings.secrets),
+            Prompts::AsTheyAre => {}
+        }
+        said
     }
 
     /// Passes a request on to the session's keeper, which is woken if need be.

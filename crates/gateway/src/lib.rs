@@ -9,6 +9,7 @@ mod create;
 mod error;
 mod gateway;
 mod keeper;
+mod redactor;
 mod repeat;
 mod request;
 mod settings;

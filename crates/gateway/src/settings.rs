@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
+use turnstream_redact::Rules;
 
 /// How a gateway behaves.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Settings {
     pub idle: Duration,
     /// How long a stored fold may be behind while its session talks.
     pub debounce: Duration,
+    /// What counts as a secret, and never reaches the log.
+    pub secrets: Rules,
 }
 
 /// What becomes of an approval that nobody answered in time.
@@ -53,6 +56,7 @@ impl Default for Settings {
             on_timeout: OnTimeout::Reject,
             idle: Duration::from_secs(10 * 60),
             debounce: Duration::from_secs(1),
+            secrets: Rules::standard(),
         }
     }
 }

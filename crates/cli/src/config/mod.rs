@@ -3,6 +3,7 @@
 mod duration;
 mod file;
 mod places;
+mod redaction;
 
 use file::{File, Timeouts};
 use std::collections::BTreeMap;
@@ -61,6 +62,8 @@ pub(crate) enum ConfigError {
     AgentName(String),
     #[error("agent {name:?} cannot be used: {problem}")]
     Agent { name: String, problem: &'static str },
+    #[error("the redaction cannot be used: {what}: {problem}")]
+    Redaction { what: String, problem: String },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("there is no home directory to keep data in; say where: --data DIR")]
@@ -104,6 +107,8 @@ impl Config {
                 opencode.check().map_err(|problem| ConfigError::Agent { name: name.clone(), problem })?;
             }
         }
+        let mut settings = settings(&timeouts, roots);
+        settings.secrets = file.redaction.rules(secret.as_deref(), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen).unwrap_or(LISTEN),
             data,
@@ -111,7 +116,7 @@ impl Config {
             secret,
             heartbeat: timeouts.heartbeat(),
             agents,
-            settings: settings(&timeouts, roots),
+            settings,
             file: path,
         })
     }
@@ -136,6 +141,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>) -> Settings {
         },
         idle: or(timeouts.idle, defaults.idle),
         debounce: defaults.debounce,
+        secrets: defaults.secrets,
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// What becomes of the agent's asks [default: ask on a terminal, else deny]
     #[arg(long, value_enum)]
     permissions: Option<Permissions>,
+    /// Hand over secrets in prompts as they are; they are kept in the log then
+    #[arg(long, conflicts_with = "session")]
+    keep_secrets: bool,
     /// The session's events as JSON lines instead of text
     #[arg(long)]
     json: bool,
@@ -122,6 +125,7 @@ async fn fresh(
         "agent": agent,
         "cwd": cwd,
         "permissions": permissions.word(),
+        "redact_prompts": args.keep_secrets.then_some(false),
         "key": key(),
     });
     let made = patiently(|| client.post("/v1/sessions", &body)).await?;

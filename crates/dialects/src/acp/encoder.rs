@@ -168,7 +168,8 @@ impl Encoder {
     }
 
     pub(super) fn session_updated(&mut self, patch: &SessionPatch, out: &mut Vec<AcpEvent>) {
-        let SessionPatch { title, model, mode, native_id, context, permissions } = patch;
+        // What becomes of secrets in prompts is between the gateway and who made the session.
+        let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts: _ } = patch;
         if let Some(native_id) = native_id {
             self.items.kin.session = Some(Key::from(native_id.as_str()));
         }

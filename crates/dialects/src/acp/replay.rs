@@ -63,6 +63,7 @@ impl Encoder {
             native_id: session.native_id.clone(),
             context: None,
             permissions: session.permissions,
+            redact_prompts: None,
         };
         self.session_updated(&patch, out);
         self.context.clone_from(&session.context);

@@ -122,6 +122,7 @@ impl Keeper {
             self.stop_deadline(),
             self.person_deadline(),
             self.idle_deadline(),
+            self.redactor.deadline(),
         ];
         let soonest = deadlines.into_iter().flatten().min();
         soonest.unwrap_or_else(|| Instant::now() + SELDOM)
@@ -167,6 +168,10 @@ impl Keeper {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
 
         let mut work = Work::default();
+        self.release_texts(&mut work);
+        if due(self.machine.deadline().map(moment)) {
+            self.settle_texts(&mut work);
+        }
         self.step(&mut work, |machine, step| machine.tick(step));
         self.commit(work).await?;
 

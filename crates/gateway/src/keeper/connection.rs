@@ -245,6 +245,7 @@ impl Keeper {
             self.lose_all(&format!("the agent went away while it was asked: {}", error.message), &mut work);
             return self.commit(work).await;
         }
+        self.settle_texts(&mut work);
         self.step(&mut work, |machine, step| machine.observe(Signal::LinkLost(error), step));
         self.commit(work).await?;
         self.ask_about_prompts().await
@@ -258,6 +259,7 @@ impl Keeper {
         }
         self.let_go();
         let mut work = Work::default();
+        self.settle_texts(&mut work);
         if let Some(turn) = self.machine.open_turn().cloned() {
             let ended = self.step(&mut work, |machine, step| machine.end_open_turn(&turn, ending, step));
             debug_assert!(ended.is_ok(), "the open turn is open");

@@ -21,6 +21,7 @@ pub(crate) use waits::option_for;
 
 use crate::error::RequestError;
 use crate::gateway::Shared;
+use crate::redactor::Redactor;
 use crate::request::Request;
 use aftermath::Aftermath;
 use clocks::Clocks;
@@ -43,6 +44,7 @@ use turnstream_model::event::SessionPatch;
 use turnstream_model::fold::{Session, State};
 use turnstream_model::id::{Counters, Key, PromptId, SessionId};
 use turnstream_model::machine::Machine;
+use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use waits::OpenWaits;
 
@@ -96,6 +98,9 @@ pub(crate) struct Keeper {
     /// Answers of the open turn, by the agent's names: an agent that asks again is told again.
     decided: HashMap<Key, Command>,
     clocks: Clocks,
+    redactor: Redactor,
+    /// What the redactor lets pass of one signal; empty in between, and kept for its memory.
+    passed: Vec<Signal>,
     outage: Outage,
     aftermath: Aftermath,
     ears: Ears,
@@ -230,6 +235,11 @@ impl Keeper {
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
             clocks: Clocks::new(),
+            redactor: match state.turns.last().is_some_and(|turn| turn.outcome.is_none()) {
+                true => Redactor::resumed(shared.settings.secrets.clone()),
+                false => Redactor::new(shared.settings.secrets.clone()),
+            },
+            passed: Vec::new(),
             outage: Outage::new(&shared.log),
             aftermath,
             ears,

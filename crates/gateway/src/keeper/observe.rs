@@ -4,6 +4,7 @@ use super::commit::Work;
 use super::connection::Connection;
 use super::waits::{OpenAsk, OpenQuestion, option_for};
 use super::{Gone, Keeper, moment};
+use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{
     ApprovalOutcome, Body, By, Draft, NoticeCode, Permissions, QuestionOutcome, Resolution, Status, TurnError,
@@ -48,6 +49,37 @@ impl Keeper {
     }
 
     fn signal(&mut self, signal: Signal, work: &mut Work) {
+        let mut passed = std::mem::take(&mut self.passed);
+        self.redactor.pass(signal, Instant::now(), &mut passed);
+        if passed.is_empty() {
+            // Text that is held back is a sign of life all the same.
+            self.clocks.active();
+        }
+        for signal in passed.drain(..) {
+            self.observe(signal, work);
+        }
+        self.passed = passed;
+    }
+
+    /// What is held back of the open texts is said: the turn is about to end without a word of the agent.
+    pub(super) fn settle_texts(&mut self, work: &mut Work) {
+        let mut settled = Vec::new();
+        self.redactor.settle(&mut settled);
+        for signal in settled {
+            self.step(work, |machine, step| machine.observe(signal, step));
+        }
+    }
+
+    /// What was held back for long enough is said.
+    pub(super) fn release_texts(&mut self, work: &mut Work) {
+        let mut released = Vec::new();
+        self.redactor.release(Instant::now(), &mut released);
+        for signal in released {
+            self.step(work, |machine, step| machine.observe(signal, step));
+        }
+    }
+
+    fn observe(&mut self, signal: Signal, work: &mut Work) {
         if let Signal::Ask { key, .. } | Signal::Question { key, .. } = &signal {
             if let Some(recovery) = &mut self.recovery {
                 recovery.repeated(key);
@@ -164,9 +196,13 @@ impl Keeper {
                 Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
                     self.contents.remove(prompt);
                 }
-                Body::TurnStarted { .. } => self.clocks.active(),
+                Body::TurnStarted { .. } => {
+                    self.clocks.active();
+                    self.redactor.turn_started();
+                }
                 Body::TurnEnded { .. } => {
                     self.decided.clear();
+                    self.redactor.keep_only(|key| self.machine.is_open(key));
                     self.clocks.turn_ended(self.shared.settings.start);
                 }
                 Body::SessionStatus(status) => {
@@ -183,6 +219,7 @@ impl Keeper {
     /// Everything that is open is over, and how it ended is not known.
     pub(super) fn lose_all(&mut self, problem: &str, work: &mut Work) {
         let error = TurnError::new(turnstream_model::event::ErrorClass::AgentExited, problem);
+        self.settle_texts(work);
         self.step(work, |machine, step| machine.observe(Signal::LinkLost(error.clone()), step));
         for (prompt, _) in self.machine.sent_prompts() {
             let ending = turnstream_model::signal::Ending::lost(error.clone());

@@ -214,6 +214,7 @@ impl Keeper {
     async fn end(&mut self, reason: String, reply: Reply<()>) -> Result<(), Gone> {
         let mut work = Work::default();
         let works = self.machine.open_turn().is_some();
+        self.settle_texts(&mut work);
         match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
             Ok(()) => {
                 // Before it is durable: to stop needs no disk, and after this nobody has a turn to cancel. A crash in

@@ -107,6 +107,7 @@ pub(crate) fn new_session_in(cwd: &Path, agent: &str) -> NewSession {
         title: None,
         model: None,
         permissions: None,
+        redact_prompts: None,
         key: None,
     }
 }

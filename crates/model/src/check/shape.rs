@@ -59,6 +59,7 @@ const EVENTS: &[(&str, &[Member])] = &[
             ("native_id", Text, MAY),
             ("context", Object, MAY),
             ("permissions", Word(&["ask", "allow", "deny"]), MAY),
+            ("redact_prompts", Flag, MAY),
         ],
     ),
     (

@@ -127,6 +127,7 @@ impl Members {
                 native_id: self.take("native_id")?,
                 context: self.take("context")?,
                 permissions: self.take("permissions")?,
+                redact_prompts: self.take("redact_prompts")?,
             })),
             "session.status" => Body::SessionStatus(self.status()?),
             "prompt.accepted" => Body::PromptAccepted {

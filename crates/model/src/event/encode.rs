@@ -60,7 +60,8 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
             optional(map, "mode", &patch.mode)?;
             optional(map, "native_id", &patch.native_id)?;
             optional(map, "context", &patch.context)?;
-            optional(map, "permissions", &patch.permissions)
+            optional(map, "permissions", &patch.permissions)?;
+            optional(map, "redact_prompts", &patch.redact_prompts)
         }
         Body::SessionStatus(status) => status_members(status, map),
         Body::PromptAccepted { prompt, key, content } => {

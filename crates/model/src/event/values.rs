@@ -283,6 +283,9 @@ pub struct SessionPatch {
     /// What becomes of the agent's asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
+    /// Whether secrets in prompts are redacted; they are where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redact_prompts: Option<bool>,
 }
 
 impl SessionPatch {
@@ -293,19 +296,20 @@ impl SessionPatch {
 
     /// Takes over every member the patch has.
     pub fn merge(&mut self, patch: &Self) {
-        let Self { title, model, mode, native_id, context, permissions } = patch;
+        let Self { title, model, mode, native_id, context, permissions, redact_prompts } = patch;
         replace(&mut self.title, title);
         replace(&mut self.model, model);
         replace(&mut self.mode, mode);
         replace(&mut self.native_id, native_id);
         replace(&mut self.context, context);
         replace(&mut self.permissions, permissions);
+        replace(&mut self.redact_prompts, redact_prompts);
     }
 
     /// The members of `newer` that differ from this.
     #[must_use]
     pub fn changes(&self, newer: Self) -> Self {
-        let Self { title, model, mode, native_id, context, permissions } = newer;
+        let Self { title, model, mode, native_id, context, permissions, redact_prompts } = newer;
         Self {
             title: title.filter(|new| self.title.as_ref() != Some(new)),
             model: model.filter(|new| self.model.as_ref() != Some(new)),
@@ -313,6 +317,7 @@ impl SessionPatch {
             native_id: native_id.filter(|new| self.native_id.as_ref() != Some(new)),
             context: context.filter(|new| self.context.as_ref() != Some(new)),
             permissions: permissions.filter(|new| self.permissions != Some(*new)),
+            redact_prompts: redact_prompts.filter(|new| self.redact_prompts != Some(*new)),
         }
     }
 }

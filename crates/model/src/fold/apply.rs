@@ -293,6 +293,7 @@ impl Session {
                 set(&mut self.native_id, &patch.native_id);
                 self.context = patch.context.clone().or(self.context.take());
                 self.permissions = patch.permissions.or(self.permissions);
+                self.redact_prompts = patch.redact_prompts.or(self.redact_prompts);
             }
             Body::SessionStatus(status) => {
                 (self.status, self.retry) = match status {

@@ -100,6 +100,9 @@ pub struct Session {
     /// What becomes of the agent's asks; a person decides where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
+    /// Whether secrets in prompts are redacted; they are where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redact_prompts: Option<bool>,
     /// The client's own key of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -128,6 +131,7 @@ impl Default for Session {
             native_id: None,
             context: None,
             permissions: None,
+            redact_prompts: None,
             key: None,
             status: Activity::Idle,
             retry: None,

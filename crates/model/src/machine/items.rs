@@ -45,6 +45,11 @@ impl Items {
         self.id_of(key).is_some()
     }
 
+    /// True while it can still grow.
+    pub(crate) fn is_open(&self, key: &Key) -> bool {
+        self.by_key.get(key).is_some_and(|index| matches!(self.slots[*index], Slot::Open(_)))
+    }
+
     /// True when the item is `above` or somewhere below it: then it cannot be above it too, or neither would be shown.
     fn is_below(&self, item: &ItemId, above: &ItemId) -> bool {
         let mut at = Some(item);

@@ -24,7 +24,7 @@ pub use prompts::PromptState;
 pub use turn::OpenTurn;
 
 use crate::event::{Body, Draft, NoticeCode, Origin, SessionPatch, Status, TurnError};
-use crate::id::{IdKind, Ids, PromptId, TurnId};
+use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
 use archive::Archive;
@@ -96,6 +96,11 @@ impl Machine {
     /// The open turn, if there is one.
     pub fn open_turn(&self) -> Option<&TurnId> {
         self.turn.as_ref().map(OpenTurn::id)
+    }
+
+    /// True for an item that can still grow, by the agent's name of it.
+    pub fn is_open(&self, item: &Key) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.items.is_open(item)) || self.background.is_open(item)
     }
 
     /// How far a prompt has come, while it has no outcome.

@@ -28,6 +28,7 @@ impl Machine {
                 native_id: state.session.native_id.clone(),
                 context: state.session.context.clone(),
                 permissions: state.session.permissions,
+                redact_prompts: state.session.redact_prompts,
             },
             ..Self::default()
         };

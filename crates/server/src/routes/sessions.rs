@@ -23,6 +23,7 @@ pub(crate) struct Create {
     model: Option<String>,
     title: Option<String>,
     permissions: Option<Permissions>,
+    redact_prompts: Option<bool>,
     key: Option<String>,
 }
 
@@ -45,8 +46,9 @@ pub(crate) async fn create(
     _: Params<Nothing>,
     Strict(body): Strict<Create>,
 ) -> Result<impl IntoResponse, Problem> {
-    let Create { agent, cwd, model, title, permissions, key } = body;
-    let made = app.gateway.create(NewSession { agent, cwd, title, model, permissions, key }).await?;
+    let Create { agent, cwd, model, title, permissions, redact_prompts, key } = body;
+    let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, key };
+    let made = app.gateway.create(new).await?;
     Ok(Answer(StatusCode::CREATED, made))
 }
 

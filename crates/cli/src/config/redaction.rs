@@ -1,0 +1,138 @@
+//! `[redaction]`: what counts as a secret. Secrets that the configuration itself holds always do.
+
+use super::file::AgentTable;
+use super::{ConfigError, Opencode};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use turnstream_redact::{Builder, Pattern, Rules};
+
+/// `[redaction]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Redaction {
+    /// `false` keeps everything as it is said, secrets too.
+    pub(super) enabled: Option<bool>,
+    /// Kinds of secrets that are left alone.
+    #[serde(default)]
+    without: Vec<String>,
+    /// More patterns.
+    #[serde(default)]
+    patterns: Vec<PatternTable>,
+    /// Values that never reach the log.
+    #[serde(default)]
+    literals: Vec<LiteralTable>,
+}
+
+/// One `[[redaction.patterns]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PatternTable {
+    name: String,
+    regex: String,
+    /// What every match begins with, where that is distinctive: text behind it is never released before it is decided.
+    prefix: Option<String>,
+}
+
+/// One `[[redaction.literals]]`: a value, or where it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LiteralTable {
+    name: String,
+    value: Option<String>,
+    env: Option<String>,
+    file: Option<PathBuf>,
+}
+
+impl LiteralTable {
+    fn read(&self) -> Result<String, String> {
+        match (&self.value, &self.env, &self.file) {
+            (Some(value), None, None) => Ok(value.clone()),
+            (None, Some(variable), None) => {
+                std::env::var(variable).map_err(|error| format!("variable {variable}: {error}"))
+            }
+            (None, None, Some(path)) => std::fs::read_to_string(path)
+                .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
+                .map_err(|error| format!("{}: {error}", path.display())),
+            _ => Err("say where it is: one of value, env or file".to_owned()),
+        }
+    }
+}
+
+impl Redaction {
+    /// The rules, with the secrets that this configuration hands to the gateway and its agents.
+    pub(super) fn rules(
+        &self,
+        token: Option<&str>,
+        agents: &BTreeMap<String, AgentTable>,
+    ) -> Result<Rules, ConfigError> {
+        let enabled = match std::env::var("TURNSTREAM_REDACTION_ENABLED").ok().as_deref() {
+            None => self.enabled.unwrap_or(true),
+            Some("true") => true,
+            Some("false") => false,
+            Some(value) => {
+                let (variable, value) = ("TURNSTREAM_REDACTION_ENABLED".to_owned(), value.to_owned());
+                let problem = "it is true or false".to_owned();
+                return Err(ConfigError::Variable { variable, value, problem });
+            }
+        };
+        if !enabled {
+            return Ok(Rules::none());
+        }
+        let wrong = |what: String, problem: String| ConfigError::Redaction { what, problem };
+        let mut builder = Rules::builder();
+        for kind in &self.without {
+            builder = builder
+                .without(kind)
+                .map_err(|error| wrong(format!("without {kind:?}"), error.to_string()))?;
+        }
+        for PatternTable { name, regex, prefix } in &self.patterns {
+            let pattern = Pattern { name: name.clone(), regex: regex.clone(), prefix: prefix.clone() };
+            builder = builder
+                .pattern(pattern)
+                .map_err(|error| wrong(format!("pattern {name:?}"), error.to_string()))?;
+        }
+        for table in &self.literals {
+            let what = || format!("literal {:?}", table.name);
+            let value = table.read().map_err(|problem| wrong(what(), problem))?;
+            builder =
+                builder.literal(&table.name, &value).map_err(|error| wrong(what(), error.to_string()))?;
+        }
+        builder = given(builder, "token", token);
+        for table in agents.values() {
+            builder = match table {
+                AgentTable::Scripted(_) => builder,
+                AgentTable::Opencode(table) => opencode(builder, table),
+            };
+        }
+        Ok(builder.build())
+    }
+}
+
+/// A value that is handed over anyway. One that is too short to be told from ordinary text is none that can be caught.
+fn given(builder: Builder, name: &str, value: Option<&str>) -> Builder {
+    match value.map(|value| builder.clone().literal(name, value)) {
+        Some(Ok(builder)) => builder,
+        Some(Err(_)) | None => builder,
+    }
+}
+
+/// Keys of providers and passwords that opencode is given.
+fn opencode(mut builder: Builder, table: &Opencode) -> Builder {
+    let passed = table.pass_env.iter().filter(|name| is_secret(name));
+    for variable in passed.chain(&table.password_env) {
+        builder = given(builder, &variable.to_lowercase(), std::env::var(variable).ok().as_deref());
+    }
+    for (variable, value) in table.env.iter().filter(|(name, _)| is_secret(name)) {
+        builder = given(builder, &variable.to_lowercase(), Some(value));
+    }
+    // One that cannot be read is reported by the agent, which needs it more.
+    let password = table.password_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+    given(builder, "password", password.as_deref().map(str::trim))
+}
+
+/// A variable whose name says that its value is one.
+fn is_secret(variable: &str) -> bool {
+    let name = variable.to_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
+}

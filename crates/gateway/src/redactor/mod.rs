@@ -1,0 +1,243 @@
+//! What an agent says passes here before the turn machine sees it, so that no secret reaches the log (L9).
+//!
+//! Before the machine and not behind it: the machine compares what streams in with snapshots of the whole (L6), also with
+//! those of a turn that an earlier owner began. Both sides have to be redacted for that, and the log has no other.
+
+mod body;
+mod front;
+
+pub(crate) use body::{Prompts, redact_body};
+pub(crate) use front::Said;
+
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+use turnstream_model::event::{Field, Tool, ToolStatus};
+use turnstream_model::id::Key;
+use turnstream_model::signal::{Finality, Signal, Truth};
+use turnstream_redact::{Held, Rules, Stream};
+
+/// How long text may be held back that could become a secret and shows no sign of one.
+const BRIEFLY: Duration = Duration::from_millis(50);
+
+/// The texts of one session that are being streamed, and what of them is held back.
+pub(crate) struct Redactor {
+    rules: Rules,
+    texts: HashMap<(Key, Field), Text>,
+    /// The beginning of a text that shows now may have been missed, and with it that of a secret.
+    missed: bool,
+}
+
+/// One text that grows.
+struct Text {
+    stream: Stream,
+    /// Bytes of it that the agent has sent, as it sent them.
+    taken: usize,
+    /// Since when something is held back that time alone may release.
+    since: Option<Instant>,
+}
+
+impl Redactor {
+    /// For a session that begins, or of which an earlier owner left nothing open.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, texts: HashMap::new(), missed: false }
+    }
+
+    /// For a session that was in the middle of a turn.
+    pub(crate) fn resumed(rules: Rules) -> Self {
+        Self { missed: true, ..Self::new(rules) }
+    }
+
+    /// What the machine may see of this now. What is held back comes with a later signal, or by time.
+    pub(crate) fn pass(&mut self, signal: Signal, now: Instant, out: &mut Vec<Signal>) {
+        match signal {
+            Signal::TextDelta { key, field, text } => self.delta(key, field, &text, now, out),
+            Signal::TextSnapshot { key, field, text, finality } => {
+                let text = self.snapshot(&key, field, text, finality, now);
+                out.push(Signal::TextSnapshot { key, field, text, finality });
+            }
+            Signal::ToolSeen { key, parent, mut tool } => {
+                if matches!(tool.status, Some(ToolStatus::Completed | ToolStatus::Failed)) {
+                    self.end(&key, out);
+                }
+                redact_tool(&self.rules, &mut tool);
+                out.push(Signal::ToolSeen { key, parent, tool });
+            }
+            Signal::Ask { key, item, mut tool, options } => {
+                if let Some(tool) = &mut tool {
+                    redact_tool(&self.rules, tool);
+                }
+                out.push(Signal::Ask { key, item, tool, options });
+            }
+            Signal::Session(mut patch) => {
+                patch.title = patch.title.map(|title| self.rules.redact(&title).into_owned());
+                out.push(Signal::Session(patch));
+            }
+            Signal::ItemEnded { .. } => {
+                if let Signal::ItemEnded { key, .. } = &signal {
+                    self.end(key, out);
+                }
+                out.push(signal);
+            }
+            Signal::ItemRemoved(ref key) => {
+                self.texts.retain(|(of, _), _| of != key);
+                out.push(signal);
+            }
+            // Each of them may end the turn, and a turn ends with all that was said in it. If it does not, because it was
+            // late or is doubted, the streams go on from where they are.
+            Signal::TurnIdle { .. }
+            | Signal::TurnDone { .. }
+            | Signal::LinkLost(_)
+            | Signal::Truth { truth: Truth::Idle, .. } => {
+                self.settle(out);
+                out.push(signal);
+            }
+            // What comes after it does not continue what came before.
+            Signal::Retrying { .. } => {
+                self.settle(out);
+                self.texts.clear();
+                out.push(signal);
+            }
+            Signal::Gap(_) => {
+                self.settle(out);
+                self.texts.clear();
+                self.missed = true;
+                out.push(signal);
+            }
+            // They say nothing that grows; what they say is redacted in the event they become.
+            Signal::TurnBegan { .. }
+            | Signal::PromptTaken(_)
+            | Signal::PromptRefused { .. }
+            | Signal::AttemptBegan { .. }
+            | Signal::AttemptEnded { .. }
+            | Signal::ItemSeen(_)
+            | Signal::AskClosed { .. }
+            | Signal::Question { .. }
+            | Signal::QuestionClosed { .. }
+            | Signal::Usage { .. }
+            | Signal::Failed(_)
+            | Signal::Truth { truth: Truth::Busy, .. }
+            | Signal::Notice { .. } => out.push(signal),
+        }
+    }
+
+    /// Everything that is held back is resolved: the turn may be over.
+    pub(crate) fn settle(&mut self, out: &mut Vec<Signal>) {
+        for ((key, field), text) in &mut self.texts {
+            text.settle(key, *field, out);
+        }
+    }
+
+    /// When [`Redactor::release`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.texts.values().filter_map(|text| text.since).min().map(|since| since + BRIEFLY)
+    }
+
+    /// What was held back for long enough and shows no sign of a secret.
+    pub(crate) fn release(&mut self, now: Instant, out: &mut Vec<Signal>) {
+        for ((key, field), text) in &mut self.texts {
+            if text.since.is_some_and(|since| since + BRIEFLY <= now) {
+                let mut released = String::new();
+                text.stream.release(&mut released);
+                text.since = None;
+                say(key, *field, released, out);
+            }
+        }
+    }
+
+    /// A turn begins: its texts are seen from their beginning.
+    pub(crate) fn turn_started(&mut self) {
+        self.missed = false;
+    }
+
+    /// A turn has ended: only these items can still grow.
+    pub(crate) fn keep_only(&mut self, is_open: impl Fn(&Key) -> bool) {
+        self.texts.retain(|(key, _), _| is_open(key));
+    }
+
+    fn delta(&mut self, key: Key, field: Field, text: &str, now: Instant, out: &mut Vec<Signal>) {
+        let mut passed = String::with_capacity(text.len());
+        let (rules, missed) = (&self.rules, self.missed);
+        let entry = self.texts.entry((key.clone(), field)).or_insert_with(|| Text::new(rules, missed));
+        entry.push(text, now, &mut passed);
+        say(&key, field, passed, out);
+    }
+
+    /// The text as the machine may compare it with what streamed. One that is not final may be cut in the middle of a
+    /// secret, and may be older than what streamed; only one that goes further is what the next piece continues.
+    fn snapshot(
+        &mut self,
+        key: &Key,
+        field: Field,
+        text: String,
+        finality: Finality,
+        now: Instant,
+    ) -> String {
+        let place = (key.clone(), field);
+        match finality {
+            Finality::Final => {
+                self.texts.remove(&place);
+                self.rules.redact(&text).into_owned()
+            }
+            Finality::SoFar => {
+                let mut passed = String::with_capacity(text.len());
+                let mut whole = Text::new(&self.rules, false);
+                whole.push(&text, now, &mut passed);
+                if self.texts.get(&place).is_none_or(|streamed| streamed.taken < whole.taken) {
+                    self.texts.insert(place, whole);
+                }
+                passed
+            }
+        }
+    }
+
+    /// The item is over.
+    fn end(&mut self, key: &Key, out: &mut Vec<Signal>) {
+        for field in [Field::Text, Field::Input, Field::Output] {
+            if let Some(mut text) = self.texts.remove(&(key.clone(), field)) {
+                text.settle(key, field, out);
+            }
+        }
+    }
+}
+
+impl Text {
+    fn new(rules: &Rules, missed: bool) -> Self {
+        let stream = if missed { Stream::in_the_middle(rules) } else { Stream::new(rules) };
+        Self { stream, taken: 0, since: None }
+    }
+
+    fn push(&mut self, text: &str, now: Instant, out: &mut String) {
+        self.taken += text.len();
+        self.stream.push(text, out);
+        self.since = match self.stream.holds() {
+            Held::Brief => Some(self.since.filter(|_| out.is_empty()).unwrap_or(now)),
+            Held::Nothing | Held::Firm => None,
+        };
+    }
+
+    fn settle(&mut self, key: &Key, field: Field, out: &mut Vec<Signal>) {
+        let mut settled = String::new();
+        self.stream.settle(&mut settled);
+        self.since = None;
+        say(key, field, settled, out);
+    }
+}
+
+fn say(key: &Key, field: Field, text: String, out: &mut Vec<Signal>) {
+    if !text.is_empty() {
+        out.push(Signal::TextDelta { key: key.clone(), field, text });
+    }
+}
+
+/// Everything a tool call says.
+pub(super) fn redact_tool(rules: &Rules, tool: &mut Tool) {
+    let Tool { name, kind: _, title, status: _, input, output, content, locations, extra } = tool;
+    for text in [name, title].into_iter().flatten() {
+        body::redact_text(rules, text);
+    }
+    let lists = [content, locations].into_iter().flatten().flatten();
+    for value in [input, output].into_iter().flatten().chain(lists).chain(extra.values_mut()) {
+        rules.redact_json(value);
+    }
+}

@@ -1,0 +1,114 @@
+//! Secrets in what people say: the agent is sent what was committed, and a session can be made to hand them over.
+
+use super::{leaks_in, secrets};
+use crate::puppet::{ask, began, done, says, stage};
+use crate::support::*;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use turnstream_agents::Command;
+use turnstream_gateway::{Change, Gateway, NewPrompt, NewSession, ResolveApproval};
+use turnstream_model::event::ApprovalOutcome;
+
+type Heard = Arc<Mutex<Vec<Command>>>;
+
+/// A gateway whose agent writes down what it is told, asks once, and ends its turn when it is answered.
+async fn listening(home: &Home) -> (Gateway, Heard) {
+    let heard = Heard::default();
+    let noting = heard.clone();
+    let gateway = stage(home, false, move |_, mut commands, observer| {
+        let heard = noting.clone();
+        async move {
+            let mut turn = 0;
+            while let Some(command) = commands.recv().await {
+                heard.lock().unwrap().push(command.clone());
+                match command {
+                    Command::Prompt { native_id, .. } => {
+                        turn += 1;
+                        began(&observer, &format!("n{turn}"), &[&native_id]).await;
+                        says(&observer, &format!("m{turn}")).await;
+                        let _ = observer.signal(ask(&format!("q{turn}"))).await;
+                    }
+                    Command::Approve { .. } => {
+                        let _ = observer.signal(done(&format!("n{turn}"))).await;
+                    }
+                    Command::Cancel | Command::Answer { .. } | Command::Change { .. } | Command::Fetch(_) => {}
+                }
+            }
+        }
+    })
+    .await;
+    (gateway, heard)
+}
+
+fn prompt_with(secret: &str) -> NewPrompt {
+    let content = vec![
+        json!({"type": "text", "text": format!("use {secret} for it")}),
+        json!({"type": "resource", "resource": {"uri": "file:///env", "text": format!("KEY={secret}\n")}}),
+    ];
+    NewPrompt { content, key: Some("k".to_owned()) }
+}
+
+fn prompts(heard: &Heard) -> Vec<Vec<Value>> {
+    let heard = heard.lock().unwrap();
+    let prompt = |command: &Command| match command {
+        Command::Prompt { content, .. } => Some(content.clone()),
+        Command::Cancel
+        | Command::Approve { .. }
+        | Command::Answer { .. }
+        | Command::Change { .. }
+        | Command::Fetch(_) => None,
+    };
+    heard.iter().filter_map(prompt).collect()
+}
+
+#[tokio::test]
+async fn the_agent_is_sent_what_was_committed() {
+    let home = Home::new();
+    let (gateway, heard) = listening(&home).await;
+    let planted = secrets(5);
+    let new = NewSession { title: Some(format!("about {}", planted[1])), ..new_session(&home, "puppet") };
+    let id = id_of(&gateway.create(new).await.unwrap());
+    let first = gateway.prompt(&id, prompt_with(&planted[0])).await.unwrap();
+    let again = gateway.prompt(&id, prompt_with(&planted[0])).await.unwrap();
+    assert_eq!(first.prompt, again.prompt, "a repeat is known by what was kept of it");
+    let snapshot = until(&gateway, &id, "an ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+    let message = Some(format!("yes, with {}", planted[2]));
+    let answer = ResolveApproval { message, ..answer(ApprovalOutcome::AllowOnce) };
+    gateway.resolve(&id, &snapshot.state.approvals[0].approval, answer).await.unwrap();
+    let title = Some(planted[3].clone());
+    gateway.change(&id, Change { title, ..Change::default() }).await.unwrap();
+    let snapshot = settled(&gateway, &id, 1).await;
+    assert_eq!(prompts(&heard), [snapshot.state.prompts[0].content.clone()]);
+    let text = snapshot.state.prompts[0].content[0]["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("use [redacted:") && text.ends_with("] for it"), "{text}");
+    let told = format!("{:?}", heard.lock().unwrap());
+    assert_eq!(super::leaks_of(told.as_bytes(), &planted), Vec::<String>::new());
+    home.close(gateway).await;
+    assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_session_can_be_made_to_hand_over_secrets() {
+    let home = Home::new();
+    let (gateway, heard) = listening(&home).await;
+    let planted = secrets(6);
+    let new = NewSession { redact_prompts: Some(false), key: Some("s".into()), ..new_session(&home, "puppet") };
+    let id = id_of(&gateway.create(new.clone()).await.unwrap());
+    let other = gateway.create(NewSession { redact_prompts: None, ..new }).await.unwrap_err().to_string();
+    assert!(other.contains("redact_prompts false"), "{other}");
+    let prompt = prompt_with(&planted[0]);
+    gateway.prompt(&id, prompt.clone()).await.unwrap();
+    let snapshot = until(&gateway, &id, "an ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+    assert_eq!(snapshot.state.session.redact_prompts, Some(false));
+    gateway.resolve(&id, &snapshot.state.approvals[0].approval, allow()).await.unwrap();
+    settled(&gateway, &id, 1).await;
+    assert_eq!(prompts(&heard), [prompt.content]);
+    home.close(gateway).await;
+    // What a person chose to hand over is kept, and still so after a restart.
+    let (gateway, heard) = listening(&home).await;
+    let prompt = NewPrompt { key: None, ..prompt_with(&planted[1]) };
+    gateway.prompt(&id, prompt.clone()).await.unwrap();
+    until(&gateway, &id, "an ask", |snapshot| snapshot.state.approvals.len() == 2).await;
+    assert_eq!(prompts(&heard), [prompt.content]);
+    gateway.close().await;
+}
