@@ -88,6 +88,7 @@ mod tests {
             title: None,
             model: None,
             permissions: None,
+            redact_prompts: None,
             key: None,
         };
         let id = gateway.create(new).await.unwrap().session.id.unwrap();

@@ -5,7 +5,7 @@ use super::{ConfigError, Opencode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use turnstream_redact::{Builder, Pattern, Rules};
+use turnstream_redact::{LONGEST_LITERAL, Pattern, Rules, SHORTEST_LITERAL};
 
 /// `[redaction]`.
 #[derive(Debug, Default, Deserialize)]
@@ -98,37 +98,48 @@ impl Redaction {
             builder =
                 builder.literal(&table.name, &value).map_err(|error| wrong(what(), error.to_string()))?;
         }
-        builder = given(builder, "token", token);
-        for table in agents.values() {
-            builder = match table {
-                AgentTable::Scripted(_) => builder,
-                AgentTable::Opencode(table) => opencode(builder, table),
-            };
+        for (name, value) in handed_over(token, agents) {
+            let what = || format!("the value of {name}");
+            builder = builder.literal(&name, &value).map_err(|error| wrong(what(), error.to_string()))?;
         }
         Ok(builder.build())
     }
 }
 
-/// A value that is handed over anyway. One that is too short to be told from ordinary text is none that can be caught.
-fn given(builder: Builder, name: &str, value: Option<&str>) -> Builder {
-    match value.map(|value| builder.clone().literal(name, value)) {
-        Some(Ok(builder)) => builder,
-        Some(Err(_)) | None => builder,
+/// Secrets that the gateway and its agents are given anyway, with a name for the marker. One that is too short to be told
+/// from ordinary text cannot be caught; of a very long one its beginning is.
+fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Vec<(String, String)> {
+    let mut given: Vec<(String, String)> = Vec::new();
+    given.extend(token.map(|token| ("token".to_owned(), token.to_owned())));
+    for table in agents.values() {
+        match table {
+            AgentTable::Scripted(_) => {}
+            AgentTable::Opencode(table) => given.extend(opencode(table)),
+        }
     }
+    given.retain(|(_, value)| value.len() >= SHORTEST_LITERAL);
+    for (name, value) in &mut given {
+        *name = marker(name);
+        value.truncate(value.floor_char_boundary(LONGEST_LITERAL));
+    }
+    given
 }
 
 /// Keys of providers and passwords that opencode is given.
-fn opencode(mut builder: Builder, table: &Opencode) -> Builder {
-    let passed = table.pass_env.iter().filter(|name| is_secret(name));
-    for variable in passed.chain(&table.password_env) {
-        builder = given(builder, &variable.to_lowercase(), std::env::var(variable).ok().as_deref());
-    }
-    for (variable, value) in table.env.iter().filter(|(name, _)| is_secret(name)) {
-        builder = given(builder, &variable.to_lowercase(), Some(value));
-    }
+fn opencode(table: &Opencode) -> Vec<(String, String)> {
+    let passed = table.pass_env.iter().filter(|name| is_secret(name)).chain(&table.password_env);
+    let passed = passed.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+    let set = table.env.iter().filter(|(name, _)| is_secret(name));
     // One that cannot be read is reported by the agent, which needs it more.
     let password = table.password_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
-    given(builder, "password", password.as_deref().map(str::trim))
+    let password = password.map(|text| ("password".to_owned(), text.trim().to_owned()));
+    passed.chain(set.map(|(name, value)| (name.clone(), value.clone()))).chain(password).collect()
+}
+
+/// The name of a variable as a marker takes it.
+fn marker(variable: &str) -> String {
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
+    variable.to_lowercase().chars().map(plain).take(32).collect()
 }
 
 /// A variable whose name says that its value is one.

@@ -25,7 +25,9 @@ pub(crate) fn redact_body(rules: &Rules, prompts: Prompts, body: &mut Body) {
         }
         Body::PromptAccepted { content, .. } => {
             if prompts == Prompts::Redacted {
-                content.iter_mut().for_each(|block| drop(rules.redact_json(block)));
+                for block in content {
+                    rules.redact_json(block);
+                }
             }
         }
         Body::ItemStarted { tool, .. } | Body::ItemUpdated { tool } | Body::ItemRevised { tool, .. } => {
@@ -57,16 +59,18 @@ pub(crate) fn redact_body(rules: &Rules, prompts: Prompts, body: &mut Body) {
         }
         Body::QuestionAnswered { answers, .. } => {
             if prompts == Prompts::Redacted {
-                answers.iter_mut().flat_map(|answers| answers.values_mut()).for_each(|answer| {
+                for answer in answers.iter_mut().flat_map(|answers| answers.values_mut()) {
                     rules.redact_json(answer);
-                });
+                }
             }
         }
         Body::TurnEnded { error, .. } => {
             if let Some(error) = error {
                 let TurnError { message, extra, .. } = &mut **error;
                 redact_text(rules, message);
-                extra.values_mut().for_each(|value| drop(rules.redact_json(value)));
+                for value in extra.values_mut() {
+                    rules.redact_json(value);
+                }
             }
         }
         Body::Notice { message, detail, .. } => {

@@ -66,7 +66,7 @@ fn after_a_kill_the_whole_directory_holds_no_piece_of_a_secret() {
     for frames in [3, 11, 40, 90, 160] {
         let program = Program::this_test("secrets::crash::telling_child", "tell").unwrap();
         let seen = program.env(HOME, home.path()).run(&KillPoint::line("FRAME ", frames)).unwrap();
-        let delivered = seen.lines("FRAME ").collect::<Vec<_>>().join("\n");
+        let delivered = seen.lines("FRAME ").join("\n");
         assert_eq!(super::leaks_of(delivered.as_bytes(), &secrets(SEED)), Vec::<String>::new());
         let leaks = leaks_in(&home.path().join("data"), &secrets(SEED));
         assert_eq!(leaks, Vec::<String>::new(), "after {frames} frames");

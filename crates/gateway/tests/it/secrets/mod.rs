@@ -17,7 +17,7 @@ const PIECE: usize = 12;
 fn secrets(seed: u64) -> Vec<String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut random = |length: usize| -> String { (0..length).map(|_| rng.alphanumeric()).collect() };
-    let lines: Vec<String> = (0..6).map(|_| random(64)).collect();
+    let lines: Vec<String> = (0..3).map(|_| random(64)).collect();
     vec![
         format!("sk-ant-api03-{}-{}AA", random(48), random(40)),
         format!("sk-proj-{}", random(96)),
@@ -41,7 +41,9 @@ fn leaks_in(directory: &Path, secrets: &[String]) -> Vec<String> {
             } else {
                 // One that goes away meanwhile holds nothing.
                 let bytes = std::fs::read(&path).unwrap_or_default();
-                leaks.extend(leaks_of(&bytes, secrets).into_iter().map(|leak| format!("{}: {leak}", path.display())));
+                leaks.extend(
+                    leaks_of(&bytes, secrets).into_iter().map(|leak| format!("{}: {leak}", path.display())),
+                );
             }
         }
     }
@@ -61,13 +63,8 @@ fn leaks_of(bytes: &[u8], secrets: &[String]) -> Vec<String> {
 
 /// Introduces an item.
 async fn item(observer: &Observer, key: &str, kind: ItemKind) {
-    let seen = ItemSeen {
-        key: Key::from(key),
-        parent: None,
-        kind,
-        role: Some(Role::Assistant),
-        synthetic: false,
-    };
+    let seen =
+        ItemSeen { key: Key::from(key), parent: None, kind, role: Some(Role::Assistant), synthetic: false };
     let _ = observer.signal(Signal::ItemSeen(seen)).await;
 }
 

@@ -18,20 +18,21 @@ async fn listening(home: &Home) -> (Gateway, Heard) {
     let gateway = stage(home, false, move |_, mut commands, observer| {
         let heard = noting.clone();
         async move {
-            let mut turn = 0;
+            let mut turn = String::new();
             while let Some(command) = commands.recv().await {
                 heard.lock().unwrap().push(command.clone());
                 match command {
                     Command::Prompt { native_id, .. } => {
-                        turn += 1;
-                        began(&observer, &format!("n{turn}"), &[&native_id]).await;
-                        says(&observer, &format!("m{turn}")).await;
-                        let _ = observer.signal(ask(&format!("q{turn}"))).await;
+                        began(&observer, &native_id, &[&native_id]).await;
+                        says(&observer, &format!("m.{native_id}")).await;
+                        let _ = observer.signal(ask(&format!("q.{native_id}"))).await;
+                        turn = native_id;
                     }
                     Command::Approve { .. } => {
-                        let _ = observer.signal(done(&format!("n{turn}"))).await;
+                        let _ = observer.signal(done(&turn)).await;
                     }
-                    Command::Cancel | Command::Answer { .. } | Command::Change { .. } | Command::Fetch(_) => {}
+                    Command::Cancel | Command::Answer { .. } | Command::Change { .. } | Command::Fetch(_) => {
+                    }
                 }
             }
         }
@@ -92,7 +93,8 @@ async fn a_session_can_be_made_to_hand_over_secrets() {
     let home = Home::new();
     let (gateway, heard) = listening(&home).await;
     let planted = secrets(6);
-    let new = NewSession { redact_prompts: Some(false), key: Some("s".into()), ..new_session(&home, "puppet") };
+    let new =
+        NewSession { redact_prompts: Some(false), key: Some("s".into()), ..new_session(&home, "puppet") };
     let id = id_of(&gateway.create(new.clone()).await.unwrap());
     let other = gateway.create(NewSession { redact_prompts: None, ..new }).await.unwrap_err().to_string();
     assert!(other.contains("redact_prompts false"), "{other}");

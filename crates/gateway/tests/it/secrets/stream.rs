@@ -16,7 +16,11 @@ use turnstream_model::id::Key;
 use turnstream_model::signal::{Ending, Finality, Signal};
 
 /// What clients would be sent of a session.
-async fn wire(home: &Home, gateway: turnstream_gateway::Gateway, id: &turnstream_model::id::SessionId) -> String {
+async fn wire(
+    home: &Home,
+    gateway: turnstream_gateway::Gateway,
+    id: &turnstream_model::id::SessionId,
+) -> String {
     gateway.close().await;
     crate::puppet::lines(home, id).await.join("\n")
 }
@@ -25,18 +29,27 @@ fn hello() -> turnstream_gateway::NewPrompt {
     turnstream_gateway::NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None }
 }
 
-/// Says each secret in an item of its own, a character at a time.
+/// Says all secrets side by side, each in an item of its own, a character at a time.
 async fn say_all(observer: &turnstream_agents::Observer, pause: Option<Duration>) {
-    for (index, secret) in secrets(1).iter().enumerate() {
-        let key = format!("m{index}");
-        item(observer, &key, ItemKind::Message).await;
-        for character in format!("The key is {secret} and that is all.").chars() {
-            grow(observer, &key, character.encode_utf8(&mut [0; 4])).await;
-            if let Some(pause) = pause {
-                tokio::time::sleep(pause).await;
-            }
+    let texts: Vec<Vec<char>> = secrets(1)
+        .iter()
+        .map(|secret| format!("The key is {secret} and that is all.").chars().collect())
+        .collect();
+    for index in 0..texts.len() {
+        item(observer, &format!("m{index}"), ItemKind::Message).await;
+    }
+    for place in 0..texts.iter().map(Vec::len).max().unwrap() {
+        for (index, text) in texts.iter().enumerate() {
+            let Some(character) = text.get(place) else { continue };
+            grow(observer, &format!("m{index}"), character.encode_utf8(&mut [0; 4])).await;
         }
-        let ended = Signal::ItemEnded { key: Key::from(key), state: ItemState::Completed, reason: None };
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+        }
+    }
+    for index in 0..texts.len() {
+        let key = Key::from(format!("m{index}"));
+        let ended = Signal::ItemEnded { key, state: ItemState::Completed, reason: None };
         let _ = observer.signal(ended).await;
     }
 }
@@ -129,7 +142,9 @@ async fn tools_titles_errors_and_notices_hold_no_secret() {
                 title: Some(format!("export KEY={}", secrets[0])),
                 status: Some(status),
                 input: Some(json!({"command": format!("curl -H 'x-api-key: {}'", secrets[0]), "n": 1})),
-                content: Some(vec![json!({"type": "content", "content": {"type": "text", "text": secrets[6]}})]),
+                content: Some(vec![
+                    json!({"type": "content", "content": {"type": "text", "text": secrets[6]}}),
+                ]),
                 output,
                 ..Tool::default()
             };
@@ -141,7 +156,10 @@ async fn tools_titles_errors_and_notices_hold_no_secret() {
                 let delta = Signal::TextDelta { key: key.clone(), field: Field::Output, text };
                 let _ = observer.signal(delta).await;
             }
-            let over = tool(ToolStatus::Completed, Some(json!({"stdout": secrets[2], "keys": {secrets[3].clone(): 1}})));
+            let over = tool(
+                ToolStatus::Completed,
+                Some(json!({"stdout": secrets[2], "keys": {secrets[3].clone(): 1}})),
+            );
             let _ = observer.signal(Signal::ToolSeen { key, parent: None, tool: over }).await;
             let _ = observer
                 .signal(Signal::Notice {
