@@ -111,3 +111,87 @@ fn shifts(value: &[u8]) -> usize {
         })
         .count()
 }
+
+/// A password is told from a word by a digit or a sign.
+pub(crate) fn is_password(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let letters = value.iter().filter(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
+    let signs = value
+        .iter()
+        .filter(|byte| {
+            matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'~' | b'+')
+        })
+        .count();
+    letters >= 1 && (digits >= 1 || signs >= 1)
+        || odd_cases(value) >= 2
+        || (digits >= 6 && digits == value.len())
+}
+
+/// Shorter than what [`looks_random`] needs, but no name: digits among letters more than once.
+pub(crate) fn looks_generated(value: &[u8]) -> bool {
+    looks_random(value)
+        || (value.len() >= 8 && distinct(value) >= 6 && (shifts(value) >= 3 || odd_cases(value) >= 2))
+}
+
+/// A path, a URL, an access to a member or a name from a module.
+pub(crate) fn is_code(value: &[u8]) -> bool {
+    let has = |part: &[u8]| value.windows(part.len()).any(|here| here == part);
+    let path = value.starts_with(b"/")
+        || value.starts_with(b"./")
+        || value.starts_with(b"../")
+        || value.starts_with(b"~/");
+    let short =
+        |sign: u8| value.split(|byte| *byte == sign).all(|part| part.len() < 20 && !looks_random(part));
+    has(b"://")
+        || has(b"::")
+        || value.contains(&b'[')
+        || (path && short(b'/'))
+        || (value.contains(&b'.') && members(value))
+}
+
+/// `settings.token2`, `a.b.c`: names with dots between them.
+fn members(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b'.').all(|part| {
+        let name = part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+        name && part.len() < 20
+            && shifts(part) <= 2
+            && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+    })
+}
+
+/// `user:password` in base64.
+pub(crate) fn decodes_to_user_and_password(text: &[u8]) -> bool {
+    text.len() >= 8 && decoded(text).is_some_and(|decoded| decoded.iter().skip(1).any(|byte| *byte == b':'))
+}
+
+/// Printable text in base64.
+pub(crate) fn decodes_to_text(text: &[u8]) -> bool {
+    decoded(text).is_some()
+}
+
+/// What printable ASCII this is in base64. A rest of fewer than four characters is left out.
+fn decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    for four in text.chunks(4).filter(|four| four.len() == 4) {
+        let mut bits = 0u32;
+        let mut signs = 0;
+        for byte in four {
+            let six = match byte {
+                b'A'..=b'Z' => byte - b'A',
+                b'a'..=b'z' => byte - b'a' + 26,
+                b'0'..=b'9' => byte - b'0' + 52,
+                b'+' | b'-' => 62,
+                b'/' | b'_' => 63,
+                b'=' => {
+                    signs += 1;
+                    0
+                }
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(six);
+        }
+        let [_, three @ ..] = bits.to_be_bytes();
+        out.extend_from_slice(&three[..3 - signs.min(2)]);
+    }
+    out.iter().all(|byte| (0x20..0x7f).contains(byte)).then_some(out)
+}
