@@ -68,7 +68,7 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
     if cut {
         let length = text.len() - start;
         let partly = match begun.by {
-            By::Comma => value::looks_random(value),
+            By::Comma => length >= 8 && value::mixes(value) && !value::is_placeholder(value),
             By::Tight | By::Loose => length >= 4 && !value::is_placeholder(value),
         };
         let at_end = partly.then_some(found(text.len(), Then::Swallow(&QUOTED)));
@@ -93,7 +93,7 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
     let value = &text[start..end - trimmed];
     if end == text.len() {
         let partly = is_bare_secret(value, sort, begun.by, Follows::Text)
-            || (value.len() >= 8 && value::looks_generated(value) && !value::is_code(value));
+            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value));
         let at_end = (partly && !value::is_placeholder(value)).then_some(found(end, Then::Swallow(&BARE)));
         return Verdict::Pending(Pending { hold: start, firm: true, at_end });
     }

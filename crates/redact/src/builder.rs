@@ -208,6 +208,9 @@ impl Builder {
         for (at, (_, rule)) in rules.iter().enumerate() {
             let at = at as u16;
             match rule {
+                Rule::Token(token) if token.prefix == TWO_LETTERS => {
+                    beginnings.extend(WITH_A_THIRD.iter().map(|beginning| (at, &beginning[..])));
+                }
                 Rule::Token(token) => beginnings.push((at, token.prefix.as_bytes())),
                 Rule::Telegram => beginnings.push((at, query::TELEGRAM)),
                 Rule::Signature => beginnings.push((at, query::SIGNATURE)),
@@ -242,6 +245,10 @@ impl Builder {
         Ok(())
     }
 }
+
+/// The only prefix shorter than what the gate looks at, with what follows it: a digit in base 16.
+const TWO_LETTERS: &str = "SK";
+const WITH_A_THIRD: [&[u8; 3]; 7] = [b"SK0", b"SKa", b"SKb", b"SKc", b"SKd", b"SKe", b"SKf"];
 
 /// Builtin rules that are no tokens with a prefix.
 fn others() -> Vec<(&'static str, Rule)> {
