@@ -2,10 +2,12 @@
 
 use crate::custom::{Expression, Literal};
 use crate::gate::Gate;
+use crate::name::{Sort, WORDS};
 use crate::rules::{Compiled, Rules, marker};
 use crate::scan::{Rule, Scanner};
 use crate::token::TOKENS;
 use crate::view::Kind;
+use crate::{block, header, jwt, query, url};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -197,13 +199,28 @@ impl Builder {
             for token in TOKENS.iter().filter(|token| wanted(token.kind)) {
                 rules.push((kind(token.kind), Rule::Token(token)));
             }
+            for (name, rule) in others().into_iter().filter(|(name, _)| wanted(name)) {
+                rules.push((kind(name), rule));
+            }
         }
-        let mut beginnings = Vec::new();
+        let mut beginnings: Vec<(u16, &[u8])> = Vec::new();
         let mut anywhere = Vec::new();
         for (at, (_, rule)) in rules.iter().enumerate() {
             let at = at as u16;
             match rule {
+                Rule::Token(token) if token.prefix == TWO_LETTERS => {
+                    beginnings.extend(WITH_A_THIRD.iter().map(|beginning| (at, &beginning[..])));
+                }
                 Rule::Token(token) => beginnings.push((at, token.prefix.as_bytes())),
+                Rule::Telegram => beginnings.push((at, query::TELEGRAM)),
+                Rule::Signature => beginnings.push((at, query::SIGNATURE)),
+                Rule::Jwt => beginnings.push((at, jwt::BEGINNING)),
+                Rule::Block => beginnings.push((at, block::BEGINNING)),
+                Rule::Url => beginnings.push((at, url::BEGINNING)),
+                Rule::Authorization => beginnings.push((at, header::AUTHORIZATION)),
+                Rule::Bearer => beginnings.push((at, header::BEARER)),
+                Rule::Basic => beginnings.push((at, header::BASIC)),
+                Rule::Assigned(word) => beginnings.push((at, word.word)),
                 Rule::Literal(literal) => beginnings.push((at, &literal.0[..])),
                 Rule::Expression(expression) => match &expression.prefix {
                     Some(prefix) => beginnings.push((at, prefix.as_bytes())),
@@ -229,9 +246,33 @@ impl Builder {
     }
 }
 
+/// The only prefix shorter than what the gate looks at, with what follows it: a digit in base 16.
+const TWO_LETTERS: &str = "SK";
+const WITH_A_THIRD: [&[u8; 3]; 7] = [b"SK0", b"SKa", b"SKb", b"SKc", b"SKd", b"SKe", b"SKf"];
+
+/// Builtin rules that are no tokens with a prefix.
+fn others() -> Vec<(&'static str, Rule)> {
+    let mut rules = vec![
+        ("telegram", Rule::Telegram),
+        ("azure_sas", Rule::Signature),
+        ("jwt", Rule::Jwt),
+        ("private_key", Rule::Block),
+        ("url_password", Rule::Url),
+        ("authorization", Rule::Authorization),
+        ("bearer", Rule::Bearer),
+        ("basic", Rule::Basic),
+    ];
+    rules.extend(WORDS.iter().map(|word| match word.sort {
+        Sort::Password => ("password", Rule::Assigned(word)),
+        Sort::Key => ("secret", Rule::Assigned(word)),
+    }));
+    rules
+}
+
 /// The kinds of builtin rules, as markers and [`Builder::without`] name them.
 pub fn kinds() -> Vec<&'static str> {
     let mut kinds: Vec<_> = TOKENS.iter().map(|token| token.kind).collect();
+    kinds.extend(others().iter().map(|(kind, _)| *kind));
     kinds.sort_unstable();
     kinds.dedup();
     kinds

@@ -131,5 +131,8 @@ fn enlist(slot: &mut u16, lists: &mut Vec<Vec<u16>>, rule: u16) {
         *slot = lists.len() as u16;
         lists.push(Vec::new());
     }
-    lists[usize::from(*slot)].push(rule);
+    let list = &mut lists[usize::from(*slot)];
+    if list.last() != Some(&rule) {
+        list.push(rule);
+    }
 }

@@ -3,6 +3,8 @@
 use crate::builder::Builder;
 use crate::scan::{Scanner, Step};
 use crate::view::{Kind, Then, View};
+#[cfg(feature = "json")]
+use crate::{name::Sort, scan::Rule};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -21,6 +23,16 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
+    /// The kind of what names of this sort announce, unless it is switched off.
+    #[cfg(feature = "json")]
+    pub(crate) fn assigned(&self, sort: Sort) -> Option<Kind> {
+        let rules = &self.scanner.rules;
+        rules.iter().find_map(|(kind, rule)| match rule {
+            Rule::Assigned(word) if word.sort == sort => Some(*kind),
+            _ => None,
+        })
+    }
+
     pub(crate) fn marker(&self, kind: Kind) -> &str {
         &self.markers[usize::from(kind.0)]
     }

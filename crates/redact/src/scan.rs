@@ -2,13 +2,24 @@
 
 use crate::custom::{Expression, Literal};
 use crate::gate::Gate;
+use crate::name::Word;
 use crate::token::Token;
 use crate::view::{Found, Kind, Pending, Verdict, View};
+use crate::{assign, block, header, jwt, query, url};
 
 /// One compiled rule.
 #[derive(Debug)]
 pub(crate) enum Rule {
     Token(&'static Token),
+    Telegram,
+    Signature,
+    Jwt,
+    Block,
+    Url,
+    Authorization,
+    Bearer,
+    Basic,
+    Assigned(&'static Word),
     Literal(Literal),
     Expression(Expression),
 }
@@ -71,10 +82,44 @@ impl Scanner {
         waiting.map_or(Step::Clean, Step::Waiting)
     }
 
+    /// What a token, a literal or a key block says about `at`, which lies within what another rule looks at.
+    pub(crate) fn inside(&self, view: &View<'_>, at: usize) -> Verdict {
+        let mut waiting: Option<Pending> = None;
+        for rule in self.gate.rules(view.text, at) {
+            let alone = match &self.rules[usize::from(rule)].1 {
+                Rule::Token(_) | Rule::Jwt | Rule::Block | Rule::Literal(_) | Rule::Expression(_) => true,
+                Rule::Telegram | Rule::Signature | Rule::Url => false,
+                Rule::Authorization | Rule::Bearer | Rule::Basic | Rule::Assigned(_) => false,
+            };
+            if !alone {
+                continue;
+            }
+            match (self.verify(view, at, rule), &mut waiting) {
+                (Verdict::No, _) => {}
+                (Verdict::Found(found), None) => return Verdict::Found(found),
+                (Verdict::Found(found), Some(waiting)) => waiting.at_end = waiting.at_end.or(Some(found)),
+                (Verdict::Pending(pending), None) => waiting = Some(pending),
+                (Verdict::Pending(pending), Some(waiting)) => {
+                    waiting.at_end = waiting.at_end.or(pending.at_end)
+                }
+            }
+        }
+        waiting.map_or(Verdict::No, Verdict::Pending)
+    }
+
     fn verify(&self, view: &View<'_>, at: usize, rule: u16) -> Verdict {
         let (kind, this) = &self.rules[usize::from(rule)];
         match this {
             Rule::Token(token) => token.verify(view, at, *kind),
+            Rule::Telegram => query::telegram(view, at, *kind),
+            Rule::Signature => query::signature(view, at, *kind),
+            Rule::Jwt => jwt::verify(view, at, *kind),
+            Rule::Block => block::verify(view, at, *kind),
+            Rule::Url => url::verify(self, view, at, *kind),
+            Rule::Authorization => header::authorization(self, view, at, *kind),
+            Rule::Bearer => header::bearer(self, view, at, *kind),
+            Rule::Basic => header::basic(self, view, at, *kind),
+            Rule::Assigned(word) => assign::verify(self, view, at, *kind, word),
             Rule::Literal(literal) => literal.verify(view, at, *kind, rule),
             Rule::Expression(expression) => expression.verify(view, at, *kind),
         }

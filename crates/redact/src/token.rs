@@ -116,7 +116,7 @@ pub(crate) static TOKENS: &[Token] = &[
     weak("sentry", "sntrys_", &BASE64, 40),
     sure("planetscale", "pscale_tkn_", &URLSAFE_DOT, 30),
     sure("planetscale", "pscale_pw_", &URLSAFE_DOT, 30),
-    sure("age", "AGE-SECRET-KEY-1", &UPPER, 50),
+    sure("age", "AGE-SECRET-", &URLSAFE, 50),
     weak("tailscale", "tskey-", &URLSAFE, 20),
     weak("doppler", "dp.pt.", &ALNUM, 40),
     // Forges and registries.
@@ -172,6 +172,8 @@ pub(crate) static TOKENS: &[Token] = &[
     sure("shopify", "shpca_", &HEX, 32),
     sure("shopify", "shppa_", &HEX, 32),
     sure("shopify", "shpss_", &HEX, 32),
+    exact("twilio", "SK", &HEX, 32),
+    exact("mailgun", "key-", &HEX, 32),
     sure("sendinblue", "xkeysib-", &URLSAFE, 60),
     weak("square", "sq0atp-", &URLSAFE, 22),
     weak("square", "sq0csp-", &URLSAFE, 40),
@@ -229,6 +231,8 @@ impl Token {
         let many = if self.address { 8 } else { 11_usize.saturating_sub(self.prefix.len()).max(1) };
         match self.trust {
             Trust::Prefix => body.len() >= few && !value::is_placeholder(body),
+            // A long prefix is no word, and there is no room to look at much of the body.
+            Trust::Body if self.prefix.len() > 6 => body.len() >= few && !value::is_placeholder(body),
             Trust::Body if body.len() >= self.min => self.believable(body),
             Trust::Body => {
                 (body.len() >= few && value::mixes(body)) || (body.len() >= many && !value::is_wordy(body))
