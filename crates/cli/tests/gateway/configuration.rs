@@ -47,3 +47,40 @@ fn what_cannot_be_used_is_refused_by_name() {
     let variable = variable.env("TURNSTREAM_TIMEOUTS_START", "soon").output().unwrap();
     assert!(stderr(&variable).contains("TURNSTREAM_TIMEOUTS_START = \"soon\""), "{variable:?}");
 }
+
+#[test]
+fn configured_secrets_are_redacted_and_ordinary_text_is_not() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    let file = "[[redaction.literals]]\nname = \"warehouse\"\nenv = \"WAREHOUSE\"\n\
+                [[redaction.patterns]]\nname = \"corp\"\nregex = \"corp_[a-z]{8}\"\nprefix = \"corp_\"\n";
+    std::fs::write(&config, file).unwrap();
+    let text = "plain, then open sesame 42, then corp_abcdefgh and corporate.";
+    let script = json!({"script": [{"do": "text", "text": text}], "pace_ms": 0}).to_string();
+    let place = ["--config", config.to_str().unwrap()];
+    let run = |arguments: &[&str]| {
+        let mut command = home.command(&[&["run", script.as_str()], arguments, &place].concat());
+        command.env("WAREHOUSE", "open sesame 42").output().unwrap()
+    };
+    let redacted = run(&[]);
+    let told = "plain, then [redacted:warehouse], then [redacted:corp] and corporate.\n";
+    assert_eq!(stdout(&redacted), told, "{redacted:?}");
+    // What the agent says is redacted also where prompts are handed over as they are.
+    let kept = run(&["--keep-secrets"]);
+    assert_eq!(stdout(&kept), told, "{kept:?}");
+
+    let missing = home.run(&["serve", "--config", config.to_str().unwrap()]);
+    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    assert!(stderr(&missing).contains("literal \"warehouse\": variable WAREHOUSE"), "{missing:?}");
+    for (file, told) in [
+        ("[redaction]\nwithout = [\"nothing\"]\n", "without \"nothing\""),
+        ("[[redaction.patterns]]\nname = \"a\"\nregex = \"(\"\n", "pattern \"a\""),
+        ("[[redaction.literals]]\nname = \"a\"\n", "one of value, env or file"),
+        ("[[redaction.literals]]\nname = \"a\"\nvalue = \"short\"\n", "literal \"a\""),
+    ] {
+        std::fs::write(&config, file).unwrap();
+        let refused = home.run(&["serve", "--config", config.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(stderr(&refused).contains(told), "{file}: {refused:?}");
+    }
+}

@@ -207,3 +207,62 @@ fn an_approval_waits_over_a_kill_of_the_gateway_and_is_answered_after_it() {
     assert!(status.success());
     assert_eq!(lab.left_over(), [""; 0]);
 }
+
+/// Every place in the data directory where twelve bytes of this stand.
+fn leaks(lab: &Lab, secret: &str) -> Vec<String> {
+    let pieces: std::collections::HashSet<&[u8]> = secret.as_bytes().windows(12).collect();
+    let mut open = vec![lab.home.path("data")];
+    let mut leaks = Vec::new();
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            let first = secret.as_bytes();
+            let holds = bytes
+                .windows(12)
+                .any(|window| first.contains(&window[0]) && window[0] != 0 && pieces.contains(window));
+            leaks.extend(holds.then(|| path.display().to_string()));
+        }
+    }
+    leaks
+}
+
+#[test]
+fn a_secret_in_prompt_answer_and_tool_is_nowhere_in_the_data_directory_after_a_kill() {
+    let mut rng = fastrand::Rng::with_seed(11);
+    let body: String = (0..90).map(|_| rng.alphanumeric()).collect();
+    let secret = format!("sk-ant-api03-{body}AA");
+    let slow = Delivery { before_delta_ms: 40, ..Delivery::default() };
+    let command = format!("echo {secret}");
+    let tool = Part::tool_call("bash", json!({"command": command, "description": "Show the key"}));
+    let lab = Lab::new([
+        Step::new(Completion::of([Part::text(&format!("The key {secret} is used.")), tool])).delivered(slow),
+        Step::text(&format!("It printed {secret} and {LONG}")).delivered(slow).always(),
+    ]);
+    let serving = lab.serve();
+    let mut run = lab.run(&[&format!("Use {secret}"), "--permissions", "allow", "--json"]);
+    // The tool has run, and the answer after it has begun.
+    wait_for(|| {
+        let listed = lab.home.run(&["sessions", "--json"]);
+        let session: Value = serde_json::from_str(stdout(&listed).lines().next()?).ok()?;
+        let tail = lab.home.run(&["tail", session["id"].as_str()?, "--json", "--no-follow"]);
+        Some(()).filter(|()| stdout(&tail).contains("It printed"))
+    });
+    serving.end(Signal::KILL);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(leaks(&lab, &secret), [""; 0], "after the kill");
+
+    let serving = lab.serve();
+    let log = wait_for(|| Some(lab.log()).filter(|log| !of_type(log, "turn.ended").is_empty()));
+    assert_eq!(of_type(&log, "turn.ended")[0]["outcome"], "completed", "{log:#?}");
+    let texts = serde_json::to_string(&log).unwrap();
+    assert!(texts.contains("[redacted:"), "{texts}");
+    assert!(text(&log).ends_with(LONG), "{log:#?}");
+    serving.end(Signal::TERM);
+    assert_eq!(leaks(&lab, &secret), [""; 0], "in the end");
+}
