@@ -1,13 +1,12 @@
 //! Putting rules together: the builtin ones, values and expressions from configuration.
 
 use crate::custom::{Expression, Literal};
-use crate::gate::Gate;
+use crate::gate::{Beginning, Gate};
 use crate::name::{Sort, WORDS};
 use crate::rules::{Compiled, Rules, marker};
-use crate::scan::{Rule, Scanner};
+use crate::scan::{Begins, Rule, Scanner};
 use crate::token::TOKENS;
 use crate::view::Kind;
-use crate::{block, header, jwt, query, url};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -203,29 +202,20 @@ impl Builder {
                 rules.push((kind(name), rule));
             }
         }
-        let mut beginnings: Vec<(u16, &[u8])> = Vec::new();
+        let mut beginnings = Vec::new();
         let mut anywhere = Vec::new();
         for (at, (_, rule)) in rules.iter().enumerate() {
             let at = at as u16;
-            match rule {
-                Rule::Token(token) if token.prefix == TWO_LETTERS => {
-                    beginnings.extend(WITH_A_THIRD.iter().map(|beginning| (at, &beginning[..])));
+            match rule.begins() {
+                Begins::With(bytes, last, any_case) => {
+                    beginnings.extend(bytes.into_iter().map(|bytes| Beginning {
+                        rule: at,
+                        bytes,
+                        last,
+                        any_case,
+                    }));
                 }
-                Rule::Token(token) => beginnings.push((at, token.prefix.as_bytes())),
-                Rule::Telegram => beginnings.push((at, query::TELEGRAM)),
-                Rule::Signature => beginnings.push((at, query::SIGNATURE)),
-                Rule::Jwt => beginnings.push((at, jwt::BEGINNING)),
-                Rule::Block => beginnings.push((at, block::BEGINNING)),
-                Rule::Url => beginnings.push((at, url::BEGINNING)),
-                Rule::Authorization => beginnings.push((at, header::AUTHORIZATION)),
-                Rule::Bearer => beginnings.push((at, header::BEARER)),
-                Rule::Basic => beginnings.push((at, header::BASIC)),
-                Rule::Assigned(word) => beginnings.push((at, word.word)),
-                Rule::Literal(literal) => beginnings.push((at, &literal.0[..])),
-                Rule::Expression(expression) => match &expression.prefix {
-                    Some(prefix) => beginnings.push((at, prefix.as_bytes())),
-                    None => anywhere.push((at, expression.first_bytes())),
-                },
+                Begins::Anywhere(first) => anywhere.push((at, first)),
             }
         }
         let gate = Gate::new(&beginnings, anywhere);
@@ -245,10 +235,6 @@ impl Builder {
         Ok(())
     }
 }
-
-/// The only prefix shorter than what the gate looks at, with what follows it: a digit in base 16.
-const TWO_LETTERS: &str = "SK";
-const WITH_A_THIRD: [&[u8; 3]; 7] = [b"SK0", b"SKa", b"SKb", b"SKc", b"SKd", b"SKe", b"SKf"];
 
 /// Builtin rules that are no tokens with a prefix.
 fn others() -> Vec<(&'static str, Rule)> {

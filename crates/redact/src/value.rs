@@ -33,6 +33,9 @@ const PLACEHOLDERS: &[&[u8]] = &[
     b"fake",
 ];
 
+/// What names of variables and made-up values contain, and generated ones do not.
+const NAMES: &[&[u8]] = &[b"token", b"secret", b"password", b"apikey", b"api_key", b"api-key"];
+
 /// Said so, or made of hardly any characters, or it names a variable.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     if value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))
@@ -133,6 +136,9 @@ pub(crate) fn is_password(value: &[u8]) -> bool {
 
 /// Shorter than what [`looks_random`] needs, but no name.
 pub(crate) fn looks_generated(value: &[u8]) -> bool {
+    if NAMES.iter().any(|word| contains_in_any_case(value, word)) {
+        return false;
+    }
     let odd = strange(value);
     looks_random(value) || (value.len() >= 8 && distinct(value) >= 6 && odd >= 3 && odd * 4 >= value.len())
 }
@@ -146,7 +152,13 @@ pub(crate) fn is_code(value: &[u8]) -> bool {
         || value.starts_with(b"~/");
     let short =
         |sign: u8| value.split(|byte| *byte == sign).all(|part| part.len() < 20 && !looks_random(part));
-    has(b"://")
+    let pointer = matches!(value.first(), Some(b'*' | b'&'));
+    let constant = value.contains(&b'_')
+        && value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+        && !looks_random(value);
+    pointer
+        || constant
+        || has(b"://")
         || has(b"::")
         || value.contains(&b'[')
         || (path && short(b'/'))

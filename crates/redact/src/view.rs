@@ -71,7 +71,7 @@ impl<'a> View<'a> {
     }
 
     /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like one
-    /// (`\n`, `\u003d`).
+    /// (`\n`, `\u003d`), or of a URL (`%3D`).
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = self.before(at) else { return true };
         if !WORD.has(before) {
@@ -80,6 +80,7 @@ impl<'a> View<'a> {
         let behind = self.behind(at, 6);
         match behind {
             [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
+            [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [b'\\', b'u', rest @ ..] => rest.len() == 4 && rest.iter().all(u8::is_ascii_hexdigit),
             _ => false,
         }
