@@ -193,11 +193,13 @@ impl Builder {
         for (name, rule) in self.custom {
             rules.push((kind(&name), rule));
         }
+        let mut fragment = None;
         if self.builtin {
             let wanted = |name: &str| !self.without.iter().any(|without| without == name);
             for token in TOKENS.iter().filter(|token| wanted(token.kind)) {
                 rules.push((kind(token.kind), Rule::Token(token)));
             }
+            fragment = wanted(FRAGMENT).then(|| kind(FRAGMENT));
             for (name, rule) in others().into_iter().filter(|(name, _)| wanted(name)) {
                 rules.push((kind(name), rule));
             }
@@ -220,7 +222,7 @@ impl Builder {
         }
         let gate = Gate::new(&beginnings, anywhere);
         let markers = names.iter().map(|name| marker(name)).collect();
-        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers }) }
+        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers, fragment }) }
     }
 
     fn check(&self, name: &str) -> Result<(), RuleError> {
@@ -235,6 +237,9 @@ impl Builder {
         Ok(())
     }
 }
+
+/// What a text begins with whose beginning is not known.
+const FRAGMENT: &str = "fragment";
 
 /// Builtin rules that are no tokens with a prefix.
 fn others() -> Vec<(&'static str, Rule)> {
@@ -258,6 +263,7 @@ fn others() -> Vec<(&'static str, Rule)> {
 /// The kinds of builtin rules, as markers and [`Builder::without`] name them.
 pub fn kinds() -> Vec<&'static str> {
     let mut kinds: Vec<_> = TOKENS.iter().map(|token| token.kind).collect();
+    kinds.push(FRAGMENT);
     kinds.extend(others().iter().map(|(kind, _)| *kind));
     kinds.sort_unstable();
     kinds.dedup();

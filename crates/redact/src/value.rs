@@ -112,6 +112,21 @@ pub(crate) fn looks_random(value: &[u8]) -> bool {
     value.len() >= 16 && ((many >= 8 && strange(value) * 5 >= value.len()) || (many >= 6 && is_hex(value)))
 }
 
+/// The end of a secret whose beginning was not seen: shorter than a whole one, and stranger than any name.
+pub(crate) fn looks_cut(value: &[u8]) -> bool {
+    value.len() >= 12
+        && (looks_random(value)
+            || is_long_number(value)
+            || (distinct(value) >= 8 && strange(value) * 4 >= value.len()))
+        && !is_code(value)
+        && !is_placeholder(value)
+}
+
+/// No count and no time is this long.
+fn is_long_number(value: &[u8]) -> bool {
+    value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 22
+}
+
 /// In hex the letters are few and digits stand together, so that few pairs are strange.
 fn is_hex(value: &[u8]) -> bool {
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();

@@ -4,7 +4,7 @@
 //! `TURNSTREAM_REDACT_CORPUS=folder` measures another folder and lists what it finds, without a bound.
 
 use std::path::{Path, PathBuf};
-use turnstream_redact::Rules;
+use turnstream_redact::{Rules, Stream};
 
 /// What stands between the braces of findings that are right: `opencode:new`, `lab:new`, `user:t0ken`, `user:other`,
 /// `opencode:wrong`, `onyx:lab-password`, `opencode:lab-password` in base64, and `hunter2` in a URL.
@@ -104,6 +104,49 @@ fn sources_documents_and_transcripts_of_this_repository_stay_what_they_are() {
     println!("{} credentials of tests are found, which is right", real.len());
     let rate = report(bytes, &mistaken);
     assert!(rate < 0.3, "{rate:.2} false matches per MB");
+}
+
+/// Of how many texts that begin at arbitrary places the first run is taken for the rest of a secret, in percent.
+fn taken_in_the_middle(name: &str, folders: &[&str]) -> f64 {
+    let rules = Rules::standard();
+    let mut paths = Vec::new();
+    for folder in folders {
+        files(&repository().join(folder), &mut paths);
+    }
+    paths.sort();
+    let (mut starts, mut taken) = (0, Vec::new());
+    for path in paths {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        // 97 is prime: the cuts fall everywhere within lines.
+        for at in (50..text.len()).step_by(97) {
+            let Some(rest) = text.get(at..text.len().min(at + 400)) else { continue };
+            let (mut stream, mut out) = (Stream::in_the_middle(&rules), String::new());
+            stream.push(rest, &mut out);
+            stream.settle(&mut out);
+            starts += 1;
+            if out.starts_with("[redacted:fragment]") {
+                taken.push(rest.chars().take(48).collect::<String>());
+            }
+        }
+    }
+    let share = 100.0 * taken.len() as f64 / starts as f64;
+    println!(
+        "{name}: {} of {starts} texts that begin in the middle lose their first run: {share:.2} %",
+        taken.len()
+    );
+    for line in taken.iter().step_by(taken.len().div_ceil(25).max(1)) {
+        println!("  {line:?}");
+    }
+    share
+}
+
+#[test]
+fn texts_that_begin_in_the_middle_keep_their_first_word() {
+    let share = taken_in_the_middle("sources and documents", &["crates", "docs", "xtask", "benches/src"]);
+    assert!(share < 0.5, "{share:.2} %");
+    // Protocol messages are full of random ids, which nobody can tell from the rest of a key.
+    let share = taken_in_the_middle("captured protocol messages", &["fixtures"]);
+    assert!(share < 15.0, "{share:.2} %");
 }
 
 #[test]
