@@ -1,13 +1,12 @@
 //! Putting rules together: the builtin ones, values and expressions from configuration.
 
 use crate::custom::{Expression, Literal};
-use crate::gate::Gate;
+use crate::gate::{Beginning, Gate};
 use crate::name::{Sort, WORDS};
 use crate::rules::{Compiled, Rules, marker};
-use crate::scan::{Rule, Scanner};
+use crate::scan::{Begins, Rule, Scanner};
 use crate::token::TOKENS;
 use crate::view::Kind;
-use crate::{block, header, jwt, query, url};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -194,43 +193,36 @@ impl Builder {
         for (name, rule) in self.custom {
             rules.push((kind(&name), rule));
         }
+        let mut fragment = None;
         if self.builtin {
             let wanted = |name: &str| !self.without.iter().any(|without| without == name);
             for token in TOKENS.iter().filter(|token| wanted(token.kind)) {
                 rules.push((kind(token.kind), Rule::Token(token)));
             }
+            fragment = wanted(FRAGMENT).then(|| kind(FRAGMENT));
             for (name, rule) in others().into_iter().filter(|(name, _)| wanted(name)) {
                 rules.push((kind(name), rule));
             }
         }
-        let mut beginnings: Vec<(u16, &[u8])> = Vec::new();
+        let mut beginnings = Vec::new();
         let mut anywhere = Vec::new();
         for (at, (_, rule)) in rules.iter().enumerate() {
             let at = at as u16;
-            match rule {
-                Rule::Token(token) if token.prefix == TWO_LETTERS => {
-                    beginnings.extend(WITH_A_THIRD.iter().map(|beginning| (at, &beginning[..])));
+            match rule.begins() {
+                Begins::With(bytes, last, any_case) => {
+                    beginnings.extend(bytes.into_iter().map(|bytes| Beginning {
+                        rule: at,
+                        bytes,
+                        last,
+                        any_case,
+                    }));
                 }
-                Rule::Token(token) => beginnings.push((at, token.prefix.as_bytes())),
-                Rule::Telegram => beginnings.push((at, query::TELEGRAM)),
-                Rule::Signature => beginnings.push((at, query::SIGNATURE)),
-                Rule::Jwt => beginnings.push((at, jwt::BEGINNING)),
-                Rule::Block => beginnings.push((at, block::BEGINNING)),
-                Rule::Url => beginnings.push((at, url::BEGINNING)),
-                Rule::Authorization => beginnings.push((at, header::AUTHORIZATION)),
-                Rule::Bearer => beginnings.push((at, header::BEARER)),
-                Rule::Basic => beginnings.push((at, header::BASIC)),
-                Rule::Assigned(word) => beginnings.push((at, word.word)),
-                Rule::Literal(literal) => beginnings.push((at, &literal.0[..])),
-                Rule::Expression(expression) => match &expression.prefix {
-                    Some(prefix) => beginnings.push((at, prefix.as_bytes())),
-                    None => anywhere.push((at, expression.first_bytes())),
-                },
+                Begins::Anywhere(first) => anywhere.push((at, first)),
             }
         }
         let gate = Gate::new(&beginnings, anywhere);
         let markers = names.iter().map(|name| marker(name)).collect();
-        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers }) }
+        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers, fragment }) }
     }
 
     fn check(&self, name: &str) -> Result<(), RuleError> {
@@ -246,9 +238,8 @@ impl Builder {
     }
 }
 
-/// The only prefix shorter than what the gate looks at, with what follows it: a digit in base 16.
-const TWO_LETTERS: &str = "SK";
-const WITH_A_THIRD: [&[u8; 3]; 7] = [b"SK0", b"SKa", b"SKb", b"SKc", b"SKd", b"SKe", b"SKf"];
+/// What a text begins with whose beginning is not known.
+const FRAGMENT: &str = "fragment";
 
 /// Builtin rules that are no tokens with a prefix.
 fn others() -> Vec<(&'static str, Rule)> {
@@ -272,6 +263,7 @@ fn others() -> Vec<(&'static str, Rule)> {
 /// The kinds of builtin rules, as markers and [`Builder::without`] name them.
 pub fn kinds() -> Vec<&'static str> {
     let mut kinds: Vec<_> = TOKENS.iter().map(|token| token.kind).collect();
+    kinds.push(FRAGMENT);
     kinds.extend(others().iter().map(|(kind, _)| *kind));
     kinds.sort_unstable();
     kinds.dedup();

@@ -6,6 +6,7 @@ mod block;
 mod builder;
 mod class;
 mod custom;
+mod fragment;
 mod gate;
 mod header;
 #[cfg(feature = "json")]

@@ -88,6 +88,11 @@ pub(crate) enum Named {
 
 impl Word {
     pub(crate) fn ends_name(&self, view: &View<'_>, at: usize) -> Named {
+        let after_word =
+            view.before(at).is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
+        if !self.before[0].is_empty() && !after_word {
+            return Named::No;
+        }
         if !self.before.iter().any(|before| stands_before(view, at, before)) {
             return Named::No;
         }

@@ -20,6 +20,8 @@ pub(crate) struct Compiled {
     pub(crate) scanner: Scanner,
     /// `[redacted:kind]` of every kind.
     pub(crate) markers: Vec<Box<str>>,
+    /// The kind of what a text begins with whose beginning is not known, unless it is switched off.
+    pub(crate) fragment: Option<Kind>,
 }
 
 impl Compiled {

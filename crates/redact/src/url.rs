@@ -9,6 +9,8 @@ pub(crate) const BEGINNING: &[u8] = b"://";
 /// User, password and host together.
 const LONGEST: usize = 1024;
 const USER: usize = 128;
+/// `a:b@c` is how people write about URLs.
+const SHORTEST: usize = 3;
 
 pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     let text = view.text;
@@ -68,7 +70,7 @@ fn is_port(text: &[u8]) -> bool {
 /// Examples have passwords too, and say so: `user:password@`, `user:pass@`, `$USER:$PASSWORD@`, `[redacted:…]`.
 fn is_secret(password: &[u8]) -> bool {
     const WORDS: &[&[u8]] = &[b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token"];
-    !password.is_empty()
+    password.len() >= SHORTEST
         && !password.contains(&b'[')
         && !value::is_placeholder(password)
         && !WORDS.iter().any(|word| password.eq_ignore_ascii_case(word))

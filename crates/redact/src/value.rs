@@ -33,6 +33,9 @@ const PLACEHOLDERS: &[&[u8]] = &[
     b"fake",
 ];
 
+/// What names of variables and made-up values contain, and generated ones do not.
+const NAMES: &[&[u8]] = &[b"token", b"secret", b"password", b"apikey", b"api_key", b"api-key"];
+
 /// Said so, or made of hardly any characters, or it names a variable.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     if value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))
@@ -109,6 +112,21 @@ pub(crate) fn looks_random(value: &[u8]) -> bool {
     value.len() >= 16 && ((many >= 8 && strange(value) * 5 >= value.len()) || (many >= 6 && is_hex(value)))
 }
 
+/// The end of a secret whose beginning was not seen: shorter than a whole one, and stranger than any name.
+pub(crate) fn looks_cut(value: &[u8]) -> bool {
+    value.len() >= 12
+        && (looks_random(value)
+            || is_long_number(value)
+            || (distinct(value) >= 8 && strange(value) * 4 >= value.len()))
+        && !is_code(value)
+        && !is_placeholder(value)
+}
+
+/// No count and no time is this long.
+fn is_long_number(value: &[u8]) -> bool {
+    value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 22
+}
+
 /// In hex the letters are few and digits stand together, so that few pairs are strange.
 fn is_hex(value: &[u8]) -> bool {
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
@@ -133,6 +151,9 @@ pub(crate) fn is_password(value: &[u8]) -> bool {
 
 /// Shorter than what [`looks_random`] needs, but no name.
 pub(crate) fn looks_generated(value: &[u8]) -> bool {
+    if NAMES.iter().any(|word| contains_in_any_case(value, word)) {
+        return false;
+    }
     let odd = strange(value);
     looks_random(value) || (value.len() >= 8 && distinct(value) >= 6 && odd >= 3 && odd * 4 >= value.len())
 }
@@ -146,7 +167,13 @@ pub(crate) fn is_code(value: &[u8]) -> bool {
         || value.starts_with(b"~/");
     let short =
         |sign: u8| value.split(|byte| *byte == sign).all(|part| part.len() < 20 && !looks_random(part));
-    has(b"://")
+    let pointer = matches!(value.first(), Some(b'*' | b'&'));
+    let constant = value.contains(&b'_')
+        && value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+        && !looks_random(value);
+    pointer
+        || constant
+        || has(b"://")
         || has(b"::")
         || value.contains(&b'[')
         || (path && short(b'/'))
