@@ -1,6 +1,6 @@
 //! Putting rules together: the builtin ones, values and expressions from configuration.
 
-use crate::custom::{Expression, Literal};
+use crate::custom::{Expression, Literal, forms};
 use crate::gate::{Beginning, Gate};
 use crate::name::{Sort, WORDS};
 use crate::rules::{Compiled, Rules, marker};
@@ -130,7 +130,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Adds a value that is to be redacted wherever it stands. At least [`SHORTEST_LITERAL`] bytes.
+    /// Adds a value that is to be redacted wherever it stands, also escaped in JSON or in a URL. At least
+    /// [`SHORTEST_LITERAL`] bytes.
     pub fn literal(mut self, name: &str, value: &str) -> Result<Self, RuleError> {
         self.check(name)?;
         let (name, length) = (name.to_owned(), value.len());
@@ -140,7 +141,9 @@ impl Builder {
         if length > LONGEST_LITERAL {
             return Err(RuleError::LongLiteral { name, length });
         }
-        self.custom.push((name, Rule::Literal(Literal(value.as_bytes().into()))));
+        for form in forms(value) {
+            self.custom.push((name.clone(), Rule::Literal(Literal(form.into_bytes().into()))));
+        }
         Ok(self)
     }
 
