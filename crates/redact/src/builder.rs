@@ -168,7 +168,7 @@ impl Builder {
         {
             return Err(RuleError::WrongPrefix { name, prefix, regex });
         }
-        self.custom.push((name, Rule::Expression(expression)));
+        self.custom.push((name, Rule::Expression(Box::new(expression))));
         Ok(self)
     }
 
@@ -183,7 +183,7 @@ impl Builder {
     }
 
     /// Compiles the rules.
-    pub fn build(self) -> Rules {
+    pub fn build(mut self) -> Rules {
         let mut rules = Vec::new();
         let mut names: Vec<String> = Vec::new();
         let mut kind = |name: &str| {
@@ -193,6 +193,10 @@ impl Builder {
             });
             Kind(at as u16)
         };
+        // Of two literals that begin alike the longer one is looked for first.
+        let length = |rule: &Rule| if let Rule::Literal(literal) = rule { literal.0.len() } else { 0 };
+        self.custom.sort_by_key(|(_, rule)| std::cmp::Reverse(length(rule)));
+        let literals = self.custom.iter().any(|(_, rule)| matches!(rule, Rule::Literal(_)));
         for (name, rule) in self.custom {
             rules.push((kind(&name), rule));
         }
@@ -225,7 +229,7 @@ impl Builder {
         }
         let gate = Gate::new(&beginnings, anywhere);
         let markers = names.iter().map(|name| marker(name)).collect();
-        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers, fragment }) }
+        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules, literals }, markers, fragment }) }
     }
 
     fn check(&self, name: &str) -> Result<(), RuleError> {

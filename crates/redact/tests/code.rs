@@ -88,7 +88,9 @@ fn json_is_redacted_by_text_and_by_name_and_images_are_left_alone() {
         "password": "hunter2!x",
         "nested": [{ "apiKey": "x7Kq9Zt2Lm4Wp8Rs6Vb1" }, { "token": "none" }, null, 1, true],
         "source": { "type": "base64", "media_type": "image/png", "data": image },
+        "headers": { "Authorization": "Bearer short-4x9q7" },
         token.clone(): "by key",
+        format!("{token}2"): "by another",
     });
     assert!(rules.redact_json(&mut value));
     assert_eq!(
@@ -98,7 +100,9 @@ fn json_is_redacted_by_text_and_by_name_and_images_are_left_alone() {
             "password": "[redacted:password]",
             "nested": [{ "apiKey": "[redacted:secret]" }, { "token": "none" }, null, 1, true],
             "source": { "type": "base64", "media_type": "image/png", "data": image },
+            "headers": { "Authorization": "Bearer [redacted:authorization]" },
             "[redacted:github]": "by key",
+            "[redacted:github]+": "by another",
         })
     );
     assert!(!rules.redact_json(&mut value));
@@ -116,6 +120,25 @@ fn literals_are_found_in_every_form_they_are_written_in() {
         rules.redact(text),
         "raw [redacted:db] json [redacted:db] url [redacted:db] form [redacted:db]."
     );
+}
+
+#[test]
+fn a_literal_is_caught_to_its_end_also_within_and_across_other_secrets() {
+    let rules = Rules::builder()
+        .literal("short", "blue-whale")
+        .and_then(|rules| rules.literal("long", "blue-whale song at night"));
+    let rules = rules.unwrap().build();
+    assert_eq!(rules.redact("a blue-whale song at night."), "a [redacted:long].");
+    assert_eq!(rules.redact("a blue-whale song at noon."), "a [redacted:short] song at noon.");
+    let text = "API_KEY=x7Kq9Zt2Lm4Wp8blue-whale song at night, then";
+    assert_eq!(rules.redact(text), "API_KEY=[redacted:secret], then");
+    for cut in 0..text.len() {
+        let (mut stream, mut out) = (Stream::new(&rules), String::new());
+        stream.push(&text[..cut], &mut out);
+        stream.push(&text[cut..], &mut out);
+        stream.settle(&mut out);
+        assert_eq!(out, "API_KEY=[redacted:secret], then", "cut at {cut}");
+    }
 }
 
 #[test]
