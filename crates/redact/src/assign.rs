@@ -58,6 +58,8 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
                 Some(b'n' | b'r' | b't') => return Verdict::No,
                 Some(_) => at += 1,
             },
+            // A marker, or an index.
+            b'[' => return Verdict::No,
             // Passwords with spaces are passed over: most of what is quoted here with spaces is text for people.
             byte if *byte <= b' ' => return Verdict::No,
             _ => {}
@@ -98,7 +100,9 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
         return Verdict::Pending(Pending { hold: start, firm: true, at_end });
     }
     let follows = match text[end] {
-        b'(' | b'[' | b'{' | b'<' => return Verdict::No,
+        b'(' | b'{' | b'<' => return Verdict::No,
+        // An index, or a marker.
+        b'[' => return Verdict::No,
         b';' | b',' | b')' | b'}' | b']' | b'&' | b'|' | b'>' => Follows::Code,
         _ => Follows::Text,
     };

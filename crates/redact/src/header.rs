@@ -5,7 +5,7 @@ use crate::name;
 use crate::scan::Scanner;
 use crate::token::CAP;
 use crate::value;
-use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands_in_any_case};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands_in_any_case, unless_marked};
 
 /// Rarer than the beginning of `authorization`; the rest is looked back for.
 pub(crate) const AUTHORIZATION: &[u8] = b"rization";
@@ -142,11 +142,8 @@ fn credential(scanner: &Scanner, view: &View<'_>, start: usize, kind: Kind, judg
         return Verdict::Pending(Pending { hold: start, firm: true, at_end });
     }
     let dots = value.iter().rev().take_while(|byte| **byte == b'.').count();
-    if judge.is_secret(&value[..value.len() - dots]) {
-        Verdict::Found(found(end - dots, Then::Text))
-    } else {
-        Verdict::No
-    }
+    let secret = judge.is_secret(&value[..value.len() - dots]);
+    unless_marked(text, found(end - dots, Then::Text), secret)
 }
 
 /// What was seen is no secret: nothing is held, but it is looked at again.

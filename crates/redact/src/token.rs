@@ -2,7 +2,7 @@
 
 use crate::class::{ALNUM, BASE64, BASE64_OR_URLSAFE, Class, HEX, UPPER, URLSAFE, URLSAFE_DOT, WORD};
 use crate::value;
-use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unless_marked};
 
 /// The longest run that is held. At this length it is a secret, and the rest of the run too.
 pub(crate) const CAP: usize = 4096;
@@ -217,11 +217,8 @@ impl Token {
             let found = Found { start, end, kind, then: Then::Swallow(self.body) };
             return Verdict::Pending(Pending { hold: start, firm: true, at_end: partly.then_some(found) });
         }
-        if length >= self.min && self.believable(&text[body..end]) {
-            Verdict::Found(Found { start, end, kind, then: Then::Text })
-        } else {
-            Verdict::No
-        }
+        let secret = length >= self.min && self.believable(&text[body..end]);
+        unless_marked(text, Found { start, end, kind, then: Then::Text }, secret)
     }
 
     fn believable(&self, body: &[u8]) -> bool {

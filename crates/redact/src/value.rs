@@ -47,7 +47,9 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     if value.len() >= 6 && distinct(value) < 4 {
         return true;
     }
-    PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
+    // Four letters in a row stand in one of ten thousand keys by chance.
+    let random = value.len() >= 24 && looks_random(value);
+    !random && PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
 }
 
 fn distinct(value: &[u8]) -> u32 {
