@@ -5,7 +5,7 @@
 //! its place in the order of results, so that the newest matches are read first and no others.
 //!
 //! The FTS5 table has no copy of the text. To take a line out it must be given again, exactly as it was put in: it is made
-//! from the row, by the same version of the same function ([`prepare`] sees to that). It is taken out of the pages at
+//! from the row, by the same version of the same function ([`is_current`] sees to that). It is taken out of the pages at
 //! once (`secure-delete`), not only marked.
 
 use crate::projection::{Findable, PieceKind};
@@ -48,15 +48,16 @@ INSERT INTO sqlite_sequence (name, seq) SELECT 'entry', coalesce(max(ordinal), 0
 INSERT OR REPLACE INTO meta (name, value) SELECT 'unindexed', '0 ' || max(ordinal) FROM piece HAVING count(*) > 0;
 ";
 
-/// Makes the index if there is none, or if its words were cut differently. What is stored is put into it afterwards, a
-/// little at a time (`backfill.rs`). Part of the caller's transaction.
-pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    let cut: Option<String> = connection
-        .query_row("SELECT value FROM meta WHERE name = 'words'", [], |row| row.get(0))
-        .optional()?;
-    if cut.as_deref() == Some(words::version().as_str()) {
-        return Ok(());
-    }
+/// True when there is an index whose words were cut as they are now.
+pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut query = connection.prepare("SELECT value FROM meta WHERE name = 'words'")?;
+    let cut: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+    Ok(cut.is_some_and(|cut| cut == words::version()))
+}
+
+/// Makes an index in the place of the one that may be there. What is stored is put into it afterwards, a little at a
+/// time (`backfill.rs`). Part of the caller's transaction.
+pub(super) fn make(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TABLES)?;
     let mut set = connection.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
     set.execute(params!["words", words::version()])?;
@@ -259,5 +260,110 @@ fn key_of(subject: &Subject) -> (i64, &str) {
     match subject {
         Subject::Item(id) => (PieceKind::Item as i64, id.as_str()),
         Subject::Prompt(id) => (PieceKind::Prompt as i64, id.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use turnstream_model::id::ItemId;
+    use turnstream_model::time::Time;
+
+    fn database(path: &Path) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        connection.execute_batch(super::super::schema::TABLES).unwrap();
+        make(&connection).unwrap();
+        connection
+    }
+
+    fn file(connection: &mut Connection, session: i64, item: &str, text: String) {
+        let transaction = connection.transaction().unwrap();
+        let (subject, kind) = (Subject::Item(ItemId::from(item)), ItemKind::Message);
+        let entry = Entry { subject, turn: None, kind, role: None, time: Time(1), text };
+        put(&transaction, session, "agent", &entry).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    /// A word that is nowhere else, and shares no beginning with any.
+    fn secret(number: u64) -> String {
+        let mut random = fastrand::Rng::with_seed(number);
+        std::iter::repeat_with(|| random.lowercase()).take(16).collect()
+    }
+
+    fn bytes_beside(path: &Path) -> Vec<u8> {
+        let entries = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        entries.flat_map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
+    }
+
+    fn secrets_in(bytes: &[u8]) -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes);
+        (0..600).map(secret).filter(|secret| text.contains(&secret[..12])).collect()
+    }
+
+    #[test]
+    fn of_a_session_that_is_forgotten_no_byte_stays_and_the_others_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.db");
+        let mut connection = database(&path);
+        connection.pragma_update(None, "secure_delete", true).unwrap();
+        for number in 0..600 {
+            let text = format!("some words that all have and {} of {number}", secret(number));
+            file(&mut connection, 1, &format!("i{number}"), text);
+            file(&mut connection, 2, &format!("i{number}"), format!("words of the other {number}"));
+        }
+        let mut forgotten = 0;
+        loop {
+            let transaction = connection.transaction().unwrap();
+            let some = forget(&transaction, 1, 100).unwrap();
+            transaction.commit().unwrap();
+            forgotten += some;
+            if some == 0 {
+                break;
+            }
+        }
+        assert_eq!(forgotten, 600);
+        connection.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        assert_eq!(secrets_in(&bytes_beside(&path)), [""; 0]);
+        let count = |words: &str| -> i64 {
+            let query = "SELECT count(*) FROM entry_word WHERE entry_word MATCH ?1";
+            connection.query_row(query, [words], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((count("words"), count("_s1"), count("have"), count("\"other 599\"")), (600, 0, 0, 1));
+    }
+
+    #[test]
+    fn without_secure_delete_the_bytes_are_gone_after_a_vacuum() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.db");
+        let mut connection = database(&path);
+        for number in 0..600 {
+            file(&mut connection, 1 + i64::from(number % 2 == 0), &format!("i{number}"), secret(number));
+        }
+        let transaction = connection.transaction().unwrap();
+        assert_eq!(forget(&transaction, 1, usize::MAX >> 1).unwrap(), 300);
+        transaction.commit().unwrap();
+        connection.execute_batch("VACUUM").unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let left = secrets_in(&bytes_beside(&path));
+        assert_eq!(left, (0..600).filter(|number| number % 2 == 0).map(secret).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_entry_that_changes_keeps_its_number_and_loses_its_old_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut connection = database(&directory.path().join("log.db"));
+        for (item, text) in [("i1", "old fooBar"), ("i2", "other"), ("i1", "new"), ("i1", "new")] {
+            file(&mut connection, 1, item, text.to_owned());
+        }
+        let numbers = |words: &str| -> Vec<i64> {
+            let mut query =
+                connection.prepare("SELECT rowid FROM entry_word WHERE entry_word MATCH ?1").unwrap();
+            query.query_map([words], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        assert_eq!((numbers("new"), numbers("other")), (vec![1], vec![2]));
+        assert_eq!((numbers("old"), numbers("bar"), numbers("foobar")), (vec![], vec![], vec![]));
     }
 }

@@ -99,7 +99,9 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     if format > FORMAT {
         return Err(OpenError::TooNew { path: path.to_owned(), found: format, known: FORMAT });
     }
-    bring_up_to_date(&connection, is_new).map_err(failed)?;
+    if is_new || format < FORMAT || !index::is_current(&connection).map_err(failed)? {
+        bring_up_to_date(&connection, is_new).map_err(failed)?;
+    }
     let meta = read_meta(&connection).map_err(failed)?;
     let database = Database::new(connection, path, meta.as_ref());
     Ok(Found { database, meta, had_foreign_log })
@@ -113,7 +115,7 @@ fn bring_up_to_date(connection: &Connection, is_new: bool) -> rusqlite::Result<(
         turnstream_failpoint::reach("log.tables");
         transaction.execute_batch(TABLES)?;
     }
-    index::prepare(&transaction)?;
+    index::make(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     turnstream_failpoint::reach("log.up_to_date");
