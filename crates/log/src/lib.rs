@@ -38,6 +38,6 @@ pub use follow::{Follow, Follower};
 pub use health::{Health, HealthWatch};
 pub use log::{Log, Merge, Options};
 pub use open::{Abandoned, Opened, Restored};
-pub use search::{Hit, MOST_HITS, Page, Part, Query, SearchError, Subject, USUAL_HITS};
+pub use search::{Hit, MOST_HITS, MOST_QUERY_BYTES, Page, Part, Query, SearchError, Subject, USUAL_HITS};
 pub use snapshot::Which;
 pub use summary::Summary;

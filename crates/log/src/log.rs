@@ -275,7 +275,9 @@ impl Inner {
     /// The sessions that have events which the store's readers do not find yet, and how far those go.
     pub(crate) fn unsettled(&self) -> Vec<(Arc<Session>, Seq)> {
         let live = self.sessions.live().into_iter().map(|session| (session.head(), session));
-        live.filter(|(head, session)| !session.is_settled(*head)).map(|(head, session)| (session, head)).collect()
+        live.filter(|(head, session)| !session.is_settled(*head))
+            .map(|(head, session)| (session, head))
+            .collect()
     }
 
     fn shut_down(&self) {

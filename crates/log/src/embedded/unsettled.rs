@@ -144,7 +144,8 @@ impl Unsettled {
             state.poked = !state.hasty.is_empty();
             return;
         }
-        let is_settled = |haste: &mut Haste| haste.sessions.iter().all(|(session, up_to)| session.is_settled(*up_to));
+        let is_settled =
+            |haste: &mut Haste| haste.sessions.iter().all(|(session, up_to)| session.is_settled(*up_to));
         let content: Vec<Haste> = state.hasty.extract_if(.., is_settled).collect();
         drop(state);
         for haste in content {

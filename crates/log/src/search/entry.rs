@@ -137,8 +137,10 @@ mod tests {
     #[test]
     fn only_a_whole_item_can_be_found() {
         let message = |state: &str, incomplete: bool| {
-            item(json!({"item": "i1", "kind": "message", "role": "assistant", "text": "words", "state": state,
-                "incomplete": incomplete, "time": 7}))
+            item(
+                json!({"item": "i1", "kind": "message", "role": "assistant", "text": "words", "state": state,
+                "incomplete": incomplete, "time": 7}),
+            )
         };
         let whole = message("completed", false).unwrap();
         assert_eq!((whole.text.as_str(), whole.role, whole.time), ("words", Some(Role::Assistant), Time(7)));
@@ -150,14 +152,16 @@ mod tests {
 
     #[test]
     fn of_a_tool_its_names_arguments_and_results_are_found_once_each() {
-        let found = item(json!({"item": "i1", "kind": "tool", "state": "completed", "time": 1, "output": "streamed",
+        let found = item(
+            json!({"item": "i1", "kind": "tool", "state": "completed", "time": 1, "output": "streamed",
             "tool": {"name": "edit", "title": "Edit a.rs", "status": "completed",
                 "input": {"path": "a.rs", "lines": [1, 2], "new": {"text": "deep"}},
                 "locations": [{"path": "/w/a.rs", "line": 3}],
                 "content": [{"type": "content", "content": {"type": "text", "text": "result"}},
                     {"type": "diff", "path": "/w/a.rs", "oldText": "old", "newText": "new"},
                     {"type": "content", "content": {"type": "image", "data": "aWNvbg==", "mimeType": "image/png"}}],
-                "output": "result"}}));
+                "output": "result"}}),
+        );
         let text = found.unwrap().text;
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
@@ -182,7 +186,8 @@ mod tests {
     #[test]
     fn a_very_long_text_is_found_by_its_beginning() {
         let long = "wörter ".repeat(400_000);
-        let found = item(json!({"item": "i1", "kind": "message", "text": long, "state": "completed", "time": 1}));
+        let found =
+            item(json!({"item": "i1", "kind": "message", "text": long, "state": "completed", "time": 1}));
         let length = found.unwrap().text.len();
         assert!(length <= MOST_BYTES && length > MOST_BYTES - 4, "{length}");
     }

@@ -9,6 +9,7 @@ pub(crate) use entry::Entry;
 pub use entry::Subject;
 pub use snippet::Part;
 pub(crate) use snippet::snippet;
+pub use terms::MOST_QUERY_BYTES;
 
 use crate::error::ReadError;
 use crate::log::Log;

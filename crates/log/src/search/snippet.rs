@@ -105,7 +105,10 @@ mod tests {
 
     fn shown(text: &str, query: &str) -> String {
         let parts = snippet(text, &Terms::parse(query).unwrap().wanted);
-        parts.iter().map(|part| if part.hit { format!("[{}]", part.text) } else { part.text.clone() }).collect()
+        parts
+            .iter()
+            .map(|part| if part.hit { format!("[{}]", part.text) } else { part.text.clone() })
+            .collect()
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::SearchError;
 use super::words::Words;
 use std::ops::Range;
 
-/// Bytes of a query.
-const MOST_BYTES: usize = 1_024;
+/// Bytes of a query at most.
+pub const MOST_QUERY_BYTES: usize = 1_024;
 /// Words of a query.
 const MOST_WORDS: usize = 32;
 /// Letters before a star: with one, half of everything begins so.
@@ -32,17 +32,18 @@ pub(crate) struct Term {
 
 impl Terms {
     pub(crate) fn parse(query: &str) -> Result<Self, SearchError> {
-        if query.len() > MOST_BYTES {
-            let problem = format!("it has {} bytes and may have {MOST_BYTES}; use fewer words", query.len());
+        if query.len() > MOST_QUERY_BYTES {
+            let problem =
+                format!("it has {} bytes and may have {MOST_QUERY_BYTES}; use fewer words", query.len());
             return Err(SearchError::Words(problem));
         }
         let mut terms = Self { wanted: Vec::new(), unwanted: Vec::new() };
         let mut rest = query.trim_start();
         while !rest.is_empty() {
             // `--flag` is a word; `-flag` says that it must not be there.
-            let negated = rest.strip_prefix('-').filter(|after| {
-                after.starts_with(|next: char| !next.is_whitespace() && next != '-')
-            });
+            let negated = rest
+                .strip_prefix('-')
+                .filter(|after| after.starts_with(|next: char| !next.is_whitespace() && next != '-'));
             let is_unwanted = negated.is_some();
             let (typed, after) = take_one(negated.unwrap_or(rest));
             rest = after.trim_start();
@@ -174,7 +175,10 @@ mod tests {
     #[test]
     fn what_other_languages_take_for_operators_is_words_or_nothing() {
         assert_eq!(parsed("a AND b OR NOT NEAR(c, 2)").0, ["a", "and", "b", "or", "not", "near c", "2"]);
-        assert_eq!(parsed("words : {x} ^y (z) + --json - ; DROP").0, ["words", "x", "y", "z", "json", "drop"]);
+        assert_eq!(
+            parsed("words : {x} ^y (z) + --json - ; DROP").0,
+            ["words", "x", "y", "z", "json", "drop"]
+        );
         assert_eq!(parsed("\"never closed").0, ["never closed"]);
         assert_eq!(parsed("a\"b c\"d").0, ["a", "b c", "d"]);
         assert_eq!(parsed("x\0y 検索* 🚀").0, ["x y", "検 索", "🚀"]);

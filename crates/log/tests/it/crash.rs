@@ -204,8 +204,14 @@ const POINTS: &[(&str, &[u64])] = &[
 ];
 
 /// Those that only a new directory reaches.
-const FIRST_POINTS: &[&str] =
-    &["log.tables", "log.up_to_date", "log.segment.make", "log.segment.synced", "log.segment.made", "log.create"];
+const FIRST_POINTS: &[&str] = &[
+    "log.tables",
+    "log.up_to_date",
+    "log.segment.make",
+    "log.segment.synced",
+    "log.segment.made",
+    "log.create",
+];
 
 /// Those that only a closing log reaches, and at which time.
 const LAST_POINTS: &[(&str, u64)] = &[

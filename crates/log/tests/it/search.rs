@@ -110,7 +110,9 @@ fn after_a_kill_at_any_step_everything_whole_is_found_and_nothing_else() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let mut whole = Vec::new();
-        for kill in [KillPoint::line("WHOLE ", 40), KillPoint::failpoint(point, nth), KillPoint::line("GONE ", 5)] {
+        for kill in
+            [KillPoint::line("WHOLE ", 40), KillPoint::failpoint(point, nth), KillPoint::line("GONE ", 5)]
+        {
             if point == "log.backfill" {
                 make_old(directory.path());
             }
@@ -175,7 +177,8 @@ async fn a_database_of_the_earlier_format_opens_and_becomes_searchable_in_the_ol
     talk(&log, "new", 5).await;
     log.settle().await;
     let expected = (0..5).rev().map(|number| format!("new{number}"));
-    let expected: Vec<String> = expected.chain((0..3_000).rev().map(|number| format!("old{number}"))).collect();
+    let expected: Vec<String> =
+        expected.chain((0..3_000).rev().map(|number| format!("old{number}"))).collect();
     assert_eq!(all(&log, "word"), expected);
     let scripted = Query { agent: Some("scripted".into()), session: Some(id("old")), ..query("word") };
     assert_eq!(log.search(&scripted).unwrap().hits.len(), 20);

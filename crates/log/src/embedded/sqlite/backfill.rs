@@ -48,7 +48,8 @@ pub(super) fn step(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
     }
     match reached {
         Some(reached) => {
-            let mut set = transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE name = 'unindexed'")?;
+            let mut set =
+                transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE name = 'unindexed'")?;
             set.execute([format!("{reached} {last}")])?;
         }
         None => drop(transaction.execute("DELETE FROM meta WHERE name = 'unindexed'", [])?),
@@ -76,7 +77,7 @@ fn agent(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<String
 }
 
 fn is_filed(transaction: &Transaction<'_>, session: i64, row: &Row) -> rusqlite::Result<bool> {
-    let mut query = transaction
-        .prepare_cached("SELECT 1 FROM entry WHERE session = ?1 AND subject = ?2 AND id = ?3")?;
+    let mut query =
+        transaction.prepare_cached("SELECT 1 FROM entry WHERE session = ?1 AND subject = ?2 AND id = ?3")?;
     query.exists(params![session, row.subject, row.id])
 }

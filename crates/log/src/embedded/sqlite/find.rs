@@ -1,10 +1,10 @@
 //! Reading the index: a query becomes one FTS5 expression, and its matches are read from the newest on.
 
 use super::index::{HOUR, tags};
+use crate::error::ReadError;
 use crate::projection::PieceKind;
 use crate::search::terms::{Term, Terms};
 use crate::search::{Found, Hit, Place, Search, SearchError, Subject, snippet};
-use crate::error::ReadError;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use turnstream_model::event::{ItemKind, Role};
@@ -101,10 +101,17 @@ fn quoted(tokens: &str) -> String {
 
 fn hit(row: &Row<'_>, search: &Search) -> rusqlite::Result<Hit> {
     let (subject, id): (i64, String) = (row.get(1)?, row.get(2)?);
-    let subject =
-        if subject == PieceKind::Prompt as i64 { Subject::Prompt(id.into()) } else { Subject::Item(id.into()) };
+    let subject = if subject == PieceKind::Prompt as i64 {
+        Subject::Prompt(id.into())
+    } else {
+        Subject::Item(id.into())
+    };
     let unknown = |column: usize, word: &str| {
-        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, format!("{word:?} is no such word").into())
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            Type::Text,
+            format!("{word:?} is no such word").into(),
+        )
     };
     let (kind, role): (String, Option<String>) = (row.get(5)?, row.get(6)?);
     let role = role.map(|word| Role::from_word(&word).ok_or_else(|| unknown(6, &word))).transpose()?;

@@ -176,12 +176,7 @@ fn agent_tag(agent: &str) -> String {
 }
 
 /// Puts an entry in, or in the place of the one that is there.
-fn put(
-    transaction: &Transaction<'_>,
-    session: i64,
-    agent: &str,
-    entry: &Entry,
-) -> rusqlite::Result<()> {
+fn put(transaction: &Transaction<'_>, session: i64, agent: &str, entry: &Entry) -> rusqlite::Result<()> {
     let row = Row::of(agent, entry);
     match stored(transaction, session, &entry.subject)? {
         Some((_, old)) if old == row => Ok(()),

@@ -90,8 +90,7 @@ mod tests {
     }
 
     fn flush(connection: &mut Connection, seq: u64, epoch: u64, piece: Piece) -> u64 {
-        let (head, pieces, gone, found) =
-            (Some("{}".into()), vec![piece], Vec::new(), Findable::default());
+        let (head, pieces, gone, found) = (Some("{}".into()), vec![piece], Vec::new(), Findable::default());
         let flush = Flush { head, seq: Seq(seq), epoch, pieces, gone, found };
         let transaction = connection.transaction().unwrap();
         let refused = write(&transaction, 1, &flush).unwrap();

@@ -1,9 +1,9 @@
 //! The writing side of the database. Only the settler has it.
 
-use super::{backfill, index, pieces};
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
 use super::wal::WalWatch;
+use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
 use crate::projection::Flush;
 use crate::store::StoreError;

@@ -95,12 +95,15 @@ pub(super) async fn what_is_not_whole_is_never_found(place: &dyn Place) {
     let mut appender = session(&log, "s").await;
     append(&mut appender, vec![item_started("t1", "i1"), delta("t1", "i1", "word")]).await;
     assert_eq!(found(&log, "word").await, [""; 0], "it streams");
-    for (number, state) in [ItemState::Abandoned, ItemState::Failed, ItemState::Unknown].into_iter().enumerate() {
+    for (number, state) in
+        [ItemState::Abandoned, ItemState::Failed, ItemState::Unknown].into_iter().enumerate()
+    {
         let item = format!("i{}", number + 2);
         let ended = item_ended("t1", &item, state);
         append(&mut appender, vec![item_started("t1", &item), delta("t1", &item, "word"), ended]).await;
     }
-    let body = Body::ItemEnded { state: ItemState::Completed, reason: None, incomplete: true, caused_by: None };
+    let body =
+        Body::ItemEnded { state: ItemState::Completed, reason: None, incomplete: true, caused_by: None };
     let tainted = vec![item_started("t1", "i9"), delta("t1", "i9", "word"), of_item("i9", body)];
     append(&mut appender, tainted).await;
     assert_eq!(found(&log, "word").await, [""; 0]);
@@ -174,8 +177,13 @@ pub(super) async fn filters_let_through_what_fits_all_of_them(place: &dyn Place)
     let log = log_on(place);
     let mut one = session(&log, "one").await;
     let mut two = log.create(&id("two")).await.unwrap();
-    let body =
-        Body::SessionCreated { session: id("two"), agent: "Other agent!".into(), cwd: "/w".into(), title: None, key: None };
+    let body = Body::SessionCreated {
+        session: id("two"),
+        agent: "Other agent!".into(),
+        cwd: "/w".into(),
+        title: None,
+        key: None,
+    };
     append(&mut two, vec![Draft::new(body), turn_started("t1")]).await;
     let tool = Tool {
         name: Some("bash".into()),
@@ -240,7 +248,8 @@ pub(super) async fn pages_neither_skip_nor_repeat_while_more_is_written(place: &
             _ => {}
         }
     }
-    let expected: Vec<String> = (0..57).rev().filter(|number| *number != 3).map(|number| format!("i{number}")).collect();
+    let expected: Vec<String> =
+        (0..57).rev().filter(|number| *number != 3).map(|number| format!("i{number}")).collect();
     assert_eq!(all, expected);
     let newest = names(&page(&log, &Query { limit: Some(1), ..query("word") }).await);
     assert_eq!(newest, [format!("new{}", pages - 1)]);
@@ -251,8 +260,25 @@ pub(super) async fn an_odd_query_finds_something_or_is_refused_with_a_reason(pla
     let mut appender = session(&log, "s").await;
     say(&mut appender, "i1", "NEAR and far: \"quotes\" OR (not) x^y col:line 🚀 do-not 100% _under_").await;
     for words in [
-        "\"quotes", "near", "AND far", "not", "OR", "line:", "col:line", "(not)", "^y", "x^y", "🚀", "do-not",
-        "100%", "_under_", "\"not) x\"", "far\0quotes", "qu* ", "{line}", "near(far)* OR -zebra",
+        "\"quotes",
+        "near",
+        "AND far",
+        "not",
+        "OR",
+        "line:",
+        "col:line",
+        "(not)",
+        "^y",
+        "x^y",
+        "🚀",
+        "do-not",
+        "100%",
+        "_under_",
+        "\"not) x\"",
+        "far\0quotes",
+        "qu* ",
+        "{line}",
+        "near(far)* OR -zebra",
     ] {
         let found = log.search(&query(words));
         log.settle().await;
