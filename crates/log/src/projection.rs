@@ -233,6 +233,10 @@ impl Projection {
 
     /// What changed of its entries. What is not whole has none (L7, L10).
     fn findable(&self) -> Findable {
+        // Asked of every session several times a second, and mostly there is nothing.
+        if self.unfiled.is_empty() {
+            return Findable::default();
+        }
         let state = self.fold.state();
         let mut found = Findable { agent: state.session.agent.clone(), ..Findable::default() };
         if self.is_partial {
