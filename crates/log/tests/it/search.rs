@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnstream_log::{Log, Options, Query, SearchError, Subject};
 use turnstream_model::event::{Body, Draft, ItemState};
-use turnstream_model::id::ItemId;
+use turnstream_model::id::{ItemId, PromptId};
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_SEARCHED";
@@ -170,6 +170,11 @@ async fn a_database_of_the_earlier_format_opens_and_becomes_searchable_in_the_ol
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path()).log;
     talk(&log, "old", 3_000).await;
+    let mut waiting = log.create(&id("waiting")).await.unwrap();
+    let content = vec![serde_json::json!({"type": "text", "text": "a question that waits"})];
+    let prompt = Body::PromptAccepted { prompt: PromptId::from("p1"), key: None, content };
+    append(&mut waiting, vec![created("waiting"), Draft::new(prompt)]).await;
+    drop(waiting);
     log.close().await;
     make_old(directory.path());
     let log = open(directory.path()).log;
@@ -180,6 +185,7 @@ async fn a_database_of_the_earlier_format_opens_and_becomes_searchable_in_the_ol
     let expected: Vec<String> =
         expected.chain((0..3_000).rev().map(|number| format!("old{number}"))).collect();
     assert_eq!(all(&log, "word"), expected);
+    assert_eq!(all(&log, "\"that waits\""), ["p1"]);
     let scripted = Query { agent: Some("scripted".into()), session: Some(id("old")), ..query("word") };
     assert_eq!(log.search(&scripted).unwrap().hits.len(), 20);
     log.close().await;

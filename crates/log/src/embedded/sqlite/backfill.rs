@@ -52,9 +52,32 @@ pub(super) fn step(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
                 transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE name = 'unindexed'")?;
             set.execute([format!("{reached} {last}")])?;
         }
-        None => drop(transaction.execute("DELETE FROM meta WHERE name = 'unindexed'", [])?),
+        None => {
+            file_waiting(transaction)?;
+            transaction.execute("DELETE FROM meta WHERE name = 'unindexed'", [])?;
+        }
     }
     Ok(reached.is_some())
+}
+
+/// Prompts that wait have no rows of their own. They are the newest there is, and come last.
+fn file_waiting(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut query =
+        transaction.prepare("SELECT session, body FROM fold WHERE instr(body, '\"queue\":[{') > 0")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let session: i64 = row.get(0)?;
+        let Ok(State { queue, session: about, .. }) = serde_json::from_str(row.get_ref(1)?.as_str()?) else {
+            continue;
+        };
+        for entry in queue.iter().filter_map(Entry::of_prompt) {
+            let row = Row::of(&about.agent, &entry);
+            if !is_filed(transaction, session, &row)? {
+                insert(transaction, None, session, &row)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// After which row of `piece` to go on, and with which to stop.
