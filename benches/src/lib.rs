@@ -6,6 +6,7 @@ mod latencies;
 pub mod log;
 mod results;
 mod scratch;
+pub mod search;
 
 pub use latencies::Latencies;
 pub use results::Results;

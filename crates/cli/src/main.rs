@@ -9,8 +9,10 @@ mod escape;
 mod host;
 mod input;
 mod inspect;
+mod moment;
 mod run;
 mod running;
+mod search;
 mod serve;
 mod sessions;
 mod show;
@@ -44,6 +46,7 @@ enum Command {
     Serve(serve::Args),
     Run(run::Args),
     Sessions(sessions::Args),
+    Search(search::Args),
     Tail(tail::Args),
     Inspect(inspect::Args),
     Check(check::Args),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => block_on(serve::run(args)),
         Command::Run(args) => block_on(run::run(args)),
         Command::Sessions(args) => block_on(sessions::run(args)),
+        Command::Search(args) => block_on(search::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
         Command::Inspect(args) => {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())

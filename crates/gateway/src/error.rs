@@ -71,6 +71,12 @@ pub enum RequestError {
     /// The answer does not fit what was asked.
     #[error("{0}")]
     BadAnswer(String),
+    /// There is nothing to look for, or too much.
+    #[error("{0}")]
+    BadSearch(String),
+    /// The cursor of a search is none.
+    #[error("{0}")]
+    BadCursor(String),
     /// What a crash left open is being settled.
     #[error("session {0} is settling what a restart left open; try again in a moment")]
     Recovering(SessionId),

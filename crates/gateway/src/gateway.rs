@@ -5,6 +5,7 @@ use crate::error::{OpenError, RequestError};
 use crate::keeper::{Handle, Keeper};
 use crate::redactor::{Prompts, Said};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
+use crate::search;
 use crate::settings::Settings;
 use crate::start;
 use crate::trouble;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use turnstream_agents::{Agent, Description};
 use turnstream_log::{Follower, Health, Log, Options};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     /// The tasks of keepers, by their numbers.
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     creating: tokio::sync::Mutex<()>,
+    pub(crate) searching: Arc<Semaphore>,
     closing: AtomicBool,
 }
 
@@ -61,6 +63,7 @@ impl Gateway {
             keepers: Mutex::default(),
             tasks: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
+            searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             closing: AtomicBool::new(false),
         };
         let gateway = Self { shared: Arc::new(shared) };

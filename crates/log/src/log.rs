@@ -272,6 +272,14 @@ impl Inner {
         Ok(events)
     }
 
+    /// The sessions that have events which the store's readers do not find yet, and how far those go.
+    pub(crate) fn unsettled(&self) -> Vec<(Arc<Session>, Seq)> {
+        let live = self.sessions.live().into_iter().map(|session| (session.head(), session));
+        live.filter(|(head, session)| !session.is_settled(*head))
+            .map(|(head, session)| (session, head))
+            .collect()
+    }
+
     fn shut_down(&self) {
         self.queue.close();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -2,9 +2,10 @@
 //!
 //! Pure: events go in, rows come out. Partial and final content are built by the same function, [`Piece::of_item`].
 
+use crate::search::{Entry, Subject};
 use crate::stored::{Stored, damaged};
 use crate::weight;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event};
@@ -45,6 +46,25 @@ pub(crate) struct Flush {
     pub(crate) pieces: Vec<Piece>,
     /// Items that were superseded or removed.
     pub(crate) gone: Vec<ItemId>,
+    /// What can be found from now on. It belongs to the events it is written with and does not wait for the fold, so it
+    /// may be ahead of it.
+    pub(crate) found: Findable,
+}
+
+/// What changed of the entries of a session.
+#[derive(Default)]
+pub(crate) struct Findable {
+    /// The session's agent.
+    pub(crate) agent: String,
+    pub(crate) entries: Vec<Entry>,
+    /// What cannot be found any more, or never could.
+    pub(crate) gone: Vec<Subject>,
+}
+
+impl Findable {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.gone.is_empty()
+    }
 }
 
 /// The fold of one live session, and what of it is not stored yet.
@@ -59,6 +79,10 @@ pub(crate) struct Projection {
     /// Items that began and have no row, and items that went and may have one: they are written with their events.
     begun: BTreeSet<ItemId>,
     left: BTreeSet<ItemId>,
+    /// Items and prompts whose entries have to be looked at again, and the first event for which.
+    unfiled: BTreeMap<Subject, Seq>,
+    /// The first events are not in it: nothing can be said of the session as a whole.
+    is_partial: bool,
     /// Bytes of events since the last write.
     grown: usize,
     turn_ended: bool,
@@ -82,7 +106,8 @@ impl Projection {
 
     /// A fold that begins in the middle. It knows only what begins after that, which is enough for [`Projection::ahead`].
     pub(crate) fn after(seq: Seq, now: Instant) -> Self {
-        Self::new(State { seq, ..State::default() }, now)
+        let is_partial = seq > Seq(0);
+        Self { is_partial, ..Self::new(State { seq, ..State::default() }, now) }
     }
 
     fn new(state: State, now: Instant) -> Self {
@@ -96,6 +121,8 @@ impl Projection {
             gone: BTreeSet::new(),
             begun: BTreeSet::new(),
             left: BTreeSet::new(),
+            unfiled: BTreeMap::new(),
+            is_partial: false,
             grown: 0,
             turn_ended: false,
             epoch: 0,
@@ -123,7 +150,7 @@ impl Projection {
             | Body::ItemReplaced { .. }
             | Body::ItemUpdated { .. }
             | Body::ItemEnded { .. }
-            | Body::ItemRevised { .. } => self.items.extend(draft.item.clone()),
+            | Body::ItemRevised { .. } => self.changed(draft.item.as_ref()),
             Body::ItemRemoved => self.remove(draft.item.as_slice()),
             Body::AttemptSuperseded { items, .. } => {
                 self.turns.extend(draft.turn.clone());
@@ -142,6 +169,10 @@ impl Projection {
             Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
                 self.turns.extend(draft.turn.clone());
                 self.prompts.insert(prompt.clone());
+                self.refile(Subject::Prompt(prompt.clone()));
+            }
+            Body::PromptAccepted { prompt, .. } => {
+                self.refile(Subject::Prompt(prompt.clone()));
             }
             Body::ApprovalRequested { approval, .. } | Body::ApprovalResolved { approval, .. } => {
                 self.approvals.insert(approval.clone());
@@ -153,7 +184,6 @@ impl Projection {
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
             | Body::SessionEnded { .. }
-            | Body::PromptAccepted { .. }
             | Body::PromptSent { .. }
             | Body::Notice { .. }
             | Body::Unknown { .. } => {}
@@ -161,9 +191,22 @@ impl Projection {
         Applied::Yes
     }
 
+    fn changed(&mut self, item: Option<&ItemId>) {
+        let Some(id) = item else { return };
+        self.items.insert(id.clone());
+        if self.fold.item(id).is_some_and(|item| item.state != ItemStage::Streaming) {
+            self.refile(Subject::Item(id.clone()));
+        }
+    }
+
+    fn refile(&mut self, subject: Subject) {
+        self.unfiled.entry(subject).or_insert(self.fold.state().seq);
+    }
+
     fn remove(&mut self, items: &[ItemId]) {
         for item in items {
             self.items.remove(item);
+            self.refile(Subject::Item(item.clone()));
             self.begun.remove(item);
             self.gone.insert(item.clone());
             self.left.insert(item.clone());
@@ -183,8 +226,41 @@ impl Projection {
         let begun = newest(&state.items, self.begun.len(), |item| self.begun.contains(&item.id));
         let pieces: Vec<Piece> = begun.into_iter().map(Piece::of_item).collect();
         let gone: Vec<ItemId> = self.left.iter().cloned().collect();
-        let is_some = !pieces.is_empty() || !gone.is_empty();
-        is_some.then_some(Flush { head: None, seq: state.seq, epoch: self.epoch, pieces, gone })
+        let found = self.findable();
+        let is_some = !pieces.is_empty() || !gone.is_empty() || !found.is_empty();
+        is_some.then_some(Flush { head: None, seq: state.seq, epoch: self.epoch, pieces, gone, found })
+    }
+
+    /// What changed of its entries. What is not whole has none (L7, L10).
+    fn findable(&self) -> Findable {
+        // Asked of every session several times a second, and mostly there is nothing.
+        if self.unfiled.is_empty() {
+            return Findable::default();
+        }
+        let state = self.fold.state();
+        let mut found = Findable { agent: state.session.agent.clone(), ..Findable::default() };
+        if self.is_partial {
+            // Of anything else too little is known here: whoever loads the whole fold files it.
+            found.gone = self.left.iter().cloned().map(Subject::Item).collect();
+            return found;
+        }
+        // In the order in which they were finished, which is their order in results.
+        let mut unfiled: Vec<(&Subject, &Seq)> = self.unfiled.iter().collect();
+        unfiled.sort_by_key(|(_, seq)| **seq);
+        for (subject, _) in unfiled {
+            let entry = match subject {
+                Subject::Item(id) => self.fold.item(id).and_then(Entry::of_item),
+                Subject::Prompt(id) => {
+                    let mut newest_first = state.queue.iter().rev().chain(state.prompts.iter().rev());
+                    newest_first.find(|prompt| prompt.prompt == *id).and_then(Entry::of_prompt)
+                }
+            };
+            match entry {
+                Some(entry) => found.entries.push(entry),
+                None => found.gone.push(subject.clone()),
+            }
+        }
+        found
     }
 
     /// True when it is time to write all that changed: at the end of a turn, or after the debounce when it is worth it.
@@ -202,7 +278,8 @@ impl Projection {
         self.grown == 0 && now.duration_since(self.touched) >= after
     }
 
-    fn flush(&self) -> Flush {
+    /// All that changed.
+    pub(crate) fn flush(&self) -> Flush {
         let state = self.fold.state();
         let mut pieces = Vec::new();
         for item in newest(&state.items, self.items.len(), |item| self.items.contains(&item.id)) {
@@ -236,13 +313,15 @@ impl Projection {
             ..State::default()
         };
         let gone = self.gone.iter().cloned().collect();
-        Flush { head: Some(json(&head)), seq: state.seq, epoch: self.epoch, pieces, gone }
+        let found = self.findable();
+        Flush { head: Some(json(&head)), seq: state.seq, epoch: self.epoch, pieces, gone, found }
     }
 
     /// That flush is durable.
     pub(crate) fn written(&mut self, flush: &Flush, now: Instant) {
         self.begun.clear();
         self.left.clear();
+        self.unfiled.clear();
         if flush.head.is_none() {
             return;
         }

@@ -46,6 +46,11 @@ impl Sessions {
         }
     }
 
+    /// Every session in use.
+    pub(crate) fn live(&self) -> Vec<Arc<Session>> {
+        self.lock().by_id.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Nothing is published any more: tells every follower, and those that come.
     pub(crate) fn end(&self) {
         let mut state = self.lock();

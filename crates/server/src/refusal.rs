@@ -28,6 +28,8 @@ impl From<RequestError> for Problem {
             RequestError::Refused(refusal) => refused(&refusal, said),
             RequestError::BadPrompt(_) => Self::new(Kind::BadContent, said),
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, said),
+            RequestError::BadSearch(_) => Self::new(Kind::BadQuery, said),
+            RequestError::BadCursor(_) => Self::new(Kind::BadCursor, said),
             RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
             RequestError::Degraded(_) => Self::new(Kind::Degraded, said).with("taken", false).retry_after(5),
             RequestError::Unkept(_) | RequestError::StopUnkept(_) => {

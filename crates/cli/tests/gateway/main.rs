@@ -1,4 +1,4 @@
-//! `turnstream serve`, `run`, `sessions` and `tail` as a person runs them: real processes on a real directory.
+//! `turnstream serve`, `run`, `sessions`, `search` and `tail` as a person runs them: real processes on a real directory.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -7,6 +7,7 @@ mod configuration;
 mod disk;
 #[cfg(feature = "real-agents")]
 mod opencode;
+mod search;
 mod serve;
 mod support;
 mod terminal;

@@ -1,5 +1,6 @@
 //! The store of one process on one directory: segment files for commits, SQLite for all else, and a thread between them.
 
+mod catch_up;
 mod directory;
 mod leases;
 mod note;
@@ -17,9 +18,11 @@ use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
 use crate::log::{Options, Reports};
 use crate::open::Abandoned;
+use crate::search::{Found as FoundHits, Search, SearchError};
 use crate::session::Session;
-use crate::store::{Claiming, Commit, Known, Stale, Store, StoreError, Take};
+use crate::store::{Claiming, Commit, Known, Settling, Stale, Store, StoreError, Take};
 use crate::summary::Summary;
+use catch_up::CatchUp;
 use directory::Directory;
 use leases::{Lease, Leases};
 use note::{Entry, Note};
@@ -36,7 +39,7 @@ use tokio::sync::oneshot;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::Fold;
 use turnstream_model::id::SessionId;
-use unsettled::Unsettled;
+use unsettled::{Haste, Unsettled};
 
 /// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
 const LAG: Duration = Duration::from_secs(1);
@@ -46,6 +49,7 @@ pub(crate) struct Embedded {
     readers: Arc<Readers>,
     unsettled: Arc<Unsettled>,
     leases: Arc<Leases>,
+    catch_up: Arc<CatchUp>,
     settler: Mutex<Option<JoinHandle<()>>>,
     /// Released when everything is closed.
     held: Mutex<Option<Held>>,
@@ -73,6 +77,7 @@ impl Embedded {
         let held = Held { directory, entry, revision: database.revision().clone() };
         let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), options.budget));
         let leases = Arc::new(Leases::default());
+        let catch_up = Arc::new(CatchUp::find(&readers).map_err(io::Error::other)?);
         let settler = Settler {
             database,
             readers: readers.clone(),
@@ -81,12 +86,13 @@ impl Embedded {
             projections: HashMap::new(),
             unsettled: unsettled.clone(),
             leases: leases.clone(),
+            catch_up: catch_up.clone(),
             reports: Arc::new(reports),
         };
         let commits = Commits { segments, unsettled: unsettled.clone(), serial: 0 };
         let thread = std::thread::Builder::new().name("log-settler".into()).spawn(move || settler.run())?;
         let (settler, held) = (Mutex::new(Some(thread)), Mutex::new(Some(held)));
-        Ok((commits, Self { readers, unsettled, leases, settler, held }))
+        Ok((commits, Self { readers, unsettled, leases, catch_up, settler, held }))
     }
 
     fn ask(&self, wanted: Wanted) -> Claiming {
@@ -179,6 +185,21 @@ impl Store for Embedded {
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {
         let open = self.readers.open_turns().map_err(unreadable)?;
         Ok(open.into_iter().filter(|(key, _)| !self.leases.is_held(*key)).map(|(_, turn)| turn).collect())
+    }
+
+    fn search(&self, search: &Search) -> Result<FoundHits, SearchError> {
+        // Looked at first: what is filed in between is found, and said to be missing at worst.
+        let is_indexing = !self.catch_up.is_done();
+        Ok(FoundHits { is_indexing, ..self.readers.search(search)? })
+    }
+
+    fn settle(&self, sessions: Vec<(Arc<Session>, Seq)>) -> Settling {
+        let (done, settled) = oneshot::channel();
+        self.unsettled.hurry_up(Haste { sessions, done });
+        Box::pin(async move {
+            // Without an answer the settler is gone, and nothing more will be settled.
+            let _ = settled.await;
+        })
     }
 
     fn close(&self) {

@@ -1,5 +1,6 @@
 //! The thread that has the database: it settles what is durable in segments, many commits at a time, and records owners.
 
+use super::catch_up::{CatchUp, Left};
 use super::leases::{Lease, Leases};
 use super::segment::{Pace, Spares};
 use super::sqlite::{self, Chunks, Database, Readers, Settlement, TurnRow};
@@ -57,6 +58,7 @@ pub(crate) struct Settler {
     pub(crate) projections: HashMap<i64, Projection>,
     pub(crate) unsettled: Arc<Unsettled>,
     pub(crate) leases: Arc<Leases>,
+    pub(crate) catch_up: Arc<CatchUp>,
     pub(crate) reports: Arc<Reports>,
 }
 
@@ -91,6 +93,10 @@ impl Settler {
             if is_last {
                 break;
             }
+            if !self.catch_up() {
+                return;
+            }
+            self.unsettled.answer(self.catch_up.is_done());
             // If this fails now, the file is made when it is needed.
             let _ = self.spares.top_up(Pace::InSteps);
             rest = begin.elapsed() * REST;
@@ -127,6 +133,39 @@ impl Settler {
         true
     }
 
+    /// Files a little of what was stored before and is not in the index. False when it had to give up.
+    fn catch_up(&mut self) -> bool {
+        let (key, epoch) = match self.catch_up.next() {
+            Left::Nothing => return true,
+            Left::Rows => {
+                let Ok(more) = self.persist(Database::backfill) else { return false };
+                self.catch_up.filed(more);
+                return true;
+            }
+            Left::Session { key, epoch } => (key, epoch),
+        };
+        // One that somebody writes to has been folded since.
+        if self.projections.contains_key(&key) {
+            return true;
+        }
+        let now = Instant::now();
+        let Some(mut projection) = self.load(key, epoch, now) else { return true };
+        let folds = [(key, projection.flush())];
+        let (chunks, turns) = (Chunks::default(), Vec::new());
+        let settlement = Settlement { chunks: &chunks, turns: &turns, folds: &folds, settled: 0 };
+        let Ok(refused) = self.persist(|database| database.settle(&settlement)) else { return false };
+        self.reports.refused(refused);
+        projection.written(&folds[0].1, now);
+        self.projections.insert(key, projection);
+        true
+    }
+
+    /// The stored fold with all that is stored after it, if it can be read.
+    fn load(&self, key: i64, epoch: u64, now: Instant) -> Option<Projection> {
+        let stored = self.readers.stored(key).map_err(|error| error.to_string());
+        stored.and_then(|stored| Projection::load(stored, epoch, now)).ok()
+    }
+
     /// The folds to write: of these sessions, and in a sweep some of the others.
     fn folds(&self, sessions: &HashSet<i64>, sweep: bool, is_last: bool, now: Instant) -> Vec<(i64, Flush)> {
         let debounce = if is_last { Duration::ZERO } else { self.debounce };
@@ -142,11 +181,8 @@ impl Settler {
     fn project(&mut self, group: &Group, now: Instant) {
         let key = group.session.key;
         if !self.projections.contains_key(&key) {
-            let stored = self.readers.stored(key).map_err(|error| error.to_string());
-            match stored.and_then(|stored| Projection::load(stored, group.epoch, now)) {
-                Ok(projection) => drop(self.projections.insert(key, projection)),
-                Err(_) => return,
-            }
+            let Some(projection) = self.load(key, group.epoch, now) else { return };
+            self.projections.insert(key, projection);
         }
         let Some(projection) = self.projections.get_mut(&key) else { return };
         for (event, committed) in group.parsed.iter().zip(&group.events) {

@@ -6,10 +6,12 @@
 
 use super::settler::Claim;
 use crate::batch::{Group, TurnChange};
+use crate::session::Session;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use turnstream_model::cursor::Seq;
 
 /// Without work, how long until the settler is woken for housekeeping.
 const TICK: Duration = Duration::from_millis(100);
@@ -43,7 +45,18 @@ struct State {
     serial: u64,
     next_ticket: u64,
     claims: Vec<Claim>,
+    /// Those who wait until something is settled.
+    hasty: Vec<Haste>,
+    /// The settler is to look at once.
+    poked: bool,
     ended: bool,
+}
+
+/// Somebody waits until these sessions are settled up to these events, and all is filed.
+pub(crate) struct Haste {
+    pub(crate) sessions: Vec<(Arc<Session>, Seq)>,
+    /// Dropped unanswered when it will never be.
+    pub(crate) done: oneshot::Sender<()>,
 }
 
 /// The commits of one session.
@@ -85,7 +98,7 @@ impl Unsettled {
         for group in groups {
             state.add(group, now);
         }
-        let wanted = !state.ready.is_empty() || state.permits > self.pressure;
+        let wanted = !state.ready.is_empty() || state.in_a_hurry(self.pressure);
         drop(state);
         if wanted {
             self.changed.notify_one();
@@ -112,6 +125,35 @@ impl Unsettled {
         Ok(())
     }
 
+    /// Settles without waiting until this is done.
+    pub(crate) fn hurry_up(&self, haste: Haste) {
+        let mut state = self.lock();
+        if !state.ended {
+            state.hasty.push(haste);
+            state.poked = true;
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Answers those who have what they waited for. Where everything is not filed yet, nobody has, and the settler is to
+    /// go on at once.
+    pub(crate) fn answer(&self, is_all_filed: bool) {
+        let mut state = self.lock();
+        if !is_all_filed {
+            state.poked = !state.hasty.is_empty();
+            return;
+        }
+        let is_settled =
+            |haste: &mut Haste| haste.sessions.iter().all(|(session, up_to)| session.is_settled(*up_to));
+        let content: Vec<Haste> = state.hasty.extract_if(.., is_settled).collect();
+        drop(state);
+        for haste in content {
+            // Whoever asked may have gone away.
+            let _ = haste.done.send(());
+        }
+    }
+
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.changed.notify_one();
@@ -125,6 +167,7 @@ impl Unsettled {
     pub(crate) fn abandon(&self) -> Vec<Claim> {
         let mut state = self.lock();
         state.ended = true;
+        state.hasty.clear();
         std::mem::take(&mut state.claims)
     }
 
@@ -136,10 +179,10 @@ impl Unsettled {
         let (rested, deadline) = (begin + rest.min(TICK), begin + TICK);
         loop {
             let now = Instant::now();
-            if state.ended || !state.claims.is_empty() || now >= deadline {
+            if state.ended || state.poked || !state.claims.is_empty() || now >= deadline {
                 break;
             }
-            let hurry = state.permits > self.pressure;
+            let hurry = state.in_a_hurry(self.pressure);
             let due = match state.due(self.lag, self.pressure) {
                 Some(due) if due <= now && (hurry || now >= rested) => break,
                 Some(due) if due <= now => rested,
@@ -148,6 +191,7 @@ impl Unsettled {
             };
             state = self.changed.wait_timeout(state, due - now).unwrap_or_else(PoisonError::into_inner).0;
         }
+        state.poked = false;
         state.take(self.lag, self.pressure)
     }
 
@@ -182,7 +226,13 @@ impl State {
     /// When the next session is due; a moment that is over for one that need not wait.
     fn due(&mut self, lag: Duration, pressure: usize) -> Option<Instant> {
         let oldest = self.oldest()?.1.since;
-        Some(if self.ready.is_empty() && self.permits <= pressure { oldest + lag } else { oldest })
+        let may_wait = self.ready.is_empty() && !self.in_a_hurry(pressure);
+        Some(if may_wait { oldest + lag } else { oldest })
+    }
+
+    /// More waits than should, or somebody waits for it.
+    fn in_a_hurry(&self, pressure: usize) -> bool {
+        self.permits > pressure || !self.hasty.is_empty()
     }
 
     /// The session that has waited longest.
@@ -198,7 +248,7 @@ impl State {
 
     fn take(&mut self, lag: Duration, pressure: usize) -> Work {
         let now = Instant::now();
-        let hurry = self.ended || self.permits > pressure;
+        let hurry = self.ended || self.in_a_hurry(pressure);
         let claims = std::mem::take(&mut self.claims);
         let mut work = Work { groups: Vec::new(), claims, serial: 0, hurry, is_last: false };
         let most = if hurry { HURRY_BYTES } else { AT_ONCE_BYTES };

@@ -1,10 +1,11 @@
 //! A store in memory that several logs share as if they were replicas: the smallest thing that keeps the promises.
 
-use super::{Claiming, Commit, Known, Stale, Store, StoreError, Take};
+use super::{Claiming, Commit, Known, Settling, Stale, Store, StoreError, Take};
 use crate::batch::{Group, TurnChange};
 use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
 use crate::open::Abandoned;
+use crate::search::{Entry, Found, Hit, Place, Search, SearchError, Subject, snippet};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::summary::Summary;
@@ -28,6 +29,8 @@ struct Data {
     sessions: Vec<Row>,
     /// Each log, to be told of what the others commit.
     replicas: Vec<Arc<Sessions>>,
+    /// What could ever be found, in the order in which it was first seen; a place in it is a place in the results.
+    filed: Vec<(usize, Subject)>,
 }
 
 struct Row {
@@ -108,6 +111,28 @@ impl Row {
                 TurnChange::Ended(turn) => self.open.retain(|(open, _)| open != turn),
             }
         }
+    }
+}
+
+impl Data {
+    /// Everything that can be found now, by its place.
+    fn entries(&mut self) -> Vec<(i64, usize, String, Entry)> {
+        let mut entries = Vec::new();
+        for (key, row) in self.sessions.iter().enumerate() {
+            let state = Fold::of(&row.parsed).into_state();
+            let items = state.items.iter().filter_map(Entry::of_item);
+            let prompts = state.prompts.iter().chain(&state.queue).filter_map(Entry::of_prompt);
+            for entry in items.chain(prompts) {
+                let named = (key, entry.subject.clone());
+                let place = self.filed.iter().position(|filed| *filed == named).unwrap_or_else(|| {
+                    self.filed.push(named);
+                    self.filed.len() - 1
+                });
+                entries.push((place as i64, key, state.session.agent.clone(), entry));
+            }
+        }
+        entries.sort_by_key(|(place, ..)| std::cmp::Reverse(*place));
+        entries
     }
 }
 
@@ -228,6 +253,43 @@ impl Store for Replica {
             })
         });
         Ok(turns.collect())
+    }
+
+    fn search(&self, search: &Search) -> Result<Found, SearchError> {
+        const INDEX: u64 = 7;
+        let Search { terms, session, agent, role, kind, from, to, limit, after } = search;
+        let newest = match after {
+            Some(after) if after.index != INDEX => return Err(search.foreign_cursor()),
+            Some(after) => after.ordinal,
+            None => i64::MAX,
+        };
+        let mut data = self.shared.lock();
+        let mut found = data.entries();
+        found.retain(|(place, key, its_agent, entry)| {
+            *place < newest
+                && session.is_none_or(|session| session == *key as i64)
+                && agent.as_ref().is_none_or(|agent| agent == its_agent)
+                && role.is_none_or(|role| entry.role == Some(role))
+                && kind.is_none_or(|kind| entry.kind == kind)
+                && from.is_none_or(|from| entry.time >= from)
+                && to.is_none_or(|to| entry.time < to)
+                && terms.fit(&entry.text)
+        });
+        let more = found.len() > *limit;
+        found.truncate(*limit);
+        let last = found.last().map(|(place, ..)| Place { index: INDEX, ordinal: *place });
+        let hit = |(_, key, agent, entry): (i64, usize, String, Entry)| {
+            let Entry { subject, turn, kind, role, time, text } = entry;
+            let (session, snippet) = (data.sessions[key].id.clone(), snippet(&text, &terms.wanted));
+            Hit { session, agent, subject, turn, kind, role, time, snippet }
+        };
+        let hits = found.into_iter().map(hit).collect();
+        Ok(Found { hits, next: last.filter(|_| more), is_indexing: false })
+    }
+
+    fn settle(&self, _: Vec<(Arc<Session>, Seq)>) -> Settling {
+        // What is committed is found.
+        Box::pin(std::future::ready(()))
     }
 
     fn close(&self) {

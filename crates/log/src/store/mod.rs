@@ -15,6 +15,7 @@ use crate::batch::Group;
 use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
 use crate::open::Abandoned;
+use crate::search::{Found, Search, SearchError};
 use crate::session::Session;
 use crate::summary::Summary;
 use std::future::Future;
@@ -26,6 +27,9 @@ use turnstream_model::id::SessionId;
 
 /// The answer to a claim. Whoever drops it instead of waiting leaves the session free.
 pub(crate) type Claiming = Pin<Box<dyn Future<Output = Result<Known, ClaimError>> + Send>>;
+
+/// Ends when what it was asked for is settled, or never will be.
+pub(crate) type Settling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The writing side of a store. A log has one, on one thread; when it is dropped, there will be no other commit.
 pub(crate) trait Commit: Send {
@@ -74,6 +78,15 @@ pub(crate) trait Store: Send + Sync {
 
     /// Turns that were started and not ended, in sessions whose owner is gone: known by epochs, never by a clock.
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError>;
+
+    /// What is finished and fits, the newest first: never an item that is partial, tainted, superseded or removed, and
+    /// never two entries of one thing. It finds what is settled, or says that it does not yet. Pages that follow each
+    /// other neither skip nor repeat what was there when the first was taken and is there still, whatever comes
+    /// meanwhile.
+    fn search(&self, search: &Search) -> Result<Found, SearchError>;
+
+    /// Settles these sessions up to these events, which are committed, and all that search does not find yet.
+    fn settle(&self, sessions: Vec<(Arc<Session>, Seq)>) -> Settling;
 
     /// Ends it, with everything settled that can be. The writing side has been dropped before.
     fn close(&self);

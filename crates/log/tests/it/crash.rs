@@ -198,13 +198,20 @@ const POINTS: &[(&str, &[u64])] = &[
     ("log.settle", &[1, 2, 3]),
     ("log.settle.chunks", &[1, 2]),
     ("log.settle.turns", &[1, 2]),
+    ("log.settle.index", &[1, 2]),
     ("log.before_settle", &[1, 2, 5]),
     ("log.settled", &[1, 2, 5]),
 ];
 
 /// Those that only a new directory reaches.
-const FIRST_POINTS: &[&str] =
-    &["log.tables", "log.segment.make", "log.segment.synced", "log.segment.made", "log.create"];
+const FIRST_POINTS: &[&str] = &[
+    "log.tables",
+    "log.up_to_date",
+    "log.segment.make",
+    "log.segment.synced",
+    "log.segment.made",
+    "log.create",
+];
 
 /// Those that only a closing log reaches, and at which time.
 const LAST_POINTS: &[(&str, u64)] = &[
@@ -218,8 +225,8 @@ const LAST_POINTS: &[(&str, u64)] = &[
 ];
 
 /// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, and erasing a record that
-/// failed leaves what its failing left, or less.
-const OTHER_POINTS: &[&str] = &["log.wal.aside", "log.segment.erase"];
+/// failed leaves what its failing left, or less. Filling an index is in `search.rs`.
+const OTHER_POINTS: &[&str] = &["log.wal.aside", "log.segment.erase", "log.backfill"];
 
 /// Every name given to `reach` in the files below.
 fn failpoints_in(directory: &Path, found: &mut BTreeSet<String>) {

@@ -11,6 +11,7 @@ mod open;
 mod read;
 mod restore;
 mod resume;
+mod search;
 mod slow;
 mod snapshot;
 mod support;

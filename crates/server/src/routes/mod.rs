@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod prompts;
+pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod waits;
 pub(crate) mod ws;

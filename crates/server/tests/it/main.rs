@@ -11,6 +11,7 @@ mod problems;
 mod readers;
 mod resume;
 mod routes;
+mod search;
 mod shutdown;
 mod storm;
 mod support;

@@ -1,5 +1,8 @@
 //! The database: one SQLite file, one writing connection, a few reading ones.
 
+mod backfill;
+mod find;
+mod index;
 mod pieces;
 mod read;
 mod revision;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Writes what changed. Returns how many rows were refused because a final one, or a newer owner's, was there.
 pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) -> rusqlite::Result<u64> {
-    let Flush { head, seq, epoch, pieces, gone } = flush;
+    let Flush { head, seq, epoch, pieces, gone, found: _ } = flush;
     let (seq, epoch) = (seq.0 as i64, *epoch as i64);
     if let Some(head) = head {
         transaction
@@ -81,6 +81,7 @@ fn kind_of(number: i64) -> Option<PieceKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::projection::Findable;
     use turnstream_model::cursor::Seq;
     use turnstream_model::id::ItemId;
 
@@ -89,8 +90,8 @@ mod tests {
     }
 
     fn flush(connection: &mut Connection, seq: u64, epoch: u64, piece: Piece) -> u64 {
-        let flush =
-            Flush { head: Some("{}".into()), seq: Seq(seq), epoch, pieces: vec![piece], gone: Vec::new() };
+        let (head, pieces, gone, found) = (Some("{}".into()), vec![piece], Vec::new(), Findable::default());
+        let flush = Flush { head, seq: Seq(seq), epoch, pieces, gone, found };
         let transaction = connection.transaction().unwrap();
         let refused = write(&transaction, 1, &flush).unwrap();
         transaction.commit().unwrap();
@@ -136,6 +137,7 @@ mod tests {
             epoch: 1,
             pieces: Vec::new(),
             gone: vec![ItemId::from("i1")],
+            found: Findable::default(),
         };
         let transaction = connection.transaction().unwrap();
         write(&transaction, 1, &gone).unwrap();

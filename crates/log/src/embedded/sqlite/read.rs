@@ -1,8 +1,9 @@
 //! The reading side of the database: connections that never wait for a commit.
 
-use super::pieces;
 use super::schema::open_reader;
+use super::{find, pieces};
 use crate::open::Abandoned;
+use crate::search::{Found, Search, SearchError};
 use crate::store::Known;
 use crate::stored::Stored;
 use rusqlite::Error::FromSqlConversionFailure;
@@ -105,6 +106,33 @@ impl Readers {
                  ORDER BY session.key",
             )?;
             query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+    }
+
+    /// One page of what was found.
+    pub(crate) fn search(&self, search: &Search) -> Result<Found, SearchError> {
+        self.with(|connection| Ok(find::find(connection, search)))?
+    }
+
+    /// True while something that is stored is not in the index because it was there before it.
+    pub(crate) fn is_unindexed(&self) -> rusqlite::Result<bool> {
+        let query = "SELECT count(*) > 0 FROM meta WHERE name = 'unindexed'";
+        self.with(|connection| connection.query_row(query, [], |row| row.get(0)))
+    }
+
+    /// Sessions whose stored fold lacks events that are stored, with their epochs: what a crash left, and what was not
+    /// worth writing before the log was closed.
+    pub(crate) fn behind(&self) -> rusqlite::Result<Vec<(i64, u64)>> {
+        self.with(|connection| {
+            let mut query = connection.prepare(
+                "SELECT key, epoch FROM (
+                     SELECT session.key, session.epoch, coalesce(fold.seq, 0) AS folded,
+                         (SELECT first_seq + count - 1 FROM chunk WHERE chunk.session = session.key
+                          ORDER BY first_seq DESC LIMIT 1) AS head
+                     FROM session LEFT JOIN fold ON fold.session = session.key
+                 ) WHERE folded < head",
+            )?;
+            query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
         })
     }
 

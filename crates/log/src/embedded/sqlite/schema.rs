@@ -3,6 +3,7 @@
 //! A key of (session, seq) per event would stop at 33,000 rows/s. A `chunk` holds all events that one session
 //! had between two settlements, one line of JSON each.
 
+use super::index;
 use super::wal::{self, Wal};
 use super::write::Database;
 use crate::error::OpenError;
@@ -10,7 +11,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
 
 const APPLICATION: i64 = 0x7475_726e;
-const FORMAT: i64 = 1;
+/// 2 has an index for search.
+const FORMAT: i64 = 2;
 
 pub(super) const TABLES: &str = "
 CREATE TABLE session (
@@ -90,20 +92,34 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     let (application, format) =
         (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
     let is_new = application == 0 && format == 0 && is_empty(&connection).map_err(failed)?;
-    if is_new {
-        turnstream_failpoint::reach("log.tables");
-        // All or none: a file with half of it would be taken for another program's.
-        let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};");
-        connection.execute_batch(&format!("BEGIN;{TABLES}{marks}COMMIT;")).map_err(failed)?;
-    } else if application != APPLICATION {
+    if !is_new && application != APPLICATION {
         let problem = "it is a database of another program".to_owned();
         return Err(OpenError::Corrupt { path: path.to_owned(), problem });
-    } else if format > FORMAT {
+    }
+    if format > FORMAT {
         return Err(OpenError::TooNew { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    if is_new || format < FORMAT || !index::is_current(&connection).map_err(failed)? {
+        bring_up_to_date(&connection, is_new).map_err(failed)?;
     }
     let meta = read_meta(&connection).map_err(failed)?;
     let database = Database::new(connection, path, meta.as_ref());
     Ok(Found { database, meta, had_foreign_log })
+}
+
+/// All or none: a file with half of it would be taken for another program's. It is not one of the transactions that are
+/// counted (`revision.rs`), because whether the database was put back from a backup is only seen after this.
+fn bring_up_to_date(connection: &Connection, is_new: bool) -> rusqlite::Result<()> {
+    let transaction = connection.unchecked_transaction()?;
+    if is_new {
+        turnstream_failpoint::reach("log.tables");
+        transaction.execute_batch(TABLES)?;
+    }
+    index::make(&transaction)?;
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    turnstream_failpoint::reach("log.up_to_date");
+    transaction.commit()
 }
 
 /// What a database says of itself; `None` before the first run of a log.

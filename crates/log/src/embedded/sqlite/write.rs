@@ -1,9 +1,9 @@
 //! The writing side of the database. Only the settler has it.
 
-use super::pieces;
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
 use super::wal::WalWatch;
+use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
 use crate::projection::Flush;
 use crate::store::StoreError;
@@ -177,7 +177,9 @@ impl Database {
             let mut refused = 0;
             for (session, flush) in *folds {
                 refused += pieces::write(transaction, *session, flush)?;
+                index::write(transaction, *session, &flush.found)?;
             }
+            turnstream_failpoint::reach("log.settle.index");
             transaction
                 .prepare_cached(
                     "UPDATE meta SET value = ?1 WHERE name = 'settled' AND CAST(value AS INTEGER) < ?1",
@@ -185,6 +187,15 @@ impl Database {
                 .execute([*settled as i64])?;
             turnstream_failpoint::reach("log.before_settle");
             Ok(refused)
+        })
+    }
+
+    /// Files a little of what was stored before there was an index. False when there is nothing left to do.
+    pub(crate) fn backfill(&mut self) -> Result<bool, StoreError> {
+        self.transact(0, |transaction| {
+            let more = backfill::step(transaction)?;
+            turnstream_failpoint::reach("log.backfill");
+            Ok(more)
         })
     }
 

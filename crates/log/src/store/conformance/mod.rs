@@ -4,6 +4,7 @@
 mod flapping;
 mod replicas;
 mod rules;
+mod searches;
 #[path = "../../../tests/it/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of the whole log, which use all of it")]
 mod support;
@@ -169,7 +170,7 @@ macro_rules! every {
 }
 
 macro_rules! a_store_passes {
-    ($module:ident, $place:expr) => {
+    ($module:ident, $found:ident, $place:expr) => {
         every!($module, $place, rules:
             nothing_is_seen_before_its_commit,
             a_commit_that_fails_is_not_seen_and_not_lost,
@@ -186,6 +187,16 @@ macro_rules! a_store_passes {
             a_claim_that_nobody_waits_for_leaves_the_session_free,
             every_session_has_a_summary,
         );
+        every!($found, $place, searches:
+            a_finished_item_is_found_by_words_phrases_and_beginnings,
+            what_is_not_whole_is_never_found,
+            what_is_taken_back_is_not_found_any_more,
+            a_revision_is_found_and_what_it_replaced_is_not,
+            what_the_user_said_is_found_until_it_is_withdrawn,
+            filters_let_through_what_fits_all_of_them,
+            pages_neither_skip_nor_repeat_while_more_is_written,
+            an_odd_query_finds_something_or_is_refused_with_a_reason,
+        );
     };
 }
 
@@ -201,9 +212,9 @@ macro_rules! a_shared_store_passes {
     };
 }
 
-a_store_passes!(in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
+a_store_passes!(in_a_directory, found_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 // Slow, and about the log: once is enough.
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
-a_store_passes!(in_memory, InMemory::default());
+a_store_passes!(in_memory, found_in_memory, InMemory::default());
 a_shared_store_passes!(shared_in_memory, InMemory::default());

@@ -1,0 +1,187 @@
+//! `turnstream search WORDS…`: what was said in any session, found by its words.
+
+use crate::client::{Client, ClientError, FindError, Reach, connect, segment};
+use crate::escape;
+use crate::moment;
+use serde_json::Value;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use turnstream_log::MOST_QUERY_BYTES;
+
+/// Hits that are asked for at a time.
+const AT_ONCE: usize = 100;
+/// How long it is waited for an index that is being built, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Find finished items and prompts, the newest first. Exits with 1 when there are none.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Words, all of which must be there; '"a phrase"', 'retr*' for a beginning, 'word -other' to leave some out
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Only in this session
+    #[arg(long)]
+    session: Option<String>,
+    /// Only in sessions with this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only messages of `user` or `assistant`
+    #[arg(long)]
+    role: Option<String>,
+    /// Only `message`, `reasoning`, `tool`, `plan`, `file` or `compaction`
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only what began then or later: 2026-11-16, 2026-11-16T10:30 (UTC), 12h or 7d ago
+    #[arg(long, value_name = "MOMENT", value_parser = moment::parse)]
+    from: Option<u64>,
+    /// Only what began before
+    #[arg(long, value_name = "MOMENT", value_parser = moment::parse)]
+    to: Option<u64>,
+    /// How many at most
+    #[arg(long, default_value_t = 20)]
+    limit: usize,
+    /// One JSON object per hit
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Why nothing is shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SearchError {
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("the words have {0} bytes and may have {MOST_QUERY_BYTES}; use fewer")]
+    TooLong(usize),
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, SearchError> {
+    let length = args.words.join(" ").len();
+    if length > MOST_QUERY_BYTES {
+        return Err(SearchError::TooLong(length));
+    }
+    let connected = connect(&args.reach, None).await?;
+    let found = find(&connected.client, &args).await;
+    connected.end().await;
+    let hits = found?;
+    let marks = if io::stdout().is_terminal() { Marks::Bold } else { Marks::None };
+    let text: String = hits.iter().map(|hit| if args.json { line(hit) } else { shown(hit, marks) }).collect();
+    match io::stdout().write_all(text.as_bytes()) {
+        // A reader that goes away has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
+    Ok(if hits.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Page after page, until there are as many as were asked for.
+async fn find(client: &Client, args: &Args) -> Result<Vec<Value>, ClientError> {
+    let mut hits = Vec::new();
+    let mut cursor = None;
+    while hits.len() < args.limit {
+        let path = path(args, (args.limit - hits.len()).min(AT_ONCE), cursor.as_deref());
+        let page =
+            if cursor.is_none() { first_page(client, &path).await? } else { client.get(&path).await? };
+        hits.extend(page["hits"].as_array().cloned().unwrap_or_default());
+        match page["next"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    Ok(hits)
+}
+
+/// Waits a while for an index that is being built, so that what is shown is all there is.
+async fn first_page(client: &Client, path: &str) -> Result<Value, ClientError> {
+    let begun = Instant::now();
+    loop {
+        let page = client.get(path).await?;
+        if page["indexing"] != true {
+            return Ok(page);
+        }
+        if begun.elapsed() > PATIENCE {
+            // Where nobody reads it, nothing is lost.
+            let _ =
+                writeln!(io::stderr(), "turnstream: the index is being built; there may be more in a while");
+            return Ok(page);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn path(args: &Args, limit: usize, cursor: Option<&str>) -> String {
+    let mut path = format!("/v1/search?q={}&limit={limit}", segment(&args.words.join(" ")));
+    let (from, to) = (args.from.map(|time| time.to_string()), args.to.map(|time| time.to_string()));
+    let filters = [
+        ("session", args.session.as_deref()),
+        ("agent", args.agent.as_deref()),
+        ("role", args.role.as_deref()),
+        ("kind", args.kind.as_deref()),
+        ("from", from.as_deref()),
+        ("to", to.as_deref()),
+        ("cursor", cursor),
+    ];
+    for (name, value) in filters {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", segment(value)));
+        }
+    }
+    path
+}
+
+fn line(hit: &Value) -> String {
+    escape::json(&hit.to_string()) + "\n"
+}
+
+/// How what was found is marked.
+#[derive(Clone, Copy)]
+enum Marks {
+    Bold,
+    None,
+}
+
+fn shown(hit: &Value, marks: Marks) -> String {
+    let word = |member: &str| escape::text(hit[member].as_str().unwrap_or_default());
+    let what = if hit["item"].is_null() { word("prompt") } else { word("item") };
+    let whose = if hit["role"].is_null() { String::new() } else { format!(" of the {}", word("role")) };
+    let time = moment::shown(hit["time"].as_u64().unwrap_or_default());
+    let mut shown =
+        format!("{time}  {}  {}  {}{whose} {what}\n    ", word("session"), word("agent"), word("kind"));
+    for part in hit["snippet"].as_array().into_iter().flatten() {
+        let text = escape::text(part["text"].as_str().unwrap_or_default());
+        match (part["hit"] == true, marks) {
+            (true, Marks::Bold) => shown.push_str(&format!("\x1B[1m{text}\x1B[22m")),
+            (true, Marks::None) | (false, Marks::Bold | Marks::None) => shown.push_str(&text),
+        }
+    }
+    shown + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Marks, shown};
+    use serde_json::json;
+
+    #[test]
+    fn a_hit_is_shown_in_two_lines_and_cannot_act_on_the_terminal() {
+        let hit = json!({"session": "ses_1", "agent": "a\u{1b}[2J", "item": "i3", "kind": "message",
+            "role": "assistant", "time": 1_794_825_005_000_u64,
+            "snippet": [{"text": "the "}, {"text": "re\u{1b}try", "hit": true}, {"text": " policy\u{9b}"}]});
+        let head = "2026-11-16 10:30  ses_1  a\\u{1b}[2J  message of the assistant i3\n";
+        assert_eq!(shown(&hit, Marks::None), format!("{head}    the re\\u{{1b}}try policy\\u{{9b}}\n"));
+        assert_eq!(
+            shown(&hit, Marks::Bold),
+            format!("{head}    the \u{1b}[1mre\\u{{1b}}try\u{1b}[22m policy\\u{{9b}}\n")
+        );
+        let prompt =
+            json!({"session": "s", "agent": "a", "prompt": "p1", "kind": "tool", "time": 0, "snippet": []});
+        assert_eq!(shown(&prompt, Marks::None), "1970-01-01 00:00  s  a  tool p1\n    \n");
+    }
+}

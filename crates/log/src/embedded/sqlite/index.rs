@@ -1,0 +1,364 @@
+//! The index: a row for each thing that can be found, and the words of it in an FTS5 table.
+//!
+//! The words are cut by us (`search/words.rs`) and given to FTS5 as one line of plain tokens, so that it has nothing left to
+//! decide. Filters are tokens of the same line: they begin with an underscore, which no word does. The number of a row is
+//! its place in the order of results, so that the newest matches are read first and no others.
+//!
+//! The FTS5 table has no copy of the text. To take a line out it must be given again, exactly as it was put in: it is made
+//! from the row, by the same version of the same function ([`is_current`] sees to that). It is taken out of the pages at
+//! once (`secure-delete`), not only marked.
+
+use crate::projection::{Findable, PieceKind};
+use crate::search::words::Words;
+use crate::search::{Entry, Subject, words};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::fmt::Write;
+use turnstream_model::event::{ItemKind, Role};
+
+/// Milliseconds of one row of `entry_hour`.
+pub(super) const HOUR: i64 = 3_600_000;
+
+const TABLES: &str = "
+DROP TABLE IF EXISTS entry;
+DROP TABLE IF EXISTS entry_hour;
+DROP TABLE IF EXISTS entry_word;
+CREATE TABLE entry (
+    ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+    session INTEGER NOT NULL,
+    subject INTEGER NOT NULL,
+    id      TEXT NOT NULL,
+    time    INTEGER NOT NULL,
+    turn    TEXT,
+    kind    TEXT NOT NULL,
+    role    TEXT,
+    agent   TEXT NOT NULL,
+    text    TEXT NOT NULL,
+    UNIQUE (session, subject, id)
+) STRICT;
+CREATE TABLE entry_hour (
+    hour  INTEGER PRIMARY KEY,
+    first INTEGER NOT NULL,
+    last  INTEGER NOT NULL
+) STRICT;
+CREATE VIRTUAL TABLE entry_word USING fts5(
+    line, content = '', columnsize = 0, prefix = '2 3', tokenize = \"ascii tokenchars '_'\"
+);
+INSERT INTO entry_word (entry_word, rank) VALUES ('secure-delete', 1);
+INSERT INTO sqlite_sequence (name, seq) SELECT 'entry', coalesce(max(ordinal), 0) FROM piece;
+INSERT OR REPLACE INTO meta (name, value) SELECT 'unindexed', '0 ' || max(ordinal) FROM piece HAVING count(*) > 0;
+";
+
+/// True when there is an index whose words were cut as they are now.
+pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut query = connection.prepare("SELECT value FROM meta WHERE name = 'words'")?;
+    let cut: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+    Ok(cut.is_some_and(|cut| cut == words::version()))
+}
+
+/// Makes an index in the place of the one that may be there. What is stored is put into it afterwards, a little at a
+/// time (`backfill.rs`). Part of the caller's transaction.
+pub(super) fn make(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(TABLES)?;
+    let mut set = connection.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+    set.execute(params!["words", words::version()])?;
+    // Its name is in every cursor: the numbers of one index mean nothing in another.
+    set.execute(params!["index", format!("{:x}", fastrand::u64(..))])?;
+    Ok(())
+}
+
+/// Puts in what can be found now, and takes out what cannot any more.
+pub(super) fn write(transaction: &Transaction<'_>, session: i64, found: &Findable) -> rusqlite::Result<()> {
+    let Findable { agent, entries, gone } = found;
+    for entry in entries {
+        put(transaction, session, agent, entry)?;
+    }
+    for subject in gone {
+        if let Some((ordinal, old)) = stored(transaction, session, subject)? {
+            take_out(transaction, ordinal, session, &old)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes out up to so many entries of a session; returns how many. With none left, nothing of the session is in the index
+/// but what pages that were given free still hold, which `PRAGMA secure_delete` or `VACUUM` sees to.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the deletion of sessions"))]
+pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -> rusqlite::Result<usize> {
+    let mut query = transaction
+        .prepare_cached("SELECT ordinal FROM entry WHERE session = ?1 ORDER BY subject, id LIMIT ?2")?;
+    let ordinals = query.query_map(params![session, most as i64], |row| row.get(0))?;
+    let ordinals: Vec<i64> = ordinals.collect::<Result<_, _>>()?;
+    for ordinal in &ordinals {
+        let mut query = transaction.prepare_cached(
+            "SELECT ordinal, subject, id, time, turn, kind, role, agent, text FROM entry WHERE ordinal = ?1",
+        )?;
+        let (ordinal, old) = query.query_row([ordinal], row_of)?;
+        take_out(transaction, ordinal, session, &old)?;
+    }
+    Ok(ordinals.len())
+}
+
+/// A row as it is stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) subject: i64,
+    pub(super) id: String,
+    pub(super) time: i64,
+    pub(super) turn: Option<String>,
+    pub(super) kind: String,
+    pub(super) role: Option<String>,
+    pub(super) agent: String,
+    pub(super) text: String,
+}
+
+impl Row {
+    pub(super) fn of(agent: &str, entry: &Entry) -> Self {
+        let Entry { subject, turn, kind, role, time, text } = entry;
+        let (subject, id) = key_of(subject);
+        Self {
+            subject,
+            id: id.to_owned(),
+            time: i64::try_from(time.0).unwrap_or(i64::MAX),
+            turn: turn.as_ref().map(|turn| turn.as_str().to_owned()),
+            kind: kind.as_str().to_owned(),
+            role: role.map(|role| role.as_str().to_owned()),
+            agent: agent.to_owned(),
+            text: text.clone(),
+        }
+    }
+
+    /// What FTS5 is given: tags, the words, and the parts of words that have some. Nothing follows across an underscore.
+    fn line(&self, session: i64) -> String {
+        let mut line = format!("_s{session} {} _k{}", agent_tag(&self.agent), self.kind);
+        if let Some(role) = &self.role {
+            line.push_str(" _r");
+            line.push_str(role);
+        }
+        let mut parts = String::new();
+        for word in Words::of(&self.text) {
+            line.push(' ');
+            line.push_str(&word.key);
+            if !word.parts.is_empty() {
+                parts.push_str(" _");
+            }
+            for (_, part) in word.parts {
+                parts.push(' ');
+                parts.push_str(&part);
+            }
+        }
+        line + &parts
+    }
+}
+
+/// The tokens that stand for filters.
+pub(super) fn tags(
+    session: Option<i64>,
+    agent: Option<&str>,
+    kind: Option<ItemKind>,
+    role: Option<Role>,
+) -> Vec<String> {
+    let tags = [
+        session.map(|session| format!("_s{session}")),
+        agent.map(agent_tag),
+        kind.map(|kind| format!("_k{}", kind.as_str())),
+        role.map(|role| format!("_r{}", role.as_str())),
+    ];
+    tags.into_iter().flatten().collect()
+}
+
+/// An agent's name may have any characters.
+fn agent_tag(agent: &str) -> String {
+    agent.bytes().fold("_a".to_owned(), |mut tag, byte| {
+        // Writing to a `String` does not fail.
+        let _ = write!(tag, "{byte:02x}");
+        tag
+    })
+}
+
+/// Puts an entry in, or in the place of the one that is there.
+fn put(transaction: &Transaction<'_>, session: i64, agent: &str, entry: &Entry) -> rusqlite::Result<()> {
+    let row = Row::of(agent, entry);
+    match stored(transaction, session, &entry.subject)? {
+        Some((_, old)) if old == row => Ok(()),
+        Some((ordinal, old)) => {
+            take_out(transaction, ordinal, session, &old)?;
+            insert(transaction, Some(ordinal), session, &row)
+        }
+        None => insert(transaction, None, session, &row),
+    }
+}
+
+/// The next number, or one that is free.
+pub(super) fn insert(
+    transaction: &Transaction<'_>,
+    ordinal: Option<i64>,
+    session: i64,
+    row: &Row,
+) -> rusqlite::Result<()> {
+    let Row { subject, id, time, turn, kind, role, agent, text } = row;
+    transaction
+        .prepare_cached(
+            "INSERT INTO entry (ordinal, session, subject, id, time, turn, kind, role, agent, text)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![ordinal, session, subject, id, time, turn, kind, role, agent, text])?;
+    let ordinal = ordinal.unwrap_or_else(|| transaction.last_insert_rowid());
+    transaction
+        .prepare_cached(
+            "INSERT INTO entry_hour (hour, first, last) VALUES (?1, ?2, ?2) ON CONFLICT (hour) DO UPDATE
+             SET first = min(first, excluded.first), last = max(last, excluded.last)",
+        )?
+        .execute(params![time / HOUR, ordinal])?;
+    transaction
+        .prepare_cached("INSERT INTO entry_word (rowid, line) VALUES (?1, ?2)")?
+        .execute(params![ordinal, row.line(session)])?;
+    Ok(())
+}
+
+fn take_out(transaction: &Transaction<'_>, ordinal: i64, session: i64, old: &Row) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("INSERT INTO entry_word (entry_word, rowid, line) VALUES ('delete', ?1, ?2)")?
+        .execute(params![ordinal, old.line(session)])?;
+    transaction.prepare_cached("DELETE FROM entry WHERE ordinal = ?1")?.execute([ordinal])?;
+    Ok(())
+}
+
+fn stored(
+    transaction: &Transaction<'_>,
+    session: i64,
+    subject: &Subject,
+) -> rusqlite::Result<Option<(i64, Row)>> {
+    let (subject, id) = key_of(subject);
+    let mut query = transaction.prepare_cached(
+        "SELECT ordinal, subject, id, time, turn, kind, role, agent, text FROM entry
+         WHERE session = ?1 AND subject = ?2 AND id = ?3",
+    )?;
+    query.query_row(params![session, subject, id], row_of).optional()
+}
+
+fn row_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Row)> {
+    let found = Row {
+        subject: row.get(1)?,
+        id: row.get(2)?,
+        time: row.get(3)?,
+        turn: row.get(4)?,
+        kind: row.get(5)?,
+        role: row.get(6)?,
+        agent: row.get(7)?,
+        text: row.get(8)?,
+    };
+    Ok((row.get(0)?, found))
+}
+
+/// How a subject is named in the database: as its row in `piece` is.
+fn key_of(subject: &Subject) -> (i64, &str) {
+    match subject {
+        Subject::Item(id) => (PieceKind::Item as i64, id.as_str()),
+        Subject::Prompt(id) => (PieceKind::Prompt as i64, id.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use turnstream_model::id::ItemId;
+    use turnstream_model::time::Time;
+
+    fn database(path: &Path) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        connection.execute_batch(super::super::schema::TABLES).unwrap();
+        make(&connection).unwrap();
+        connection
+    }
+
+    fn file(connection: &mut Connection, session: i64, item: &str, text: String) {
+        let transaction = connection.transaction().unwrap();
+        let (subject, kind) = (Subject::Item(ItemId::from(item)), ItemKind::Message);
+        let entry = Entry { subject, turn: None, kind, role: None, time: Time(1), text };
+        put(&transaction, session, "agent", &entry).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    /// A word that is nowhere else, and shares no beginning with any.
+    fn secret(number: u64) -> String {
+        let mut random = fastrand::Rng::with_seed(number);
+        std::iter::repeat_with(|| random.lowercase()).take(16).collect()
+    }
+
+    fn bytes_beside(path: &Path) -> Vec<u8> {
+        let entries = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        entries.flat_map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
+    }
+
+    fn secrets_in(bytes: &[u8]) -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes);
+        (0..600).map(secret).filter(|secret| text.contains(&secret[..12])).collect()
+    }
+
+    #[test]
+    fn of_a_session_that_is_forgotten_no_byte_stays_and_the_others_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.db");
+        let mut connection = database(&path);
+        connection.pragma_update(None, "secure_delete", true).unwrap();
+        for number in 0..600 {
+            let text = format!("some words that all have and {} of {number}", secret(number));
+            file(&mut connection, 1, &format!("i{number}"), text);
+            file(&mut connection, 2, &format!("i{number}"), format!("words of the other {number}"));
+        }
+        let mut forgotten = 0;
+        loop {
+            let transaction = connection.transaction().unwrap();
+            let some = forget(&transaction, 1, 100).unwrap();
+            transaction.commit().unwrap();
+            forgotten += some;
+            if some == 0 {
+                break;
+            }
+        }
+        assert_eq!(forgotten, 600);
+        connection.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        assert_eq!(secrets_in(&bytes_beside(&path)), [""; 0]);
+        let count = |words: &str| -> i64 {
+            let query = "SELECT count(*) FROM entry_word WHERE entry_word MATCH ?1";
+            connection.query_row(query, [words], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((count("words"), count("_s1"), count("have"), count("\"other 599\"")), (600, 0, 0, 1));
+    }
+
+    #[test]
+    fn without_secure_delete_the_bytes_are_gone_after_a_vacuum() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.db");
+        let mut connection = database(&path);
+        for number in 0..600 {
+            file(&mut connection, 1 + i64::from(number % 2 == 0), &format!("i{number}"), secret(number));
+        }
+        let transaction = connection.transaction().unwrap();
+        assert_eq!(forget(&transaction, 1, usize::MAX >> 1).unwrap(), 300);
+        transaction.commit().unwrap();
+        connection.execute_batch("VACUUM").unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let left = secrets_in(&bytes_beside(&path));
+        assert_eq!(left, (0..600).filter(|number| number % 2 == 0).map(secret).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_entry_that_changes_keeps_its_number_and_loses_its_old_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut connection = database(&directory.path().join("log.db"));
+        for (item, text) in [("i1", "old fooBar"), ("i2", "other"), ("i1", "new"), ("i1", "new")] {
+            file(&mut connection, 1, item, text.to_owned());
+        }
+        let numbers = |words: &str| -> Vec<i64> {
+            let mut query =
+                connection.prepare("SELECT rowid FROM entry_word WHERE entry_word MATCH ?1").unwrap();
+            query.query_map([words], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        assert_eq!((numbers("new"), numbers("other")), (vec![1], vec![2]));
+        assert_eq!((numbers("old"), numbers("bar"), numbers("foobar")), (vec![], vec![], vec![]));
+    }
+}

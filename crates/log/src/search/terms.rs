@@ -1,0 +1,213 @@
+//! What a person typed, as terms: words, `"phrases"`, the beginning of a word (`retr*`), and what must not be there
+//! (`-word`). Everything else that is typed separates words, so no query can be malformed, only empty or too large.
+
+use super::SearchError;
+use super::words::Words;
+use std::ops::Range;
+
+/// Bytes of a query at most.
+pub const MOST_QUERY_BYTES: usize = 1_024;
+/// Words of a query.
+const MOST_WORDS: usize = 32;
+/// Letters before a star: with one, half of everything begins so.
+const SHORTEST_BEGINNING: usize = 2;
+
+/// A query that can be looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// All of these; at least one.
+    pub(crate) wanted: Vec<Term>,
+    /// None of these.
+    pub(crate) unwanted: Vec<Term>,
+}
+
+/// Words that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Term {
+    /// At least one.
+    pub(crate) keys: Vec<String>,
+    /// The last one is only the beginning of a word.
+    pub(crate) is_beginning: bool,
+}
+
+impl Terms {
+    pub(crate) fn parse(query: &str) -> Result<Self, SearchError> {
+        if query.len() > MOST_QUERY_BYTES {
+            let problem =
+                format!("it has {} bytes and may have {MOST_QUERY_BYTES}; use fewer words", query.len());
+            return Err(SearchError::Words(problem));
+        }
+        let mut terms = Self { wanted: Vec::new(), unwanted: Vec::new() };
+        let mut rest = query.trim_start();
+        while !rest.is_empty() {
+            // `--flag` is a word; `-flag` says that it must not be there.
+            let negated = rest
+                .strip_prefix('-')
+                .filter(|after| after.starts_with(|next: char| !next.is_whitespace() && next != '-'));
+            let is_unwanted = negated.is_some();
+            let (typed, after) = take_one(negated.unwrap_or(rest));
+            rest = after.trim_start();
+            let Some(term) = Term::of(typed)? else { continue };
+            if is_unwanted { terms.unwanted.push(term) } else { terms.wanted.push(term) }
+        }
+        terms.check()
+    }
+
+    fn check(self) -> Result<Self, SearchError> {
+        let count: usize = self.wanted.iter().chain(&self.unwanted).map(|term| term.keys.len()).sum();
+        let problem = match (self.wanted.is_empty(), self.unwanted.is_empty()) {
+            _ if count > MOST_WORDS => format!("it has {count} words and may have {MOST_WORDS}; use fewer"),
+            (true, true) => "there is no word in it; name at least one".to_owned(),
+            (true, false) => "it only says what must not be there; name a word that must be".to_owned(),
+            (false, _) => return Ok(self),
+        };
+        Err(SearchError::Words(problem))
+    }
+
+    /// True when this text has all that is wanted and nothing that is not.
+    #[cfg(test)]
+    pub(crate) fn fit(&self, text: &str) -> bool {
+        let has = |term: &Term| {
+            let mut finder = Finder::new(std::slice::from_ref(term));
+            Words::of(text).any(|word| !finder.take(&word).is_empty())
+        };
+        self.wanted.iter().all(has) && !self.unwanted.iter().any(has)
+    }
+}
+
+/// The next phrase in quotes, or run without spaces, and what follows it. A quote that
+/// is not closed goes to the end.
+fn take_one(text: &str) -> (&str, &str) {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let Some(end) = quoted.find('"') else { return (quoted, "") };
+        return (&quoted[..end], &quoted[end + 1..]);
+    }
+    let end = text.find(|next: char| next.is_whitespace() || next == '"').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+impl Term {
+    /// `None` when there is no word in it. Words that were typed as one (`snake_case`, `a/path`) are looked for as a phrase.
+    fn of(typed: &str) -> Result<Option<Self>, SearchError> {
+        let mut words: Vec<_> = Words::of(typed).collect();
+        let Some(last) = words.pop() else { return Ok(None) };
+        let is_ascii_or_long = |key: &str| key.chars().nth(1).is_some() || key.is_ascii();
+        // One that stands alone is found in any case, whatever follows it.
+        let is_beginning = typed[last.range.end..].starts_with('*') && is_ascii_or_long(&last.key);
+        if is_beginning && last.key.chars().count() < SHORTEST_BEGINNING {
+            let problem = format!(
+                "{:?} is too short for a beginning; put at least {SHORTEST_BEGINNING} letters before the star",
+                format!("{}*", last.key)
+            );
+            return Err(SearchError::Words(problem));
+        }
+        words.push(last);
+        let keys = words.into_iter().map(|word| word.key.into_owned()).collect();
+        Ok(Some(Self { keys, is_beginning }))
+    }
+
+    /// True when these words, which follow each other, end with the term.
+    fn ends<'k>(&self, newest_first: impl Iterator<Item = &'k str>) -> bool {
+        let mut newest_first = newest_first;
+        self.keys.iter().rev().enumerate().all(|(place, key)| {
+            newest_first.next().is_some_and(|word| {
+                if place == 0 && self.is_beginning { word.starts_with(key.as_str()) } else { word == key }
+            })
+        })
+    }
+}
+
+/// Finds terms in words that come one after the other.
+pub(crate) struct Finder<'t> {
+    terms: &'t [Term],
+    /// As many of the last words as the longest term has.
+    last: std::collections::VecDeque<(Range<usize>, String)>,
+    longest: usize,
+}
+
+impl<'t> Finder<'t> {
+    pub(crate) fn new(terms: &'t [Term]) -> Self {
+        let longest = terms.iter().map(|term| term.keys.len()).max().unwrap_or(0);
+        Self { terms, last: std::collections::VecDeque::with_capacity(longest + 1), longest }
+    }
+
+    /// Takes in the next word, and returns what of the text is found with it.
+    pub(crate) fn take(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
+        self.last.push_front((word.range.clone(), word.key.clone().into_owned()));
+        self.last.truncate(self.longest);
+        let mut found = Vec::new();
+        for term in self.terms {
+            let length = term.keys.len();
+            if self.last.len() >= length && term.ends(self.last.iter().map(|(_, key)| key.as_str())) {
+                found.push(self.last[length - 1].0.start..word.range.end);
+            }
+            for end in length..=word.parts.len() {
+                if term.ends(word.parts[..end].iter().rev().map(|(_, key)| &**key)) {
+                    found.push(word.parts[end - length].0.start..word.parts[end - 1].0.end);
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(terms: &[Term]) -> Vec<String> {
+        let star = |term: &Term| if term.is_beginning { "*" } else { "" };
+        terms.iter().map(|term| term.keys.join(" ") + star(term)).collect()
+    }
+
+    fn parsed(query: &str) -> (Vec<String>, Vec<String>) {
+        let Terms { wanted, unwanted } = Terms::parse(query).unwrap();
+        (shown(&wanted), shown(&unwanted))
+    }
+
+    #[test]
+    fn words_phrases_beginnings_and_exclusions() {
+        let (wanted, unwanted) = parsed(r#"Retry "too many" over* -draft -"old one" max_count src/li*"#);
+        assert_eq!(wanted, ["retry", "too many", "over*", "max count", "src li*"]);
+        assert_eq!(unwanted, ["draft", "old one"]);
+    }
+
+    #[test]
+    fn what_other_languages_take_for_operators_is_words_or_nothing() {
+        assert_eq!(parsed("a AND b OR NOT NEAR(c, 2)").0, ["a", "and", "b", "or", "not", "near c", "2"]);
+        assert_eq!(
+            parsed("words : {x} ^y (z) + --json - ; DROP").0,
+            ["words", "x", "y", "z", "json", "drop"]
+        );
+        assert_eq!(parsed("\"never closed").0, ["never closed"]);
+        assert_eq!(parsed("a\"b c\"d").0, ["a", "b c", "d"]);
+        assert_eq!(parsed("x\0y 検索* 🚀").0, ["x y", "検 索", "🚀"]);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_for_is_refused_with_a_reason() {
+        for (query, told) in [
+            ("", "there is no word in it"),
+            ("  \"\" -- *** ^:()", "there is no word in it"),
+            ("-only", "only says what must not be there"),
+            ("a*", "at least 2 letters"),
+        ] {
+            let SearchError::Words(problem) = Terms::parse(query).unwrap_err() else { panic!("{query}") };
+            assert!(problem.contains(told), "{query}: {problem}");
+        }
+        for large in ["x".repeat(10_000), "a ".repeat(100)] {
+            assert!(matches!(Terms::parse(&large), Err(SearchError::Words(_))));
+        }
+    }
+
+    #[test]
+    fn a_term_fits_as_it_is_said_in_the_documentation() {
+        let fits = |query: &str, text: &str| Terms::parse(query).unwrap().fit(text);
+        assert!(fits("query", "fn parseQueryString()") && fits("parse_query", "fn parseQueryString()"));
+        assert!(fits("parseQuery*", "fn parseQueryString()") && !fits("parseQuery", "fn parseQueryString()"));
+        assert!(fits("creme", "Crème") && fits("検索", "全文検索です") && !fits("検索", "索検"));
+        assert!(fits("\"a b\"", "x A-b") && !fits("\"a b\"", "a x b"));
+        assert!(!fits("a -b", "a b") && fits("a -b", "a c"));
+        assert!(!fits("\"bar baz\"", "fooBar bazQux"), "parts of two words do not follow each other");
+    }
+}
