@@ -95,7 +95,8 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
     let value = &text[start..end - trimmed];
     if end == text.len() {
         let partly = is_bare_secret(value, sort, begun.by, Follows::Text)
-            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value));
+            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value))
+            || (begun.by == By::Tight && value.len() >= 11 && value::is_number(value));
         let at_end = (partly && !value::is_placeholder(value)).then_some(found(end, Then::Swallow(&BARE)));
         return Verdict::Pending(Pending { hold: start, firm: true, at_end });
     }

@@ -36,12 +36,11 @@ pub(crate) fn authorization(scanner: &Scanner, view: &View<'_>, at: usize, kind:
     };
     let from = begun.value;
     let word = text[from..].iter().position(|byte| !byte.is_ascii_alphabetic() && *byte != b'-');
-    let Some(length) = word.map(|length| length.min(12)) else {
-        if text.len() - from > 12 {
-            return Verdict::No;
-        }
+    // No name of a scheme is this long.
+    let length = word.unwrap_or(text.len() - from).min(12);
+    if from + length == text.len() {
         return Verdict::Pending(Pending { hold: from, firm: true, at_end: None });
-    };
+    }
     let scheme = &text[from..from + length];
     if text[from + length] == b' ' && SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return credentials(scanner, view, from + length, kind, Judge::Lenient);

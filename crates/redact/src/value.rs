@@ -160,6 +160,11 @@ pub(crate) fn looks_generated(value: &[u8]) -> bool {
     looks_random(value) || (value.len() >= 8 && distinct(value) >= 6 && odd >= 3 && odd * 4 >= value.len())
 }
 
+/// Digits with hyphens between them: an id may begin like this.
+pub(crate) fn is_number(value: &[u8]) -> bool {
+    value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-')
+}
+
 /// A path, a URL, an access to a member or a name from a module.
 pub(crate) fn is_code(value: &[u8]) -> bool {
     let has = |part: &[u8]| value.windows(part.len()).any(|here| here == part);
