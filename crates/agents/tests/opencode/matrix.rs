@@ -113,3 +113,27 @@ fn the_owner_may_die_anywhere_and_another_takes_up() {
     }
     assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
 }
+
+/// What is still said of a message of the turn before, in the middle of the next one, is no error, no finish and no retry
+/// of that one.
+#[test]
+fn news_of_a_message_that_come_in_the_next_turn_are_not_of_that_turn() {
+    let mut all = Vec::new();
+    for name in ["a-plain", "f1-abort-stream", "s3-auto-compaction"] {
+        let capture = Capture::load(name);
+        let is_of_answer = |event: &Value| {
+            let info = &event["properties"]["info"];
+            event["type"] == "message.part.updated"
+                || (event["type"] == "message.updated" && info["role"] == "assistant")
+        };
+        let events = capture.events();
+        let next = events.iter().position(|event| event["properties"]["info"]["id"] == capture.last_prompt());
+        let next = next.unwrap();
+        let late = (0..next).filter(|index| is_of_answer(&events[*index]));
+        let faults: Vec<Fault> =
+            late.flat_map(|late| (next..events.len()).map(move |after| Fault::Late(late, after))).collect();
+        assert!(faults.len() > 20, "{name}");
+        all.extend(wrong(name, &capture, faults.into_iter()));
+    }
+    assert!(all.is_empty(), "{} went wrong:\n{}", all.len(), all.join("\n"));
+}

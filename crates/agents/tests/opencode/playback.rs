@@ -48,6 +48,8 @@ pub(crate) enum Fault {
     Crash(usize, usize),
     /// These come only after the next prompt has been sent.
     Delay(BTreeSet<usize>),
+    /// That event comes only after that later one.
+    Late(usize, usize),
     /// From that event on to before that one only states are heard, after a mark.
     Lag(usize, usize),
 }
@@ -163,6 +165,11 @@ impl Capture {
     /// The events of the stream, as they can be named in a fault.
     pub(crate) fn events(&self) -> &[Value] {
         &self.full
+    }
+
+    /// The last prompt that is ours. Names of messages ascend.
+    pub(crate) fn last_prompt(&self) -> &str {
+        self.ours.last().unwrap()
     }
 
     /// The model's texts as the server had them after all was over; texts that a retry left behind are empty there.
@@ -318,6 +325,10 @@ impl Capture {
                             delayed.push(parsed.clone());
                             continue;
                         }
+                        Fault::Late(late, _) if *late == index => {
+                            delayed.push(parsed.clone());
+                            continue;
+                        }
                         Fault::Cut(_, to) if *to == index => stage.reconnect(),
                         Fault::Crash(_, to) if *to == index => stage.take_up(),
                         _ => {}
@@ -325,6 +336,9 @@ impl Capture {
                     stage.deliver(parsed);
                     if matches!(fault, Fault::Repeat(twice) if *twice == index) {
                         stage.deliver(parsed);
+                    }
+                    if matches!(fault, Fault::Late(_, after) if *after == index) {
+                        std::mem::take(&mut delayed).iter().for_each(|late| stage.deliver(late));
                     }
                 }
                 // Whoever would have sent it is dead, so it was not sent; nor was what it caused.
@@ -336,8 +350,8 @@ impl Capture {
                         stage.wait_for_end();
                     }
                     stage.prompt(message, text);
-                    for event in std::mem::take(&mut delayed) {
-                        stage.deliver(&event);
+                    if matches!(fault, Fault::Delay(_)) {
+                        std::mem::take(&mut delayed).iter().for_each(|late| stage.deliver(late));
                     }
                 }
                 Step::Abort if stage.aborts > 0 => aborted = true,

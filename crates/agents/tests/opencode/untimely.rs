@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, PromptAnswer, Shelf};
 use turnstream_agents::opencode::solo::Solo;
 use turnstream_agents::{Command, Observed};
-use turnstream_model::event::{ErrorClass, Outcome, Permissions, TurnError};
+use turnstream_model::event::{ErrorClass, Outcome, Permissions, StopReason, TurnError};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 
@@ -304,6 +304,28 @@ fn a_late_update_of_the_turn_before_is_not_counted_in_this_one() {
     desk.status("idle");
     let used = desk.state().turns[1].usage.as_ref().and_then(|usage| usage.input);
     assert_eq!(used, Some(7));
+}
+
+/// The next turn ends for its own reason, also when that is known before the last is heard of the turn before.
+#[test]
+fn the_finish_of_the_turn_before_is_not_that_of_this_one() {
+    let mut desk = Desk::new();
+    desk.whole_turn(ONE, "msg_a", "prt_a");
+    desk.prompt(TWO);
+    desk.answer(Answer::Prompt(TWO.to_owned(), PromptAnswer::Accepted));
+    desk.begins(TWO, "msg_b", "prt_b");
+    desk.event("message.part.updated", text_part("prt_b", "msg_b", "Cut o", true));
+    let time = json!({"created": 1.0, "completed": 2.0});
+    let own = json!({"finish": "length", "time": time});
+    desk.event("message.updated", json!({"info": answer_info("msg_b", TWO, own)}));
+    let step = json!({"id": "prt_s", "messageID": "msg_a", "sessionID": SESSION, "type": "step-finish",
+        "reason": "tool-calls", "tokens": {"input": 1, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}});
+    desk.event("message.part.updated", json!({"part": step}));
+    let late = json!({"finish": "stop", "time": time});
+    desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, late)}));
+    desk.status("idle");
+    let reasons: Vec<_> = desk.state().turns.iter().map(|turn| turn.stop_reason).collect();
+    assert_eq!(reasons, [Some(StopReason::EndTurn), Some(StopReason::MaxTokens)]);
 }
 
 // === subagents ===

@@ -64,6 +64,12 @@ impl Translator {
         }
     }
 
+    /// True for a message of this turn. How one of the turn before ended says nothing of this one: the closing updates of
+    /// a turn come up to half a second after its idle (capture f1).
+    fn is_current(&mut self, message: &str) -> bool {
+        self.main.message(message).turn == self.turn
+    }
+
     /// True for an answer of a turn before this conversation sent its prompt: the closing updates of an aborted turn come
     /// up to half a second later (capture f1). opencode stores a prompt before it answers it.
     fn is_past(&mut self, info: &MessageInfo) -> bool {
@@ -102,13 +108,16 @@ impl Translator {
                 found.signals.push(Signal::TurnBegan { origin: None, prompts, native_id: None });
             }
         }
-        self.totals.answered_by(info);
+        let is_current = self.is_current(&info.id);
+        if is_current {
+            self.totals.answered_by(info);
+        }
         let model = match (&info.provider, &info.model) {
             (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
             _ => info.model.clone(),
         };
         self.begin_call(&info.id, model, found);
-        if let Some(finish) = info.finish.clone().or_else(|| finish_of(info.error.as_ref())) {
+        if is_current && let Some(finish) = info.finish.clone().or_else(|| finish_of(info.error.as_ref())) {
             self.finish = Some(finish);
         }
         let error = info.error.as_ref().filter(|error| !is_finish(error)).map(turn_error);
@@ -119,6 +128,7 @@ impl Translator {
         };
         // Said again while the turn may go on: what comes late of its beginning looks as if it had got over it.
         if let Some(error) = error
+            && is_current
             && !(was_over && self.rests)
         {
             found.signals.push(Signal::Failed(error));
@@ -133,8 +143,8 @@ impl Translator {
         if std::mem::replace(&mut known.begun, true) {
             return;
         }
-        let key = known.call(message);
-        self.steps += 1;
+        let (key, of_turn) = (known.call(message), known.turn);
+        self.steps += u32::from(of_turn == self.turn);
         found.signals.push(Signal::AttemptBegan { key, model });
     }
 
@@ -226,8 +236,10 @@ impl Translator {
         let of_turn = message.turn;
         if author == Author::Assistant && child.is_none() {
             // The closing updates of the turn before say nothing of this one.
-            self.evidence |= of_turn == self.turn;
-            self.first.get_or_insert_with(|| part.message.clone());
+            if of_turn == self.turn {
+                self.evidence = true;
+                self.first.get_or_insert_with(|| part.message.clone());
+            }
             self.begin_call(&part.message, None, found);
         }
         match &part.body {
@@ -240,7 +252,9 @@ impl Translator {
                 self.count(&part.message, child, tokens.as_ref(), *cost);
                 if child.is_none() {
                     self.main.message(&part.message).stepping = false;
-                    self.finish.clone_from(finish);
+                    if of_turn == self.turn {
+                        self.finish.clone_from(finish);
+                    }
                     self.end_call(&part.message, finish.clone(), tokens.as_ref(), found);
                 }
                 found.signals.extend(self.totals.news());
@@ -265,11 +279,15 @@ impl Translator {
         let known = self.main.part(&part.id, &part.message);
         let was_known = std::mem::replace(&mut known.introduced, true);
         known.over = true;
-        let stored = self.storing;
+        let (stored, turn) = (self.storing, self.turn);
         let message = self.main.message(&part.message);
         if was_known {
             // The stream has come as far as the store.
             message.ahead.take_if(|ahead| !stored && *ahead == part.id);
+            return;
+        }
+        // One of the turn before repeats nothing in this one.
+        if message.turn != turn {
             return;
         }
         if stored {

@@ -16,7 +16,7 @@ use super::info::{AgentError, SessionInfo, Status};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use thread::{Author, Place, Thread};
+use thread::{Author, Message, Place, Thread};
 use totals::Totals;
 use turnstream_model::event::{Field, ItemKind, ItemState, NoticeCode, SessionPatch, StopReason};
 use turnstream_model::id::Key;
@@ -159,7 +159,8 @@ impl Translator {
     /// not have been heard.
     pub fn looks_finished(&self) -> bool {
         let waits_for_tools = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
-        let is_stepping = self.main.messages.values().any(|message| message.stepping && !message.over);
+        let steps = |message: &Message| message.stepping && !message.over && message.turn == self.turn;
+        let is_stepping = self.main.messages.values().any(steps);
         !self.rests && self.finish.is_some() && !waits_for_tools && !is_stepping
     }
 

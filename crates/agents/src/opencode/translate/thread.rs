@@ -261,9 +261,12 @@ impl Thread {
         message
     }
 
-    /// The model's messages that are not over.
+    /// The model's messages of this turn that are not over. One that a turn before left open stays so.
     pub(super) fn open_answers(&self) -> impl Iterator<Item = &str> {
-        let open = |message: &Message| message.author == Author::Assistant && !message.over;
+        let turn = self.turn;
+        let open = move |message: &Message| {
+            message.author == Author::Assistant && !message.over && message.turn == turn
+        };
         self.messages.iter().filter(move |(_, message)| open(message)).map(|(id, _)| id.as_str())
     }
 
