@@ -20,6 +20,7 @@ use budget::Spent;
 use prompt::Sent;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use stop::Stop;
 use turnstream_model::event::{ApprovalOutcome, QuestionOutcome, TurnError};
 use turnstream_model::id::{Key, TurnId};
@@ -28,6 +29,9 @@ use turnstream_model::time::Time;
 
 /// Events that may wait for the answer to what was missed before them.
 const WAITING: usize = 50_000;
+
+/// A call that is not answered for so long never is: the way to the server gives calls up well before.
+pub(super) const UNANSWERED: Duration = Duration::from_secs(180);
 
 /// One conversation.
 pub struct Conductor {
@@ -49,12 +53,15 @@ pub struct Conductor {
     fetched: HashSet<(String, Option<Key>)>,
     /// When the session or a subagent of it was last heard of.
     heard: Time,
+    /// When this conversation was last told anything.
+    now: Time,
     /// The stream is gone for good; said as soon as the server has been asked once more.
     closing: Option<TurnError>,
     /// The turn is being stopped.
     stop: Option<Stop>,
-    /// Aborts that have not been answered.
+    /// Aborts that have not been answered, and when the last of them is given up.
     aborting: u32,
+    aborting_until: Option<Time>,
     /// Events that came while the server is asked what was missed before them. They follow its answer.
     waiting: Option<VecDeque<Arc<Event>>>,
 }
@@ -63,6 +70,8 @@ pub struct Conductor {
 #[derive(Default)]
 struct Resync {
     running: bool,
+    /// When the answer is not waited for any more.
+    until: Option<Time>,
     /// It has to be done again, because something happened since it was begun.
     again: bool,
     /// The turn in which it was begun, and the messages and subagents that were known then.
@@ -105,9 +114,11 @@ impl Conductor {
             resync: Resync::default(),
             fetched: HashSet::new(),
             heard: now,
+            now,
             closing: None,
             stop: None,
             aborting: 0,
+            aborting_until: None,
             waiting: None,
         }
     }
@@ -142,7 +153,9 @@ impl Conductor {
         let quiet = self.quiet_until();
         let sent = self.sent.as_ref().and_then(Sent::until);
         let stop = self.stop.as_ref().and_then(Stop::until);
-        [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)].into_iter().flatten().min()
+        let unanswered = [self.resync.until, self.aborting_until];
+        let own = [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)];
+        own.into_iter().chain(unanswered).flatten().min()
     }
 
     /// The sessions of subagents that are known.
@@ -154,7 +167,7 @@ impl Conductor {
 
     /// The stream is there; with a gap when it was there before, and something may have been missed since.
     pub fn connected(&mut self, gap: Option<String>, now: Time) {
-        self.heard = now;
+        (self.heard, self.now) = (now, now);
         if let Some(reason) = gap {
             self.say(Signal::Gap(reason));
             self.waiting.get_or_insert_default();
@@ -174,6 +187,7 @@ impl Conductor {
 
     /// Takes in one event.
     pub fn event(&mut self, event: &Arc<Event>, now: Time) {
+        self.now = now;
         if !matches!(event.kind, Kind::Heartbeat | Kind::Connected) {
             self.heard = now;
         }
@@ -268,8 +282,9 @@ impl Conductor {
 
     /// Does what the keeper says.
     pub fn command(&mut self, command: Command, now: Time) {
+        self.now = now;
         match command {
-            Command::Prompt { native_id, content } => self.send(native_id, content, now),
+            Command::Prompt { native_id, content } => self.send(native_id, content),
             Command::Cancel => self.stop(now),
             Command::Approve { key, outcome, option, message } => {
                 self.translator.forget_ask(&key);
@@ -307,6 +322,8 @@ impl Conductor {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
+        self.now = now;
+        self.tick_unanswered(now);
         self.tick_sent(now);
         self.tick_stop(now);
         self.check_budget(now);
@@ -318,6 +335,16 @@ impl Conductor {
             self.heard = now;
             self.resync.doubted = true;
             self.ask_server();
+        }
+    }
+
+    /// Calls that were never answered are over.
+    fn tick_unanswered(&mut self, now: Time) {
+        if self.aborting_until.is_some_and(|until| now >= until) {
+            self.aborts_over();
+        }
+        if self.resync.until.is_some_and(|until| now >= until) {
+            self.asked(Err(Call::unanswered_error()), now);
         }
     }
 
@@ -336,6 +363,7 @@ impl Conductor {
 
     /// Takes in the answer to a call.
     pub fn answer(&mut self, answer: Answer, now: Time) {
+        self.now = now;
         match answer {
             Answer::Prompt(message, answer) => self.prompt_answered(&message, answer, now),
             Answer::Abort => self.abort_answered(),

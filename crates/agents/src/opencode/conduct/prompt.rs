@@ -1,6 +1,6 @@
 //! The sending of a prompt: an answer of 204 proves nothing, so what counts is a sign of work.
 
-use super::{Call, Conductor, PromptAnswer, Shelf};
+use super::{Call, Conductor, PromptAnswer, Shelf, UNANSWERED};
 use crate::opencode::event::{Event, Kind};
 use crate::opencode::fault::turn_error;
 use crate::opencode::translate::Translator;
@@ -67,7 +67,7 @@ impl Sent {
 }
 
 impl Conductor {
-    pub(super) fn send(&mut self, native_id: String, content: Vec<Value>, _now: Time) {
+    pub(super) fn send(&mut self, native_id: String, content: Vec<Value>) {
         self.translator.prompted(&native_id);
         self.spent = super::Spent::default();
         self.stop = None;
@@ -118,13 +118,14 @@ impl Conductor {
 
     fn post(&mut self) {
         let waits = self.is_aborting();
-        if let Some(Sent { native_id, content, on_its_way, held, asked, .. }) = &mut self.sent {
+        if let Some(Sent { native_id, content, on_its_way, held, asked, until, .. }) = &mut self.sent {
             *asked = None;
             *held = waits;
             if waits {
                 return;
             }
             *on_its_way = true;
+            *until = Some(self.now.plus_millis(UNANSWERED.as_millis() as u64));
             self.calls.push_back(Call::Prompt {
                 message: native_id.clone(),
                 content: content.clone(),
@@ -221,6 +222,10 @@ impl Conductor {
         }
         if sent.busy_until.is_some() {
             return self.retry_busy();
+        }
+        if sent.on_its_way {
+            let (prompt, error) = (sent.native_id.clone(), Call::unanswered_error());
+            return self.prompt_answered(&prompt, PromptAnswer::Unclear(error), now);
         }
         sent.until = None;
         // An answer that is on its way already may be older than the prompt.

@@ -1,7 +1,7 @@
 //! The server is asked what it has: after a gap, after a restart, when an end is in doubt. Content first, then the truth
 //! about the turn.
 
-use super::{Call, Conductor, Shelf};
+use super::{Call, Conductor, Shelf, UNANSWERED};
 use crate::agent::Left;
 use crate::link::{Fate, Observed};
 use crate::opencode::event::Event;
@@ -29,6 +29,7 @@ impl Conductor {
             return;
         }
         self.resync.running = true;
+        self.resync.until = Some(self.now.plus_millis(UNANSWERED.as_millis() as u64));
         self.resync.number += 1;
         self.resync.asks = self.translator.open_asks().cloned().collect();
         self.resync.turn = self.translator.turn();
@@ -40,6 +41,7 @@ impl Conductor {
 
     pub(super) fn asked(&mut self, shelf: Result<Box<Shelf>, TurnError>, now: Time) {
         self.resync.running = false;
+        self.resync.until = None;
         match shelf {
             // One that was asked for before the gap says nothing of it.
             Ok(_) | Err(_) if self.resync.again && self.waiting.is_some() => {}
