@@ -169,13 +169,18 @@ impl Conductor {
     pub fn connected(&mut self, gap: Option<String>, now: Time) {
         (self.heard, self.now) = (now, now);
         if let Some(reason) = gap {
-            self.say(Signal::Gap(reason));
-            self.waiting.get_or_insert_default();
-            self.ask_server();
+            self.miss(reason);
         } else if self.left.is_some() {
             self.waiting.get_or_insert_default();
             self.ask_server();
         }
+    }
+
+    /// Something was missed: the server is asked for it, and what comes meanwhile comes after it.
+    fn miss(&mut self, reason: String) {
+        self.say(Signal::Gap(reason));
+        self.waiting.get_or_insert_default();
+        self.ask_server();
     }
 
     /// The stream is gone for good. The server is asked once more: a turn that ended meanwhile has its real end.
@@ -225,6 +230,8 @@ impl Conductor {
                     let prompts = vec!["another client's".to_owned()];
                     self.say(Signal::TurnBegan { origin, prompts, native_id });
                 }
+                // Somebody works; whether that is our prompt is known when it is answered, or something of it comes.
+                Signal::TurnBegan { prompts, .. } if prompts.is_empty() && self.may_be_refused() => {}
                 Signal::Failed(_) if self.spent.is_over() => {}
                 signal => self.say(signal),
             }

@@ -103,6 +103,11 @@ impl Conductor {
         }
     }
 
+    /// The server has not said yet whether it takes the prompt, and nothing of it was seen.
+    pub(super) fn may_be_refused(&self) -> bool {
+        self.is_prompt_on_its_way() && !self.translator.has_own_evidence()
+    }
+
     pub(super) fn is_prompt_on_its_way(&self) -> bool {
         self.sent.as_ref().is_some_and(|sent| sent.on_its_way)
     }
@@ -147,7 +152,15 @@ impl Conductor {
                 self.abort(now);
             }
             PromptAnswer::Busy if is_stopping => self.refuse(Self::stopped_unstarted()),
-            PromptAnswer::Accepted => sent.until = Some(now.plus_millis(start)),
+            PromptAnswer::Accepted => {
+                sent.until = Some(now.plus_millis(start));
+                if self.translator.has_evidence() {
+                    // It was seen that somebody works, and now whose work it is.
+                    let prompts = vec![message.to_owned()];
+                    self.say(Signal::TurnBegan { origin: None, prompts, native_id: None });
+                    self.note_evidence(now);
+                }
+            }
             PromptAnswer::Busy if sent.retried_busy => {
                 let message = "opencode says that another prompt runs, and did so after waiting too";
                 self.refuse(TurnError::new(ErrorClass::NotStarted, message));
@@ -155,8 +168,11 @@ impl Conductor {
             PromptAnswer::Busy => {
                 sent.busy_until = Some(now.plus_millis(busy));
                 sent.until = sent.busy_until;
-                self.translator.behind_another();
                 self.observed_busy();
+                if self.translator.behind_another() {
+                    let reason = "what another client's turn did before our prompt was refused was left out";
+                    self.miss(reason.to_owned());
+                }
             }
             PromptAnswer::Refused(error) => self.refuse(error),
             PromptAnswer::Unclear(error) => {
@@ -208,8 +224,10 @@ impl Conductor {
         if self.translator.has_evidence() && !self.translator.rests() {
             self.spent.begin(now);
         }
-        // What is seen before it left is not its work.
-        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some() || sent.held);
+        // What is seen before it left is not its work, and what is seen before it was answered may be somebody else's.
+        let own = self.translator.has_own_evidence();
+        let may_be_others = |sent: &Sent| sent.busy_until.is_some() || sent.held || (sent.on_its_way && !own);
+        let waits = self.sent.as_ref().is_some_and(may_be_others);
         if self.translator.has_evidence() && !waits && self.sent.take().is_some() {
             self.begun(now);
         }

@@ -70,6 +70,10 @@ impl Conductor {
         if let Some(left) = &left {
             self.take_up(left, shelf);
         }
+        let ends = |event: &Arc<Event>| event.is_idle_of(self.translator.session());
+        if shelf.busy || self.waiting.iter().flatten().any(ends) {
+            self.translator.take_up_other(&shelf.messages);
+        }
         let mut found = Found::default();
         self.translator.stored_turn(&shelf.messages, &mut found);
         for messages in &shelf.children {

@@ -77,6 +77,8 @@ pub struct Translator {
     evidence: bool,
     /// What is taken in is from the server's store.
     storing: bool,
+    /// Our prompt was refused, and something of the turn that runs was left out before that was known.
+    behind: bool,
     /// Asks that wait, with the session that asks.
     asks: HashMap<Key, String>,
     /// Types this version does not know, and how often they came.
@@ -99,6 +101,7 @@ impl Translator {
             rests: true,
             evidence: false,
             storing: false,
+            behind: false,
             asks: HashMap::new(),
             unknown: HashMap::new(),
         }
@@ -149,10 +152,39 @@ impl Translator {
         self.evidence
     }
 
-    /// The prompt was refused because another runs: what is seen now is that one's work.
-    pub fn behind_another(&mut self) {
+    /// Whether anything was seen of the prompt itself, and not only that somebody works.
+    pub fn has_own_evidence(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| own.created.is_some())
+    }
+
+    /// The prompt was refused because another runs: what is seen now is that one's work. True when something of it was
+    /// taken for late news of an earlier turn, and has to be had from the server.
+    pub fn behind_another(&mut self) -> bool {
         self.own = None;
         self.first = None;
+        self.evidence = false;
+        let turn = self.turn;
+        self.behind = self
+            .main
+            .messages
+            .values()
+            .any(|message| message.turn == turn && (message.author == Author::Past || !message.held.is_empty()));
+        self.behind
+    }
+
+    /// The turn that the refused prompt waits for is the last of the session: what was seen of it counts after all.
+    pub fn take_up_other(&mut self, messages: &[Stored]) {
+        if !std::mem::take(&mut self.behind) {
+            return;
+        }
+        self.assume_last_turn(messages);
+        let begins = messages.iter().position(|stored| self.first.as_deref() == Some(stored.info.id.as_str()));
+        for stored in begins.into_iter().flat_map(|first| &messages[first..]) {
+            let known = self.main.message(&stored.info.id);
+            if known.author == Author::Past {
+                known.author = Author::Unknown;
+            }
+        }
     }
 
     /// True when nothing of the turn is known to run: no step is open and none is announced. That a message is over may
