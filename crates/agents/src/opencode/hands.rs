@@ -7,6 +7,7 @@ use super::fault::{class_of_status, shorten};
 use super::info::Status;
 use super::rest::{PermissionReply, SessionRef};
 use super::{content, translate};
+use crate::counts::Counted;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use turnstream_model::event::{ErrorClass, TurnError};
@@ -29,6 +30,9 @@ impl Hands {
                     Err(error) => PromptAnswer::Refused(error),
                     Ok(prompt) => prompt_answer(self.client.prompt_async(&self.at, &prompt).await),
                 };
+                if answer == PromptAnswer::Busy {
+                    self.client.counters().count(Counted::PromptConflict);
+                }
                 Some(Answer::Prompt(message, answer))
             }
             Call::Message { session, message } => {

@@ -96,7 +96,10 @@ fn a_prompt_that_waits_for_an_abort_that_is_never_answered_is_sent_in_the_end() 
     talk.status("busy");
     cancel(&mut talk);
     assert_eq!(talk.calls(), ["abort"]);
-    talk.event("session.error", json!({"error": {"name": "MessageAbortedError", "data": {"message": "Aborted"}}}));
+    talk.event(
+        "session.error",
+        json!({"error": {"name": "MessageAbortedError", "data": {"message": "Aborted"}}}),
+    );
     // It ends by somebody else's hand; the next prompt waits for the abort.
     talk.conductor.stopped();
     talk.prompt_again();

@@ -164,11 +164,9 @@ impl Translator {
         self.first = None;
         self.evidence = false;
         let turn = self.turn;
-        self.behind = self
-            .main
-            .messages
-            .values()
-            .any(|message| message.turn == turn && (message.author == Author::Past || !message.held.is_empty()));
+        self.behind = self.main.messages.values().any(|message| {
+            message.turn == turn && (message.author == Author::Past || !message.held.is_empty())
+        });
         self.behind
     }
 
@@ -178,7 +176,8 @@ impl Translator {
             return;
         }
         self.assume_last_turn(messages);
-        let begins = messages.iter().position(|stored| self.first.as_deref() == Some(stored.info.id.as_str()));
+        let begins =
+            messages.iter().position(|stored| self.first.as_deref() == Some(stored.info.id.as_str()));
         for stored in begins.into_iter().flat_map(|first| &messages[first..]) {
             let known = self.main.message(&stored.info.id);
             if known.author == Author::Past {
