@@ -250,11 +250,12 @@ impl Conductor {
         self.check_budget(now);
     }
 
-    /// The session says that it rests. If pieces came without their whole, or what was missed in a gap is being asked for,
-    /// that comes first: the end of a turn gives up what it cannot place.
+    /// The session says that it rests. If pieces came without their whole, the end of something was not heard, or what was
+    /// missed in a gap is being asked for, that comes first: the end of a turn gives up what it cannot place.
     fn idle(&mut self, idle: Signal) {
         let asks = self.resync.running || self.resync.early.is_some();
-        if asks || self.resync.idle || !self.translator.unintroduced().is_empty() {
+        let lacks = !self.translator.unintroduced().is_empty() || self.translator.has_unended();
+        if asks || self.resync.idle || lacks {
             self.resync.idle = true;
             if self.resync.early.is_none() {
                 self.ask_server();
@@ -304,11 +305,17 @@ impl Conductor {
                     | (_, ApprovalOutcome::Expired)
                     | (_, ApprovalOutcome::Lost) => "reject",
                 };
+                if reply == "reject" {
+                    self.translator.refuse();
+                }
                 self.calls.push_back(Call::Reply { key, reply: reply.to_owned(), message });
             }
             Command::Answer { key, outcome, answers } => {
                 self.translator.forget_ask(&key);
                 let answers = answers.filter(|_| outcome == QuestionOutcome::Answered);
+                if answers.is_none() {
+                    self.translator.refuse();
+                }
                 self.calls.push_back(Call::Answer { key, answers });
             }
             Command::Change { model, mode, permissions: _ } => self.choose(model, mode),

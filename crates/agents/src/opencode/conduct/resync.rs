@@ -225,10 +225,13 @@ impl Conductor {
         }
     }
 
-    /// The turn began and has no answer that is over: that is what a server leaves that was killed (capture u).
+    /// The turn began and has no answer that is over, or only one whose tools were not refused: that is what a server
+    /// leaves that was killed (capture u).
     fn is_given_up(&self) -> bool {
         let runs = !self.translator.rests() && self.sent.is_none();
-        let unanswered = self.translator.has_open_answer() || self.translator.steps() == 0;
+        let translator = &self.translator;
+        let unanswered =
+            translator.has_open_answer() || translator.steps() == 0 || translator.is_between_calls();
         runs && unanswered && !self.is_stopping() && !self.spent.is_over()
     }
 

@@ -144,7 +144,10 @@ impl Translator {
             return;
         }
         let (key, of_turn) = (known.call(message), known.turn);
-        self.steps += u32::from(of_turn == self.turn);
+        if of_turn == self.turn {
+            self.steps += 1;
+            self.refused = false;
+        }
         found.signals.push(Signal::AttemptBegan { key, model });
     }
 
@@ -371,14 +374,18 @@ impl Translator {
     }
 
     fn tool(&mut self, part: &Part, call: &ToolCall, child: Option<&str>, found: &mut Found) {
+        // A refusal that nobody heard: the ask is open and its call fails, or both ended while nobody listened.
+        let may_be_refused = self.storing || !self.asks.is_empty();
         let thread = self.thread_mut(child);
         let parent = thread.parent();
         let known = thread.part(&part.id, &part.message);
+        let fails = !known.over && call.state.status == "error";
         known.introduced = true;
         known.is_text = false;
         known.over |= call.state.is_over();
         let key = known.key.clone();
         thread.note_call(&call.call, &key);
+        self.refused |= fails && may_be_refused && child.is_none();
         found.signals.push(Signal::ToolSeen {
             key: key.clone(),
             parent,

@@ -71,6 +71,8 @@ pub struct Translator {
     own: Option<Own>,
     /// The last finish of this turn.
     finish: Option<String>,
+    /// Somebody refused a permission or a question since the last model call began.
+    refused: bool,
     /// The session is at rest: the next answer begins another turn.
     rests: bool,
     /// It showed that it works, since this was last asked.
@@ -98,6 +100,7 @@ impl Translator {
             first: None,
             own: None,
             finish: None,
+            refused: false,
             rests: true,
             evidence: false,
             storing: false,
@@ -195,6 +198,16 @@ impl Translator {
         !self.rests && self.finish.is_some() && !waits_for_tools && !is_stepping
     }
 
+    /// True when the last model call asked for tools and nobody refused one: another call is due.
+    pub fn is_between_calls(&self) -> bool {
+        self.finish.as_deref() == Some("tool-calls") && !self.refused
+    }
+
+    /// Somebody refused what was asked: the turn stops at that call (captures d2, e2), or goes on (d3).
+    pub fn refuse(&mut self) {
+        self.refused = true;
+    }
+
     /// True while an answer is not over.
     pub fn has_open_answer(&self) -> bool {
         self.main.open_answers().next().is_some()
@@ -247,6 +260,11 @@ impl Translator {
             }
         }
         wants
+    }
+
+    /// True when the end of something was not heard, although its message is over.
+    pub fn has_unended(&self) -> bool {
+        self.main.has_unended()
     }
 
     /// The subagents' sessions that are known.
@@ -415,7 +433,7 @@ impl Translator {
         self.steps = 0;
         self.first = None;
         self.own = None;
-        self.finish = None;
+        (self.finish, self.refused) = (None, false);
         self.rests = false;
         self.totals = Totals::default();
         self.main.begin_turn(self.turn);

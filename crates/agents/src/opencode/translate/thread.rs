@@ -195,6 +195,15 @@ impl Thread {
         self.parts.iter().filter(move |(_, known)| known.message == message)
     }
 
+    /// True when a part of a message of this turn that is over is not: what ended it was not heard.
+    pub(super) fn has_unended(&self) -> bool {
+        let is_over = |message: &str| {
+            self.messages.get(message).is_some_and(|message| message.over && message.turn == self.turn)
+        };
+        let unended = |known: &&Known| known.introduced && !known.over && !known.void;
+        self.parts.values().filter(unended).any(|known| is_over(&known.message))
+    }
+
     /// Messages of which pieces came, and never what they are pieces of.
     pub(super) fn unintroduced(&self) -> impl Iterator<Item = &str> {
         let parts = self
@@ -261,13 +270,13 @@ impl Thread {
         message
     }
 
-    /// The model's messages of this turn that are not over. One that a turn before left open stays so.
+    /// The model's message of this turn that is not over. There is one at most: a session answers one call after the other,
+    /// and one that a newer one follows was left by a server that was killed (capture u3). Names ascend with time.
     pub(super) fn open_answers(&self) -> impl Iterator<Item = &str> {
-        let turn = self.turn;
-        let open = move |message: &Message| {
-            message.author == Author::Assistant && !message.over && message.turn == turn
-        };
-        self.messages.iter().filter(move |(_, message)| open(message)).map(|(id, _)| id.as_str())
+        let is_answer = |message: &Message| message.author == Author::Assistant && message.turn == self.turn;
+        let answers = self.messages.iter().filter(move |(_, message)| is_answer(message));
+        let last = answers.max_by(|(one, _), (other, _)| one.cmp(other));
+        last.filter(|(_, message)| !message.over).map(|(id, _)| id.as_str()).into_iter()
     }
 
     /// Nothing more comes of what is open: a server that was killed never ends its messages (capture u).
