@@ -85,6 +85,32 @@ impl Capture {
         Self::of(name, steps)
     }
 
+    /// What the driver of a capture asked, with the answers.
+    pub(crate) fn calls(name: &str) -> Vec<Value> {
+        let calls = read(&format!("{name}.http.jsonl"));
+        let calls = calls.lines().filter(|line| !line.trim().is_empty());
+        calls.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The same with another stream. An event that was in its own comes at its time, and any other at that of the last.
+    pub(crate) fn with_stream(&self, events: Vec<Value>) -> Self {
+        let time = |event: &Value| {
+            let own =
+                |(_, step): &&(u64, Step)| matches!(step, Step::Event(own, _) if own["id"] == event["id"]);
+            self.steps.iter().find(own).map(|(at, _)| *at)
+        };
+        let mut steps: Vec<(u64, Step)> =
+            self.steps.iter().filter(|(_, step)| !matches!(step, Step::Event(..))).cloned().collect();
+        let mut last = 0;
+        for event in &events {
+            last = time(event).unwrap_or(last).max(last);
+            let parsed = Arc::new(AgentEvent::parse(event.to_string().as_bytes()).unwrap());
+            let place = steps.partition_point(|(at, _)| *at <= last);
+            steps.insert(place, (last, Step::Event(event.clone(), parsed)));
+        }
+        Self { steps, full: events, ..self.clone() }
+    }
+
     fn of(name: &str, mut steps: Vec<(u64, Step)>) -> Self {
         let base = name.split('.').next().unwrap();
         let event = |(_, step): &(u64, Step)| match step {
@@ -92,11 +118,7 @@ impl Capture {
             Step::Prompt { .. } | Step::Abort | Step::Death | Step::Reconnect => None,
         };
         let events: Vec<Value> = steps.iter().filter_map(event).collect();
-        let calls: Vec<Value> = read(&format!("{base}.http.jsonl"))
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let calls = Self::calls(base);
         let path = |call: &Value| call["request"]["path"].as_str().unwrap_or_default().to_owned();
         let is_ours = |session: &str| {
             let session = session.to_owned();

@@ -5,6 +5,7 @@ mod acp;
 mod capture;
 mod captures;
 mod desk;
+mod history;
 mod matrix;
 mod playback;
 mod prompts;

@@ -108,7 +108,7 @@ fn a_reader_that_was_too_slow_gets_everything_also_when_answers_take_a_while() {
 }
 
 /// What a log says in the end: each kind of item with its text and state, and what the turns took.
-fn summary(log: &[Event]) -> BTreeMap<String, usize> {
+pub(crate) fn summary(log: &[Event]) -> BTreeMap<String, usize> {
     let fold = Fold::of(log);
     let state = fold.state();
     let mut found = BTreeMap::new();

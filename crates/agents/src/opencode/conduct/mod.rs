@@ -77,6 +77,8 @@ struct Resync {
     /// The turn in which it was begun, and the messages and subagents that were known then.
     turn: u64,
     known: Vec<String>,
+    /// The parts that were known then, each with its message.
+    parts: Vec<(String, String)>,
     children: Vec<String>,
     /// The asks that were open then.
     asks: HashSet<Key>,

@@ -34,6 +34,7 @@ impl Conductor {
         self.resync.asks = self.translator.open_asks().cloned().collect();
         self.resync.turn = self.translator.turn();
         self.resync.known = self.translator.known_messages();
+        self.resync.parts = self.translator.known_parts();
         let children: Vec<String> = self.translator.children().map(str::to_owned).collect();
         self.resync.children.clone_from(&children);
         self.calls.push_back(Call::Shelf { children });
@@ -85,6 +86,13 @@ impl Conductor {
         let stored = |id: &String| shelf.messages.iter().any(|stored| stored.info.id == *id);
         for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored(id)) {
             self.translator.forget(id, &mut found);
+        }
+        // Another client may have taken back a part alone (capture s7).
+        for (message, part) in std::mem::take(&mut self.resync.parts) {
+            let stored = shelf.messages.iter().find(|stored| stored.info.id == message);
+            if stored.is_some_and(|stored| stored.parts.iter().all(|stored| stored.id != part)) {
+                self.translator.forget_part(&part, &mut found);
+            }
         }
         self.take(found, now);
         self.take_asks(shelf, now);

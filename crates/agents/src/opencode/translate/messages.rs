@@ -5,9 +5,10 @@ use super::totals::usage_of;
 use super::{Found, Translator, Want, is_finish, retried, text_of};
 use crate::opencode::event::Delta;
 use crate::opencode::fault::turn_error;
-use crate::opencode::info::{AgentError, MessageInfo, Tokens};
+use crate::opencode::info::{AgentError, MessageInfo, Todo, Tokens};
 use crate::opencode::part::{Part, PartBody, PartText, ToolCall};
 use crate::opencode::tools;
+use serde::Deserialize;
 use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Role};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
@@ -379,7 +380,8 @@ impl Translator {
         let thread = self.thread_mut(child);
         let parent = thread.parent();
         let known = thread.part(&part.id, &part.message);
-        let fails = !known.over && call.state.status == "error";
+        let ends = !known.over && call.state.is_over();
+        let fails = ends && call.state.status == "error";
         known.introduced = true;
         known.is_text = false;
         known.over |= call.state.is_over();
@@ -401,6 +403,15 @@ impl Translator {
         }
         if let Some(session) = call.state.child() {
             self.link(session, &key, found);
+        }
+        // The event that tells of the list may have been missed with the end of the call that wrote it (capture s1).
+        if self.storing
+            && ends
+            && child.is_none()
+            && call.tool == "todowrite"
+            && let Some(Ok(todos)) = call.state.input.get("todos").map(Vec::<Todo>::deserialize)
+        {
+            self.todos(&todos, found);
         }
     }
 }

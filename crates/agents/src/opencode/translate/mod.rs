@@ -12,7 +12,7 @@ pub use snapshot::Stored;
 
 use super::event::{Event, Kind};
 use super::fault::turn_error;
-use super::info::{AgentError, SessionInfo, Status};
+use super::info::{AgentError, SessionInfo, Status, Todo};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -441,8 +441,8 @@ impl Translator {
         self.children.retain(|_, thread| thread.turn + 1 >= turn);
     }
 
-    fn todos(&mut self, todos: &[super::info::Todo], found: &mut Found) {
-        let line = |todo: &super::info::Todo| {
+    fn todos(&mut self, todos: &[Todo], found: &mut Found) {
+        let line = |todo: &Todo| {
             let (mark, note) = match todo.status.as_str() {
                 "completed" => ('x', ""),
                 "in_progress" => ('~', ""),

@@ -96,6 +96,17 @@ impl Translator {
         self.message_removed(message, None, found);
     }
 
+    /// A part is gone, although its message is not.
+    pub fn forget_part(&mut self, part: &str, found: &mut Found) {
+        self.part_removed(part, None, found);
+    }
+
+    /// The parts of the session that are known, each with its message.
+    pub fn known_parts(&self) -> Vec<(String, String)> {
+        let known = self.main.introduced_parts();
+        known.map(|(part, message)| (message.to_owned(), part.to_owned())).collect()
+    }
+
     /// The messages of the session that are known with their author.
     pub fn known_messages(&self) -> Vec<String> {
         let known = self.main.messages.iter().filter(|(_, message)| message.author != Author::Unknown);

@@ -190,6 +190,12 @@ impl Thread {
         self.parts.remove(part)
     }
 
+    /// Parts that were seen whole or begin, and not only pieces of them, each with its message.
+    pub(super) fn introduced_parts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let introduced = self.parts.iter().filter(|(_, known)| known.introduced && !known.void);
+        introduced.map(|(part, known)| (part.as_str(), known.message.as_str()))
+    }
+
     /// The parts of a message.
     pub(super) fn parts_of<'a>(&'a self, message: &'a str) -> impl Iterator<Item = (&'a String, &'a Known)> {
         self.parts.iter().filter(move |(_, known)| known.message == message)
