@@ -124,6 +124,9 @@ impl Opencode {
         let OpencodeConfig { pace, budget, .. } = &self.config;
         let mut conductor = Conductor::new(&ensured.at.id, *pace, budget.clone(), clock.now());
         conductor.choose(start.model, start.mode);
+        if !ensured.created {
+            conductor.continue_session();
+        }
         if let Some(left) = start.left {
             conductor.recover(left);
         }

@@ -220,6 +220,16 @@ impl Client {
         self.transport.json(&self.about(Method::GET, session, &["message"])?).await
     }
 
+    /// So many of the newest messages of a session, oldest first.
+    pub async fn newest_messages(
+        &self,
+        session: &SessionRef,
+        limit: u32,
+    ) -> Result<Vec<StoredMessage>, ClientError> {
+        let call = self.about(Method::GET, session, &["message"])?.with_query("limit", &limit.to_string());
+        self.transport.json(&call).await
+    }
+
     /// One message.
     pub async fn get_message(
         &self,

@@ -13,6 +13,9 @@ use serde_json::{Map, Value};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
 
+/// Messages of before a conversation that are looked at when it begins.
+const PAST: u32 = 200;
+
 /// What makes calls about one session.
 #[derive(Clone)]
 pub(super) struct Hands {
@@ -41,6 +44,10 @@ impl Hands {
             Call::Shelf { children } => Some(Answer::Shelf(
                 self.shelf(&children).await.map(Box::new).map_err(|error| turn_error(&error)),
             )),
+            Call::Past => {
+                let newest = self.client.newest_messages(&self.at, PAST).await.ok()?;
+                Some(Answer::Past(newest.into_iter().filter_map(translate::Stored::read).collect()))
+            }
             // Whether it helped shows in the events; the turn has deadlines.
             Call::Abort => {
                 let _ = self.client.abort(&self.at).await;

@@ -78,3 +78,23 @@ fn a_part_that_was_taken_back_in_a_gap_is_gone() {
     assert_eq!(missed, heard);
     assert_eq!(heard.texts.len(), 1, "{:?}", heard.texts);
 }
+
+/// A revert removes messages by their names, and a log knows only their parts. Another owner asks what there is.
+#[test]
+fn what_is_taken_back_after_a_crash_is_taken_back_in_the_log() {
+    let capture = Capture::load("s7-revert-removes");
+    let stored = capture.stored_texts();
+    let removed: Vec<usize> = (0..capture.events().len())
+        .filter(|index| capture.events()[*index]["type"] == "message.removed")
+        .collect();
+    assert_eq!(removed.len(), 3);
+    let mut played = 0;
+    for at in removed[0] - 6..removed[1] {
+        let run = capture.play(&Fault::Crash(at, at));
+        played += usize::from(!run.unplayable);
+        assert!(run.unplayable || run.texts == stored, "at {at}: {:?}", run.texts);
+    }
+    assert!(played > 3);
+    let run = capture.play(&Fault::Crash(removed[2] - 3, removed[2] - 3));
+    assert_eq!(run.texts, stored);
+}

@@ -48,6 +48,7 @@ impl Talk {
                 "prompt"
             }
             Call::Shelf { .. } => "shelf",
+            Call::Past => "past",
             Call::Abort => "abort",
             Call::Message { .. } => "message",
             Call::Reply { .. } => "reply",

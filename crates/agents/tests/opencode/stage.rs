@@ -92,6 +92,7 @@ impl Stage {
             let answer = match call {
                 Call::Prompt { message, .. } => Answer::Prompt(message, PromptAnswer::Accepted),
                 Call::Message { message, .. } => Answer::Message(self.server.message(&message).map(Box::new)),
+                Call::Past => Answer::Past(self.server.shelf(&self.session, &[]).messages),
                 Call::Shelf { children } => {
                     Answer::Shelf(Ok(Box::new(self.server.shelf(&self.session, &children))))
                 }

@@ -34,6 +34,8 @@ pub enum Call {
         /// The subagents' sessions that are known.
         children: Vec<String>,
     },
+    /// Fetch the newest messages of the session, to know what is taken back of them later.
+    Past,
     /// Answer a permission.
     Reply {
         /// The ask.
@@ -67,7 +69,7 @@ impl Call {
             Self::Abort => Some(Answer::Abort),
             Self::Message { .. } => Some(Answer::Message(None)),
             Self::Shelf { .. } => Some(Answer::Shelf(Err(Self::unanswered_error()))),
-            Self::Reply { .. } | Self::Answer { .. } | Self::Refuse(_) | Self::Adopt(_) => None,
+            Self::Past | Self::Reply { .. } | Self::Answer { .. } | Self::Refuse(_) | Self::Adopt(_) => None,
         }
     }
 
@@ -85,6 +87,8 @@ pub enum Answer {
     Abort,
     /// To [`Call::Message`]; nothing when there is none or it could not be had.
     Message(Option<Box<Stored>>),
+    /// To [`Call::Past`], if they could be had.
+    Past(Vec<Stored>),
     /// To [`Call::Shelf`].
     Shelf(Result<Box<Shelf>, TurnError>),
 }

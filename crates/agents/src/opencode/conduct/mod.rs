@@ -47,6 +47,8 @@ pub struct Conductor {
     sent: Option<Sent>,
     /// What the last owner left open, until it has been asked about.
     left: Option<Left>,
+    /// The session is older than this conversation, and what it has is not known yet.
+    is_older: bool,
     resync: Resync,
     /// Messages that were asked for, also without success, with what they were asked for: the same piece is no reason to
     /// ask again, and a part that came later is.
@@ -113,6 +115,7 @@ impl Conductor {
             mode: None,
             sent: None,
             left: None,
+            is_older: false,
             resync: Resync::default(),
             fetched: HashSet::new(),
             heard: now,
@@ -138,6 +141,11 @@ impl Conductor {
             self.translator.prompted(prompt);
         }
         self.left = Some(left);
+    }
+
+    /// The session was there before: what others take back of it has to be known by its parts.
+    pub fn continue_session(&mut self) {
+        self.is_older = true;
     }
 
     /// What is to be told to the keeper next.
@@ -175,6 +183,8 @@ impl Conductor {
         } else if self.left.is_some() {
             self.waiting.get_or_insert_default();
             self.ask_server();
+        } else if std::mem::take(&mut self.is_older) {
+            self.calls.push_back(Call::Past);
         }
     }
 
@@ -390,6 +400,7 @@ impl Conductor {
                 }
                 self.take(found, now);
             }
+            Answer::Past(messages) => self.translator.remember(&messages),
             Answer::Shelf(shelf) => self.asked(shelf, now),
         }
     }

@@ -94,6 +94,9 @@ impl Conductor {
                 self.translator.forget_part(&part, &mut found);
             }
         }
+        if std::mem::take(&mut self.is_older) {
+            self.translator.remember(&shelf.messages);
+        }
         self.take(found, now);
         self.take_asks(shelf, now);
         self.settle_sent(shelf, now);

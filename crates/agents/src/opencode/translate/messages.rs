@@ -197,16 +197,22 @@ impl Translator {
 
     pub(super) fn message_removed(&mut self, message: &str, child: Option<&str>, found: &mut Found) {
         let thread = self.thread_mut(child);
-        let parts: Vec<String> = thread.parts_of(message).map(|(part, _)| part.clone()).collect();
+        let mut parts: Vec<String> = thread.parts_of(message).map(|(part, _)| part.clone()).collect();
         thread.messages.remove(message);
+        if child.is_none() {
+            parts.extend(self.past.take(message));
+        }
         for part in parts {
             self.part_removed(&part, child, found);
         }
     }
 
     pub(super) fn part_removed(&mut self, part: &str, child: Option<&str>, found: &mut Found) {
-        if let Some(known) = self.thread_mut(child).forget_part(part) {
-            found.signals.push(Signal::ItemRemoved(known.key));
+        match self.thread_mut(child).forget_part(part) {
+            Some(known) => found.signals.push(Signal::ItemRemoved(known.key)),
+            // Of a turn that is long over, perhaps of another owner: the log may know it.
+            None if child.is_none() => found.signals.push(Signal::ItemRemoved(Key::from(part))),
+            None => {}
         }
     }
 

@@ -4,6 +4,7 @@
 mod asks;
 mod below;
 mod messages;
+mod past;
 mod snapshot;
 mod thread;
 mod totals;
@@ -13,6 +14,7 @@ pub use snapshot::Stored;
 use super::event::{Event, Kind};
 use super::fault::turn_error;
 use super::info::{AgentError, SessionInfo, Status, Todo};
+use past::Past;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -59,6 +61,8 @@ struct Own {
 pub struct Translator {
     main: Thread,
     children: HashMap<String, Thread>,
+    /// Messages of turns that are long over.
+    past: Past,
     /// Messages that are prompts of ours: their text is in the log already.
     ours: HashSet<String>,
     totals: Totals,
@@ -93,6 +97,7 @@ impl Translator {
         Self {
             main: Thread::new(session, Place::Root, 1),
             children: HashMap::new(),
+            past: Past::default(),
             ours: HashSet::new(),
             totals: Totals::default(),
             turn: 1,
@@ -436,7 +441,9 @@ impl Translator {
         (self.finish, self.refused) = (None, false);
         self.rests = false;
         self.totals = Totals::default();
-        self.main.begin_turn(self.turn);
+        for (message, parts) in self.main.begin_turn(self.turn) {
+            self.past.note(&message, parts);
+        }
         let turn = self.turn;
         self.children.retain(|_, thread| thread.turn + 1 >= turn);
     }

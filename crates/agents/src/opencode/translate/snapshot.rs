@@ -71,6 +71,12 @@ impl Translator {
         }
     }
 
+    /// Remembers messages of before this conversation, so that what is taken back of them can be named.
+    pub fn remember(&mut self, messages: &[Stored]) {
+        let unknown = messages.iter().filter(|stored| !self.main.messages.contains_key(&stored.info.id));
+        unknown.for_each(|stored| self.past.note_stored(stored));
+    }
+
     /// Where the last turn begins, for a session of which nothing is known: at the last message that a person wrote.
     pub fn assume_last_turn(&mut self, messages: &[Stored]) {
         let is_persons = |stored: &&Stored| {

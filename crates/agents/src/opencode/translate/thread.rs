@@ -290,12 +290,17 @@ impl Thread {
         self.messages.values_mut().for_each(|message| message.over = true);
     }
 
-    /// A turn began: what is older than the one before is forgotten.
-    pub(super) fn begin_turn(&mut self, turn: u64) {
+    /// A turn began: what is older than the one before is forgotten. Returns the messages of that, with their parts.
+    pub(super) fn begin_turn(&mut self, turn: u64) -> Vec<(String, Vec<String>)> {
         self.turn = turn;
+        let old = self.messages.iter().filter(|(_, message)| message.turn + 1 < turn);
+        let forgotten = old
+            .map(|(id, _)| (id.clone(), self.parts_of(id).map(|(part, _)| part.clone()).collect()))
+            .collect();
         self.messages.retain(|_, message| message.turn + 1 >= turn);
         self.parts.retain(|_, known| known.turn + 1 >= turn);
         let parts = &self.parts;
         self.calls.retain(|_, key| parts.values().any(|known| known.key == *key));
+        forgotten
     }
 }
