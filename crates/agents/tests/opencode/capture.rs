@@ -78,8 +78,9 @@ impl Capture {
         let (mut steps, restarted) = (stream(name), stream(&format!("{name}.after-restart")));
         let notes = read(&format!("{name}.http.jsonl"));
         let notes = notes.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let killed = notes.filter(|note| note["note"].is_string()).map(|note| note["t"].as_u64().unwrap());
-        steps.push((killed.last().unwrap(), Step::Death));
+        let mut killed =
+            notes.filter(|note| note["note"].is_string()).map(|note| note["t"].as_u64().unwrap());
+        steps.push((killed.next_back().unwrap(), Step::Death));
         steps.push((restarted[0].0, Step::Reconnect));
         steps.extend(restarted);
         Self::of(name, steps)

@@ -175,8 +175,11 @@ fn notices(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
     }
 }
 
+/// A counter of agents: its name, its help, its number.
+type Counter = (&'static str, &'static str, fn(&Counts) -> u64);
+
 fn agents(page: &mut Page, counts: &BTreeMap<String, Counts>) {
-    let families: [(&str, &str, fn(&Counts) -> u64); 7] = [
+    let families: [Counter; 7] = [
         ("turnstream_agent_stream_losses_total", "Event streams of the agent that were lost.", |counts| {
             counts.stream_losses
         }),
