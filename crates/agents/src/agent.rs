@@ -1,5 +1,6 @@
 //! A configured agent: what it is, and how a link to it is made.
 
+use crate::counts::Counts;
 use crate::link::Link;
 use serde::Serialize;
 use std::future::Future;
@@ -34,6 +35,11 @@ pub trait Agent: Send + Sync {
     /// the agent's own truth at the next start. Else it ends with its link.
     fn outlives_gateway(&self) -> bool {
         false
+    }
+
+    /// What was counted of it since it was made; nothing for one that counts nothing.
+    fn counts(&self) -> Option<Counts> {
+        None
     }
 
     /// Ends what the agent runs for all its sessions together, after their links have ended.

@@ -4,9 +4,11 @@
 //! never decides what they mean for a turn, which is the turn machine's.
 
 mod agent;
+mod counts;
 mod link;
 pub mod opencode;
 pub mod scripted;
 
 pub use agent::{Agent, ConnectError, Connecting, Description, Left, Start, Stopping};
+pub use counts::{Counters, Counts};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

@@ -17,6 +17,45 @@ pub struct Entry {
     pub session: Session,
 }
 
+/// Where a session stands: what it does, or that it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It can be used.
+    Does(Activity),
+    /// For good.
+    Ended,
+}
+
+impl Stage {
+    /// Every one, in the order of the wire's documentation.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Activity::ALL.iter().map(|activity| Self::Does(*activity)).chain([Self::Ended])
+    }
+
+    fn of(session: &Session) -> Self {
+        match session.ended {
+            Some(_) => Self::Ended,
+            None => Self::Does(session.status),
+        }
+    }
+
+    /// One word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Does(activity) => activity.as_str(),
+            Self::Ended => "ended",
+        }
+    }
+
+    /// True when a turn is open there. Of one that recovers it is not known yet.
+    pub fn has_turn(self) -> bool {
+        match self {
+            Self::Does(Activity::Busy | Activity::Waiting | Activity::Retrying) => true,
+            Self::Does(Activity::Idle | Activity::Recovering) | Self::Ended => false,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Shown {
     /// Each with the change that made it so.
@@ -53,6 +92,20 @@ impl Board {
     /// How many sessions do this.
     pub(crate) fn count(&self, activity: Activity) -> usize {
         self.lock().sessions.values().filter(|(_, session)| session.status == activity).count()
+    }
+
+    /// How many sessions of each agent are at which stage.
+    pub(crate) fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
+        let mut stages: BTreeMap<String, BTreeMap<Stage, u64>> = BTreeMap::new();
+        for (_, session) in self.lock().sessions.values() {
+            if !stages.contains_key(&session.agent) {
+                stages.insert(session.agent.clone(), BTreeMap::new());
+            }
+            if let Some(stages) = stages.get_mut(&session.agent) {
+                *stages.entry(Stage::of(session)).or_default() += 1;
+            }
+        }
+        stages
     }
 
     /// All sessions, by id.

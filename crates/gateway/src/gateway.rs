@@ -1,6 +1,6 @@
 //! The one place clients come to: it finds the keeper of a session, or wakes one, and passes the request on.
 
-use crate::board::{Board, BoardReader};
+use crate::board::{Board, BoardReader, Stage};
 use crate::error::{OpenError, RequestError};
 use crate::keeper::{Handle, Keeper};
 use crate::redactor::{Prompts, Said};
@@ -8,6 +8,7 @@ use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval
 use crate::search;
 use crate::settings::Settings;
 use crate::start;
+use crate::tally::{Tallies, Tally};
 use crate::trouble;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
-use turnstream_agents::{Agent, Description};
-use turnstream_log::{Follower, Health, Log, Options};
+use turnstream_agents::{Agent, Counts, Description};
+use turnstream_log::{Figures, Follower, Health, Log, Options};
 use turnstream_model::cursor::Cursor;
 use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId, TurnId};
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) settings: Settings,
     pub(crate) board: Arc<Board>,
+    pub(crate) tallies: Arc<Tallies>,
     agents: BTreeMap<String, Arc<dyn Agent>>,
     keepers: Mutex<HashMap<SessionId, Handle>>,
     /// The tasks of keepers, by their numbers.
@@ -59,6 +61,7 @@ impl Gateway {
             log: opened.log,
             settings,
             board: Arc::new(Board::new()),
+            tallies: Arc::new(Tallies::new(agents.keys())),
             agents,
             keepers: Mutex::default(),
             tasks: Mutex::default(),
@@ -185,6 +188,32 @@ impl Gateway {
         self.shared.log.health()
     }
 
+    /// What the log did since it was opened, and what is under way.
+    pub fn figures(&self) -> Figures {
+        self.shared.log.figures()
+    }
+
+    /// What happened in the sessions of each agent since the gateway was opened: those that are configured, and those
+    /// that a session still names. Everything in it is durable.
+    pub fn tallies(&self) -> BTreeMap<String, Tally> {
+        self.shared.tallies.all()
+    }
+
+    /// What agents count of themselves, by name.
+    pub fn counts(&self) -> BTreeMap<String, Counts> {
+        let counts = |(name, agent): (&String, &Arc<dyn Agent>)| Some((name.clone(), agent.counts()?));
+        self.shared.agents.iter().filter_map(counts).collect()
+    }
+
+    /// How many sessions of each agent are at which stage. Agents that are configured are there also without any.
+    pub fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
+        let mut stages = self.shared.board.stages();
+        for agent in self.shared.agents.keys() {
+            stages.entry(agent.clone()).or_default();
+        }
+        stages
+    }
+
     /// How many keepers are awake.
     pub fn awake(&self) -> usize {
         self.shared.keepers().len()
@@ -248,6 +277,10 @@ impl Gateway {
 
     pub(crate) fn log(&self) -> &Log {
         &self.shared.log
+    }
+
+    pub(crate) fn tallies_shared(&self) -> &Tallies {
+        &self.shared.tallies
     }
 
     pub(crate) fn board(&self) -> &Board {

@@ -15,12 +15,14 @@ mod request;
 mod search;
 mod settings;
 mod start;
+mod tally;
 mod trouble;
 
-pub use board::{Board, BoardReader, Entry};
+pub use board::{Board, BoardReader, Entry, Stage};
 pub use create::NewSession;
 pub use error::{OpenError, RequestError};
 pub use gateway::Gateway;
 pub use request::{AnswerQuestion, Change, NewPrompt, ResolveApproval, SessionInfo};
 pub use settings::{OnTimeout, Settings};
+pub use tally::Tally;
 pub use turnstream_log::{Hit, Page, Part, Query, Subject};

@@ -13,13 +13,15 @@ pub(crate) fn take_up(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Result<()
     let mut unfinished = Vec::new();
     for summary in gateway.log().summaries()? {
         let state = match summary.state {
-            Some(state) => state,
-            None => gateway.log().snapshot(&summary.id)?.state,
+            // What a person is asked is in none of the summaries, and has to be counted.
+            Some(state) if !may_wait(&state) => state,
+            Some(_) | None => gateway.log().snapshot(&summary.id)?.state,
         };
         // A crash came between the row and the first event: nobody was told of the session.
         if state.session.id.is_none() {
             continue;
         }
+        gateway.tallies_shared().found(&state);
         let mut session = state.session.clone();
         if open_turns.contains(&summary.id) || is_unfinished(&state) {
             // It is what the log will say in a moment; until then no client shall believe that it is idle.
@@ -33,6 +35,11 @@ pub(crate) fn take_up(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Result<()
         let _ = gateway.keeper(&id);
     }
     Ok(())
+}
+
+/// Somebody may have been asked something there and not have answered.
+fn may_wait(state: &State) -> bool {
+    matches!(state.session.status, Activity::Waiting | Activity::Recovering)
 }
 
 fn is_unfinished(state: &State) -> bool {

@@ -182,6 +182,11 @@ impl Batch {
         }
     }
 
+    /// How many events it has.
+    pub(crate) fn events(&self) -> usize {
+        self.groups.iter().map(|group| group.events.len()).sum()
+    }
+
     /// Nothing had to be written: what was asked for is already so.
     pub(crate) fn accept(self) {
         for reply in self.replies {

@@ -4,6 +4,7 @@ use crate::appender::Appender;
 pub use crate::batch::Merge;
 use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
+use crate::figures::{Figures, Meter};
 use crate::follow::Follower;
 use crate::health::{Health, HealthWatch, Reporter, Sides};
 use crate::queue::Queue;
@@ -57,6 +58,7 @@ pub struct Log {
 
 pub(crate) struct Inner {
     refused: Arc<AtomicU64>,
+    meter: Arc<Meter>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) store: Arc<dyn Store>,
     sessions: Arc<Sessions>,
@@ -107,8 +109,10 @@ impl Front {
     /// Starts the thread that commits to this store.
     pub(crate) fn start(self, commits: Box<dyn Commit>, store: Arc<dyn Store>) -> io::Result<Log> {
         let Self { queue, sessions, refused, writer_health, health, merge } = self;
+        let meter = Arc::new(Meter::default());
         let writer = Writer {
             commits,
+            meter: meter.clone(),
             queue: queue.clone(),
             merge,
             health: writer_health,
@@ -120,7 +124,7 @@ impl Front {
         };
         let thread = std::thread::Builder::new().name("log-writer".into()).spawn(move || writer.run())?;
         let writer = Mutex::new(Some(thread));
-        Ok(Log { inner: Arc::new(Inner { refused, queue, store, sessions, health, writer }) })
+        Ok(Log { inner: Arc::new(Inner { refused, meter, queue, store, sessions, health, writer }) })
     }
 }
 
@@ -218,6 +222,12 @@ impl Log {
     /// Late partial writes that the store refused since the log was opened.
     pub fn refused_writes(&self) -> u64 {
         self.inner.refused.load(Ordering::Relaxed)
+    }
+
+    /// What it did since it was opened, and what is under way.
+    pub fn figures(&self) -> Figures {
+        let (under_way, most_under_way) = self.inner.queue.under_way();
+        self.inner.meter.read(self.refused_writes(), under_way, most_under_way)
     }
 
     pub(crate) fn inner(&self) -> &Inner {

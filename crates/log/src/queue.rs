@@ -108,6 +108,12 @@ impl Queue {
         (!state.appends.is_empty()).then(|| state.take())
     }
 
+    /// Bytes that are under way, and how many may be.
+    pub(crate) fn under_way(&self) -> (u64, u64) {
+        let most = u64::from(self.budget_bytes);
+        (most.saturating_sub(self.budget.available_permits() as u64), most)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A push or a take cannot panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

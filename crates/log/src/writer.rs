@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, Merge, Waited};
 use crate::error::AppendError;
+use crate::figures::Meter;
 use crate::health::Reporter;
 use crate::queue::Queue;
 use crate::sessions::Sessions;
@@ -20,6 +21,7 @@ pub(crate) const CLOSING: Duration = Duration::from_millis(500);
 /// Everything the writing thread has.
 pub(crate) struct Writer {
     pub(crate) commits: Box<dyn Commit>,
+    pub(crate) meter: Arc<Meter>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) merge: Merge,
     pub(crate) health: Reporter,
@@ -59,9 +61,11 @@ impl Writer {
         if let Some(error) = &self.given_up {
             return batch.refuse(error);
         }
+        let since = Instant::now();
         match self.persist(&batch) {
             Ok(Persisted { stale, trouble }) => {
                 batch.fence(&stale);
+                self.meter.committed(batch.events(), since.elapsed());
                 self.note(&batch, trouble);
                 self.publish(batch);
                 self.tell();
@@ -101,9 +105,11 @@ impl Writer {
         }
         let mut batch = Batch::of_notices(&self.untold);
         // If the disk fails again, they are told after the next commit.
+        let since = Instant::now();
         if let Ok(stale) = self.commits.commit(&batch.groups) {
             self.untold.clear();
             batch.fence(&stale);
+            self.meter.committed(batch.events(), since.elapsed());
             self.publish(batch);
         }
     }
@@ -136,10 +142,12 @@ impl Writer {
                     return Ok(Persisted { stale, trouble });
                 }
                 Err(StoreError::Passing(problem)) => {
+                    self.meter.failed();
                     self.health.degraded(&problem);
                     trouble = Some(problem);
                 }
                 Err(StoreError::Lasting(problem)) => {
+                    self.meter.failed();
                     self.health.failed(&problem);
                     return Err(AppendError::Store(problem));
                 }

@@ -4,13 +4,14 @@ use crate::access;
 use crate::closing::Closing;
 use crate::options::Options;
 use crate::problem::{Kind, Problem};
-use crate::routes::{agents, events, health, prompts, search, sessions, waits, ws};
-use crate::stream::Hubs;
+use crate::routes::{agents, events, health, metrics, prompts, search, sessions, waits, ws};
+use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 use std::sync::Arc;
+use std::time::SystemTime;
 use turnstream_gateway::Gateway;
 
 /// What the routes share.
@@ -19,12 +20,15 @@ pub(crate) struct App {
     pub(crate) options: Options,
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) closing: Closing,
+    pub(crate) streams: Arc<OpenStreams>,
+    pub(crate) started: SystemTime,
 }
 
 impl App {
     pub(crate) fn new(gateway: Gateway, options: Options, closing: Closing) -> Arc<Self> {
-        let hubs = Hubs::new(gateway.clone(), closing.clone());
-        Arc::new(Self { gateway, options, hubs, closing })
+        let streams = Arc::new(OpenStreams::default());
+        let hubs = Hubs::new(gateway.clone(), closing.clone(), streams.clone());
+        Arc::new(Self { gateway, options, hubs, closing, streams, started: SystemTime::now() })
     }
 
     /// All routes.
@@ -32,6 +36,7 @@ impl App {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::end);
         Router::new()
             .route("/v1/health", get(health::show))
+            .route("/metrics", get(metrics::show))
             .route("/v1/agents", get(agents::list))
             .route("/v1/events", get(events::all))
             .route("/v1/search", get(search::find))

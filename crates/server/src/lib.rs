@@ -5,6 +5,7 @@ mod access;
 mod app;
 mod body;
 mod closing;
+mod metrics;
 mod options;
 mod params;
 mod problem;

@@ -11,6 +11,7 @@ use super::serve::{Launch, ServeError, Server, ServerState};
 use super::settings::{ClientInfo, Timeouts};
 use super::talk::Clock;
 use crate::agent::{Agent, ConnectError, Connecting, Description, Start, Stopping};
+use crate::counts::{Counters, Counts};
 use crate::link::Link;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -53,12 +54,13 @@ pub struct Opencode {
     name: String,
     config: OpencodeConfig,
     server: Mutex<Option<(Server, Client)>>,
+    counters: Counters,
 }
 
 impl Opencode {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: OpencodeConfig) -> Self {
-        Self { name: name.into(), config, server: Mutex::new(None) }
+        Self { name: name.into(), config, server: Mutex::new(None), counters: Counters::default() }
     }
 
     fn unavailable(&self, problem: impl ToString) -> ConnectError {
@@ -79,7 +81,9 @@ impl Opencode {
         *held = None;
         let (timeouts, info) = (self.config.timeouts, ClientInfo::default());
         let server = match &self.config.source {
-            Source::Start(launch) => Server::start((**launch).clone(), timeouts, info).await?,
+            Source::Start(launch) => {
+                Server::start_counting((**launch).clone(), timeouts, info, &self.counters).await?
+            }
             Source::Attach { url, password, user } => {
                 let user = user.clone().unwrap_or_else(|| USER.to_owned());
                 Server::attach(url, password.clone().with_user(user), timeouts, info).await?
@@ -92,7 +96,7 @@ impl Opencode {
         };
         let settings =
             BusSettings { attempts, longest_pause: Duration::from_secs(5), ..BusSettings::default() };
-        let client = server.client().clone().with_bus_settings(settings);
+        let client = server.client().clone().with_bus_settings(settings).with_counters(self.counters.clone());
         *held = Some((server, client.clone()));
         Ok(client)
     }
@@ -120,6 +124,9 @@ impl Opencode {
         let OpencodeConfig { pace, budget, .. } = &self.config;
         let mut conductor = Conductor::new(&ensured.at.id, *pace, budget.clone(), clock.now());
         conductor.choose(start.model, start.mode);
+        if !ensured.created {
+            conductor.continue_session();
+        }
         if let Some(left) = start.left {
             conductor.recover(left);
         }
@@ -162,6 +169,10 @@ impl Agent for Opencode {
     /// A server that was found running goes on; one that was started here is ended with us.
     fn outlives_gateway(&self) -> bool {
         matches!(self.config.source, Source::Attach { .. })
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        Some(self.counters.counts())
     }
 
     fn stop(&self) -> Stopping<'_> {

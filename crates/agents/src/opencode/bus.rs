@@ -7,6 +7,7 @@ use super::queue::{Queue, Weight};
 use super::reader;
 use super::subscription::{BusItem, Closed, Loss, Subscription};
 use super::transport::Transport;
+use crate::counts::{Counted, Counters};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -68,6 +69,7 @@ pub(super) struct Shared {
     pub(super) transport: Arc<Transport>,
     pub(super) directory: Directory,
     pub(super) settings: BusSettings,
+    pub(super) counters: Counters,
     state: Mutex<State>,
     /// How many subscribers there are.
     wanted: watch::Sender<usize>,
@@ -76,6 +78,8 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct State {
     phase: Phase,
+    /// The stream was lost and is not there again.
+    was_lost: bool,
     lineage: Lineage,
     subscribers: HashMap<u64, Subscriber>,
     next: u64,
@@ -103,16 +107,23 @@ struct Subscriber {
 // === impl Bus ===
 
 impl Bus {
-    fn new(transport: Arc<Transport>, directory: Directory, settings: BusSettings) -> Self {
+    fn new(
+        transport: Arc<Transport>,
+        directory: Directory,
+        settings: BusSettings,
+        counters: Counters,
+    ) -> Self {
         let state = State {
             phase: Phase::Resting,
+            was_lost: false,
             lineage: Lineage::default(),
             subscribers: HashMap::new(),
             next: 0,
             audience: Vec::new(),
         };
         let (wanted, _) = watch::channel(0);
-        Self { shared: Arc::new(Shared { transport, directory, settings, state: Mutex::new(state), wanted }) }
+        let state = Mutex::new(state);
+        Self { shared: Arc::new(Shared { transport, directory, settings, counters, state, wanted }) }
     }
 
     /// Follows a session and all that it makes. Starts the reader if it rests, so it has to be called within a runtime.
@@ -208,6 +219,9 @@ impl Shared {
     pub(super) fn connected(&self) {
         let mut state = self.state();
         state.phase = Phase::Live;
+        if std::mem::take(&mut state.was_lost) {
+            self.counters.count(Counted::StreamReconnect);
+        }
         for subscriber in state.subscribers.values_mut() {
             let gap = std::mem::replace(&mut subscriber.was_connected, true);
             subscriber.queue.put(BusItem::Connected { gap }, Weight::Stream);
@@ -216,7 +230,9 @@ impl Shared {
 
     /// The stream is gone; another attempt comes.
     pub(super) fn lost(&self, reason: &Loss, attempt: u32) {
-        self.state().phase = Phase::Opening;
+        let mut state = self.state();
+        (state.phase, state.was_lost) = (Phase::Opening, true);
+        drop(state);
         self.tell_all(&BusItem::Lost { reason: reason.clone(), attempt });
     }
 
@@ -292,7 +308,11 @@ impl Buses {
         Self { settings, known: Mutex::default() }
     }
 
-    pub(super) fn get(&self, transport: &Arc<Transport>, directory: &Directory) -> Bus {
+    pub(super) fn settings(&self) -> &BusSettings {
+        &self.settings
+    }
+
+    pub(super) fn get(&self, transport: &Arc<Transport>, counters: &Counters, directory: &Directory) -> Bus {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bus) = known.get(directory)
             && !bus.is_closed()
@@ -300,7 +320,8 @@ impl Buses {
             return bus.clone();
         }
         known.retain(|_, bus| !bus.is_unused());
-        let bus = Bus::new(Arc::clone(transport), directory.clone(), self.settings.clone());
+        let settings = self.settings.clone();
+        let bus = Bus::new(Arc::clone(transport), directory.clone(), settings, counters.clone());
         known.insert(directory.clone(), bus.clone());
         bus
     }

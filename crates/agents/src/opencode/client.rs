@@ -11,6 +11,7 @@ use super::rest::{
 };
 use super::settings::{ClientInfo, Timeouts};
 use super::transport::{Call, Transport, read};
+use crate::counts::{Counters, Counts};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -33,6 +34,7 @@ const BETWEEN_PROBES: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone)]
 pub struct Client {
     transport: Arc<Transport>,
+    counters: Counters,
     buses: Arc<Buses>,
     /// The sessions that messages are sent to, each with its queue.
     queues: Arc<Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>>,
@@ -47,12 +49,28 @@ impl Client {
         client_info: ClientInfo,
     ) -> Result<Self, ClientError> {
         let transport = Arc::new(Transport::new(base_url, password, timeouts, &client_info)?);
-        Ok(Self { transport, buses: Arc::new(Buses::new(BusSettings::default())), queues: Arc::default() })
+        let (counters, buses) = (Counters::default(), Arc::new(Buses::new(BusSettings::default())));
+        Ok(Self { transport, counters, buses, queues: Arc::default() })
     }
 
     /// The same client with other settings for its event streams, of which it has none yet.
     pub fn with_bus_settings(self, settings: BusSettings) -> Self {
         Self { buses: Arc::new(Buses::new(settings)), ..self }
+    }
+
+    /// The same client, which counts together with others. Its event streams are new ones.
+    pub fn with_counters(self, counters: Counters) -> Self {
+        let buses = Arc::new(Buses::new(self.buses.settings().clone()));
+        Self { buses, counters, ..self }
+    }
+
+    /// What this client and its clones have met: losses of the stream, prompts refused as busy, events of unknown types.
+    pub fn counts(&self) -> Counts {
+        self.counters.counts()
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The address, without a slash at the end.
@@ -68,7 +86,7 @@ impl Client {
     /// The event stream of a directory, shared by all who ask for it. One that is closed is replaced by a new one.
     /// Nothing is read until somebody subscribes.
     pub fn bus(&self, directory: &Directory) -> Bus {
-        self.buses.get(&self.transport, directory)
+        self.buses.get(&self.transport, &self.counters, directory)
     }
 
     /// Waits until the server answers, for as many probes as the timeouts say. A refused password is not waited for.
@@ -200,6 +218,16 @@ impl Client {
     /// All messages of a session, oldest first.
     pub async fn list_messages(&self, session: &SessionRef) -> Result<Vec<StoredMessage>, ClientError> {
         self.transport.json(&self.about(Method::GET, session, &["message"])?).await
+    }
+
+    /// So many of the newest messages of a session, oldest first.
+    pub async fn newest_messages(
+        &self,
+        session: &SessionRef,
+        limit: u32,
+    ) -> Result<Vec<StoredMessage>, ClientError> {
+        let call = self.about(Method::GET, session, &["message"])?.with_query("limit", &limit.to_string());
+        self.transport.json(&call).await
     }
 
     /// One message.

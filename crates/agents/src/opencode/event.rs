@@ -249,6 +249,11 @@ impl Event {
         self.directory.as_deref()
     }
 
+    /// Says that this session rests.
+    pub fn is_idle_of(&self, session: &str) -> bool {
+        self.session() == Some(session) && matches!(self.kind, Kind::Idle)
+    }
+
     /// A session that another one made: the child and its parent.
     pub fn new_child(&self) -> Option<(&str, &str)> {
         match &self.kind {

@@ -7,10 +7,14 @@ use super::fault::{class_of_status, shorten};
 use super::info::Status;
 use super::rest::{PermissionReply, SessionRef};
 use super::{content, translate};
+use crate::counts::Counted;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
+
+/// Messages of before a conversation that are looked at when it begins.
+const PAST: u32 = 200;
 
 /// What makes calls about one session.
 #[derive(Clone)]
@@ -29,6 +33,9 @@ impl Hands {
                     Err(error) => PromptAnswer::Refused(error),
                     Ok(prompt) => prompt_answer(self.client.prompt_async(&self.at, &prompt).await),
                 };
+                if answer == PromptAnswer::Busy {
+                    self.client.counters().count(Counted::PromptConflict);
+                }
                 Some(Answer::Prompt(message, answer))
             }
             Call::Message { session, message } => {
@@ -37,6 +44,10 @@ impl Hands {
             Call::Shelf { children } => Some(Answer::Shelf(
                 self.shelf(&children).await.map(Box::new).map_err(|error| turn_error(&error)),
             )),
+            Call::Past => {
+                let newest = self.client.newest_messages(&self.at, PAST).await.ok()?;
+                Some(Answer::Past(newest.into_iter().filter_map(translate::Stored::read).collect()))
+            }
             // Whether it helped shows in the events; the turn has deadlines.
             Call::Abort => {
                 let _ = self.client.abort(&self.at).await;

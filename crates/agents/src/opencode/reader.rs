@@ -1,8 +1,9 @@
 //! The task that reads an event stream, opens it again, and never waits for a subscriber.
 
 use super::bus::{Shared, Stream};
-use super::event::Event;
+use super::event::{Event, Kind};
 use super::subscription::{BusItem, Closed, Lag, Loss};
+use crate::counts::Counted;
 use reqwest::Method;
 use serde::Deserialize;
 use std::pin::pin;
@@ -25,6 +26,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
             }
         };
+        shared.counters.count(Counted::StreamLoss);
         // The password source has been asked for another one already: trying again changes nothing.
         if let Loss::NotOpened(error) = &loss
             && error.status() == Some(401)
@@ -142,6 +144,9 @@ impl Reading<'_> {
             return;
         }
         *self.attempts = 0;
+        if matches!(event.kind, Kind::Unknown(_)) {
+            self.shared.counters.count(Counted::UnknownEvent);
+        }
         if self.shared.settings.stream == Stream::Global
             && let Some(Twin { session, seq }) = Twin::read(data)
         {

@@ -73,6 +73,7 @@ impl Solo {
             contents: contents.collect(),
             fates: HashMap::new(),
         };
+        conductor.continue_session();
         let is_open = !left.is_empty();
         if is_open {
             conductor.recover(left);

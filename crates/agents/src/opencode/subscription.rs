@@ -4,6 +4,7 @@ use super::bus::Shared;
 use super::error::ClientError;
 use super::event::Event;
 use super::queue::Queue;
+use crate::counts::Counted;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -107,7 +108,11 @@ impl Subscription {
 
     /// The next item; waits for it. Safe to cancel. After [`BusItem::Closed`] it is that again.
     pub async fn next(&mut self) -> BusItem {
-        self.queue.take().await
+        let item = self.queue.take().await;
+        if matches!(item, BusItem::Lagged { .. }) {
+            self.shared.counters.count(Counted::EventsLeftOut);
+        }
+        item
     }
 
     /// Hears of this session and of those it makes as well: for children that the stream did not announce, because they

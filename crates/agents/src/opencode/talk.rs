@@ -5,11 +5,15 @@ use super::conduct::{Answer, Call};
 use super::hands::{self, Hands};
 use super::rest::SessionRef;
 use super::subscription::{BusItem, Closed, Loss, Subscription};
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::task::{self, JoinSet};
+use tokio::time::{Instant, timeout};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
+
+/// What one call may take, however many requests it makes. A conversation waits a little longer.
+const LONGEST: Duration = Duration::from_secs(150);
 
 /// The time as a conversation counts it: it begins as the time of day, and never goes back.
 #[derive(Clone, Copy)]
@@ -38,6 +42,8 @@ pub(super) struct Way {
     hands: Hands,
     subscription: Subscription,
     calls: JoinSet<Option<Answer>>,
+    /// What the calls that run are answered with if they panic.
+    unanswered: HashMap<task::Id, Option<Answer>>,
     /// The subscription has said that it is closed. It would say so again and again.
     closed: bool,
 }
@@ -53,7 +59,7 @@ impl Way {
     pub(super) fn new(client: &Client, at: &SessionRef) -> Self {
         let subscription = client.bus(&at.directory).subscribe(&at.id);
         let hands = Hands { client: client.clone(), at: at.clone() };
-        Self { hands, subscription, calls: JoinSet::new(), closed: false }
+        Self { hands, subscription, calls: JoinSet::new(), unanswered: HashMap::new(), closed: false }
     }
 
     /// Waits until events are seen.
@@ -75,7 +81,12 @@ impl Way {
         if let Call::Adopt(child) = &call {
             return self.subscription.adopt(child);
         }
-        self.calls.spawn(self.hands.clone().make(call));
+        let unanswered = call.unanswered();
+        let limit = (self.hands.client.timeouts().request * 4).min(LONGEST);
+        let (made, too_late) = (self.hands.clone().make(call), unanswered.clone());
+        let made = async move { timeout(limit, made).await.unwrap_or(too_late) };
+        let id = self.calls.spawn(made).id();
+        self.unanswered.insert(id, unanswered);
     }
 
     /// The next thing that comes. Safe to cancel.
@@ -83,9 +94,16 @@ impl Way {
         loop {
             tokio::select! {
                 biased;
-                Some(answer) = self.calls.join_next(), if !self.calls.is_empty() => {
-                    // A call that panicked is one that was never answered: the conversation has its deadlines.
-                    if let Ok(Some(answer)) = answer {
+                Some(made) = self.calls.join_next_with_id(), if !self.calls.is_empty() => {
+                    let answer = match made {
+                        Ok((id, answer)) => {
+                            self.unanswered.remove(&id);
+                            answer
+                        }
+                        // It panicked. The conversation waits for its answer all the same.
+                        Err(error) => self.unanswered.remove(&error.id()).flatten(),
+                    };
+                    if let Some(answer) = answer {
                         return News::Answer(answer);
                     }
                 }
@@ -101,6 +119,7 @@ impl Way {
     /// Waits until every call that was begun has been answered.
     pub(super) async fn settled(&mut self) {
         while self.calls.join_next().await.is_some() {}
+        self.unanswered.clear();
     }
 
     /// Whether the server works on the session.

@@ -54,6 +54,11 @@ enum Repeat {
 // === impl Call ===
 
 impl Call {
+    pub(super) fn with_query(mut self, name: &str, value: &str) -> Self {
+        self.url.query_pairs_mut().append_pair(name, value);
+        self
+    }
+
     pub(super) fn with_body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self

@@ -1,10 +1,11 @@
 //! Every capture as a client of the Agent Client Protocol gets it: each message fits the protocol's schema, the screen shows
 //! the fold, each turn has one terminator. Some are kept whole; `TURNSTREAM_UPDATE=1` writes those anew.
 
+use crate::capture::Capture;
 use crate::captures::TURNS;
 use crate::client::Screen;
 use crate::judge::Judge;
-use crate::playback::{Capture, End, Fault};
+use crate::playback::{End, Fault};
 use turnstream_agents::opencode::conduct::Budget;
 use turnstream_dialects::acp::{AcpEvent, Encoder};
 use turnstream_model::event::Event;

@@ -1,9 +1,13 @@
 //! Every capture of the real server, played without a fault. What is expected is taken from the server's own snapshot after
 //! the run and from the notes that were made with the capture.
 
-use crate::playback::{Capture, End, Fault, transcript};
+use crate::capture::Capture;
+use crate::playback::{End, Fault};
+use crate::transcript::transcript;
 use turnstream_agents::opencode::conduct::Budget;
-use turnstream_model::event::ErrorClass::{self, AgentError, Auth, InvalidRequest, ProviderError};
+use turnstream_model::event::ErrorClass::{
+    self, AgentError, AgentExited, Auth, InvalidRequest, ProviderError,
+};
 use turnstream_model::event::StopReason::{EndTurn, MaxTokens, Refusal, Rejected};
 
 const DONE: End = End::Completed(EndTurn);
@@ -67,24 +71,52 @@ pub(crate) const TURNS: &[(&str, &[End])] = &[
     ("y3-diff-endpoint", &[DONE]),
 ];
 
-/// Captures in which other clients do most of the work: how their turns end is not in the notes, what was said is stored.
-const OTHERS: &[&str] = &[
-    "k3-busy-other-endpoints",
-    "p-errors",
-    "s2-summarize",
-    "s4-session-crud",
-    "s5-sync-prompt",
-    "s6-command",
-    "s7-revert-removes",
+/// Captures in which other clients do most of the work, or in which opencode says less than it should.
+pub(crate) const OTHERS: &[(&str, &[End])] = &[
+    // The other client's prompt and its summary run on in our turn, without an idle in between.
+    ("k3-busy-other-endpoints", &[DONE]),
+    // An unknown model, and an unknown agent, of which there is no busy and no idle.
+    ("p-errors", &[DONE, End::Failed(AgentError), End::Failed(AgentError)]),
+    ("s2-summarize", &[DONE, DONE]),
+    // The second is a shell command of a person's.
+    ("s4-session-crud", &[DONE, DONE]),
+    // One that only adds context makes no turn.
+    ("s5-sync-prompt", &[DONE, End::Failed(InvalidRequest)]),
+    // The unknown command makes none.
+    ("s6-command", &[DONE]),
+    ("s7-revert-removes", &[DONE, DONE, DONE]),
+];
+
+/// Captures of a server that is killed in the middle of a turn, and started again.
+const KILLED: &[(&str, &[End])] = &[
+    ("u-server-killed", &[End::Failed(AgentExited), DONE]),
+    // Nobody prompts it again.
+    ("u2-server-term", &[End::Failed(AgentExited)]),
+    // The driver sends the prompt again at once, under the same names: the same turn goes on with another answer.
+    ("u3-killed-then-same-ids", &[DONE]),
 ];
 
 #[test]
 fn what_other_clients_do_in_a_session_is_shown_as_the_server_keeps_it() {
-    for name in OTHERS {
+    for (name, turns) in OTHERS {
         let capture = Capture::load(name);
         let played = capture.play(&Fault::None);
         assert_eq!(played.texts, capture.stored_texts(), "{name}");
-        assert!(!played.turns.contains(&End::Open), "{name}: {:?}", played.turns);
+        assert_eq!(played.turns, *turns, "{name}");
+    }
+}
+
+/// What the killed one had said is nowhere but in our log, and stays there.
+#[test]
+fn after_a_killed_server_its_turn_has_failed_unless_the_same_prompt_runs_again() {
+    for (name, turns) in KILLED {
+        let capture = Capture::load_killed(name);
+        let played = capture.play(&Fault::None);
+        assert_eq!(played.turns, *turns, "{name}");
+        let (half, answer) = (&played.texts[0], &played.texts[1..]);
+        assert_eq!(answer, capture.stored_texts(), "{name}");
+        assert!("This answer will be interrupted before it ends.".starts_with(half.as_str()), "{half}");
+        assert_eq!(played.aborts, 0, "{name}");
     }
 }
 
@@ -112,7 +144,7 @@ fn every_capture_ends_as_its_notes_say_and_shows_what_the_server_kept() {
 fn the_whole_log_of_every_capture_is_as_it_was_read_before() {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/opencode/logs");
     let mut wrong = Vec::new();
-    for name in TURNS.iter().map(|(name, _)| name).chain(OTHERS) {
+    for name in TURNS.iter().chain(OTHERS).map(|(name, _)| name) {
         let budget = Budget { steps: None, ..Budget::default() };
         let log = transcript(&Capture::load(name).play_with(&Fault::None, budget).1);
         let path = directory.join(format!("{name}.jsonl"));

@@ -2,14 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod acp;
+mod capture;
 mod captures;
 mod desk;
+mod history;
 mod matrix;
 mod playback;
 mod prompts;
 mod server;
 mod slow;
+mod stage;
 mod stops;
+mod transcript;
 mod untimely;
 
 /// A client of the Agent Client Protocol, and the protocol's schema as its judge, as the dialect's own tests have them.

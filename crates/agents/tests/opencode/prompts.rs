@@ -34,6 +34,12 @@ impl Talk {
         talk
     }
 
+    /// The next prompt.
+    pub(crate) fn prompt_again(&mut self) {
+        let content = vec![json!({"type": "text", "text": "go on"})];
+        self.conductor.command(Command::Prompt { native_id: PROMPT.to_owned(), content }, Time(self.now));
+    }
+
     /// The calls to make, in a word each.
     pub(crate) fn calls(&mut self) -> Vec<&'static str> {
         let word = |call: Call| match call {
@@ -42,6 +48,7 @@ impl Talk {
                 "prompt"
             }
             Call::Shelf { .. } => "shelf",
+            Call::Past => "past",
             Call::Abort => "abort",
             Call::Message { .. } => "message",
             Call::Reply { .. } => "reply",

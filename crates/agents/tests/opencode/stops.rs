@@ -73,7 +73,60 @@ fn the_turn_of_somebody_else_is_not_aborted_by_a_prompt_that_waits_for_it() {
 fn a_turn_that_was_to_stop_is_stopped_when_it_shows_before_its_request_is_answered() {
     let mut talk = Talk::prompted();
     cancel(&mut talk);
-    assert_eq!(talk.calls(), [""; 0], "there is nothing to stop yet");
     talk.status("busy");
+    assert_eq!(talk.calls(), [""; 0], "there is nothing to stop yet: that may be somebody else's turn");
+    let info = json!({"id": PROMPT, "sessionID": "ses_1", "role": "user", "time": {"created": 1.0}});
+    talk.event("message.updated", json!({"info": info}));
     assert_eq!(talk.calls(), ["abort"]);
+}
+
+// === calls that nobody answers ===
+
+/// From here on nothing that was asked of the server is answered, as when a call panicked.
+fn pass_unanswered(talk: &mut Talk) {
+    talk.pass(179);
+    assert_eq!(talk.calls(), [""; 0], "it may still come");
+    talk.pass(1);
+}
+
+#[test]
+fn a_prompt_that_waits_for_an_abort_that_is_never_answered_is_sent_in_the_end() {
+    let mut talk = Talk::prompted();
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
+    talk.status("busy");
+    cancel(&mut talk);
+    assert_eq!(talk.calls(), ["abort"]);
+    talk.event(
+        "session.error",
+        json!({"error": {"name": "MessageAbortedError", "data": {"message": "Aborted"}}}),
+    );
+    // It ends by somebody else's hand; the next prompt waits for the abort.
+    talk.conductor.stopped();
+    talk.prompt_again();
+    assert_eq!(talk.calls(), [""; 0]);
+    pass_unanswered(&mut talk);
+    assert_eq!(talk.calls(), ["prompt"]);
+}
+
+#[test]
+fn a_question_to_the_server_that_is_never_answered_is_asked_again() {
+    let mut talk = Talk::new();
+    talk.conductor.connected(Some("cut".to_owned()), Time(talk.now));
+    assert_eq!(talk.calls(), ["shelf"]);
+    talk.status("busy");
+    pass_unanswered(&mut talk);
+    // What waited for the answer was taken in without it, and the silence since is a reason to ask.
+    talk.pass(15);
+    talk.conductor.connected(Some("cut again".to_owned()), Time(talk.now));
+    assert_eq!(talk.calls(), ["shelf"]);
+}
+
+#[test]
+fn a_prompt_whose_request_is_never_answered_is_asked_about() {
+    let mut talk = Talk::prompted();
+    pass_unanswered(&mut talk);
+    talk.pass(0);
+    assert_eq!(talk.calls(), ["shelf"]);
+    talk.empty_shelf();
+    assert_eq!(talk.calls(), ["prompt"], "under the same name it is the same prompt");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, PromptAnswer, Shelf};
 use turnstream_agents::opencode::solo::Solo;
 use turnstream_agents::{Command, Observed};
-use turnstream_model::event::{ErrorClass, Outcome, Permissions, TurnError};
+use turnstream_model::event::{ErrorClass, Outcome, Permissions, StopReason, TurnError};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 
@@ -254,6 +254,62 @@ fn a_prompt_that_was_refused_as_busy_is_not_taken_by_the_turn_that_runs() {
     assert_eq!(of_ours, [false, true], "the second turn is the one of our prompt");
 }
 
+/// The other client's turn shows between our request and its refusal.
+#[test]
+fn the_turn_that_a_refused_prompt_met_is_shown_whole_and_takes_no_prompt_of_ours() {
+    let mut desk = Desk::new();
+    let foreign = "msg_1e0bba742001m4GyH0hPa967vW";
+    desk.prompt(ONE);
+    desk.begins(foreign, "msg_a", "prt_a");
+    let piece = |text: &str| json!({"messageID": "msg_a", "partID": "prt_a", "field": "text", "delta": text});
+    desk.event("message.part.delta", piece("Do"));
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Busy));
+    desk.event("message.part.delta", piece("ne."));
+    let user = json!({"id": foreign, "sessionID": SESSION, "role": "user", "time": {"created": 0.5}});
+    let mut asked = text_part("prt_u", foreign, "What the other one asked.", false);
+    let mut half = text_part("prt_a", "msg_a", "", false);
+    let messages = json!([
+        {"info": user, "parts": [asked["part"].take()]},
+        {"info": answer_info("msg_a", foreign, json!({})), "parts": [half["part"].take()]},
+    ]);
+    desk.pass(0, &shelf(json!({"busy": true, "messages": messages})));
+    desk.ends(foreign, "msg_a", "prt_a");
+    let posts = desk.calls.iter().filter(|call| matches!(call, Call::Prompt { .. })).count();
+    assert_eq!(posts, 2, "now it is sent again");
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    desk.begins(ONE, "msg_b", "prt_b");
+    desk.ends(ONE, "msg_b", "prt_b");
+    let state = desk.state();
+    let prompts: Vec<usize> = state.turns.iter().map(|turn| turn.prompts.len()).collect();
+    assert_eq!(prompts, [0, 1], "the second turn is the one of our prompt");
+    assert_eq!(desk.outcomes(), [Some(Outcome::Completed); 2]);
+    let texts: Vec<_> = state.items.iter().filter_map(|item| item.text.as_deref()).collect();
+    assert_eq!(texts, ["What the other one asked.", "Done.", "Done."]);
+}
+
+/// A busy that comes before the answer to our request may be anybody's.
+#[test]
+fn a_prompt_that_is_refused_after_another_turn_showed_is_not_lost() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.status("busy");
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Busy));
+    desk.status("idle");
+    let posts = desk.calls.iter().filter(|call| matches!(call, Call::Prompt { .. })).count();
+    assert_eq!(posts, 2, "it is sent again");
+}
+
+#[test]
+fn a_busy_that_came_before_the_answer_to_a_prompt_is_its_own_when_it_was_taken() {
+    let mut desk = Desk::new();
+    desk.prompt(ONE);
+    desk.status("busy");
+    assert_eq!(desk.outcomes(), [], "it may be anybody's");
+    desk.answer(Answer::Prompt(ONE.to_owned(), PromptAnswer::Accepted));
+    assert_eq!(desk.outcomes(), [None]);
+    assert_eq!(desk.state().turns[0].prompts.len(), 1);
+}
+
 #[test]
 fn a_stray_idle_between_two_steps_does_not_split_the_turn_s_usage() {
     let tokens =
@@ -304,6 +360,28 @@ fn a_late_update_of_the_turn_before_is_not_counted_in_this_one() {
     desk.status("idle");
     let used = desk.state().turns[1].usage.as_ref().and_then(|usage| usage.input);
     assert_eq!(used, Some(7));
+}
+
+/// The next turn ends for its own reason, also when that is known before the last is heard of the turn before.
+#[test]
+fn the_finish_of_the_turn_before_is_not_that_of_this_one() {
+    let mut desk = Desk::new();
+    desk.whole_turn(ONE, "msg_a", "prt_a");
+    desk.prompt(TWO);
+    desk.answer(Answer::Prompt(TWO.to_owned(), PromptAnswer::Accepted));
+    desk.begins(TWO, "msg_b", "prt_b");
+    desk.event("message.part.updated", text_part("prt_b", "msg_b", "Cut o", true));
+    let time = json!({"created": 1.0, "completed": 2.0});
+    let own = json!({"finish": "length", "time": time});
+    desk.event("message.updated", json!({"info": answer_info("msg_b", TWO, own)}));
+    let step = json!({"id": "prt_s", "messageID": "msg_a", "sessionID": SESSION, "type": "step-finish",
+        "reason": "tool-calls", "tokens": {"input": 1, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}});
+    desk.event("message.part.updated", json!({"part": step}));
+    let late = json!({"finish": "stop", "time": time});
+    desk.event("message.updated", json!({"info": answer_info("msg_a", ONE, late)}));
+    desk.status("idle");
+    let reasons: Vec<_> = desk.state().turns.iter().map(|turn| turn.stop_reason).collect();
+    assert_eq!(reasons, [Some(StopReason::EndTurn), Some(StopReason::MaxTokens)]);
 }
 
 // === subagents ===

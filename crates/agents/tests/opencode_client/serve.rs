@@ -159,6 +159,8 @@ async fn a_server_that_dies_again_and_again_is_given_up_with_its_last_words() {
     let ServerState::GaveUp { reason } = state else { panic!() };
     assert!(reason.contains("it ended with exit status: 1") && reason.ends_with("disk full"), "{reason}");
     assert_eq!(place.pids().len(), 3, "one start and two attempts");
+    let counts = server.client().counts();
+    assert_eq!((counts.server_starts, counts.server_exits), (3, 3));
     server.stop().await.unwrap();
     assert!(!place.state().join("opencode.json").exists());
 }

@@ -4,6 +4,8 @@
 use super::Gone;
 use crate::board::Board;
 use crate::error::RequestError;
+use crate::gateway::Shared;
+use crate::tally::{Fact, Tallies};
 use crate::trouble::{Trouble, trouble};
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -19,6 +21,8 @@ use turnstream_model::id::SessionId;
 pub(super) enum Effect {
     /// The session is this now.
     Show(Box<Session>),
+    /// These happened in a session of this agent.
+    Count(String, Vec<Fact>),
     /// Somebody who asked is answered.
     Reply(Box<dyn FnOnce(Result<(), RequestError>) + Send>),
     /// The keeper waits for it. Dropped if it cannot be.
@@ -34,9 +38,10 @@ pub(super) struct Aftermath {
 }
 
 impl Aftermath {
-    pub(super) fn start(board: Arc<Board>, log: Log, id: SessionId) -> Self {
+    pub(super) fn start(shared: &Shared, id: SessionId) -> Self {
         let (pending, receipts) = mpsc::unbounded_channel();
-        let task = tokio::spawn(run(board, log, id, receipts));
+        let task =
+            tokio::spawn(run(shared.board.clone(), shared.tallies.clone(), shared.log.clone(), id, receipts));
         Self { pending: Some(pending), task }
     }
 
@@ -54,7 +59,13 @@ impl Aftermath {
 }
 
 /// Ends with the first append that failed: nothing after it may look as if it had happened.
-async fn run(board: Arc<Board>, log: Log, id: SessionId, mut receipts: mpsc::UnboundedReceiver<Pending>) {
+async fn run(
+    board: Arc<Board>,
+    tallies: Arc<Tallies>,
+    log: Log,
+    id: SessionId,
+    mut receipts: mpsc::UnboundedReceiver<Pending>,
+) {
     let mut waiting: VecDeque<Pending> = VecDeque::new();
     let mut failing = pin!(trouble(&log));
     let mut open = true;
@@ -67,8 +78,9 @@ async fn run(board: Arc<Board>, log: Log, id: SessionId, mut receipts: mpsc::Unb
                 for effect in effects {
                     match effect {
                         Effect::Show(session) if !failed => board.show(&id, *session),
+                        Effect::Count(agent, facts) if !failed => tallies.add(&agent, &facts),
                         Effect::Durable(keeper) if !failed => drop(keeper.send(())),
-                        Effect::Show(_) | Effect::Durable(_) => {}
+                        Effect::Show(_) | Effect::Count(..) | Effect::Durable(_) => {}
                         Effect::Reply(reply) => reply(result.clone()),
                     }
                 }

@@ -5,6 +5,7 @@ use super::ears::Meanwhile;
 use super::{Gone, Keeper, now};
 use crate::error::RequestError;
 use crate::redactor::{Prompts, redact_body};
+use crate::tally::Fact;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
 use turnstream_log::{Appender, Receipt};
@@ -110,6 +111,10 @@ impl Keeper {
         for draft in &drafts {
             changed |= is_about_session(&draft.body);
             self.session.take_in(&draft.body, time);
+        }
+        let facts: Vec<Fact> = drafts.iter().filter_map(|draft| Fact::of(&draft.body)).collect();
+        if !facts.is_empty() {
+            effects.insert(0, Effect::Count(self.session.agent.clone(), facts));
         }
         if changed {
             // Before the replies: whoever is answered finds the board as it was promised.

@@ -219,7 +219,7 @@ impl Keeper {
         ears: Ears,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let aftermath = Aftermath::start(shared.board.clone(), shared.log.clone(), id.clone());
+        let aftermath = Aftermath::start(&shared, id.clone());
         let content =
             |prompt: &turnstream_model::fold::Prompt| (prompt.prompt.clone(), prompt.content.clone());
         Self {

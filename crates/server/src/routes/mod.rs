@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod events;
 pub(crate) mod health;
+pub(crate) mod metrics;
 pub(crate) mod prompts;
 pub(crate) mod search;
 pub(crate) mod sessions;

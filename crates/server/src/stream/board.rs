@@ -1,6 +1,7 @@
 //! The states of all sessions as the body of a response.
 
 use super::dialect::{closing, data_frame};
+use super::open::OpenStream;
 use super::pulse::Pulse;
 use super::sse::alive;
 use crate::closing::Closing;
@@ -24,6 +25,8 @@ struct Board {
     pulse: Pulse,
     heartbeat: Heartbeat,
     stage: Stage,
+    /// It counts as open while it is there.
+    _open: OpenStream,
 }
 
 #[derive(PartialEq)]
@@ -39,8 +42,10 @@ pub(crate) fn board_body(
     closing: Closing,
     heartbeat: Heartbeat,
     every: Duration,
+    open: OpenStream,
 ) -> Body {
-    let board = Board { reader, closing, pulse: Pulse::new(every), heartbeat, stage: Stage::First };
+    let (pulse, stage) = (Pulse::new(every), Stage::First);
+    let board = Board { reader, closing, pulse, heartbeat, stage, _open: open };
     Body::from_stream(stream::unfold(board, |mut board| async move {
         let bytes = board.next().await?;
         Some((Ok::<_, Infallible>(bytes), board))

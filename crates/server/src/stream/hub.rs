@@ -1,6 +1,7 @@
 //! One session's tail, read and encoded once for all who follow it. A hub exists while somebody follows.
 
 use super::dialect::{Dialect, Encoder, encode};
+use super::open::OpenStreams;
 use super::tail::{Tail, Take};
 use crate::closing::Closing;
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ type Key = (SessionId, Dialect);
 pub(crate) struct Hubs {
     gateway: Gateway,
     closing: Closing,
+    streams: Arc<OpenStreams>,
     hubs: Mutex<HashMap<Key, Weak<Hub>>>,
 }
 
@@ -54,8 +56,12 @@ pub(crate) enum End {
 }
 
 impl Hubs {
-    pub(crate) fn new(gateway: Gateway, closing: Closing) -> Arc<Self> {
-        Arc::new(Self { gateway, closing, hubs: Mutex::default() })
+    pub(crate) fn new(gateway: Gateway, closing: Closing, streams: Arc<OpenStreams>) -> Arc<Self> {
+        Arc::new(Self { gateway, closing, streams, hubs: Mutex::default() })
+    }
+
+    pub(crate) fn streams(&self) -> &Arc<OpenStreams> {
+        &self.streams
     }
 
     pub(crate) fn gateway(&self) -> &Gateway {

@@ -7,6 +7,7 @@
 mod board;
 mod dialect;
 mod hub;
+mod open;
 mod pulse;
 mod sse;
 mod subscriber;
@@ -16,6 +17,7 @@ mod websocket;
 pub(crate) use board::board_body;
 pub(crate) use dialect::Dialect;
 pub(crate) use hub::Hubs;
+pub(crate) use open::{Kind as StreamKind, OpenStreams};
 pub(crate) use sse::{sse_body, sse_response};
 pub(crate) use subscriber::Subscriber;
 pub(crate) use websocket::speak;

@@ -2,6 +2,7 @@
 
 use super::dialect::{Dialect, Encoder, encode};
 use super::hub::{End, Hub, Hubs, State};
+use super::open::{Kind, OpenStream};
 use super::tail::Take;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) struct Subscriber {
     next: Seq,
     /// Reads the log while this is behind the hub.
     behind: Option<Follower>,
+    /// It counts as open while it is there.
+    _open: OpenStream,
 }
 
 impl Subscriber {
@@ -58,7 +61,12 @@ impl Subscriber {
         let hub = hubs.join(&session, dialect, &generation, head)?;
         let state = hub.watch();
         let behind = Some(follower);
-        Ok((Self { hubs, session, generation, dialect, hub, state, next, behind }, outcome))
+        let kind = match dialect {
+            Dialect::Sse => Kind::Sse,
+            Dialect::Lines => Kind::WebSocket,
+        };
+        let _open = hubs.streams().open(kind);
+        Ok((Self { hubs, session, generation, dialect, hub, state, next, behind, _open }, outcome))
     }
 
     /// The next frames; waits until there are some. Safe to drop and call again.

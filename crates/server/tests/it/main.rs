@@ -7,6 +7,7 @@ mod alive;
 mod board;
 mod documented;
 mod long;
+mod metrics;
 mod problems;
 mod readers;
 mod resume;

@@ -3,7 +3,7 @@
 use crate::opencode::event::{PermissionAsk, QuestionAsk};
 use crate::opencode::translate::Stored;
 use serde_json::{Map, Value};
-use turnstream_model::event::TurnError;
+use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
 
 /// A call to make.
@@ -34,6 +34,8 @@ pub enum Call {
         /// The subagents' sessions that are known.
         children: Vec<String>,
     },
+    /// Fetch the newest messages of the session, to know what is taken back of them later.
+    Past,
     /// Answer a permission.
     Reply {
         /// The ask.
@@ -56,6 +58,26 @@ pub enum Call {
     Adopt(String),
 }
 
+impl Call {
+    /// What a call is answered with that broke off or took too long; `None` for one that needs no answer.
+    pub fn unanswered(&self) -> Option<Answer> {
+        match self {
+            Self::Prompt { message, .. } => {
+                let answer = PromptAnswer::Unclear(Self::unanswered_error());
+                Some(Answer::Prompt(message.clone(), answer))
+            }
+            Self::Abort => Some(Answer::Abort),
+            Self::Message { .. } => Some(Answer::Message(None)),
+            Self::Shelf { .. } => Some(Answer::Shelf(Err(Self::unanswered_error()))),
+            Self::Past | Self::Reply { .. } | Self::Answer { .. } | Self::Refuse(_) | Self::Adopt(_) => None,
+        }
+    }
+
+    pub(super) fn unanswered_error() -> TurnError {
+        TurnError::new(ErrorClass::Timeout, "a call to opencode broke off, or was not answered in time")
+    }
+}
+
 /// What came of a call. The others need no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -65,6 +87,8 @@ pub enum Answer {
     Abort,
     /// To [`Call::Message`]; nothing when there is none or it could not be had.
     Message(Option<Box<Stored>>),
+    /// To [`Call::Past`], if they could be had.
+    Past(Vec<Stored>),
     /// To [`Call::Shelf`].
     Shelf(Result<Box<Shelf>, TurnError>),
 }

@@ -20,6 +20,7 @@ use budget::Spent;
 use prompt::Sent;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use stop::Stop;
 use turnstream_model::event::{ApprovalOutcome, QuestionOutcome, TurnError};
 use turnstream_model::id::{Key, TurnId};
@@ -28,6 +29,9 @@ use turnstream_model::time::Time;
 
 /// Events that may wait for the answer to what was missed before them.
 const WAITING: usize = 50_000;
+
+/// A call that is not answered for so long never is: the way to the server gives calls up well before.
+pub(super) const UNANSWERED: Duration = Duration::from_secs(180);
 
 /// One conversation.
 pub struct Conductor {
@@ -43,18 +47,23 @@ pub struct Conductor {
     sent: Option<Sent>,
     /// What the last owner left open, until it has been asked about.
     left: Option<Left>,
+    /// The session is older than this conversation, and what it has is not known yet.
+    is_older: bool,
     resync: Resync,
     /// Messages that were asked for, also without success, with what they were asked for: the same piece is no reason to
     /// ask again, and a part that came later is.
     fetched: HashSet<(String, Option<Key>)>,
     /// When the session or a subagent of it was last heard of.
     heard: Time,
+    /// When this conversation was last told anything.
+    now: Time,
     /// The stream is gone for good; said as soon as the server has been asked once more.
     closing: Option<TurnError>,
     /// The turn is being stopped.
     stop: Option<Stop>,
-    /// Aborts that have not been answered.
+    /// Aborts that have not been answered, and when the last of them is given up.
     aborting: u32,
+    aborting_until: Option<Time>,
     /// Events that came while the server is asked what was missed before them. They follow its answer.
     waiting: Option<VecDeque<Arc<Event>>>,
 }
@@ -63,11 +72,15 @@ pub struct Conductor {
 #[derive(Default)]
 struct Resync {
     running: bool,
+    /// When the answer is not waited for any more.
+    until: Option<Time>,
     /// It has to be done again, because something happened since it was begun.
     again: bool,
     /// The turn in which it was begun, and the messages and subagents that were known then.
     turn: u64,
     known: Vec<String>,
+    /// The parts that were known then, each with its message.
+    parts: Vec<(String, String)>,
     children: Vec<String>,
     /// The asks that were open then.
     asks: HashSet<Key>,
@@ -102,12 +115,15 @@ impl Conductor {
             mode: None,
             sent: None,
             left: None,
+            is_older: false,
             resync: Resync::default(),
             fetched: HashSet::new(),
             heard: now,
+            now,
             closing: None,
             stop: None,
             aborting: 0,
+            aborting_until: None,
             waiting: None,
         }
     }
@@ -127,6 +143,11 @@ impl Conductor {
         self.left = Some(left);
     }
 
+    /// The session was there before: what others take back of it has to be known by its parts.
+    pub fn continue_session(&mut self) {
+        self.is_older = true;
+    }
+
     /// What is to be told to the keeper next.
     pub fn observed(&mut self) -> Option<Observed> {
         self.observed.pop_front()
@@ -142,7 +163,9 @@ impl Conductor {
         let quiet = self.quiet_until();
         let sent = self.sent.as_ref().and_then(Sent::until);
         let stop = self.stop.as_ref().and_then(Stop::until);
-        [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)].into_iter().flatten().min()
+        let unanswered = [self.resync.until, self.aborting_until];
+        let own = [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)];
+        own.into_iter().chain(unanswered).flatten().min()
     }
 
     /// The sessions of subagents that are known.
@@ -154,15 +177,22 @@ impl Conductor {
 
     /// The stream is there; with a gap when it was there before, and something may have been missed since.
     pub fn connected(&mut self, gap: Option<String>, now: Time) {
-        self.heard = now;
+        (self.heard, self.now) = (now, now);
         if let Some(reason) = gap {
-            self.say(Signal::Gap(reason));
-            self.waiting.get_or_insert_default();
-            self.ask_server();
+            self.miss(reason);
         } else if self.left.is_some() {
             self.waiting.get_or_insert_default();
             self.ask_server();
+        } else if std::mem::take(&mut self.is_older) {
+            self.calls.push_back(Call::Past);
         }
+    }
+
+    /// Something was missed: the server is asked for it, and what comes meanwhile comes after it.
+    fn miss(&mut self, reason: String) {
+        self.say(Signal::Gap(reason));
+        self.waiting.get_or_insert_default();
+        self.ask_server();
     }
 
     /// The stream is gone for good. The server is asked once more: a turn that ended meanwhile has its real end.
@@ -174,6 +204,7 @@ impl Conductor {
 
     /// Takes in one event.
     pub fn event(&mut self, event: &Arc<Event>, now: Time) {
+        self.now = now;
         if !matches!(event.kind, Kind::Heartbeat | Kind::Connected) {
             self.heard = now;
         }
@@ -211,6 +242,8 @@ impl Conductor {
                     let prompts = vec!["another client's".to_owned()];
                     self.say(Signal::TurnBegan { origin, prompts, native_id });
                 }
+                // Somebody works; whether that is our prompt is known when it is answered, or something of it comes.
+                Signal::TurnBegan { prompts, .. } if prompts.is_empty() && self.may_be_refused() => {}
                 Signal::Failed(_) if self.spent.is_over() => {}
                 signal => self.say(signal),
             }
@@ -229,11 +262,12 @@ impl Conductor {
         self.check_budget(now);
     }
 
-    /// The session says that it rests. If pieces came without their whole, or what was missed in a gap is being asked for,
-    /// that comes first: the end of a turn gives up what it cannot place.
+    /// The session says that it rests. If pieces came without their whole, the end of something was not heard, or what was
+    /// missed in a gap is being asked for, that comes first: the end of a turn gives up what it cannot place.
     fn idle(&mut self, idle: Signal) {
         let asks = self.resync.running || self.resync.early.is_some();
-        if asks || self.resync.idle || !self.translator.unintroduced().is_empty() {
+        let lacks = !self.translator.unintroduced().is_empty() || self.translator.has_unended();
+        if asks || self.resync.idle || lacks {
             self.resync.idle = true;
             if self.resync.early.is_none() {
                 self.ask_server();
@@ -268,8 +302,9 @@ impl Conductor {
 
     /// Does what the keeper says.
     pub fn command(&mut self, command: Command, now: Time) {
+        self.now = now;
         match command {
-            Command::Prompt { native_id, content } => self.send(native_id, content, now),
+            Command::Prompt { native_id, content } => self.send(native_id, content),
             Command::Cancel => self.stop(now),
             Command::Approve { key, outcome, option, message } => {
                 self.translator.forget_ask(&key);
@@ -282,11 +317,17 @@ impl Conductor {
                     | (_, ApprovalOutcome::Expired)
                     | (_, ApprovalOutcome::Lost) => "reject",
                 };
+                if reply == "reject" {
+                    self.translator.refuse();
+                }
                 self.calls.push_back(Call::Reply { key, reply: reply.to_owned(), message });
             }
             Command::Answer { key, outcome, answers } => {
                 self.translator.forget_ask(&key);
                 let answers = answers.filter(|_| outcome == QuestionOutcome::Answered);
+                if answers.is_none() {
+                    self.translator.refuse();
+                }
                 self.calls.push_back(Call::Answer { key, answers });
             }
             Command::Change { model, mode, permissions: _ } => self.choose(model, mode),
@@ -307,6 +348,8 @@ impl Conductor {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
+        self.now = now;
+        self.tick_unanswered(now);
         self.tick_sent(now);
         self.tick_stop(now);
         self.check_budget(now);
@@ -318,6 +361,16 @@ impl Conductor {
             self.heard = now;
             self.resync.doubted = true;
             self.ask_server();
+        }
+    }
+
+    /// Calls that were never answered are over.
+    fn tick_unanswered(&mut self, now: Time) {
+        if self.aborting_until.is_some_and(|until| now >= until) {
+            self.aborts_over();
+        }
+        if self.resync.until.is_some_and(|until| now >= until) {
+            self.asked(Err(Call::unanswered_error()), now);
         }
     }
 
@@ -336,6 +389,7 @@ impl Conductor {
 
     /// Takes in the answer to a call.
     pub fn answer(&mut self, answer: Answer, now: Time) {
+        self.now = now;
         match answer {
             Answer::Prompt(message, answer) => self.prompt_answered(&message, answer, now),
             Answer::Abort => self.abort_answered(),
@@ -346,6 +400,7 @@ impl Conductor {
                 }
                 self.take(found, now);
             }
+            Answer::Past(messages) => self.translator.remember(&messages),
             Answer::Shelf(shelf) => self.asked(shelf, now),
         }
     }

@@ -1,6 +1,6 @@
 //! The sending of a prompt: an answer of 204 proves nothing, so what counts is a sign of work.
 
-use super::{Call, Conductor, PromptAnswer, Shelf};
+use super::{Call, Conductor, PromptAnswer, Shelf, UNANSWERED};
 use crate::opencode::event::{Event, Kind};
 use crate::opencode::fault::turn_error;
 use crate::opencode::translate::Translator;
@@ -67,7 +67,7 @@ impl Sent {
 }
 
 impl Conductor {
-    pub(super) fn send(&mut self, native_id: String, content: Vec<Value>, _now: Time) {
+    pub(super) fn send(&mut self, native_id: String, content: Vec<Value>) {
         self.translator.prompted(&native_id);
         self.spent = super::Spent::default();
         self.stop = None;
@@ -103,6 +103,11 @@ impl Conductor {
         }
     }
 
+    /// The server has not said yet whether it takes the prompt, and nothing of it was seen.
+    pub(super) fn may_be_refused(&self) -> bool {
+        self.is_prompt_on_its_way() && !self.translator.has_own_evidence()
+    }
+
     pub(super) fn is_prompt_on_its_way(&self) -> bool {
         self.sent.as_ref().is_some_and(|sent| sent.on_its_way)
     }
@@ -118,13 +123,14 @@ impl Conductor {
 
     fn post(&mut self) {
         let waits = self.is_aborting();
-        if let Some(Sent { native_id, content, on_its_way, held, asked, .. }) = &mut self.sent {
+        if let Some(Sent { native_id, content, on_its_way, held, asked, until, .. }) = &mut self.sent {
             *asked = None;
             *held = waits;
             if waits {
                 return;
             }
             *on_its_way = true;
+            *until = Some(self.now.plus_millis(UNANSWERED.as_millis() as u64));
             self.calls.push_back(Call::Prompt {
                 message: native_id.clone(),
                 content: content.clone(),
@@ -146,7 +152,15 @@ impl Conductor {
                 self.abort(now);
             }
             PromptAnswer::Busy if is_stopping => self.refuse(Self::stopped_unstarted()),
-            PromptAnswer::Accepted => sent.until = Some(now.plus_millis(start)),
+            PromptAnswer::Accepted => {
+                sent.until = Some(now.plus_millis(start));
+                if self.translator.has_evidence() {
+                    // It was seen that somebody works, and now whose work it is.
+                    let prompts = vec![message.to_owned()];
+                    self.say(Signal::TurnBegan { origin: None, prompts, native_id: None });
+                    self.note_evidence(now);
+                }
+            }
             PromptAnswer::Busy if sent.retried_busy => {
                 let message = "opencode says that another prompt runs, and did so after waiting too";
                 self.refuse(TurnError::new(ErrorClass::NotStarted, message));
@@ -154,8 +168,11 @@ impl Conductor {
             PromptAnswer::Busy => {
                 sent.busy_until = Some(now.plus_millis(busy));
                 sent.until = sent.busy_until;
-                self.translator.behind_another();
                 self.observed_busy();
+                if self.translator.behind_another() {
+                    let reason = "what another client's turn did before our prompt was refused was left out";
+                    self.miss(reason.to_owned());
+                }
             }
             PromptAnswer::Refused(error) => self.refuse(error),
             PromptAnswer::Unclear(error) => {
@@ -207,8 +224,10 @@ impl Conductor {
         if self.translator.has_evidence() && !self.translator.rests() {
             self.spent.begin(now);
         }
-        // What is seen before it left is not its work.
-        let waits = self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some() || sent.held);
+        // What is seen before it left is not its work, and what is seen before it was answered may be somebody else's.
+        let own = self.translator.has_own_evidence();
+        let may_be_others = |sent: &Sent| sent.busy_until.is_some() || sent.held || (sent.on_its_way && !own);
+        let waits = self.sent.as_ref().is_some_and(may_be_others);
         if self.translator.has_evidence() && !waits && self.sent.take().is_some() {
             self.begun(now);
         }
@@ -221,6 +240,10 @@ impl Conductor {
         }
         if sent.busy_until.is_some() {
             return self.retry_busy();
+        }
+        if sent.on_its_way {
+            let (prompt, error) = (sent.native_id.clone(), Call::unanswered_error());
+            return self.prompt_answered(&prompt, PromptAnswer::Unclear(error), now);
         }
         sent.until = None;
         // An answer that is on its way already may be older than the prompt.

@@ -1,7 +1,7 @@
 //! The server is asked what it has: after a gap, after a restart, when an end is in doubt. Content first, then the truth
 //! about the turn.
 
-use super::{Call, Conductor, Shelf};
+use super::{Call, Conductor, Shelf, UNANSWERED};
 use crate::agent::Left;
 use crate::link::{Fate, Observed};
 use crate::opencode::event::Event;
@@ -29,10 +29,12 @@ impl Conductor {
             return;
         }
         self.resync.running = true;
+        self.resync.until = Some(self.now.plus_millis(UNANSWERED.as_millis() as u64));
         self.resync.number += 1;
         self.resync.asks = self.translator.open_asks().cloned().collect();
         self.resync.turn = self.translator.turn();
         self.resync.known = self.translator.known_messages();
+        self.resync.parts = self.translator.known_parts();
         let children: Vec<String> = self.translator.children().map(str::to_owned).collect();
         self.resync.children.clone_from(&children);
         self.calls.push_back(Call::Shelf { children });
@@ -40,6 +42,7 @@ impl Conductor {
 
     pub(super) fn asked(&mut self, shelf: Result<Box<Shelf>, TurnError>, now: Time) {
         self.resync.running = false;
+        self.resync.until = None;
         match shelf {
             // One that was asked for before the gap says nothing of it.
             Ok(_) | Err(_) if self.resync.again && self.waiting.is_some() => {}
@@ -68,6 +71,10 @@ impl Conductor {
         if let Some(left) = &left {
             self.take_up(left, shelf);
         }
+        let ends = |event: &Arc<Event>| event.is_idle_of(self.translator.session());
+        if shelf.busy || self.waiting.iter().flatten().any(ends) {
+            self.translator.take_up_other(&shelf.messages);
+        }
         let mut found = Found::default();
         self.translator.stored_turn(&shelf.messages, &mut found);
         for messages in &shelf.children {
@@ -79,6 +86,16 @@ impl Conductor {
         let stored = |id: &String| shelf.messages.iter().any(|stored| stored.info.id == *id);
         for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored(id)) {
             self.translator.forget(id, &mut found);
+        }
+        // Another client may have taken back a part alone (capture s7).
+        for (message, part) in std::mem::take(&mut self.resync.parts) {
+            let stored = shelf.messages.iter().find(|stored| stored.info.id == message);
+            if stored.is_some_and(|stored| stored.parts.iter().all(|stored| stored.id != part)) {
+                self.translator.forget_part(&part, &mut found);
+            }
+        }
+        if std::mem::take(&mut self.is_older) {
+            self.translator.remember(&shelf.messages);
         }
         self.take(found, now);
         self.take_asks(shelf, now);
@@ -219,10 +236,13 @@ impl Conductor {
         }
     }
 
-    /// The turn began and has no answer that is over: that is what a server leaves that was killed (capture u).
+    /// The turn began and has no answer that is over, or only one whose tools were not refused: that is what a server
+    /// leaves that was killed (capture u).
     fn is_given_up(&self) -> bool {
         let runs = !self.translator.rests() && self.sent.is_none();
-        let unanswered = self.translator.has_open_answer() || self.translator.steps() == 0;
+        let translator = &self.translator;
+        let unanswered =
+            translator.has_open_answer() || translator.steps() == 0 || translator.is_between_calls();
         runs && unanswered && !self.is_stopping() && !self.spent.is_over()
     }
 

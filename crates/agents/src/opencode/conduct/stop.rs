@@ -1,7 +1,7 @@
 //! The stopping of a turn. opencode takes an abort for what runs at that moment: one that comes before its prompt, or
 //! before the prompt has begun, stops nothing and is not remembered.
 
-use super::{Call, Conductor};
+use super::{Call, Conductor, UNANSWERED};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::time::Time;
@@ -43,6 +43,7 @@ impl Conductor {
         stop.told += 1;
         stop.again = Some(now.plus_millis(AGAIN_MILLIS));
         self.aborting += 1;
+        self.aborting_until = Some(now.plus_millis(UNANSWERED.as_millis() as u64));
         self.calls.push_back(Call::Abort);
     }
 
@@ -50,8 +51,14 @@ impl Conductor {
     pub(super) fn abort_answered(&mut self) {
         self.aborting = self.aborting.saturating_sub(1);
         if self.aborting == 0 {
-            self.post_held();
+            self.aborts_over();
         }
+    }
+
+    /// No abort is on its way any more: a prompt that waited for that leaves.
+    pub(super) fn aborts_over(&mut self) {
+        (self.aborting, self.aborting_until) = (0, None);
+        self.post_held();
     }
 
     /// True while an abort may still hit whatever runs when it arrives.

@@ -4,6 +4,7 @@ use super::output::Output;
 use super::processes::{MARK, Process};
 use super::record::Record;
 use super::{Launch, ServeError};
+use crate::counts::Counted;
 use crate::opencode::client::Client;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -49,18 +50,24 @@ pub(super) async fn launch(
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
     let not_started = |error: io::Error| ServeError::Command { command: launch.command.clone(), error };
     let mut child = command.spawn().map_err(not_started)?;
+    client.counters().count(Counted::ServerStart);
     let mut unready = Unready { family: Some(record.family()) };
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     // A child that is not waited for keeps its id. It is not found only if it has ended already.
     let Some(process) = id.and_then(Process::find) else {
         let status = child.wait().await.map_err(not_started)?;
+        client.counters().count(Counted::ServerExit);
         return Err(ended(status, &output));
     };
     record.process = Some(process.clone());
     unready.family = Some(record.family());
     record.write(&launch.state)?;
     let mut started = Started { child, process };
-    wait(&mut started, &output, launch.ready).await?;
+    let waited = wait(&mut started, &output, launch.ready).await;
+    if let Err(error) = waited {
+        client.counters().count(Counted::ServerExit);
+        return Err(error);
+    }
     client
         .health_check()
         .await

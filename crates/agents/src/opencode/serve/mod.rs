@@ -11,6 +11,7 @@ use super::error::ClientError;
 use super::password::PasswordSource;
 use super::secret::Secret;
 use super::settings::{ClientInfo, Timeouts};
+use crate::counts::Counters;
 use output::Output;
 use record::Record;
 use std::ffi::OsString;
@@ -182,10 +183,20 @@ impl Server {
     /// Takes over the server that an owner who died left in this state directory, if it answers; else ends what is left of it
     /// and starts a new one, with a password and a port of its own.
     pub async fn start(launch: Launch, timeouts: Timeouts, info: ClientInfo) -> Result<Self, ServeError> {
+        Self::start_counting(launch, timeouts, info, &Counters::default()).await
+    }
+
+    /// The same. Its starts and exits, also those of a start that fails, and what its client meets are counted here.
+    pub async fn start_counting(
+        launch: Launch,
+        timeouts: Timeouts,
+        info: ClientInfo,
+        counters: &Counters,
+    ) -> Result<Self, ServeError> {
         let io = |error| ServeError::Io { what: "make", path: launch.state.clone(), error };
         std::fs::create_dir_all(&launch.state).map_err(io)?;
         if let Some(mut left) = Record::read(&launch.state)? {
-            let client = client(&left, timeouts, info.clone())?;
+            let client = client(&left, timeouts, info.clone())?.with_counters(counters.clone());
             if let Some(process) = left.family().find_leader()
                 && client.health_check().await.is_ok()
             {
@@ -202,7 +213,7 @@ impl Server {
             let port = launch::free_port()?;
             let (password, mark) = (launch::random()?, launch::random()?);
             let mut record = Record { port, password, mark, process: None };
-            let client = client(&record, timeouts, info.clone())?;
+            let client = client(&record, timeouts, info.clone())?.with_counters(counters.clone());
             match launch::launch(&launch, &mut record, &client).await {
                 Ok(started) => {
                     return Ok(Self::supervised(launch, record, client, Supervisor::started(started), false));

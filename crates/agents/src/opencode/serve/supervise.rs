@@ -5,6 +5,7 @@ use super::output::Output;
 use super::processes::{Family, Process};
 use super::record::Record;
 use super::{Launch, ServeError, ServerState};
+use crate::counts::Counted;
 use crate::opencode::client::Client;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
@@ -85,6 +86,7 @@ impl Watching {
                 () = ended(&mut server, &self.output) => {}
                 order = &mut orders => return self.obey(order.ok(), server.child).await,
             }
+            self.client.counters().count(Counted::ServerExit);
             if since.elapsed() >= self.launch.restarts.settled {
                 self.attempts = 0;
             }

@@ -99,6 +99,7 @@ impl Translator {
             Kind::PermissionReplied { request, reply } => {
                 let key = Key::from(request.as_str());
                 self.asks.remove(&key);
+                self.refused |= outcome(reply) == ApprovalOutcome::Reject;
                 found.signals.push(Signal::AskClosed { key, outcome: outcome(reply) });
             }
             Kind::QuestionAsked(ask) => {
@@ -116,6 +117,7 @@ impl Translator {
             Kind::QuestionRejected { request } => {
                 let key = Key::from(request.as_str());
                 self.asks.remove(&key);
+                self.refused = true;
                 let outcome = QuestionOutcome::Rejected;
                 found.signals.push(Signal::QuestionClosed { key, outcome, answers: None });
             }

@@ -5,9 +5,10 @@ use super::totals::usage_of;
 use super::{Found, Translator, Want, is_finish, retried, text_of};
 use crate::opencode::event::Delta;
 use crate::opencode::fault::turn_error;
-use crate::opencode::info::{AgentError, MessageInfo, Tokens};
+use crate::opencode::info::{AgentError, MessageInfo, Todo, Tokens};
 use crate::opencode::part::{Part, PartBody, PartText, ToolCall};
 use crate::opencode::tools;
+use serde::Deserialize;
 use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Role};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
@@ -64,6 +65,12 @@ impl Translator {
         }
     }
 
+    /// True for a message of this turn. How one of the turn before ended says nothing of this one: the closing updates of
+    /// a turn come up to half a second after its idle (capture f1).
+    fn is_current(&mut self, message: &str) -> bool {
+        self.main.message(message).turn == self.turn
+    }
+
     /// True for an answer of a turn before this conversation sent its prompt: the closing updates of an aborted turn come
     /// up to half a second later (capture f1). opencode stores a prompt before it answers it.
     fn is_past(&mut self, info: &MessageInfo) -> bool {
@@ -102,13 +109,16 @@ impl Translator {
                 found.signals.push(Signal::TurnBegan { origin: None, prompts, native_id: None });
             }
         }
-        self.totals.answered_by(info);
+        let is_current = self.is_current(&info.id);
+        if is_current {
+            self.totals.answered_by(info);
+        }
         let model = match (&info.provider, &info.model) {
             (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
             _ => info.model.clone(),
         };
         self.begin_call(&info.id, model, found);
-        if let Some(finish) = info.finish.clone().or_else(|| finish_of(info.error.as_ref())) {
+        if is_current && let Some(finish) = info.finish.clone().or_else(|| finish_of(info.error.as_ref())) {
             self.finish = Some(finish);
         }
         let error = info.error.as_ref().filter(|error| !is_finish(error)).map(turn_error);
@@ -119,6 +129,7 @@ impl Translator {
         };
         // Said again while the turn may go on: what comes late of its beginning looks as if it had got over it.
         if let Some(error) = error
+            && is_current
             && !(was_over && self.rests)
         {
             found.signals.push(Signal::Failed(error));
@@ -133,8 +144,11 @@ impl Translator {
         if std::mem::replace(&mut known.begun, true) {
             return;
         }
-        let key = known.call(message);
-        self.steps += 1;
+        let (key, of_turn) = (known.call(message), known.turn);
+        if of_turn == self.turn {
+            self.steps += 1;
+            self.refused = false;
+        }
         found.signals.push(Signal::AttemptBegan { key, model });
     }
 
@@ -183,16 +197,22 @@ impl Translator {
 
     pub(super) fn message_removed(&mut self, message: &str, child: Option<&str>, found: &mut Found) {
         let thread = self.thread_mut(child);
-        let parts: Vec<String> = thread.parts_of(message).map(|(part, _)| part.clone()).collect();
+        let mut parts: Vec<String> = thread.parts_of(message).map(|(part, _)| part.clone()).collect();
         thread.messages.remove(message);
+        if child.is_none() {
+            parts.extend(self.past.take(message));
+        }
         for part in parts {
             self.part_removed(&part, child, found);
         }
     }
 
     pub(super) fn part_removed(&mut self, part: &str, child: Option<&str>, found: &mut Found) {
-        if let Some(known) = self.thread_mut(child).forget_part(part) {
-            found.signals.push(Signal::ItemRemoved(known.key));
+        match self.thread_mut(child).forget_part(part) {
+            Some(known) => found.signals.push(Signal::ItemRemoved(known.key)),
+            // Of a turn that is long over, perhaps of another owner: the log may know it.
+            None if child.is_none() => found.signals.push(Signal::ItemRemoved(Key::from(part))),
+            None => {}
         }
     }
 
@@ -226,8 +246,10 @@ impl Translator {
         let of_turn = message.turn;
         if author == Author::Assistant && child.is_none() {
             // The closing updates of the turn before say nothing of this one.
-            self.evidence |= of_turn == self.turn;
-            self.first.get_or_insert_with(|| part.message.clone());
+            if of_turn == self.turn {
+                self.evidence = true;
+                self.first.get_or_insert_with(|| part.message.clone());
+            }
             self.begin_call(&part.message, None, found);
         }
         match &part.body {
@@ -240,7 +262,9 @@ impl Translator {
                 self.count(&part.message, child, tokens.as_ref(), *cost);
                 if child.is_none() {
                     self.main.message(&part.message).stepping = false;
-                    self.finish.clone_from(finish);
+                    if of_turn == self.turn {
+                        self.finish.clone_from(finish);
+                    }
                     self.end_call(&part.message, finish.clone(), tokens.as_ref(), found);
                 }
                 found.signals.extend(self.totals.news());
@@ -265,11 +289,15 @@ impl Translator {
         let known = self.main.part(&part.id, &part.message);
         let was_known = std::mem::replace(&mut known.introduced, true);
         known.over = true;
-        let stored = self.storing;
+        let (stored, turn) = (self.storing, self.turn);
         let message = self.main.message(&part.message);
         if was_known {
             // The stream has come as far as the store.
             message.ahead.take_if(|ahead| !stored && *ahead == part.id);
+            return;
+        }
+        // One of the turn before repeats nothing in this one.
+        if message.turn != turn {
             return;
         }
         if stored {
@@ -353,14 +381,19 @@ impl Translator {
     }
 
     fn tool(&mut self, part: &Part, call: &ToolCall, child: Option<&str>, found: &mut Found) {
+        // A refusal that nobody heard: the ask is open and its call fails, or both ended while nobody listened.
+        let may_be_refused = self.storing || !self.asks.is_empty();
         let thread = self.thread_mut(child);
         let parent = thread.parent();
         let known = thread.part(&part.id, &part.message);
+        let ends = !known.over && call.state.is_over();
+        let fails = ends && call.state.status == "error";
         known.introduced = true;
         known.is_text = false;
         known.over |= call.state.is_over();
         let key = known.key.clone();
         thread.note_call(&call.call, &key);
+        self.refused |= fails && may_be_refused && child.is_none();
         found.signals.push(Signal::ToolSeen {
             key: key.clone(),
             parent,
@@ -376,6 +409,15 @@ impl Translator {
         }
         if let Some(session) = call.state.child() {
             self.link(session, &key, found);
+        }
+        // The event that tells of the list may have been missed with the end of the call that wrote it (capture s1).
+        if self.storing
+            && ends
+            && child.is_none()
+            && call.tool == "todowrite"
+            && let Some(Ok(todos)) = call.state.input.get("todos").map(Vec::<Todo>::deserialize)
+        {
+            self.todos(&todos, found);
         }
     }
 }

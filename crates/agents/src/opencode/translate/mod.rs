@@ -4,6 +4,7 @@
 mod asks;
 mod below;
 mod messages;
+mod past;
 mod snapshot;
 mod thread;
 mod totals;
@@ -12,11 +13,12 @@ pub use snapshot::Stored;
 
 use super::event::{Event, Kind};
 use super::fault::turn_error;
-use super::info::{AgentError, SessionInfo, Status};
+use super::info::{AgentError, SessionInfo, Status, Todo};
+use past::Past;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use thread::{Author, Place, Thread};
+use thread::{Author, Message, Place, Thread};
 use totals::Totals;
 use turnstream_model::event::{Field, ItemKind, ItemState, NoticeCode, SessionPatch, StopReason};
 use turnstream_model::id::Key;
@@ -59,6 +61,8 @@ struct Own {
 pub struct Translator {
     main: Thread,
     children: HashMap<String, Thread>,
+    /// Messages of turns that are long over.
+    past: Past,
     /// Messages that are prompts of ours: their text is in the log already.
     ours: HashSet<String>,
     totals: Totals,
@@ -71,12 +75,16 @@ pub struct Translator {
     own: Option<Own>,
     /// The last finish of this turn.
     finish: Option<String>,
+    /// Somebody refused a permission or a question since the last model call began.
+    refused: bool,
     /// The session is at rest: the next answer begins another turn.
     rests: bool,
     /// It showed that it works, since this was last asked.
     evidence: bool,
     /// What is taken in is from the server's store.
     storing: bool,
+    /// Our prompt was refused, and something of the turn that runs was left out before that was known.
+    behind: bool,
     /// Asks that wait, with the session that asks.
     asks: HashMap<Key, String>,
     /// Types this version does not know, and how often they came.
@@ -89,6 +97,7 @@ impl Translator {
         Self {
             main: Thread::new(session, Place::Root, 1),
             children: HashMap::new(),
+            past: Past::default(),
             ours: HashSet::new(),
             totals: Totals::default(),
             turn: 1,
@@ -96,9 +105,11 @@ impl Translator {
             first: None,
             own: None,
             finish: None,
+            refused: false,
             rests: true,
             evidence: false,
             storing: false,
+            behind: false,
             asks: HashMap::new(),
             unknown: HashMap::new(),
         }
@@ -149,18 +160,57 @@ impl Translator {
         self.evidence
     }
 
-    /// The prompt was refused because another runs: what is seen now is that one's work.
-    pub fn behind_another(&mut self) {
+    /// Whether anything was seen of the prompt itself, and not only that somebody works.
+    pub fn has_own_evidence(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| own.created.is_some())
+    }
+
+    /// The prompt was refused because another runs: what is seen now is that one's work. True when something of it was
+    /// taken for late news of an earlier turn, and has to be had from the server.
+    pub fn behind_another(&mut self) -> bool {
         self.own = None;
         self.first = None;
+        self.evidence = false;
+        let turn = self.turn;
+        self.behind = self.main.messages.values().any(|message| {
+            message.turn == turn && (message.author == Author::Past || !message.held.is_empty())
+        });
+        self.behind
+    }
+
+    /// The turn that the refused prompt waits for is the last of the session: what was seen of it counts after all.
+    pub fn take_up_other(&mut self, messages: &[Stored]) {
+        if !std::mem::take(&mut self.behind) {
+            return;
+        }
+        self.assume_last_turn(messages);
+        let begins =
+            messages.iter().position(|stored| self.first.as_deref() == Some(stored.info.id.as_str()));
+        for stored in begins.into_iter().flat_map(|first| &messages[first..]) {
+            let known = self.main.message(&stored.info.id);
+            if known.author == Author::Past {
+                known.author = Author::Unknown;
+            }
+        }
     }
 
     /// True when nothing of the turn is known to run: no step is open and none is announced. That a message is over may
     /// not have been heard.
     pub fn looks_finished(&self) -> bool {
         let waits_for_tools = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
-        let is_stepping = self.main.messages.values().any(|message| message.stepping && !message.over);
+        let steps = |message: &Message| message.stepping && !message.over && message.turn == self.turn;
+        let is_stepping = self.main.messages.values().any(steps);
         !self.rests && self.finish.is_some() && !waits_for_tools && !is_stepping
+    }
+
+    /// True when the last model call asked for tools and nobody refused one: another call is due.
+    pub fn is_between_calls(&self) -> bool {
+        self.finish.as_deref() == Some("tool-calls") && !self.refused
+    }
+
+    /// Somebody refused what was asked: the turn stops at that call (captures d2, e2), or goes on (d3).
+    pub fn refuse(&mut self) {
+        self.refused = true;
     }
 
     /// True while an answer is not over.
@@ -215,6 +265,11 @@ impl Translator {
             }
         }
         wants
+    }
+
+    /// True when the end of something was not heard, although its message is over.
+    pub fn has_unended(&self) -> bool {
+        self.main.has_unended()
     }
 
     /// The subagents' sessions that are known.
@@ -383,16 +438,18 @@ impl Translator {
         self.steps = 0;
         self.first = None;
         self.own = None;
-        self.finish = None;
+        (self.finish, self.refused) = (None, false);
         self.rests = false;
         self.totals = Totals::default();
-        self.main.begin_turn(self.turn);
+        for (message, parts) in self.main.begin_turn(self.turn) {
+            self.past.note(&message, parts);
+        }
         let turn = self.turn;
         self.children.retain(|_, thread| thread.turn + 1 >= turn);
     }
 
-    fn todos(&mut self, todos: &[super::info::Todo], found: &mut Found) {
-        let line = |todo: &super::info::Todo| {
+    fn todos(&mut self, todos: &[Todo], found: &mut Found) {
+        let line = |todo: &Todo| {
             let (mark, note) = match todo.status.as_str() {
                 "completed" => ('x', ""),
                 "in_progress" => ('~', ""),

@@ -71,6 +71,12 @@ impl Translator {
         }
     }
 
+    /// Remembers messages of before this conversation, so that what is taken back of them can be named.
+    pub fn remember(&mut self, messages: &[Stored]) {
+        let unknown = messages.iter().filter(|stored| !self.main.messages.contains_key(&stored.info.id));
+        unknown.for_each(|stored| self.past.note_stored(stored));
+    }
+
     /// Where the last turn begins, for a session of which nothing is known: at the last message that a person wrote.
     pub fn assume_last_turn(&mut self, messages: &[Stored]) {
         let is_persons = |stored: &&Stored| {
@@ -94,6 +100,17 @@ impl Translator {
     /// A message is gone: so are its parts.
     pub fn forget(&mut self, message: &str, found: &mut Found) {
         self.message_removed(message, None, found);
+    }
+
+    /// A part is gone, although its message is not.
+    pub fn forget_part(&mut self, part: &str, found: &mut Found) {
+        self.part_removed(part, None, found);
+    }
+
+    /// The parts of the session that are known, each with its message.
+    pub fn known_parts(&self) -> Vec<(String, String)> {
+        let known = self.main.introduced_parts();
+        known.map(|(part, message)| (message.to_owned(), part.to_owned())).collect()
     }
 
     /// The messages of the session that are known with their author.

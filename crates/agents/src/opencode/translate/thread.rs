@@ -190,9 +190,24 @@ impl Thread {
         self.parts.remove(part)
     }
 
+    /// Parts that were seen whole or begin, and not only pieces of them, each with its message.
+    pub(super) fn introduced_parts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let introduced = self.parts.iter().filter(|(_, known)| known.introduced && !known.void);
+        introduced.map(|(part, known)| (part.as_str(), known.message.as_str()))
+    }
+
     /// The parts of a message.
     pub(super) fn parts_of<'a>(&'a self, message: &'a str) -> impl Iterator<Item = (&'a String, &'a Known)> {
         self.parts.iter().filter(move |(_, known)| known.message == message)
+    }
+
+    /// True when a part of a message of this turn that is over is not: what ended it was not heard.
+    pub(super) fn has_unended(&self) -> bool {
+        let is_over = |message: &str| {
+            self.messages.get(message).is_some_and(|message| message.over && message.turn == self.turn)
+        };
+        let unended = |known: &&Known| known.introduced && !known.over && !known.void;
+        self.parts.values().filter(unended).any(|known| is_over(&known.message))
     }
 
     /// Messages of which pieces came, and never what they are pieces of.
@@ -261,10 +276,13 @@ impl Thread {
         message
     }
 
-    /// The model's messages that are not over.
+    /// The model's message of this turn that is not over. There is one at most: a session answers one call after the other,
+    /// and one that a newer one follows was left by a server that was killed (capture u3). Names ascend with time.
     pub(super) fn open_answers(&self) -> impl Iterator<Item = &str> {
-        let open = |message: &Message| message.author == Author::Assistant && !message.over;
-        self.messages.iter().filter(move |(_, message)| open(message)).map(|(id, _)| id.as_str())
+        let is_answer = |message: &Message| message.author == Author::Assistant && message.turn == self.turn;
+        let answers = self.messages.iter().filter(move |(_, message)| is_answer(message));
+        let last = answers.max_by(|(one, _), (other, _)| one.cmp(other));
+        last.filter(|(_, message)| !message.over).map(|(id, _)| id.as_str()).into_iter()
     }
 
     /// Nothing more comes of what is open: a server that was killed never ends its messages (capture u).
@@ -272,12 +290,17 @@ impl Thread {
         self.messages.values_mut().for_each(|message| message.over = true);
     }
 
-    /// A turn began: what is older than the one before is forgotten.
-    pub(super) fn begin_turn(&mut self, turn: u64) {
+    /// A turn began: what is older than the one before is forgotten. Returns the messages of that, with their parts.
+    pub(super) fn begin_turn(&mut self, turn: u64) -> Vec<(String, Vec<String>)> {
         self.turn = turn;
+        let old = self.messages.iter().filter(|(_, message)| message.turn + 1 < turn);
+        let forgotten = old
+            .map(|(id, _)| (id.clone(), self.parts_of(id).map(|(part, _)| part.clone()).collect()))
+            .collect();
         self.messages.retain(|_, message| message.turn + 1 >= turn);
         self.parts.retain(|_, known| known.turn + 1 >= turn);
         let parts = &self.parts;
         self.calls.retain(|_, key| parts.values().any(|known| known.key == *key));
+        forgotten
     }
 }

@@ -2,6 +2,7 @@
 
 use super::reader::{Gone, Interrupted, Reader};
 use super::{Order, TurnSettings};
+use crate::counts::{Counted, Counters};
 use crate::opencode::client::{Client, Place};
 use crate::opencode::conduct::{Call, Conductor};
 use crate::opencode::ids;
@@ -12,7 +13,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use turnstream_dialects::acp::{AcpEvent, Encoder};
-use turnstream_model::event::{Body, By, ErrorClass, Event, Outcome, Status, TurnError};
+use turnstream_model::event::{Body, By, ErrorClass, Event, NoticeCode, Outcome, Status, TurnError};
 use turnstream_model::signal::Ending;
 
 /// How long the stopping of a turn may take before it is ended without the server's word.
@@ -44,7 +45,7 @@ pub(super) async fn run(
             Err(Interrupted::Gone) => return,
         },
     };
-    Driver::new(way, &at, settings, reader).run(text, ready).await;
+    Driver::new(way, &at, settings, reader, client.counters().clone()).run(text, ready).await;
 }
 
 /// Waits until events are seen and the session rests. What still runs there, of another client or of a turn that was
@@ -95,13 +96,14 @@ struct Driver {
     stopping: Option<(Instant, Ending)>,
     /// It ended without the server's word, which may still work on it.
     abandoned: bool,
+    counters: Counters,
 }
 
 /// There is nothing more to hand out.
 struct Done;
 
 impl Driver {
-    fn new(way: Way, at: &SessionRef, settings: TurnSettings, reader: Reader) -> Self {
+    fn new(way: Way, at: &SessionRef, settings: TurnSettings, reader: Reader, counters: Counters) -> Self {
         let clock = Clock::new();
         let mut conductor = Conductor::new(&at.id, settings.pace, settings.budget.clone(), clock.now());
         conductor.choose(settings.model.clone(), settings.mode.clone());
@@ -121,6 +123,7 @@ impl Driver {
             waiting: false,
             stopping: None,
             abandoned: false,
+            counters,
         }
     }
 
@@ -275,6 +278,9 @@ impl Driver {
     fn note(&mut self, event: &Event) {
         match &event.draft.body {
             Body::SessionStatus(status) => self.waiting = *status == Status::Waiting,
+            Body::Notice { code: NoticeCode::UnexpectedPermission, .. } => {
+                self.counters.count(Counted::UnexpectedPermission);
+            }
             Body::Notice { .. } | Body::SessionUpdated(_) | Body::SessionCreated { .. } => {}
             Body::TurnEnded { outcome, .. } => self.abandoned |= *outcome == Outcome::Lost,
             _ => self.active = Instant::now(),

@@ -1,0 +1,212 @@
+//! What an operator watches, as Prometheus reads it. Everything is taken from the gateway at the moment it is asked for:
+//! there is no registry, and nothing is counted here. `docs/metrics.md` says what each means and what to do.
+
+mod exposition;
+
+use crate::app::App;
+use crate::stream::StreamKind;
+use exposition::{Family, Kind, Page};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use turnstream_agents::Counts;
+use turnstream_gateway::{Stage, Tally};
+use turnstream_log::Health;
+use turnstream_model::event::NoticeCode;
+
+/// The whole page.
+pub(crate) fn page(app: &App) -> String {
+    let mut page = Page::default();
+    process(&mut page, app);
+    log(&mut page, app);
+    sessions(&mut page, app);
+    let tallies = app.gateway.tallies();
+    prompts_and_turns(&mut page, &tallies);
+    waits(&mut page, &tallies);
+    notices(&mut page, &tallies);
+    agents(&mut page, &app.gateway.counts());
+    page.into_text()
+}
+
+fn process(page: &mut Page, app: &App) {
+    page.family("turnstream_build_info", Kind::Gauge, "The version that runs; always 1.")
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    page.family(
+        "turnstream_start_time_seconds",
+        Kind::Gauge,
+        "When the gateway began to serve, in Unix time.",
+    )
+    .seconds(unix(app.started));
+    let mut streams = page.family("turnstream_streams_open", Kind::Gauge, "Clients that follow, by how.");
+    for kind in StreamKind::ALL {
+        streams.sample(&[("kind", kind.word())], app.streams.count(kind));
+    }
+}
+
+fn unix(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as f64 / 1_000.0
+}
+
+fn log(page: &mut Page, app: &App) {
+    let now = match app.gateway.health() {
+        Health::Sound => "sound",
+        Health::Degraded { .. } => "degraded",
+        Health::Failed { .. } => "failed",
+    };
+    let mut health = page.family("turnstream_log_health", Kind::Gauge, "1 for the state that the log is in.");
+    for state in ["sound", "degraded", "failed"] {
+        health.sample(&[("state", state)], u64::from(state == now));
+    }
+    let figures = app.gateway.figures();
+    page.family("turnstream_log_events_total", Kind::Counter, "Events that became durable.")
+        .sample(&[], figures.events);
+    let seconds = |duration: Duration| duration.as_micros() as f64 / 1e6;
+    let within: Vec<(f64, u64)> =
+        figures.commits.within.iter().map(|(bound, count)| (seconds(*bound), *count)).collect();
+    page.family(
+        "turnstream_log_commit_seconds",
+        Kind::Histogram,
+        "How long commits took until they were durable, repeats included.",
+    )
+    .histogram(&within, figures.commits.count, seconds(figures.commits.sum));
+    page.family("turnstream_log_commit_failures_total", Kind::Counter, "Commits that the disk refused.")
+        .sample(&[], figures.failed_commits);
+    page.family(
+        "turnstream_log_refused_writes_total",
+        Kind::Counter,
+        "Late partial writes that were refused.",
+    )
+    .sample(&[], figures.refused_writes);
+    page.family(
+        "turnstream_log_bytes_under_way",
+        Kind::Gauge,
+        "Bytes on their way into the database, about.",
+    )
+    .sample(&[], figures.under_way);
+    page.family(
+        "turnstream_log_bytes_limit",
+        Kind::Gauge,
+        "Bytes that may be on their way; then appends wait.",
+    )
+    .sample(&[], figures.most_under_way);
+}
+
+fn sessions(page: &mut Page, app: &App) {
+    let stages = app.gateway.stages();
+    let mut sessions = page.family("turnstream_sessions", Kind::Gauge, "Sessions, by what they do.");
+    for (agent, stages) in &stages {
+        for stage in Stage::all() {
+            let count = stages.get(&stage).copied().unwrap_or_default();
+            sessions.sample(&[("agent", agent), ("status", stage.word())], count);
+        }
+    }
+    let mut open = page.family("turnstream_turns_open", Kind::Gauge, "Turns that are open.");
+    for (agent, stages) in &stages {
+        let count = stages.iter().filter(|(stage, _)| stage.has_turn()).map(|(_, count)| count).sum();
+        open.sample(&[("agent", agent)], count);
+    }
+    page.family("turnstream_sessions_awake", Kind::Gauge, "Sessions whose keeper is awake.")
+        .sample(&[], app.gateway.awake() as u64);
+}
+
+/// One number for each agent.
+fn by_agent<T>(mut family: Family<'_>, agents: &BTreeMap<String, T>, number: fn(&T) -> u64) {
+    for (agent, counted) in agents {
+        family.sample(&[("agent", agent)], number(counted));
+    }
+}
+
+fn prompts_and_turns(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+    let accepted =
+        page.family("turnstream_prompts_accepted_total", Kind::Counter, "Prompts that were accepted.");
+    by_agent(accepted, tallies, |tally| tally.prompts_accepted);
+    let help = "Prompts that were taken back before they were sent.";
+    let withdrawn = page.family("turnstream_prompts_withdrawn_total", Kind::Counter, help);
+    by_agent(withdrawn, tallies, |tally| tally.prompts_withdrawn);
+    let started = page.family("turnstream_turns_started_total", Kind::Counter, "Turns that began.");
+    by_agent(started, tallies, |tally| tally.turns_started);
+    let help = "Turns that ended, by how and by the class of the error, which is empty without one.";
+    let mut ended = page.family("turnstream_turns_ended_total", Kind::Counter, help);
+    for (agent, tally) in tallies {
+        for ((outcome, error), count) in &tally.turns_ended {
+            let error = error.map_or("", |error| error.as_str());
+            ended.sample(&[("agent", agent), ("outcome", outcome.as_str()), ("error", error)], *count);
+        }
+    }
+}
+
+fn waits(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+    let waiting =
+        page.family("turnstream_approvals_waiting", Kind::Gauge, "Approvals that wait for an answer.");
+    by_agent(waiting, tallies, |tally| tally.approvals_waiting);
+    let help = "Approvals that were settled, by how and by whom.";
+    let mut resolved = page.family("turnstream_approvals_resolved_total", Kind::Counter, help);
+    for (agent, tally) in tallies {
+        for ((outcome, by), count) in &tally.approvals_resolved {
+            resolved.sample(&[("agent", agent), ("outcome", outcome.as_str()), ("by", by.as_str())], *count);
+        }
+    }
+    let waiting =
+        page.family("turnstream_questions_waiting", Kind::Gauge, "Questions that wait for an answer.");
+    by_agent(waiting, tallies, |tally| tally.questions_waiting);
+    let help = "Questions that were settled, by how.";
+    let mut answered = page.family("turnstream_questions_answered_total", Kind::Counter, help);
+    for (agent, tally) in tallies {
+        for (outcome, count) in &tally.questions_answered {
+            answered.sample(&[("agent", agent), ("outcome", outcome.as_str())], *count);
+        }
+    }
+}
+
+fn notices(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+    let help = "Asks that a rule allowed where nobody was asked.";
+    let unexpected = page.family("turnstream_unexpected_permissions_total", Kind::Counter, help);
+    by_agent(unexpected, tallies, |tally| {
+        tally.notices.get(&NoticeCode::UnexpectedPermission).copied().unwrap_or_default()
+    });
+    let mut notices = page.family(
+        "turnstream_notices_total",
+        Kind::Counter,
+        "Notices in the logs, by what they are about.",
+    );
+    for (agent, tally) in tallies {
+        for (code, count) in &tally.notices {
+            notices.sample(&[("agent", agent), ("code", code.as_str())], *count);
+        }
+    }
+}
+
+/// A counter of agents: its name, its help, its number.
+type Counter = (&'static str, &'static str, fn(&Counts) -> u64);
+
+fn agents(page: &mut Page, counts: &BTreeMap<String, Counts>) {
+    let families: [Counter; 7] = [
+        ("turnstream_agent_stream_losses_total", "Event streams of the agent that were lost.", |counts| {
+            counts.stream_losses
+        }),
+        ("turnstream_agent_stream_reconnects_total", "Event streams that were had again.", |counts| {
+            counts.stream_reconnects
+        }),
+        (
+            "turnstream_agent_events_left_out_total",
+            "Times that events of the agent were left out.",
+            |counts| counts.events_left_out,
+        ),
+        ("turnstream_agent_unknown_events_total", "Events of the agent of an unknown type.", |counts| {
+            counts.unknown_events
+        }),
+        ("turnstream_agent_prompt_conflicts_total", "Prompts that the agent refused as busy.", |counts| {
+            counts.prompt_conflicts
+        }),
+        (
+            "turnstream_agent_server_starts_total",
+            "Processes of the agent's server that were started.",
+            |counts| counts.server_starts,
+        ),
+        ("turnstream_agent_server_exits_total", "Processes of it that ended untold.", |counts| {
+            counts.server_exits
+        }),
+    ];
+    for (name, help, number) in families {
+        by_agent(page.family(name, Kind::Counter, help), counts, number);
+    }
+}

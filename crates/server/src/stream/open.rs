@@ -1,0 +1,68 @@
+//! How many streams are open: each holds a guard for as long as it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What kind of stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The log of one session as server-sent events.
+    Sse,
+    /// The same over a WebSocket.
+    WebSocket,
+    /// The states of all sessions.
+    Board,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Sse, Self::WebSocket, Self::Board];
+
+    /// Its word in the metrics.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Sse => "sse",
+            Self::WebSocket => "websocket",
+            Self::Board => "board",
+        }
+    }
+}
+
+/// The streams of one server.
+#[derive(Default)]
+pub(crate) struct OpenStreams {
+    sse: AtomicU64,
+    websocket: AtomicU64,
+    board: AtomicU64,
+}
+
+/// One stream, while it is open.
+pub(crate) struct OpenStream {
+    streams: Arc<OpenStreams>,
+    kind: Kind,
+}
+
+impl OpenStreams {
+    /// Another one opens.
+    pub(crate) fn open(self: &Arc<Self>, kind: Kind) -> OpenStream {
+        self.cell(kind).fetch_add(1, Ordering::Relaxed);
+        OpenStream { streams: self.clone(), kind }
+    }
+
+    pub(crate) fn count(&self, kind: Kind) -> u64 {
+        self.cell(kind).load(Ordering::Relaxed)
+    }
+
+    fn cell(&self, kind: Kind) -> &AtomicU64 {
+        match kind {
+            Kind::Sse => &self.sse,
+            Kind::WebSocket => &self.websocket,
+            Kind::Board => &self.board,
+        }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.streams.cell(self.kind).fetch_sub(1, Ordering::Relaxed);
+    }
+}
