@@ -155,7 +155,7 @@ fn values_of_named_secrets_never_go_out_by_time() {
 fn over_many_seeds_hardly_a_sample_is_missed() {
     let rules = Rules::standard();
     let (mut all, mut missed, mut settled, mut released) = (0, 0, 0, 0);
-    for sample in (1000..1060).flat_map(samples) {
+    for sample in (500_000..500_120).flat_map(samples) {
         let text = sample.text();
         all += 1;
         missed += usize::from(rules.redact(&text) != sample.redacted());
