@@ -41,7 +41,7 @@ CREATE TABLE entry_hour (
     last  INTEGER NOT NULL
 ) STRICT;
 CREATE VIRTUAL TABLE entry_word USING fts5(
-    line, content = '', columnsize = 0, prefix = '2 3', tokenize = \"ascii tokenchars '_'\"
+    line, content = '', columnsize = 0, prefix = '2 3 4', tokenize = \"ascii tokenchars '_'\"
 );
 INSERT INTO entry_word (entry_word, rank) VALUES ('secure-delete', 1);
 INSERT INTO sqlite_sequence (name, seq) SELECT 'entry', coalesce(max(ordinal), 0) FROM piece;
