@@ -120,6 +120,11 @@ impl Session {
         recent.compact();
     }
 
+    /// True when the store's readers find everything that is durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.recent().settled >= self.head().0
+    }
+
     /// Events from `from` on, `max_bytes` of them but at least one; `None` when they are older than what is kept, and
     /// so in the store.
     pub(crate) fn recent_from(&self, from: Seq, max_bytes: usize) -> Option<Vec<Committed>> {

@@ -1,5 +1,6 @@
 //! The database: one SQLite file, one writing connection, a few reading ones.
 
+mod imports;
 mod pieces;
 mod read;
 mod revision;
@@ -7,6 +8,7 @@ mod schema;
 mod wal;
 mod write;
 
+pub(crate) use imports::Seen;
 pub(crate) use read::Readers;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Found, Meta, fresh_generation, open};

@@ -2,6 +2,7 @@
 //! this file.
 
 mod flapping;
+mod imports;
 mod replicas;
 mod rules;
 #[path = "../../../tests/it/support.rs"]
@@ -189,6 +190,16 @@ macro_rules! a_store_passes {
     };
 }
 
+macro_rules! a_store_imports {
+    ($module:ident, $place:expr) => {
+        every!($module, $place, imports:
+            an_import_is_seen_whole_or_not_at_all,
+            an_import_that_is_given_up_leaves_its_id_free,
+            a_failing_disk_leaves_no_notice_in_an_import,
+        );
+    };
+}
+
 macro_rules! a_shared_store_passes {
     ($module:ident, $place:expr) => {
         every!($module, $place, replicas:
@@ -205,5 +216,7 @@ a_store_passes!(in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 // Slow, and about the log: once is enough.
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
+a_store_imports!(imported_into_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 a_store_passes!(in_memory, InMemory::default());
+a_store_imports!(imported_into_memory, InMemory::default());
 a_shared_store_passes!(shared_in_memory, InMemory::default());
