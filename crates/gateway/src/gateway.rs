@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::start;
 use crate::trouble;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     /// The tasks of keepers, by their numbers.
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     creating: tokio::sync::Mutex<()>,
+    importing: tokio::sync::Mutex<()>,
+    data: PathBuf,
     closing: AtomicBool,
 }
 
@@ -60,6 +62,8 @@ impl Gateway {
             keepers: Mutex::default(),
             tasks: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
+            importing: tokio::sync::Mutex::default(),
+            data: data.to_owned(),
             closing: AtomicBool::new(false),
         };
         let gateway = Self { shared: Arc::new(shared) };
@@ -241,6 +245,15 @@ impl Gateway {
 
     pub(crate) fn creating(&self) -> &tokio::sync::Mutex<()> {
         &self.shared.creating
+    }
+
+    pub(crate) fn importing(&self) -> &tokio::sync::Mutex<()> {
+        &self.shared.importing
+    }
+
+    /// The directory of the log.
+    pub(crate) fn data(&self) -> &Path {
+        &self.shared.data
     }
 
     pub(crate) fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {
