@@ -6,7 +6,9 @@ mod client;
 mod config;
 mod descriptors;
 mod escape;
+mod export;
 mod host;
+mod import;
 mod input;
 mod inspect;
 mod run;
@@ -45,6 +47,8 @@ enum Command {
     Run(run::Args),
     Sessions(sessions::Args),
     Tail(tail::Args),
+    Export(export::Args),
+    Import(import::Args),
     Inspect(inspect::Args),
     Check(check::Args),
 }
@@ -56,6 +60,8 @@ fn main() -> ExitCode {
         Command::Run(args) => block_on(run::run(args)),
         Command::Sessions(args) => block_on(sessions::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
+        Command::Export(args) => block_on(export::run(args)),
+        Command::Import(args) => block_on(import::run(args)),
         Command::Inspect(args) => {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
         }

@@ -2,6 +2,7 @@
 
 use crate::board::{Board, BoardReader};
 use crate::error::{OpenError, RequestError};
+use crate::import;
 use crate::keeper::{Handle, Keeper};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
 use crate::settings::Settings;
@@ -54,6 +55,8 @@ impl Gateway {
     ) -> Result<Self, OpenError> {
         let options = Options { debounce: settings.debounce, ..Options::default() };
         let opened = Log::open(data, &options)?;
+        // Ours alone now.
+        import::sweep(data);
         let shared = Shared {
             log: opened.log,
             settings,

@@ -10,4 +10,5 @@ mod opencode;
 mod serve;
 mod support;
 mod terminal;
+mod transfer;
 mod turns;

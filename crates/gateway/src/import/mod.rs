@@ -8,6 +8,7 @@ mod spool;
 
 pub use error::{BadFile, Fault, ImportError};
 pub use spool::Spool;
+pub(crate) use spool::sweep;
 
 use crate::error::RequestError;
 use crate::gateway::Gateway;

@@ -15,13 +15,26 @@ pub struct Spool {
     waiting: Vec<u8>,
 }
 
+/// How their names begin, for the moment in which they have one.
+const PREFIX: &str = "import-";
+
+/// Removes files that a crash caught in that moment.
+pub(crate) fn sweep(data: &Path) {
+    // What cannot be removed is empty, and does no harm.
+    for entry in fs::read_dir(data).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 impl Spool {
     pub(super) async fn new(data: &Path) -> Result<Self, ImportError> {
-        let path = data.join(format!("import-{:016x}", fastrand::u64(..)));
+        let path = data.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
         let made = tokio::task::spawn_blocking(move || {
             let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
             turnstream_failpoint::reach("gateway.spool");
-            // It lives as long as it is open, and no crash leaves it behind.
+            // It lives as long as it is open.
             fs::remove_file(&path)?;
             Ok(file)
         });

@@ -13,3 +13,4 @@ mod puppet;
 mod recovery;
 mod sessions;
 mod support;
+mod transfer;

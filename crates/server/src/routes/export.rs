@@ -70,6 +70,7 @@ pub(crate) async fn one(
         return Err(Problem::new(Kind::BadQuery, detail));
     }
     let export = app.gateway.export(&id, Duration::from_secs(wait)).await?;
+    let (first, left_out) = (export.header().first, export.header().left_out);
     let body = match format {
         Format::Jsonl => lines(export),
         Format::Markdown => Body::from(conversation(export).await?),
@@ -78,6 +79,9 @@ pub(crate) async fn one(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, format.content_type());
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // A page has no place for programs to read these.
+    headers.insert("turnstream-first", HeaderValue::from(first.0));
+    headers.insert("turnstream-left-out", HeaderValue::from(left_out));
     let file = format!("attachment; filename=\"{id}.{}\"", format.extension());
     if let Ok(file) = HeaderValue::from_str(&file) {
         headers.insert(header::CONTENT_DISPOSITION, file);

@@ -14,4 +14,5 @@ mod routes;
 mod shutdown;
 mod storm;
 mod support;
+mod transfer;
 mod websocket;
