@@ -232,6 +232,11 @@ impl Settler {
     }
 
     fn give_up(&mut self, session: &Session) -> Result<Known, ClaimError> {
+        // Whoever wanted to show it has gone away.
+        self.unrevealed.retain(|claim| match &claim.wanted {
+            Wanted::Reveal(waiting, _) => waiting.key != session.key,
+            Wanted::New(_) | Wanted::Import(_) | Wanted::GiveUp(_) | Wanted::Next(..) => true,
+        });
         self.persist(|database| database.give_up(session.key)).map_err(failure(session))?;
         Ok(known(session))
     }

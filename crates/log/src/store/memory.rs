@@ -189,7 +189,9 @@ impl Store for Replica {
 
     fn give_up(&self, session: Arc<Session>) {
         let row = &mut self.shared.lock().sessions[session.key as usize];
-        row.id = SessionId::from(format!("given up, {}", session.key));
+        if row.hidden {
+            row.id = SessionId::from(format!("given up, {}", session.key));
+        }
     }
 
     fn imported(&self, id: &SessionId) -> Result<Option<Imported>, ReadError> {

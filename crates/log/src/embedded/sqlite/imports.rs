@@ -58,7 +58,10 @@ impl Database {
     /// still read until then, and have to find out whose they were.
     pub(crate) fn give_up(&mut self, key: i64) -> Result<(), StoreError> {
         self.transact(0, |transaction| {
-            transaction.execute("UPDATE session SET id = 'given up, ' || key WHERE key = ?1", [key]).map(drop)
+            // One that was shown a moment before stays.
+            let unseen = "key = ?1 AND key IN (SELECT session FROM imported WHERE NOT finished)";
+            let rename = format!("UPDATE session SET id = 'given up, ' || key WHERE {unseen}");
+            transaction.execute(&rename, [key]).map(drop)
         })
     }
 

@@ -111,3 +111,32 @@ pub(super) async fn a_failing_disk_leaves_no_notice_in_an_import(place: &dyn Pla
     importer.finish(None).await.unwrap();
     assert_eq!(read(&log), events);
 }
+
+pub(super) async fn a_finish_that_nobody_waits_for_shows_all_or_nothing(place: &dyn Place) {
+    let log = log_on(place);
+    let events = events();
+    for _ in 0..20 {
+        let importer = match log.import(&id("s")).await {
+            Ok(mut importer) => {
+                importer.append(events.clone()).await.unwrap();
+                importer
+            }
+            Err(ClaimError::Exists(_)) => break,
+            Err(error) => panic!("{error}"),
+        };
+        // Asked for once, and then dropped.
+        let mut finish = Box::pin(importer.finish(None));
+        std::future::poll_fn(|context| {
+            let _ = std::future::Future::poll(finish.as_mut(), context);
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+    // Its place among the claims is behind all of them.
+    drop(log.create(&id("last")).await.unwrap());
+    let seen = log.sessions().unwrap();
+    assert!(seen.iter().all(|seen| [id("s"), id("last")].contains(seen)), "{seen:?}");
+    if seen.contains(&id("s")) {
+        assert_eq!(read(&log), events);
+    }
+}
