@@ -206,3 +206,32 @@ fn others_go_on_while_a_session_is_imported() {
         assert_lawful(events.iter().map(String::as_str), Tail::Settled);
     }
 }
+
+#[test]
+fn a_session_that_has_ended_is_one_that_has_ended() {
+    let (here, there) = (Home::new(), Home::new());
+    let id = talked(&here);
+    let serving = here.serve(&[]);
+    assert_eq!(ask(&serving, "DELETE", &format!("/v1/sessions/{id}"), b"").0, 204);
+    let (header, events) = exported(&here, &id);
+    assert!(header.get("left_out").is_none(), "{header}");
+    assert!(events.last().unwrap().contains("session.ended"), "{events:?}");
+    let file = format!("{header}\n{}\n", events.join("\n"));
+    let serving = there.serve(&[]);
+    let (status, session) = ask(&serving, "POST", "/v1/import", file.as_bytes());
+    assert_eq!((status, &session["ended"]), (201, &json!("deleted")), "{session}");
+    assert_eq!(exported(&there, &id).1, events);
+}
+
+#[test]
+fn how_large_a_file_may_be_is_configured() {
+    let (here, there) = (Home::new(), Home::new());
+    let id = talked(&here);
+    let file = here.path("s.jsonl");
+    assert!(here.run(&["export", &id, "-o", file.to_str().unwrap()]).status.success());
+    let _serving = there.serve(&["--import-mib", "0"]);
+    let refused = there.run(&["import", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(stderr(&refused).contains("may have 0 bytes"), "{refused:?}");
+    assert!(sessions(&there).is_empty());
+}
