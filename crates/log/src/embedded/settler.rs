@@ -94,7 +94,6 @@ impl Settler {
                 self.unsettled.give_back(work);
                 return;
             }
-            self.spares.settled(work.serial);
             drop(work);
             for claim in std::mem::take(&mut self.unrevealed) {
                 self.claim(claim);
@@ -135,6 +134,9 @@ impl Settler {
         for group in groups {
             group.settled();
         }
+        // Only what the database itself says it has whole: without a transaction it has not noted that yet, and after a
+        // crash a segment that is used again would be missed.
+        self.spares.settled(*serial);
         true
     }
 
