@@ -29,7 +29,8 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;
     let defaults = Options::default();
     let heartbeat = config.heartbeat.unwrap_or(defaults.heartbeat);
-    let options = Options { token: config.token.clone(), heartbeat, ..defaults };
+    let import = config.import.unwrap_or(defaults.import);
+    let options = Options { token: config.token.clone(), heartbeat, import, ..defaults };
     match Server::bind(listen, gateway.clone(), options).await {
         Ok(server) => Ok((gateway, server)),
         Err(error) => {

@@ -6,7 +6,9 @@ mod client;
 mod config;
 mod descriptors;
 mod escape;
+mod export;
 mod host;
+mod import;
 mod input;
 mod inspect;
 mod moment;
@@ -48,6 +50,8 @@ enum Command {
     Sessions(sessions::Args),
     Search(search::Args),
     Tail(tail::Args),
+    Export(export::Args),
+    Import(import::Args),
     Inspect(inspect::Args),
     Check(check::Args),
 }
@@ -60,6 +64,8 @@ fn main() -> ExitCode {
         Command::Sessions(args) => block_on(sessions::run(args)),
         Command::Search(args) => block_on(search::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
+        Command::Export(args) => block_on(export::run(args)),
+        Command::Import(args) => block_on(import::run(args)),
         Command::Inspect(args) => {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
         }

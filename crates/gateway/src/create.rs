@@ -172,10 +172,9 @@ impl Gateway {
         if !real.is_dir() {
             return Err(no_directory("it is a file".to_owned()));
         }
-        let roots = &self.settings().roots;
-        let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
-        if !roots.iter().any(below) {
-            return Err(RequestError::OutsideRoots { path: path.to_owned(), roots: roots.clone() });
+        if !self.settings().allows(&real) {
+            let roots = self.settings().roots.clone();
+            return Err(RequestError::OutsideRoots { path: path.to_owned(), roots });
         }
         Ok(real)
     }

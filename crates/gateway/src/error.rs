@@ -95,6 +95,16 @@ pub enum RequestError {
          so ask again to be sure"
     )]
     StopUnkept(String),
+    /// There is nothing that could be exported.
+    #[error(
+        "session {session} cannot be exported yet: {open} is open since the beginning of what is kept of it"
+    )]
+    NothingSettled {
+        /// The session.
+        session: SessionId,
+        /// What is open.
+        open: String,
+    },
     /// The gateway is being shut down.
     #[error("the gateway is shutting down")]
     Closing,

@@ -2,6 +2,7 @@
 
 use crate::board::{Board, BoardReader, Stage};
 use crate::error::{OpenError, RequestError};
+use crate::import;
 use crate::keeper::{Handle, Keeper};
 use crate::redactor::{Prompts, Said};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
@@ -11,7 +12,7 @@ use crate::start;
 use crate::tally::{Tallies, Tally};
 use crate::trouble;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, oneshot};
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     creating: tokio::sync::Mutex<()>,
     pub(crate) searching: Arc<Semaphore>,
+    importing: tokio::sync::Mutex<()>,
+    data: PathBuf,
     closing: AtomicBool,
 }
 
@@ -57,6 +60,8 @@ impl Gateway {
     ) -> Result<Self, OpenError> {
         let options = Options { debounce: settings.debounce, ..Options::default() };
         let opened = Log::open(data, &options)?;
+        // Ours alone now.
+        import::sweep(data);
         let shared = Shared {
             log: opened.log,
             settings,
@@ -67,6 +72,8 @@ impl Gateway {
             tasks: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
+            importing: tokio::sync::Mutex::default(),
+            data: data.to_owned(),
             closing: AtomicBool::new(false),
         };
         let gateway = Self { shared: Arc::new(shared) };
@@ -293,6 +300,15 @@ impl Gateway {
 
     pub(crate) fn creating(&self) -> &tokio::sync::Mutex<()> {
         &self.shared.creating
+    }
+
+    pub(crate) fn importing(&self) -> &tokio::sync::Mutex<()> {
+        &self.shared.importing
+    }
+
+    /// The directory of the log.
+    pub(crate) fn data(&self) -> &Path {
+        &self.shared.data
     }
 
     pub(crate) fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {

@@ -1,6 +1,6 @@
 //! How long things may take, and what happens when nobody answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnstream_redact::Rules;
 
@@ -31,6 +31,13 @@ pub struct Settings {
     pub debounce: Duration,
     /// What counts as a secret, and never reaches the log.
     pub secrets: Rules,
+}
+
+impl Settings {
+    /// Whether sessions may work in this directory, which is given without links and dots.
+    pub(crate) fn allows(&self, real: &Path) -> bool {
+        self.roots.iter().any(|root| root.canonicalize().is_ok_and(|root| real.starts_with(root)))
+    }
 }
 
 /// What becomes of an approval that nobody answered in time.

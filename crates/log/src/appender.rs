@@ -2,7 +2,7 @@
 
 use crate::error::AppendError;
 use crate::log::Inner;
-use crate::queue::Append;
+use crate::queue::{Append, Content};
 use crate::session::Session;
 use crate::weight;
 use std::future::Future;
@@ -73,18 +73,28 @@ impl Appender {
     /// what one call may hold: [`Appender::MOST_BYTES`], about.
     pub async fn append(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppendError> {
         let weight = weight::of_all(&drafts);
-        if weight > Self::MOST_BYTES {
-            let (session, most) = (self.session.id.to_string(), Self::MOST_BYTES);
-            return Err(AppendError::TooLarge { session, bytes: weight, most });
-        }
-        let since = Instant::now();
-        let permit = self.log.queue.room(weight).await?;
-        let (done, receipt) = oneshot::channel();
-        let (session, epoch) = (self.session.clone(), self.epoch);
-        let append = Append { session, epoch, time, since, drafts, weight, permit, done };
-        self.log.queue.append(append).map_err(|_| AppendError::Closed)?;
-        Ok(Receipt(receipt))
+        enqueue(&self.log, &self.session, self.epoch, Content::Drafts(drafts, time), weight).await
     }
+}
+
+/// Hands it to the next commit, when there is room for it.
+pub(crate) async fn enqueue(
+    log: &Inner,
+    session: &Arc<Session>,
+    epoch: u64,
+    content: Content,
+    weight: usize,
+) -> Result<Receipt, AppendError> {
+    if weight > Appender::MOST_BYTES {
+        let (session, most) = (session.id.to_string(), Appender::MOST_BYTES);
+        return Err(AppendError::TooLarge { session, bytes: weight, most });
+    }
+    let since = Instant::now();
+    let permit = log.queue.room(weight).await?;
+    let (done, receipt) = oneshot::channel();
+    let append = Append { session: session.clone(), epoch, since, content, weight, permit, done };
+    log.queue.append(append).map_err(|_| AppendError::Closed)?;
+    Ok(Receipt(receipt))
 }
 
 impl Drop for Appender {

@@ -2,7 +2,7 @@
 
 use crate::committed::Committed;
 use crate::error::AppendError;
-use crate::queue::Append;
+use crate::queue::{Append, Content};
 use crate::session::Session;
 use crate::store::Stale;
 use bytes::Bytes;
@@ -16,10 +16,20 @@ use turnstream_model::event::{Body, Draft, Event, NoticeCode};
 use turnstream_model::id::TurnId;
 use turnstream_model::time::Time;
 
+/// Where the events of a group come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Its session happens now.
+    Session,
+    /// Its session happened elsewhere: nothing of this log may come between them.
+    Import,
+}
+
 /// The new events of one session.
 pub(crate) struct Group {
     pub(crate) session: Arc<Session>,
     pub(crate) epoch: u64,
+    pub(crate) source: Source,
     /// When the first of them was to be appended.
     pub(crate) since: Instant,
     pub(crate) first: Seq,
@@ -104,6 +114,7 @@ pub enum Merge {
 struct Growing {
     session: Arc<Session>,
     epoch: u64,
+    source: Source,
     since: Instant,
     head: Seq,
     events: Vec<Event>,
@@ -117,7 +128,7 @@ impl Batch {
         let mut order: Vec<Growing> = Vec::with_capacity(appends.len());
         let mut by_owner: HashMap<Owner, usize> = HashMap::with_capacity(appends.len());
         for append in appends {
-            let Append { session, epoch, time, since, drafts, weight: _, permit, done } = append;
+            let Append { session, epoch, since, content, weight: _, permit, done } = append;
             let owner = (session.key, epoch);
             let index = *by_owner.entry(owner).or_insert_with(|| {
                 order.push(Growing::new(session, epoch, since));
@@ -125,8 +136,16 @@ impl Batch {
             });
             let growing = &mut order[index];
             growing.since = growing.since.min(since);
-            for draft in drafts {
-                growing.push(draft, time, merge);
+            match content {
+                Content::Drafts(drafts, time) => {
+                    for draft in drafts {
+                        growing.push(draft, time, merge);
+                    }
+                }
+                Content::Events(events) => {
+                    growing.source = Source::Import;
+                    growing.events.extend(events);
+                }
             }
             batch.replies.push(Reply { done, last: growing.last(), owner });
             match &mut growing.permit {
@@ -204,7 +223,7 @@ impl Batch {
 impl Growing {
     fn new(session: Arc<Session>, epoch: u64, since: Instant) -> Self {
         let head = session.head();
-        Self { session, epoch, since, head, events: Vec::new(), permit: None }
+        Self { session, epoch, source: Source::Session, since, head, events: Vec::new(), permit: None }
     }
 
     /// The last event so far, which may be one that was there before.
@@ -228,7 +247,7 @@ impl Growing {
 
     /// Writes the events as JSON, once; `None` when there are none.
     fn finish(self) -> Option<Group> {
-        let Self { session, epoch, since, head, events: parsed, permit } = self;
+        let Self { session, epoch, source, since, head, events: parsed, permit } = self;
         if parsed.is_empty() {
             return None;
         }
@@ -248,7 +267,7 @@ impl Growing {
             start = end + 1;
         }
         let turns = parsed.iter().filter_map(|event| TurnChange::of(&event.draft)).collect();
-        Some(Group { session, epoch, since, first: head.next(), data, events, parsed, turns, permit })
+        Some(Group { session, epoch, source, since, first: head.next(), data, events, parsed, turns, permit })
     }
 }
 

@@ -121,6 +121,16 @@ pub enum AppendError {
         /// How much it may be.
         most: usize,
     },
+    /// An imported event has another place than the next one.
+    #[error("event {found} was to be imported into session {session}, where event {expected} comes next")]
+    OutOfPlace {
+        /// The session.
+        session: String,
+        /// The next place.
+        expected: Seq,
+        /// The event's.
+        found: Seq,
+    },
     /// The store is broken for good.
     #[error("the store failed and will not recover by itself: {0}")]
     Store(String),

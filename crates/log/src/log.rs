@@ -234,6 +234,10 @@ impl Log {
         &self.inner
     }
 
+    pub(crate) fn shared_inner(&self) -> Arc<Inner> {
+        self.inner.clone()
+    }
+
     pub(crate) fn find(&self, id: &SessionId) -> Result<Arc<Session>, ReadError> {
         self.inner.sessions.find(id, &*self.inner.store)
     }

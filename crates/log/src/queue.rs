@@ -8,17 +8,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::Draft;
+use turnstream_model::event::{Draft, Event};
 use turnstream_model::time::Time;
+
+/// What is to be in the log.
+pub(crate) enum Content {
+    /// New events: the writer gives them their places.
+    Drafts(Vec<Draft>, Time),
+    /// Events of an imported session, with the places and times that they have.
+    Events(Vec<Event>),
+}
 
 /// Events one appender wants in the log.
 pub(crate) struct Append {
     pub(crate) session: Arc<Session>,
     pub(crate) epoch: u64,
-    pub(crate) time: Time,
     /// When it was asked for.
     pub(crate) since: Instant,
-    pub(crate) drafts: Vec<Draft>,
+    pub(crate) content: Content,
     /// About how many bytes they are.
     pub(crate) weight: usize,
     /// The part of the log's budget to give back when it is settled.
@@ -132,9 +139,8 @@ mod tests {
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,
-            time: Time(number),
             since: Instant::now(),
-            drafts: Vec::new(),
+            content: Content::Drafts(Vec::new(), Time(number)),
             weight,
             permit: queue.room(1).await.unwrap(),
             done: oneshot::channel().0,
@@ -155,7 +161,10 @@ mod tests {
         let mut commits = Vec::new();
         while let Some(appends) = queue.take() {
             commits.push(appends.iter().map(|append| append.weight / MIB).sum::<usize>());
-            taken.extend(appends.iter().map(|append| append.time.0));
+            taken.extend(appends.iter().map(|append| match &append.content {
+                Content::Drafts(_, time) => time.0,
+                Content::Events(_) => unreachable!("nobody imports here"),
+            }));
         }
         assert_eq!(taken, (0..weights.len() as u64).collect::<Vec<_>>(), "all of them, once, in order");
         assert_eq!(commits, [64, 65, 69, 64, 65], "none holds as much as two of the largest appends");

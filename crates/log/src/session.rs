@@ -125,6 +125,11 @@ impl Session {
         self.recent().settled >= seq.0
     }
 
+    /// True when the store's readers find everything that is durable.
+    pub(crate) fn is_all_settled(&self) -> bool {
+        self.is_settled(self.head())
+    }
+
     /// Events from `from` on, `max_bytes` of them but at least one; `None` when they are older than what is kept, and
     /// so in the store.
     pub(crate) fn recent_from(&self, from: Seq, max_bytes: usize) -> Option<Vec<Committed>> {

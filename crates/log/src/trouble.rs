@@ -1,6 +1,6 @@
 //! A time in which nothing could be made durable, and who had to wait for its end.
 
-use crate::batch::{Batch, Group, Waited};
+use crate::batch::{Batch, Group, Source, Waited};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,9 +40,10 @@ impl Trouble {
         self.tell(batch, |group| group.since < ended && group.since.elapsed() >= NOTICEABLE)
     }
 
-    /// Each session once.
+    /// Each session once. Not one that is imported: a notice would stand among events of another time, and in their place.
     fn tell(&mut self, batch: &Batch, is_meant: impl Fn(&Group) -> bool) -> Vec<Waited> {
-        let meant = batch.groups.iter().filter(|group| is_meant(group));
+        let happening = batch.groups.iter().filter(|group| group.source == Source::Session);
+        let meant = happening.filter(|group| is_meant(group));
         let new = meant.filter(|group| self.told.insert(group.session.key));
         new.map(|group| Waited {
             session: group.session.clone(),

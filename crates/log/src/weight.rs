@@ -13,7 +13,8 @@ pub(crate) fn of_all(drafts: &[Draft]) -> usize {
     drafts.iter().map(of).sum()
 }
 
-fn of(draft: &Draft) -> usize {
+/// The weight of one draft.
+pub(crate) fn of(draft: &Draft) -> usize {
     let outside = text(draft.native.as_deref()) + map(&draft.extra);
     ENVELOPE + outside + body(&draft.body)
 }

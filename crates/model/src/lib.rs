@@ -13,6 +13,7 @@
 pub mod check;
 pub mod cursor;
 pub mod event;
+pub mod export;
 pub mod fold;
 pub mod id;
 pub mod machine;

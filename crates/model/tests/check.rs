@@ -336,3 +336,24 @@ fn a_trimmed_log_still_has_to_end_things_once() {
         report.violations
     );
 }
+
+#[test]
+fn a_log_with_a_header_ends_where_the_header_says() {
+    let lines = good();
+    let judged = |head: usize, events: &[Line]| {
+        let header = json!({"type": "export", "turnstream": "0.1.0", "first": 1, "head": head});
+        let header = header.as_object().cloned().unwrap();
+        let mut all = vec![header];
+        all.extend_from_slice(events);
+        let report = judge(&all);
+        let seqs = report.violations.iter().filter(|violation| violation.law == Law::Seq);
+        (report.events, seqs.map(|violation| (violation.line, violation.message.clone())).collect::<Vec<_>>())
+    };
+    let head = lines.len();
+    assert_eq!(judged(head, &lines), (head, vec![]));
+    let told = |last: usize| {
+        format!("the log ends with event {last}, and its header says {head}: it was cut off or added to")
+    };
+    assert_eq!(judged(head, &lines[..head - 1]), (head - 1, vec![(head, told(head - 1))]));
+    assert_eq!(judged(head, &[]).1.len(), 1);
+}

@@ -4,7 +4,7 @@ use crate::access;
 use crate::closing::Closing;
 use crate::options::Options;
 use crate::problem::{Kind, Problem};
-use crate::routes::{agents, events, health, metrics, prompts, search, sessions, waits, ws};
+use crate::routes::{agents, events, export, health, import, metrics, prompts, search, sessions, waits, ws};
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
@@ -40,9 +40,11 @@ impl App {
             .route("/v1/agents", get(agents::list))
             .route("/v1/events", get(events::all))
             .route("/v1/search", get(search::find))
+            .route("/v1/import", post(import::add))
             .route("/v1/sessions", get(sessions::list).post(sessions::create))
             .route("/v1/sessions/{session}", session)
             .route("/v1/sessions/{session}/snapshot", get(sessions::snapshot))
+            .route("/v1/sessions/{session}/export", get(export::one))
             .route("/v1/sessions/{session}/events", get(events::one))
             .route("/v1/sessions/{session}/ws", get(ws::one))
             .route("/v1/sessions/{session}/prompts", post(prompts::add))

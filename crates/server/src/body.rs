@@ -87,7 +87,8 @@ async fn read(request: Request, within: Duration) -> Result<Bytes, Problem> {
     }
 }
 
-async fn discard(body: Body) {
+/// Reads what a client still sends, so that it hears the answer.
+pub(crate) async fn discard(body: Body) {
     // Whether it comes to its end or not, the answer is the same.
     let _ = tokio::time::timeout(Duration::from_secs(5), async {
         let mut rest = Limited::new(body, DISCARDED);

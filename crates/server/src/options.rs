@@ -10,13 +10,20 @@ pub struct Options {
     pub token: Option<Token>,
     /// How long a stream may be silent before it says that it is alive.
     pub heartbeat: Duration,
-    /// How long the body of a request may take to come.
+    /// How long the body of a request may take to come. That of an import may pause for so long.
     pub body: Duration,
+    /// What the body of an import may weigh. It is on the disk while it is judged, never in memory.
+    pub import: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { token: None, heartbeat: Duration::from_secs(15), body: Duration::from_secs(60) }
+        Self {
+            token: None,
+            heartbeat: Duration::from_secs(15),
+            body: Duration::from_secs(60),
+            import: 4 << 30,
+        }
     }
 }
 

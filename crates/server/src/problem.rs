@@ -60,6 +60,8 @@ kinds! {
     UnknownAgent = "unknown-agent", BAD_REQUEST, "There is no such agent";
     /// The working directory is none.
     NoDirectory = "no-directory", BAD_REQUEST, "The working directory cannot be used";
+    /// The file cannot be imported.
+    BadImport = "bad-import", BAD_REQUEST, "The file cannot be imported";
     /// The token is missing or wrong.
     Unauthorized = "unauthorized", UNAUTHORIZED, "A token is needed";
     /// The request names a host that is not this one.
@@ -84,6 +86,10 @@ kinds! {
     KeyReused = "key-reused", CONFLICT, "The key was used for another request";
     /// The agent cannot be used at the moment.
     AgentUnusable = "agent-unusable", CONFLICT, "The agent cannot be used";
+    /// There is a session of that id.
+    SessionExists = "session-exists", CONFLICT, "There is a session of that id";
+    /// Nothing of the session can be exported yet.
+    NothingSettled = "nothing-settled", CONFLICT, "Nothing of the session can be exported yet";
     /// The session has ended.
     SessionEnded = "session-ended", CONFLICT, "The session has ended";
     /// The prompt is no longer in the queue.
@@ -104,6 +110,8 @@ kinds! {
     Degraded = "degraded", SERVICE_UNAVAILABLE, "Nothing can be kept at the moment";
     /// The gateway is shutting down.
     Closing = "closing", SERVICE_UNAVAILABLE, "The gateway is shutting down";
+    /// The data directory does not take the file.
+    NoRoom = "no-room", INSUFFICIENT_STORAGE, "The data directory does not take the file";
     /// The log failed.
     LogFailed = "log-failed", INTERNAL_SERVER_ERROR, "The log failed";
     /// The gateway did something it never should.

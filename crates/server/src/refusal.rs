@@ -2,7 +2,7 @@
 
 use crate::problem::{Kind, Problem};
 use serde_json::{Value, json};
-use turnstream_gateway::RequestError;
+use turnstream_gateway::{ImportError, RequestError};
 use turnstream_model::machine::Refusal;
 
 impl From<RequestError> for Problem {
@@ -35,10 +35,30 @@ impl From<RequestError> for Problem {
             RequestError::Unkept(_) | RequestError::StopUnkept(_) => {
                 Self::new(Kind::Degraded, said).with("taken", true).retry_after(5)
             }
+            RequestError::NothingSettled { .. } => {
+                Self::new(Kind::NothingSettled, format!("{said}; wait until that is over: ?wait=60"))
+            }
             RequestError::Closing => {
                 Self::new(Kind::Closing, format!("{said}; ask again when it is back")).retry_after(5)
             }
             RequestError::Log(_) => Self::new(Kind::LogFailed, said),
+        }
+    }
+}
+
+impl From<ImportError> for Problem {
+    fn from(error: ImportError) -> Self {
+        let said = error.to_string();
+        match error {
+            ImportError::File(file) => {
+                Self::new(Kind::BadImport, said).with("line", file.line).with("fault", file.fault.name())
+            }
+            ImportError::Exists(id) => {
+                let detail = format!("{said}: ?new_id=true, or turnstream import FILE --new-id");
+                Self::new(Kind::SessionExists, detail).with("session", id.as_str())
+            }
+            ImportError::Spool(_) => Self::new(Kind::NoRoom, said),
+            ImportError::Request(error) => error.into(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A client of a gateway: requests, and streams that come back after a break.
 
 mod events;
+mod files;
 mod find;
 
 pub(crate) use events::{Events, Received};
+pub(crate) use files::Download;
 pub(crate) use find::{Connected, FindError, Reach, connect};
 
 use reqwest::{Method, StatusCode};

@@ -19,6 +19,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) roots: Vec<PathBuf>,
     pub(super) token: Option<String>,
+    pub(super) import_mib: Option<u64>,
     #[serde(default)]
     pub(super) agents: BTreeMap<String, AgentTable>,
     #[serde(default)]

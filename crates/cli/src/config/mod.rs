@@ -32,6 +32,9 @@ pub(crate) struct Place {
     /// The token that clients of the gateway show; better given by the variable or the file than as a flag
     #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// How large a file may be that the gateway imports, in MiB [default: 4096]
+    #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true)]
+    pub(crate) import_mib: Option<u64>,
 }
 
 /// How a gateway is to run, with everything decided.
@@ -43,6 +46,8 @@ pub(crate) struct Config {
     /// The same, for showing it to a gateway.
     pub(crate) secret: Option<String>,
     pub(crate) heartbeat: Option<Duration>,
+    /// Bytes that a file may have that is imported.
+    pub(crate) import: Option<u64>,
     pub(crate) agents: BTreeMap<String, AgentTable>,
     pub(crate) settings: Settings,
     /// The file it comes from.
@@ -115,6 +120,7 @@ impl Config {
             token,
             secret,
             heartbeat: timeouts.heartbeat(),
+            import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
             agents,
             settings,
             file: path,

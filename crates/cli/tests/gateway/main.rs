@@ -11,4 +11,5 @@ mod search;
 mod serve;
 mod support;
 mod terminal;
+mod transfer;
 mod turns;

@@ -7,6 +7,7 @@ mod ends;
 mod judge;
 mod laws;
 mod mapping;
+mod markdown;
 
 /// The machine, log and fold that the model's own tests use.
 #[path = "../../../model/tests/support/mod.rs"]

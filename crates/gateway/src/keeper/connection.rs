@@ -170,10 +170,19 @@ impl Keeper {
             let shown = cwd.display();
             return Err(unreachable(format!("the working directory {shown} is not there any more")));
         }
+        // Where a session that was made here works was looked at then.
+        if self.imported.is_some() && !cwd.canonicalize().is_ok_and(|real| self.shared.settings.allows(&real))
+        {
+            return Err(unreachable(format!(
+                "the session was imported, and its working directory {} is not below a root; start the gateway with a root \
+                 above it",
+                cwd.display()
+            )));
+        }
         let start = Start {
             session: self.id.clone(),
             cwd,
-            native_id: self.session.native_id.clone(),
+            native_id: self.native_id(),
             model: self.session.model.clone(),
             mode: self.session.mode.clone(),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
@@ -185,6 +194,13 @@ impl Keeper {
             agent.connect(start).await
         });
         Ok(Making { task, deadline: Instant::now() + self.shared.settings.connect })
+    }
+
+    /// How the agent calls the session, if it is one of this agent: the name in an imported log is that of a session which
+    /// another log is still talking to, perhaps with this very agent.
+    fn native_id(&self) -> Option<String> {
+        let foreign = self.imported.as_ref().and_then(|imported| imported.native_id.as_ref());
+        self.session.native_id.clone().filter(|name| Some(name) != foreign)
     }
 
     /// Takes in what came from the agent's side.

@@ -39,7 +39,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use turnstream_agents::{Agent, Command};
-use turnstream_log::Appender;
+use turnstream_log::{Appender, Imported};
 use turnstream_model::event::SessionPatch;
 use turnstream_model::fold::{Session, State};
 use turnstream_model::id::{Counters, Key, PromptId, SessionId};
@@ -84,6 +84,8 @@ pub(crate) struct Keeper {
     /// The session after everything that was appended, durable or not yet.
     session: Session,
     agent: Option<Arc<dyn Agent>>,
+    /// Where the session comes from, if it did not begin here.
+    imported: Option<Imported>,
     connection: Connection,
     /// Links that are ending. The next one waits for them, so that two of one session do not overlap. Only an adapter that
     /// never comes to an await is not waited for longer than a link waits for it.
@@ -182,9 +184,10 @@ impl Keeper {
                 Self::claim(&shared, &id).await
             };
             match ears.until_claimed(&shared.log, free).await {
-                Ok((appender, state)) => {
+                Ok((appender, state, imported)) => {
                     let agent = shared.agent(&state.session.agent);
                     let mut keeper = Self::new(shared, id, appender, &state, agent, ears, stop);
+                    keeper.imported = imported;
                     match keeper.take_up(&state).await {
                         Ok(()) => keeper.keep().await,
                         Err(Gone) => Left::InTheMiddle,
@@ -200,14 +203,18 @@ impl Keeper {
         handle
     }
 
-    /// The right to append, and the session as it is from there on.
-    async fn claim(shared: &Arc<Shared>, id: &SessionId) -> Result<(Appender, State), RequestError> {
+    /// The right to append, the session as it is from there on, and where it comes from.
+    async fn claim(
+        shared: &Arc<Shared>,
+        id: &SessionId,
+    ) -> Result<(Appender, State, Option<Imported>), RequestError> {
         let appender = shared.log.claim(id).await.map_err(RequestError::of_claim)?;
         turnstream_failpoint::reach("keeper.claimed");
         let (log, of) = (shared.log.clone(), id.clone());
-        let read = tokio::task::spawn_blocking(move || log.snapshot(&of));
-        let snapshot = read.await.map_err(|error| RequestError::Log(error.to_string()))?;
-        Ok((appender, snapshot.map_err(RequestError::of_read)?.state))
+        let read = tokio::task::spawn_blocking(move || Ok((log.snapshot(&of)?, log.imported(&of)?)));
+        let read = read.await.map_err(|error| RequestError::Log(error.to_string()))?;
+        let (snapshot, imported) = read.map_err(RequestError::of_read)?;
+        Ok((appender, snapshot.state, imported))
     }
 
     fn new(
@@ -227,6 +234,7 @@ impl Keeper {
             ids: state.counters,
             session: state.session.clone(),
             agent,
+            imported: None,
             connection: Connection::Down,
             farewell: Farewell::default(),
             recovery: None,

@@ -14,3 +14,4 @@ mod recovery;
 mod secrets;
 mod sessions;
 mod support;
+mod transfer;

@@ -16,6 +16,7 @@ pub(crate) use open::{Found, open};
 use crate::batch::Group;
 use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
+use crate::importer::Imported;
 use crate::log::{Options, Reports};
 use crate::open::Abandoned;
 use crate::search::{Found as FoundHits, Search, SearchError};
@@ -87,6 +88,7 @@ impl Embedded {
             unsettled: unsettled.clone(),
             leases: leases.clone(),
             catch_up: catch_up.clone(),
+            unrevealed: Vec::new(),
             reports: Arc::new(reports),
         };
         let commits = Commits { segments, unsettled: unsettled.clone(), serial: 0 };
@@ -134,6 +136,23 @@ impl Drop for Commits {
 impl Store for Embedded {
     fn create(&self, id: &SessionId) -> Claiming {
         self.ask(Wanted::New(id.clone()))
+    }
+
+    fn import(&self, id: &SessionId) -> Claiming {
+        self.ask(Wanted::Import(id.clone()))
+    }
+
+    fn reveal(&self, session: Arc<Session>, native_id: Option<String>) -> Claiming {
+        self.ask(Wanted::Reveal(session, native_id))
+    }
+
+    fn give_up(&self, session: Arc<Session>) {
+        // Nobody waits: if it is not done now, it is when the directory is opened again.
+        drop(self.ask(Wanted::GiveUp(session)));
+    }
+
+    fn imported(&self, id: &SessionId) -> Result<Option<Imported>, ReadError> {
+        self.readers.imported(id.as_str()).map_err(unreadable)
     }
 
     fn claim(&self, session: Arc<Session>, how: Take) -> Claiming {

@@ -35,8 +35,10 @@ pub(crate) fn recover(
     records: Vec<(Place, Vec<Recovered>)>,
 ) -> Result<u64, NotRecovered> {
     let mut recovery = Recovery::default();
+    // What was imported half is removed, and not made a little more.
+    let void = database.unfinished_imports().map_err(|error| NotRecovered::Store(error.to_string()))?;
     for (place, groups) in records {
-        for group in groups {
+        for group in groups.into_iter().filter(|group| !void.contains(&group.session)) {
             let head = match recovery.heads.get(&group.session) {
                 Some(head) => *head,
                 None => {

@@ -3,7 +3,7 @@
 use super::catch_up::{CatchUp, Left};
 use super::leases::{Lease, Leases};
 use super::segment::{Pace, Spares};
-use super::sqlite::{self, Chunks, Database, Readers, Settlement, TurnRow};
+use super::sqlite::{self, Chunks, Database, Readers, Seen, Settlement, TurnRow};
 use super::unsettled::{Unsettled, Work};
 use crate::batch::Group;
 use crate::error::ClaimError;
@@ -44,6 +44,12 @@ pub(crate) struct Claim {
 pub(super) enum Wanted {
     /// A new session.
     New(SessionId),
+    /// A new session that nobody sees yet.
+    Import(SessionId),
+    /// That such a session is seen, when it is settled.
+    Reveal(Arc<Session>, Option<String>),
+    /// That such a session is forgotten.
+    GiveUp(Arc<Session>),
     /// The next epoch of one that is there.
     Next(Arc<Session>, Take),
 }
@@ -59,6 +65,8 @@ pub(crate) struct Settler {
     pub(crate) unsettled: Arc<Unsettled>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) catch_up: Arc<CatchUp>,
+    /// Imports that are to be seen as soon as they are settled.
+    pub(crate) unrevealed: Vec<Claim>,
     pub(crate) reports: Arc<Reports>,
 }
 
@@ -88,8 +96,10 @@ impl Settler {
                 self.unsettled.give_back(work);
                 return;
             }
-            self.spares.settled(work.serial);
             drop(work);
+            for claim in std::mem::take(&mut self.unrevealed) {
+                self.claim(claim);
+            }
             if is_last {
                 break;
             }
@@ -130,6 +140,9 @@ impl Settler {
         for group in groups {
             group.settled();
         }
+        // Only what the database itself says it has whole: without a transaction it has not noted that yet, and after a
+        // crash a segment that is used again would be missed.
+        self.spares.settled(*serial);
         true
     }
 
@@ -229,7 +242,13 @@ impl Settler {
     fn claim(&mut self, claim: Claim) {
         let Claim { wanted, done } = claim;
         let known = match wanted {
-            Wanted::New(id) => self.create(&id),
+            Wanted::Reveal(session, native_id) if !session.is_all_settled() => {
+                return self.unrevealed.push(Claim { wanted: Wanted::Reveal(session, native_id), done });
+            }
+            Wanted::New(id) => self.create(&id, Seen::AtOnce),
+            Wanted::Import(id) => self.create(&id, Seen::Later),
+            Wanted::Reveal(session, native_id) => self.reveal(&session, native_id.as_deref()),
+            Wanted::GiveUp(session) => self.give_up(&session),
             Wanted::Next(session, Take::IfFree) if self.leases.is_held(session.key) => {
                 Err(ClaimError::Held(session.id.to_string()))
             }
@@ -240,20 +259,44 @@ impl Settler {
     }
 
     fn next_epoch(&mut self, session: &Session) -> Result<Known, ClaimError> {
-        let failed = |problem| ClaimError::Store { session: session.id.to_string(), problem };
-        let epoch = self.persist(|database| database.next_epoch(session.key)).map_err(failed)?;
+        let epoch = self.persist(|database| database.next_epoch(session.key)).map_err(failure(session))?;
         session.set_epoch(epoch);
-        Ok(Known { key: session.key, generation: session.generation.clone(), epoch, head: session.head() })
+        Ok(known(session))
     }
 
-    fn create(&mut self, id: &SessionId) -> Result<Known, ClaimError> {
+    fn reveal(&mut self, session: &Session, native_id: Option<&str>) -> Result<Known, ClaimError> {
+        self.persist(|database| database.reveal(session.key, native_id)).map_err(failure(session))?;
+        Ok(known(session))
+    }
+
+    fn give_up(&mut self, session: &Session) -> Result<Known, ClaimError> {
+        // Whoever wanted to show it has gone away.
+        self.unrevealed.retain(|claim| match &claim.wanted {
+            Wanted::Reveal(waiting, _) => waiting.key != session.key,
+            Wanted::New(_) | Wanted::Import(_) | Wanted::GiveUp(_) | Wanted::Next(..) => true,
+        });
+        self.persist(|database| database.give_up(session.key)).map_err(failure(session))?;
+        Ok(known(session))
+    }
+
+    fn create(&mut self, id: &SessionId, seen: Seen) -> Result<Known, ClaimError> {
         let failed = |problem| ClaimError::Store { session: id.to_string(), problem };
         let name = sqlite::fresh_generation();
-        let key = self.persist(|database| database.create(id.as_str(), &name)).map_err(failed)?;
+        let key = self.persist(|database| database.create(id.as_str(), &name, seen)).map_err(failed)?;
         let key = key.ok_or_else(|| ClaimError::Exists(id.to_string()))?;
         let generation = Generation::new(name).map_err(|error| failed(error.to_string()))?;
         Ok(Known { key, generation, epoch: 1, head: Seq(0) })
     }
+}
+
+/// A session as it is known here.
+fn known(session: &Session) -> Known {
+    let (generation, epoch) = (session.generation.clone(), session.epoch());
+    Known { key: session.key, generation, epoch, head: session.head() }
+}
+
+fn failure(session: &Session) -> impl Fn(String) -> ClaimError {
+    |problem| ClaimError::Store { session: session.id.to_string(), problem }
 }
 
 /// Answers whoever still waits when the settler ends, however it ends.

@@ -5,7 +5,7 @@
 //! the index for every one of them, and its syncs were what made the slowest commits slow.
 
 use super::settler::Claim;
-use crate::batch::{Group, TurnChange};
+use crate::batch::{Group, Source, TurnChange};
 use crate::session::Session;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -215,7 +215,9 @@ impl State {
         });
         waiting.bytes += group.data.len();
         let turn_ended = group.turns.iter().any(|change| matches!(change, TurnChange::Ended(_)));
-        if !waiting.ready && (turn_ended || waiting.bytes >= FULL_BYTES) {
+        // Somebody waits until all of an import is settled.
+        let is_awaited = group.source == Source::Import;
+        if !waiting.ready && (turn_ended || is_awaited || waiting.bytes >= FULL_BYTES) {
             waiting.ready = true;
             self.ready.push_back(key);
         }

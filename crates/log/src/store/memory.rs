@@ -4,6 +4,7 @@ use super::{Claiming, Commit, Known, Settling, Stale, Store, StoreError, Take};
 use crate::batch::{Group, TurnChange};
 use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
+use crate::importer::Imported;
 use crate::open::Abandoned;
 use crate::search::{Entry, Found, Hit, Place, Search, SearchError, Subject, snippet};
 use crate::session::Session;
@@ -43,6 +44,9 @@ struct Row {
     open: Vec<(TurnId, u64)>,
     /// How far the stored fold is.
     folded: usize,
+    /// It is being imported: nobody finds it.
+    hidden: bool,
+    imported: Option<Imported>,
 }
 
 /// One log's side of the store.
@@ -93,7 +97,8 @@ impl Shared {
 impl Row {
     fn new(id: &SessionId, lease: Option<(usize, u64)>) -> Self {
         let id = id.clone();
-        Self { id, epoch: 1, lease, events: vec![], parsed: vec![], open: vec![], folded: 0 }
+        let (events, parsed, open) = (vec![], vec![], vec![]);
+        Self { id, epoch: 1, lease, events, parsed, open, folded: 0, hidden: false, imported: None }
     }
 
     fn known(&self, key: usize) -> Known {
@@ -189,6 +194,36 @@ impl Store for Replica {
         })
     }
 
+    fn import(&self, id: &SessionId) -> Claiming {
+        let (shared, made) = (self.shared.clone(), self.create(id));
+        Box::pin(async move {
+            let known = made.await?;
+            shared.lock().sessions[known.key as usize].hidden = true;
+            Ok(known)
+        })
+    }
+
+    fn reveal(&self, session: Arc<Session>, native_id: Option<String>) -> Claiming {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let row = &mut shared.lock().sessions[session.key as usize];
+            (row.hidden, row.imported) = (false, Some(Imported { native_id }));
+            Ok(row.known(session.key as usize))
+        })
+    }
+
+    fn give_up(&self, session: Arc<Session>) {
+        let row = &mut self.shared.lock().sessions[session.key as usize];
+        if row.hidden {
+            row.id = SessionId::from(format!("given up, {}", session.key));
+        }
+    }
+
+    fn imported(&self, id: &SessionId) -> Result<Option<Imported>, ReadError> {
+        let data = self.shared.lock();
+        Ok(data.sessions.iter().find(|row| row.id == *id).and_then(|row| row.imported.clone()))
+    }
+
     fn claim(&self, session: Arc<Session>, how: Take) -> Claiming {
         let (shared, number) = (self.shared.clone(), self.number);
         Box::pin(async move {
@@ -210,7 +245,7 @@ impl Store for Replica {
 
     fn session(&self, id: &SessionId) -> Result<Option<Known>, ReadError> {
         let data = self.shared.lock();
-        let found = data.sessions.iter().enumerate().find(|(_, row)| row.id == *id);
+        let found = data.sessions.iter().enumerate().find(|(_, row)| row.id == *id && !row.hidden);
         Ok(found.map(|(key, row)| row.known(key)))
     }
 
@@ -239,12 +274,12 @@ impl Store for Replica {
             let state = State { seq, session, queue, degraded, counters, ..State::default() };
             Summary { id: row.id.clone(), state: Some(state) }
         };
-        Ok(data.sessions.iter().map(summary).collect())
+        Ok(data.sessions.iter().filter(|row| !row.hidden).map(summary).collect())
     }
 
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {
         let data = self.shared.lock();
-        let free = data.sessions.iter().filter(|row| row.lease.is_none());
+        let free = data.sessions.iter().filter(|row| row.lease.is_none() && !row.hidden);
         let turns = free.flat_map(|row| {
             row.open.iter().map(|(turn, epoch)| Abandoned {
                 session: row.id.clone(),

@@ -14,6 +14,7 @@ pub(crate) mod memory;
 use crate::batch::Group;
 use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError};
+use crate::importer::Imported;
 use crate::open::Abandoned;
 use crate::search::{Found, Search, SearchError};
 use crate::session::Session;
@@ -53,6 +54,20 @@ pub(crate) trait Commit: Send {
 pub(crate) trait Store: Send + Sync {
     /// Makes a session and takes its first owner epoch, which is durable before the answer.
     fn create(&self, id: &SessionId) -> Claiming;
+
+    /// Makes a session for events that happened elsewhere and takes its first owner epoch. Until [`Store::reveal`] it is
+    /// found by nobody, and its id is taken; a store that is opened again has nothing of it.
+    fn import(&self, id: &SessionId) -> Claiming;
+
+    /// Shows an imported session with all its events, durably and in one step, as soon as its readers find them.
+    /// `native_id` is how its last agent called it: see [`Imported`].
+    fn reveal(&self, session: Arc<Session>, native_id: Option<String>) -> Claiming;
+
+    /// An import ended before it was shown: its id is free again. Does not wait.
+    fn give_up(&self, session: Arc<Session>);
+
+    /// Whether the session of that id was imported.
+    fn imported(&self, id: &SessionId) -> Result<Option<Imported>, ReadError>;
 
     /// Takes the next owner epoch, which is durable before the answer. No commit that begins after the answer succeeds
     /// under an older one, in whatever process; one of this log that is under way may still end, and the log waits for it.

@@ -224,9 +224,19 @@ const LAST_POINTS: &[(&str, u64)] = &[
     ("log.noted", 3),
 ];
 
-/// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, and erasing a record that
-/// failed leaves what its failing left, or less. Filling an index is in `search.rs`.
-const OTHER_POINTS: &[&str] = &["log.wal.aside", "log.segment.erase", "log.backfill"];
+/// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, those of an import are in
+/// `import.rs`, filling an index is in `search.rs`, and erasing a record that failed leaves what its failing left, or less.
+const OTHER_POINTS: &[&str] = &[
+    "log.wal.aside",
+    "log.segment.erase",
+    "log.backfill",
+    "log.import",
+    "log.import.appended",
+    "log.import.finish",
+    "log.import.reveal",
+    "log.import.revealed",
+    "log.import.removing",
+];
 
 /// Every name given to `reach` in the files below.
 fn failpoints_in(directory: &Path, found: &mut BTreeSet<String>) {

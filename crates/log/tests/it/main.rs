@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod faults;
 mod follow;
+mod import;
 mod messages;
 mod open;
 mod read;

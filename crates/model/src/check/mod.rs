@@ -91,6 +91,8 @@ pub struct Checker {
     lines: usize,
     events: usize,
     last_seq: Option<u64>,
+    /// The last event that a header promises.
+    promised: Option<u64>,
     lifecycle: Lifecycle,
     violations: Vec<Violation>,
 }
@@ -121,8 +123,8 @@ impl Checker {
         Self::default()
     }
 
-    /// Reads one line. An export's header, which is the first line and has a member `turnstream`, is passed over.
-    /// Blank lines are none.
+    /// Reads one line. An export's header, which is the first line and has a member `turnstream`, is no event; if it says
+    /// which event is the last one (`head`), the log is held to it. Blank lines are none.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
         if line.trim().is_empty() {
@@ -132,6 +134,8 @@ impl Checker {
             Ok(Value::Object(event)) => {
                 if self.lines > 1 || !event.contains_key("turnstream") {
                     self.event(&event);
+                } else {
+                    self.promised = event.get("head").and_then(Value::as_u64);
                 }
             }
             Ok(other) => {
@@ -207,6 +211,15 @@ impl Checker {
 
     /// The log has ended.
     pub fn finish(mut self, tail: Tail) -> Report {
+        if let Some(promised) = self.promised
+            && self.last_seq != Some(promised)
+        {
+            let last = self.last_seq.map_or("no event".to_owned(), |seq| format!("event {seq}"));
+            let message = format!(
+                "the log ends with {last}, and its header says {promised}: it was cut off or added to"
+            );
+            self.report(None, Law::Seq, message);
+        }
         if tail == Tail::Settled {
             let mut found = Vec::new();
             self.lifecycle.end_of_log(&mut found);

@@ -2,7 +2,9 @@
 
 pub(crate) mod agents;
 pub(crate) mod events;
+pub(crate) mod export;
 pub(crate) mod health;
+pub(crate) mod import;
 pub(crate) mod metrics;
 pub(crate) mod prompts;
 pub(crate) mod search;

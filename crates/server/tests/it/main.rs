@@ -16,4 +16,5 @@ mod search;
 mod shutdown;
 mod storm;
 mod support;
+mod transfer;
 mod websocket;

@@ -9,7 +9,7 @@ use turnstream_server::Options;
 
 /// Whether an answer is this problem, and says these words.
 #[track_caller]
-fn assert_problem(answer: &Answer, status: u16, kind: &str, words: &[&str]) {
+pub(crate) fn assert_problem(answer: &Answer, status: u16, kind: &str, words: &[&str]) {
     let detail = answer.body["detail"].as_str().unwrap_or_default();
     assert_eq!(answer.body["type"], format!("urn:turnstream:problem:{kind}"), "{answer:?}");
     assert_eq!((answer.status, &answer.body["status"]), (status, &json!(status)), "{answer:?}");

@@ -282,7 +282,7 @@ impl Spares {
 mod tests {
     use super::*;
     use crate::batch::{Batch, Merge};
-    use crate::queue::{Append, Queue};
+    use crate::queue::{Append, Content, Queue};
     use crate::session::Session;
     use crate::store::Known;
     use std::time::Instant;
@@ -299,9 +299,8 @@ mod tests {
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,
-            time: Time(1),
             since: Instant::now(),
-            drafts,
+            content: Content::Drafts(drafts, Time(1)),
             weight: 1,
             permit: Queue::new(1).room(1).await.unwrap(),
             done: oneshot::channel().0,

@@ -1,5 +1,6 @@
 //! Reading the index: a query becomes one FTS5 expression, and its matches are read from the newest on.
 
+use super::imports::SEEN;
 use super::index::{HOUR, tags};
 use crate::error::ReadError;
 use crate::projection::PieceKind;
@@ -35,10 +36,11 @@ pub(super) fn find(connection: &Connection, search: &Search) -> Result<Found, Se
     let mut matches = transaction.prepare_cached(
         "SELECT rowid FROM entry_word WHERE entry_word MATCH ?1 AND rowid <= ?2 AND rowid >= ?3 ORDER BY rowid DESC",
     )?;
-    let mut entry = transaction.prepare_cached(
+    let mut entry = transaction.prepare_cached(&format!(
         "SELECT session.id, subject, entry.id, time, turn, kind, role, agent, text
-         FROM entry JOIN session ON session.key = entry.session WHERE ordinal = ?1 AND time >= ?2 AND time < ?3",
-    )?;
+         FROM entry JOIN session ON session.key = entry.session
+         WHERE ordinal = ?1 AND time >= ?2 AND time < ?3 AND {SEEN}"
+    ))?;
     let (from, to) = (millis(search.from, 0), millis(search.to, i64::MAX));
     let mut rows = matches.query(params![expression(search), last.min(newest), first])?;
     let (mut looked_at, mut place) = (0, None);

@@ -82,7 +82,6 @@ pub(super) fn write(transaction: &Transaction<'_>, session: i64, found: &Findabl
 
 /// Takes out up to so many entries of a session; returns how many. With none left, nothing of the session is in the index
 /// but what pages that were given free still hold, which `PRAGMA secure_delete` or `VACUUM` sees to.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the deletion of sessions"))]
 pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -> rusqlite::Result<usize> {
     let mut query = transaction
         .prepare_cached("SELECT ordinal FROM entry WHERE session = ?1 ORDER BY subject, id LIMIT ?2")?;

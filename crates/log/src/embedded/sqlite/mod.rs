@@ -2,6 +2,7 @@
 
 mod backfill;
 mod find;
+mod imports;
 mod index;
 mod pieces;
 mod read;
@@ -10,6 +11,7 @@ mod schema;
 mod wal;
 mod write;
 
+pub(crate) use imports::Seen;
 pub(crate) use read::Readers;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Found, Meta, fresh_generation, open};

@@ -1,5 +1,6 @@
 //! The reading side of the database: connections that never wait for a commit.
 
+use super::imports::SEEN;
 use super::schema::open_reader;
 use super::{find, pieces};
 use crate::open::Abandoned;
@@ -59,8 +60,9 @@ impl Readers {
     /// The session of that id.
     pub(crate) fn session(&self, id: &str) -> rusqlite::Result<Option<Known>> {
         self.with(|connection| {
-            let mut query =
-                connection.prepare_cached("SELECT key, generation, epoch FROM session WHERE id = ?1")?;
+            let mut query = connection.prepare_cached(&format!(
+                "SELECT key, generation, epoch FROM session WHERE id = ?1 AND {SEEN}"
+            ))?;
             let found = query.query_row([id], |row| {
                 let (key, generation): (i64, String) = (row.get(0)?, row.get(1)?);
                 let generation = Generation::new(generation)
@@ -85,10 +87,10 @@ impl Readers {
     /// Turns that started and did not end.
     pub(crate) fn open_turns(&self) -> rusqlite::Result<Vec<(i64, Abandoned)>> {
         self.with(|connection| {
-            let mut query = connection.prepare(
+            let mut query = connection.prepare(&format!(
                 "SELECT session.key, session.id, open_turn.turn, open_turn.epoch
-                 FROM open_turn JOIN session ON session.key = open_turn.session ORDER BY session.id",
-            )?;
+                 FROM open_turn JOIN session ON session.key = open_turn.session WHERE {SEEN} ORDER BY session.id"
+            ))?;
             let rows = query.query_map([], |row| {
                 let (session, turn): (String, String) = (row.get(1)?, row.get(2)?);
                 let epoch = row.get::<_, i64>(3)? as u64;
@@ -101,10 +103,10 @@ impl Readers {
     /// Every session with the head of its stored fold.
     pub(crate) fn fold_heads(&self) -> rusqlite::Result<Vec<(String, Option<String>)>> {
         self.with(|connection| {
-            let mut query = connection.prepare(
+            let mut query = connection.prepare(&format!(
                 "SELECT session.id, fold.body FROM session LEFT JOIN fold ON fold.session = session.key
-                 ORDER BY session.key",
-            )?;
+                 WHERE {SEEN} ORDER BY session.key"
+            ))?;
             query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         })
     }
@@ -136,7 +138,10 @@ impl Readers {
         })
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    pub(super) fn with<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,

@@ -1,5 +1,6 @@
 //! The writing side of the database. Only the settler has it.
 
+use super::imports::{self, Seen};
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
 use super::wal::WalWatch;
@@ -103,7 +104,7 @@ pub(crate) enum Generations {
 
 /// The writing connection.
 pub(crate) struct Database {
-    connection: Connection,
+    pub(super) connection: Connection,
     revision: Revision,
     wal: WalWatch,
     /// What was last set.
@@ -142,6 +143,7 @@ impl Database {
         generations: Generations,
     ) -> Result<(), StoreError> {
         self.transact(known, |transaction| {
+            transaction.execute_batch(imports::TABLE)?;
             if generations == Generations::AreNew {
                 let mut rows = transaction.prepare("SELECT key FROM session")?;
                 let keys: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
@@ -200,14 +202,26 @@ impl Database {
     }
 
     /// Makes a session and returns its key; `None` when there is one of that id.
-    pub(crate) fn create(&mut self, id: &str, generation: &str) -> Result<Option<i64>, StoreError> {
+    pub(crate) fn create(
+        &mut self,
+        id: &str,
+        generation: &str,
+        seen: Seen,
+    ) -> Result<Option<i64>, StoreError> {
         self.transact(0, |transaction| {
             let made = transaction.execute(
                 "INSERT INTO session (id, generation, epoch) VALUES (?1, ?2, 1) ON CONFLICT DO NOTHING",
                 params![id, generation],
             )?;
+            if made == 0 {
+                return Ok(None);
+            }
+            let key = transaction.last_insert_rowid();
+            if seen == Seen::Later {
+                imports::hide(transaction, key)?;
+            }
             turnstream_failpoint::reach("log.create");
-            Ok((made == 1).then_some(transaction.last_insert_rowid()))
+            Ok(Some(key))
         })
     }
 
@@ -233,7 +247,7 @@ impl Database {
     }
 
     /// One transaction, counted. The last insert of a row is the act's.
-    fn transact<T>(
+    pub(super) fn transact<T>(
         &mut self,
         known: u64,
         act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,

@@ -2,6 +2,7 @@
 //! this file.
 
 mod flapping;
+mod imports;
 mod replicas;
 mod rules;
 mod searches;
@@ -200,6 +201,17 @@ macro_rules! a_store_passes {
     };
 }
 
+macro_rules! a_store_imports {
+    ($module:ident, $place:expr) => {
+        every!($module, $place, imports:
+            an_import_is_seen_whole_or_not_at_all,
+            an_import_that_is_given_up_leaves_its_id_free,
+            a_failing_disk_leaves_no_notice_in_an_import,
+            a_finish_that_nobody_waits_for_shows_all_or_nothing,
+        );
+    };
+}
+
 macro_rules! a_shared_store_passes {
     ($module:ident, $place:expr) => {
         every!($module, $place, replicas:
@@ -216,5 +228,7 @@ a_store_passes!(in_a_directory, found_in_a_directory, InDirectory(tempfile::temp
 // Slow, and about the log: once is enough.
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
+a_store_imports!(imported_into_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 a_store_passes!(in_memory, found_in_memory, InMemory::default());
+a_store_imports!(imported_into_memory, InMemory::default());
 a_shared_store_passes!(shared_in_memory, InMemory::default());

@@ -1,0 +1,84 @@
+//! Whole sessions, out and in: bodies that are never in memory whole.
+
+use super::{Client, ClientError, refused, segment, unreachable};
+use reqwest::{Body, Method, Response};
+use serde_json::Value;
+use std::fs::File;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a gateway may take to begin with an export, beyond what it is asked to wait.
+const BEGIN: Duration = Duration::from_secs(60);
+/// How long it may pause in one.
+const PAUSE: Duration = Duration::from_secs(60);
+/// How long an import may take.
+const IMPORT: Duration = Duration::from_secs(60 * 60);
+
+/// An export that is under way.
+pub(crate) struct Download {
+    base: String,
+    response: Response,
+    /// The first event in it.
+    pub(crate) first: u64,
+    /// Later events that are not in it.
+    pub(crate) left_out: u64,
+}
+
+impl Client {
+    /// Begins to export a session. What is open is waited for, but no longer than that.
+    pub(crate) async fn export(
+        &self,
+        session: &str,
+        format: &str,
+        wait: Duration,
+    ) -> Result<Download, ClientError> {
+        let seconds = wait.as_secs();
+        let path = format!("/v1/sessions/{}/export?format={format}&wait={seconds}", segment(session));
+        let url = format!("{}{path}", self.base);
+        let sent = timeout(wait + BEGIN, self.request(Method::GET, &url).send()).await;
+        let response = sent.map_err(|_| self.silent())?.map_err(|error| unreachable(&self.base, &error))?;
+        let status = response.status();
+        if !status.is_success() {
+            let body = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
+            return Err(refused(&url, status, &body));
+        }
+        let number = |name: &str| response.headers().get(name)?.to_str().ok()?.parse().ok();
+        match (number("turnstream-first"), number("turnstream-left-out")) {
+            (Some(first), Some(left_out)) => {
+                Ok(Download { base: self.base.clone(), response, first, left_out })
+            }
+            _ => Err(ClientError::Odd { url, status }),
+        }
+    }
+
+    /// Imports a session from a file; returns the session.
+    pub(crate) async fn import(&self, file: File, new_id: bool) -> Result<Value, ClientError> {
+        let url = format!("{}/v1/import?new_id={new_id}", self.base);
+        let body = Body::from(tokio::fs::File::from_std(file));
+        let request = self.request(Method::POST, &url).header("content-type", "application/x-ndjson");
+        let sent = request.timeout(IMPORT).body(body).send().await;
+        let response = sent.map_err(|error| unreachable(&self.base, &error))?;
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
+        if !status.is_success() {
+            return Err(refused(&url, status, &bytes));
+        }
+        serde_json::from_slice(&bytes).map_err(|_| ClientError::Odd { url, status })
+    }
+
+    fn silent(&self) -> ClientError {
+        ClientError::Unreachable { url: self.base.clone(), problem: "it says nothing".to_owned() }
+    }
+}
+
+impl Download {
+    /// The next bytes; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        let broken =
+            |problem: &str| ClientError::Unreachable { url: self.base.clone(), problem: problem.to_owned() };
+        let chunk = timeout(PAUSE, self.response.chunk()).await;
+        let chunk = chunk.map_err(|_| broken("the export went silent"))?;
+        let chunk = chunk.map_err(|error| unreachable(&self.base, &error))?;
+        Ok(chunk.map(|bytes| bytes.to_vec()))
+    }
+}

@@ -1,0 +1,143 @@
+//! `turnstream export SESSION`: a session as a file, for programs or for people.
+
+mod target;
+
+use crate::client::{ClientError, Connected, Download, FindError, Reach, connect};
+use crate::escape;
+use crate::signals::Signals;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use target::{Target, TargetError};
+use turnstream_model::export::Header;
+
+/// How long one request waits for what is open; then it is asked again.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Write a session to a file: JSON lines that `turnstream import` and `check` read, or a Markdown page for people.
+///
+/// What is still open is not written: the file goes to the last moment at which nothing was.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The session, as `turnstream sessions` lists it
+    session: String,
+    /// What to write
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: Format,
+    /// The file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Wait until nothing of the session is open
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A header, then the events as they are
+    Jsonl,
+    /// The conversation
+    Markdown,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Markdown => "markdown",
+        }
+    }
+}
+
+/// Why there is no file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExportError {
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error("cannot take over the signals: {0}")]
+    Signals(io::Error),
+    #[error("the gateway sent {lines} of {expected} lines; try again")]
+    CutOff { lines: u64, expected: u64 },
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, ExportError> {
+    // Looked at first: a file that is in the way is in the way before an hour of waiting too.
+    let target = Target::new(args.output.as_deref(), args.force)?;
+    let mut signals = Signals::take().map_err(ExportError::Signals)?;
+    let connected = connect(&args.reach, None).await?;
+    let written = tokio::select! {
+        written = write(&connected, &args, target) => written,
+        _ = signals.next() => Ok(ExitCode::from(130)),
+    };
+    connected.end().await;
+    match written {
+        // A reader that goes away has seen enough.
+        Err(ExportError::Target(TargetError::ReaderGone)) => Ok(ExitCode::SUCCESS),
+        written => written,
+    }
+}
+
+async fn write(connected: &Connected, args: &Args, mut target: Target) -> Result<ExitCode, ExportError> {
+    let wait = if args.wait { WAIT } else { Duration::ZERO };
+    let mut download = connected.client.export(&args.session, args.format.name(), wait).await?;
+    while args.wait && download.left_out > 0 {
+        download = connected.client.export(&args.session, args.format.name(), wait).await?;
+    }
+    match args.format {
+        Format::Jsonl => lines(&mut download, &mut target).await?,
+        Format::Markdown => {
+            while let Some(bytes) = download.next().await? {
+                target.write(&bytes)?;
+            }
+        }
+    }
+    target.finish()?;
+    tell(&download, args);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Passes the lines on, and counts them: the header says how many there must be.
+async fn lines(download: &mut Download, target: &mut Target) -> Result<(), ExportError> {
+    let (mut first, mut header) = (Vec::new(), None);
+    let mut lines = 0;
+    while let Some(bytes) = download.next().await? {
+        lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        if header.is_none() {
+            first.extend_from_slice(&bytes);
+            if let Some(end) = first.iter().position(|byte| *byte == b'\n') {
+                header = Header::from_json(&String::from_utf8_lossy(&first[..end])).ok();
+                first = Vec::new();
+            }
+        }
+        target.write(&bytes)?;
+    }
+    let expected = header.map_or(2, |header| 2 + header.head.0 - header.first.0);
+    if lines == expected { Ok(()) } else { Err(ExportError::CutOff { lines, expected }) }
+}
+
+/// What a person should know about the file, beside it.
+fn tell(download: &Download, args: &Args) {
+    if let Some(path) = &args.output {
+        eprintln!("{}", escape::text(&format!("session {} is in {}", args.session, path.display())));
+    }
+    if download.first > 1 {
+        let first = download.first;
+        eprintln!(
+            "the events before {first} are not kept any more, and are not in it; it cannot be imported"
+        );
+    }
+    if download.left_out > 0 {
+        let count = download.left_out;
+        eprintln!("{count} events of what is still open are not in it; --wait waits for its end");
+    }
+}

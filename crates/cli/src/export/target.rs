@@ -1,0 +1,115 @@
+//! Where an export goes. A file appears when it is whole, for its owner alone; none is replaced unasked.
+
+use crate::escape;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Why nothing is written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TargetError {
+    #[error("{} is there already; --force replaces it", .0.display())]
+    Exists(PathBuf),
+    #[error("cannot write {}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
+    #[error("whoever read the output is gone")]
+    ReaderGone,
+}
+
+/// What is written to.
+pub(crate) enum Target {
+    /// What another program reads gets the bytes as they are.
+    Output,
+    /// A terminal gets them line by line, and nothing that acts on it.
+    Terminal(Vec<u8>),
+    File(Part),
+}
+
+/// A file that is not whole yet. Removed unless it is finished.
+pub(crate) struct Part {
+    file: File,
+    beside: PathBuf,
+    path: PathBuf,
+    replace: bool,
+}
+
+impl Target {
+    pub(crate) fn new(path: Option<&Path>, replace: bool) -> Result<Self, TargetError> {
+        let Some(path) = path else {
+            let is_terminal = io::stdout().is_terminal();
+            return Ok(if is_terminal { Self::Terminal(Vec::new()) } else { Self::Output });
+        };
+        if !replace && path.symlink_metadata().is_ok() {
+            return Err(TargetError::Exists(path.to_owned()));
+        }
+        let failed = |error| TargetError::File { path: path.to_owned(), error };
+        let name = path.file_name().ok_or_else(|| failed(io::Error::other("it names no file")))?;
+        let beside = format!(".{}.{:08x}.part", name.to_string_lossy(), fastrand::u32(..));
+        let beside = path.with_file_name(beside);
+        let file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
+        Ok(Self::File(Part { file, beside, path: path.to_owned(), replace }))
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), TargetError> {
+        match self {
+            Self::Output => io::stdout().write_all(bytes).map_err(output),
+            Self::Terminal(waiting) => {
+                waiting.extend_from_slice(bytes);
+                let end = waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+                let whole: Vec<u8> = waiting.drain(..end).collect();
+                let shown = escape::text(&String::from_utf8_lossy(&whole));
+                io::stdout().write_all(shown.as_bytes()).map_err(output)
+            }
+            Self::File(part) => part.file.write_all(bytes).map_err(|error| part.failed(error)),
+        }
+    }
+
+    /// All of it is written.
+    pub(crate) fn finish(self) -> Result<(), TargetError> {
+        match self {
+            Self::Output | Self::Terminal(_) => io::stdout().flush().map_err(output),
+            Self::File(part) => part.finish(),
+        }
+    }
+}
+
+impl Part {
+    fn finish(self) -> Result<(), TargetError> {
+        self.file.sync_all().map_err(|error| self.failed(error))?;
+        if !self.replace {
+            // Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+            match fs::hard_link(&self.beside, &self.path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(TargetError::Exists(self.path.clone()));
+                }
+                Ok(()) => return Ok(()),
+                // Not every file system has links.
+                Err(_) => {}
+            }
+        }
+        fs::rename(&self.beside, &self.path).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> TargetError {
+        TargetError::File { path: self.path.clone(), error }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Renamed, it is not there any more.
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+fn output(error: io::Error) -> TargetError {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        TargetError::ReaderGone
+    } else {
+        TargetError::Output(error)
+    }
+}

@@ -1,0 +1,84 @@
+//! `turnstream import FILE`: a session that was exported elsewhere.
+
+use crate::client::{ClientError, Connected, FindError, Reach, connect};
+use crate::escape;
+use crate::input::InputError;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Take in a session that `turnstream export` wrote as JSON lines: all of it, or nothing. Its id goes to standard output.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file; - for standard input
+    file: PathBuf,
+    /// Give the session a new id, so that there can be two of it
+    #[arg(long)]
+    new_id: bool,
+    /// The session as a JSON object instead of its id
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImportError {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error("{name}: {error}")]
+    Refused { name: String, error: ClientError },
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, ImportError> {
+    let name = args.file.display().to_string();
+    let file = open(&args.file).map_err(|error| InputError::unreadable(&name, error))?;
+    let connected = connect(&args.reach, None).await?;
+    let imported = connected.client.import(file, args.new_id).await;
+    if let Ok(session) = &imported {
+        tell(&connected, session).await;
+    }
+    connected.end().await;
+    let session = imported.map_err(|error| ImportError::Refused { name, error })?;
+    let shown =
+        if args.json { session.to_string() } else { session["id"].as_str().unwrap_or_default().to_owned() };
+    match writeln!(io::stdout(), "{}", escape::json(&shown)) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if path == Path::new("-") {
+        return Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+    }
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    Ok(file)
+}
+
+/// What a person should know before the session is used.
+async fn tell(connected: &Connected, session: &Value) {
+    let agent = session["agent"].as_str().unwrap_or_default();
+    let agents = connected.client.get("/v1/agents").await.unwrap_or_default();
+    let known = agents["agents"].as_array().is_none_or(|known| known.iter().any(|one| one["name"] == agent));
+    if !known {
+        let line = format!(
+            "there is no agent {agent:?} here: the session can be read, and prompted when there is one"
+        );
+        eprintln!("{}", escape::text(&line));
+    }
+    if session["permissions"] == "allow" {
+        eprintln!("its agent may do everything without asking (permissions: allow), as where it comes from");
+    }
+}

@@ -1,0 +1,125 @@
+//! A session on its way out: its events up to the last moment at which nothing was open, in bounded memory.
+
+use crate::error::RequestError;
+use crate::gateway::Gateway;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::{Instant, timeout_at};
+use turnstream_log::{Committed, Follow, Follower};
+use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
+use turnstream_model::export::{Header, Settled};
+use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
+
+/// An exported session: its header, and then its events.
+pub struct Export {
+    header: Header,
+    follower: Follower,
+    next: Seq,
+}
+
+/// What a log has, and up to where it may be exported.
+struct Extent {
+    generation: Generation,
+    first: Seq,
+    /// The last event that was looked at.
+    seen: Seq,
+    settled: Settled,
+}
+
+impl Gateway {
+    /// Exports a session up to the last moment at which nothing was open (L10). If something is open now, it is waited for,
+    /// but no longer than that.
+    pub async fn export(&self, id: &SessionId, wait: Duration) -> Result<Export, RequestError> {
+        let session = self.session(id)?.session;
+        let Extent { generation, first, seen, settled } = self.extent(id, wait).await?;
+        let head = settled.last().ok_or_else(|| RequestError::NothingSettled {
+            session: id.clone(),
+            open: settled.open().unwrap_or_default(),
+        })?;
+        let header = Header {
+            turnstream: env!("CARGO_PKG_VERSION").to_owned(),
+            session: id.clone(),
+            agent: session.agent,
+            generation,
+            first,
+            head,
+            exported: now(),
+            left_out: seen.0 - head.0,
+            base: None,
+        };
+        let follower = self.follow(id, &before(first))?;
+        Ok(Export { header, follower, next: first })
+    }
+
+    async fn extent(&self, id: &SessionId, wait: Duration) -> Result<Extent, RequestError> {
+        let deadline = Instant::now() + wait;
+        let mut follower = self.follow(id, &Cursor::default())?;
+        let Follow::Outcome(outcome) = follower.next().await.map_err(RequestError::of_read)? else {
+            return Err(RequestError::Closing);
+        };
+        let (generation, first, head) = match outcome {
+            CursorOutcome::Replayed { generation, from, to: _, head } => (generation, from, head),
+            CursorOutcome::CaughtUp { generation, head } => (generation, head.next(), head),
+            CursorOutcome::Reset { generation, reason: _, oldest, head } => (generation, oldest, head),
+        };
+        let mut settled = Settled::default();
+        let mut seen = Seq(first.0.saturating_sub(1));
+        while seen < head || settled.open().is_some() {
+            let step = if seen < head {
+                follower.next().await
+            } else {
+                // Only what is open is waited for, and what it still says.
+                match timeout_at(deadline, follower.next()).await {
+                    Ok(step) => step,
+                    Err(_) => break,
+                }
+            };
+            let Follow::Events(events) = step.map_err(RequestError::of_read)? else {
+                return Err(RequestError::Closing);
+            };
+            for event in events {
+                let parsed = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
+                settled.apply(&parsed);
+                seen = parsed.seq;
+            }
+        }
+        Ok(Extent { generation, first, seen, settled })
+    }
+}
+
+impl Export {
+    /// What is in it.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next events, some at a time; `None` after the last.
+    pub async fn next(&mut self) -> Result<Option<Vec<Committed>>, RequestError> {
+        while self.next <= self.header.head {
+            let mut events = match self.follower.next().await.map_err(RequestError::of_read)? {
+                Follow::Outcome(_) => continue,
+                Follow::Closed => return Err(RequestError::Closing),
+                Follow::Events(events) => events,
+            };
+            if let Some(first) = events.first().filter(|event| event.seq() != self.next) {
+                let (expected, found) = (self.next, first.seq());
+                let problem = format!("event {expected} was trimmed while it was exported, {found} is next");
+                return Err(RequestError::Log(problem));
+            }
+            events.retain(|event| event.seq() <= self.header.head);
+            self.next = events.last().map_or(self.next, |event| event.seq().next());
+            return Ok(Some(events));
+        }
+        Ok(None)
+    }
+}
+
+/// A cursor after which that event is the next.
+fn before(seq: Seq) -> Cursor {
+    Cursor { generation: None, seq: Seq(seq.0.saturating_sub(1)) }
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,133 @@
+//! Sessions that leave and come in: what their agents hear of it.
+
+use crate::puppet::*;
+use crate::support::*;
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use turnstream_agents::Command;
+use turnstream_gateway::{Gateway, ImportAs, ImportError, Spool};
+use turnstream_model::event::SessionPatch;
+use turnstream_model::id::SessionId;
+use turnstream_model::signal::Signal;
+
+/// The whole file of a session.
+async fn file(gateway: &Gateway, id: &SessionId) -> String {
+    let mut export = gateway.export(id, Duration::ZERO).await.unwrap();
+    let mut file = export.header().to_json() + "\n";
+    while let Some(events) = export.next().await.unwrap() {
+        for event in events {
+            file.push_str(std::str::from_utf8(event.json()).unwrap());
+            file.push('\n');
+        }
+    }
+    file
+}
+
+async fn spooled(gateway: &Gateway, file: &str) -> Spool {
+    let mut spool = gateway.spool().await.unwrap();
+    // In pieces that end anywhere.
+    for piece in file.as_bytes().chunks(1_000) {
+        spool.write(piece).await.unwrap();
+    }
+    spool
+}
+
+/// An agent that gives every session it is not asked for a name of its own, and one turn for each prompt.
+async fn named(home: &Home, asked_for: Arc<Mutex<Vec<Option<String>>>>) -> Gateway {
+    stage(home, false, move |start, mut commands, observer| {
+        let asked_for = asked_for.clone();
+        async move {
+            let links = {
+                let mut asked = asked_for.lock().unwrap();
+                asked.push(start.native_id.clone());
+                asked.len()
+            };
+            let name = start.native_id.unwrap_or_else(|| format!("native-{links}"));
+            let patch = SessionPatch { native_id: Some(name), ..SessionPatch::default() };
+            let _ = observer.signal(Signal::Session(patch)).await;
+            while let Some(command) = commands.recv().await {
+                if let Command::Prompt { native_id, .. } = command {
+                    began(&observer, &native_id, &[&native_id]).await;
+                    says(&observer, &format!("item of {native_id}")).await;
+                    let _ = observer.signal(done(&native_id)).await;
+                }
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_does_not_talk_to_the_session_of_the_original() {
+    let home = Home::new();
+    let asked_for = Arc::new(Mutex::new(Vec::new()));
+    let gateway = named(&home, asked_for.clone()).await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await;
+    let copy = gateway.import(spooled(&gateway, &file).await, ImportAs::New).await.unwrap();
+    let copy = id_of(&copy);
+    let before = gateway.snapshot(&copy).await.unwrap().state;
+    assert_eq!(before.session.native_id.as_deref(), Some("native-1"), "the log says what it said");
+
+    prompt(&gateway, &copy, json!([])).await;
+    let after = settled(&gateway, &copy, 2).await;
+    assert_eq!(after.state.session.native_id.as_deref(), Some("native-2"));
+    home.close(gateway).await;
+    let gateway = named(&home, asked_for.clone()).await;
+    for id in [&copy, &id] {
+        prompt(&gateway, id, json!([])).await;
+        settled(&gateway, id, if *id == copy { 3 } else { 2 }).await;
+    }
+    let names = ["native-2", "native-1"].map(|name| Some(name.to_owned()));
+    let asked: Vec<Option<String>> = asked_for.lock().unwrap().clone();
+    assert_eq!(asked, [None, None, names[0].clone(), names[1].clone()], "each goes on with its own");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_imports_of_one_session_at_once_one_succeeds() {
+    let (home, other) = (Home::new(), Home::new());
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "Hi"}])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await;
+    let there = other.open().await;
+    let (one, two) = (spooled(&there, &file).await, spooled(&there, &file).await);
+    let done = tokio::join!(there.import(one, ImportAs::Itself), there.import(two, ImportAs::Itself));
+    let (made, refused) = match done {
+        (Ok(made), Err(refused)) | (Err(refused), Ok(made)) => (made, refused),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((id_of(&made), refused), (id.clone(), ImportError::Exists(id.clone())));
+    assert_eq!(there.sessions().len(), 1);
+    assert_eq!(there.snapshot(&id).await.unwrap().state, gateway.snapshot(&id).await.unwrap().state);
+    home.close(gateway).await;
+    other.close(there).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_nobody_waits_for_is_there_whole_or_not_at_all() {
+    let (home, other) = (Home::new(), Home::new());
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "burst", "count": 500, "bytes": 2_000}])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await;
+    let there = other.open().await;
+    for round in 0..20 {
+        let spool = spooled(&there, &file).await;
+        let _ = tokio::time::timeout(Duration::from_millis(round), there.import(spool, ImportAs::New)).await;
+    }
+    // In whatever order they end, the next one comes after them.
+    there.import(spooled(&there, &file).await, ImportAs::Itself).await.unwrap();
+    let expected = gateway.snapshot(&id).await.unwrap().state;
+    for info in there.sessions() {
+        assert_eq!(there.snapshot(&id_of(&info)).await.unwrap().state.items, expected.items);
+    }
+    home.close(gateway).await;
+    other.close(there).await;
+}

@@ -1,0 +1,146 @@
+//! Imports that are killed: a session is there whole, or nothing of it is.
+
+use crate::support::*;
+use std::path::{Path, PathBuf};
+use turnstream_log::{ClaimError, Imported, Log};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Event, ItemState};
+use turnstream_model::time::Time;
+use turnstream_testkit::crash::{KillPoint, Program, Rounds, role};
+
+const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
+const EVENTS: u64 = 3_000;
+
+fn events() -> Vec<Event> {
+    let mut drafts = vec![created("imported"), turn_started("t1"), item_started("t1", "i1")];
+    drafts.extend((0..EVENTS - 5).map(|number| delta("t1", "i1", &format!("{number} ").repeat(20))));
+    drafts.extend([item_ended("t1", "i1", ItemState::Completed), turn_ended("t1")]);
+    let placed = |(index, draft): (usize, turnstream_model::event::Draft)| {
+        draft.at(Seq(index as u64 + 1), Time(index as u64))
+    };
+    drafts.into_iter().enumerate().map(placed).collect()
+}
+
+async fn import(log: &Log) -> Result<(), ClaimError> {
+    let mut importer = log.import(&id("imported")).await?;
+    for some in events().chunks(200) {
+        importer.append(some.to_vec()).await.unwrap();
+    }
+    importer.finish(Some("native".to_owned())).await.map(drop)
+}
+
+/// The child of the tests below: imports while another session talks.
+#[test]
+fn importing_child() {
+    if role().as_deref() != Some("import") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = open(&PathBuf::from(std::env::var(DIRECTORY).unwrap())).log;
+        let name = format!("s{}", log.sessions().unwrap().len());
+        let mut appender = talking(&log, &name).await;
+        let talk = tokio::spawn(async move {
+            for number in 0.. {
+                append(&mut appender, vec![delta("t1", "i1", &format!("{number}"))]).await;
+            }
+        });
+        match import(&log).await {
+            Ok(()) => println!("IMPORTED"),
+            Err(ClaimError::Exists(_)) => println!("EXISTS"),
+            Err(error) => panic!("{error}"),
+        }
+        talk.await.unwrap();
+    });
+}
+
+fn child(directory: &Path) -> Program {
+    Program::this_test("import::importing_child", "import").unwrap().env(DIRECTORY, directory)
+}
+
+/// Whether the session is there, and then whole; else nothing in the database knows of it.
+fn is_there(directory: &Path) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let log = open(directory).log;
+    let there = log.sessions().unwrap().contains(&id("imported"));
+    if there {
+        let kept = log.read(&id("imported"), Seq(0), usize::MAX).unwrap();
+        let kept: Vec<Event> = kept.iter().map(|event| event.event().unwrap()).collect();
+        assert_eq!(kept, events());
+        let imported = Imported { native_id: Some("native".to_owned()) };
+        assert_eq!(log.imported(&id("imported")).unwrap(), Some(imported));
+    }
+    runtime.block_on(log.close());
+    let database = rusqlite::Connection::open(directory.join("log.db")).unwrap();
+    let count = |query: &str| database.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap();
+    for table in ["chunk", "piece", "fold", "open_turn", "imported"] {
+        let orphans = format!("SELECT count(*) FROM {table} WHERE session NOT IN (SELECT key FROM session)");
+        assert_eq!(count(&orphans), 0, "{table} has rows of a session that is not there");
+    }
+    assert_eq!(count("SELECT count(*) FROM imported WHERE NOT finished"), 0);
+    there
+}
+
+#[test]
+fn an_import_that_is_killed_at_any_step_leaves_nothing_or_all() {
+    let points: &[(&str, &[u64], bool)] = &[
+        ("log.import", &[1], false),
+        ("log.import.appended", &[1, 2, 15], false),
+        ("log.import.finish", &[1], false),
+        ("log.import.reveal", &[1], false),
+        ("log.import.revealed", &[1], true),
+    ];
+    for (point, times, is_whole) in points {
+        for nth in *times {
+            let directory = tempfile::tempdir().unwrap();
+            child(directory.path()).run(&KillPoint::failpoint(*point, *nth)).unwrap();
+            assert_eq!(is_there(directory.path()), *is_whole, "{point}:{nth}");
+            // Whoever tries again succeeds, or hears that it is there.
+            let said = if *is_whole { "EXISTS" } else { "IMPORTED" };
+            child(directory.path()).run(&KillPoint::line(said, 1)).unwrap();
+            assert!(is_there(directory.path()));
+        }
+    }
+}
+
+#[test]
+fn a_kill_while_the_rest_of_an_import_is_removed_leaves_the_rest_to_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        // All of it is in the database by then.
+        child(directory.path()).run(&KillPoint::failpoint("log.import.reveal", 1)).unwrap();
+        child(directory.path()).run(&KillPoint::failpoint("log.import.removing", 1)).unwrap();
+    }
+    assert!(!is_there(directory.path()));
+}
+
+#[test]
+fn an_import_that_is_killed_at_any_moment_leaves_nothing_or_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut ends = (0, 0);
+    Rounds::seeded(23, 20)
+        .run(
+            &mut ends,
+            |_, round| {
+                // Around the time that it takes.
+                let times = std::time::Duration::from_millis(20)..std::time::Duration::from_millis(600);
+                Ok((child(directory.path()), KillPoint::random_time(&mut round.rng, times)))
+            },
+            |ends, _, _| {
+                let there = is_there(directory.path());
+                if there {
+                    // The next round imports it again.
+                    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+                    database
+                        .execute("UPDATE session SET id = 'old ' || key WHERE id = 'imported'", [])
+                        .unwrap();
+                    ends.0 += 1;
+                } else {
+                    ends.1 += 1;
+                }
+                Ok::<(), String>(())
+            },
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(ends.0 + ends.1 == 20, "{ends:?}");
+}

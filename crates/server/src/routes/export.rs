@@ -1,0 +1,125 @@
+//! `…/export`: a session as a file, streamed as it is read.
+
+use crate::app::App;
+use crate::params::{Ids, Params};
+use crate::problem::{Kind, Problem};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use turnstream_dialects::markdown;
+use turnstream_gateway::{Export, RequestError};
+use turnstream_model::cursor::Seq;
+use turnstream_model::fold::{Applied, Fold, State as Folded};
+use turnstream_model::id::SessionId;
+
+/// The longest that one request may wait for something that is open.
+const LONGEST_WAIT: u64 = 300;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExportParams {
+    #[serde(default)]
+    format: Format,
+    /// Seconds to wait for something that is open.
+    #[serde(default)]
+    wait: u64,
+}
+
+/// What the file is.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Format {
+    /// A header and the events, for programs.
+    #[default]
+    Jsonl,
+    /// The conversation, for people.
+    Markdown,
+}
+
+impl Format {
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Jsonl => "application/x-ndjson",
+            Self::Markdown => "text/markdown; charset=utf-8",
+        })
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Markdown => "md",
+        }
+    }
+}
+
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    Ids(id): Ids<SessionId>,
+    Params(params): Params<ExportParams>,
+) -> Result<Response, Problem> {
+    let ExportParams { format, wait } = params;
+    if wait > LONGEST_WAIT {
+        let detail =
+            format!("wait={wait} is longer than the {LONGEST_WAIT} seconds that one request may wait");
+        return Err(Problem::new(Kind::BadQuery, detail));
+    }
+    let export = app.gateway.export(&id, Duration::from_secs(wait)).await?;
+    let (first, left_out) = (export.header().first, export.header().left_out);
+    let body = match format {
+        Format::Jsonl => lines(export),
+        Format::Markdown => Body::from(conversation(export).await?),
+    };
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, format.content_type());
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // A page has no place for programs to read these.
+    headers.insert("turnstream-first", HeaderValue::from(first.0));
+    headers.insert("turnstream-left-out", HeaderValue::from(left_out));
+    let file = format!("attachment; filename=\"{id}.{}\"", format.extension());
+    if let Ok(file) = HeaderValue::from_str(&file) {
+        headers.insert(header::CONTENT_DISPOSITION, file);
+    }
+    Ok(response)
+}
+
+/// The header, then the events, some at a time. If the log cannot be read the connection breaks off, and the file is seen to
+/// be cut off.
+fn lines(export: Export) -> Body {
+    let header = Bytes::from(export.header().to_json() + "\n");
+    let rest = stream::unfold(export, |mut export| async move {
+        let events = match export.next().await {
+            Ok(events) => events?,
+            Err(error) => return Some((Err(error), export)),
+        };
+        let mut lines = Vec::with_capacity(events.iter().map(|event| event.json().len() + 1).sum());
+        for event in &events {
+            lines.extend_from_slice(event.json());
+            lines.push(b'\n');
+        }
+        Some((Ok(Bytes::from(lines)), export))
+    });
+    let first = stream::once(std::future::ready(Ok::<_, RequestError>(header)));
+    Body::from_stream(futures_util::StreamExt::chain(first, rest))
+}
+
+/// What is exported, for a person: the fold of it, written out.
+async fn conversation(mut export: Export) -> Result<String, RequestError> {
+    let before = Seq(export.header().first.0 - 1);
+    let mut fold = Fold::from(Folded { seq: before, ..Folded::default() });
+    while let Some(events) = export.next().await? {
+        for event in events {
+            let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
+            if let Applied::Gap { expected } = fold.apply(&event) {
+                return Err(RequestError::Log(format!("event {expected} is missing")));
+            }
+        }
+    }
+    Ok(markdown::document(fold.state(), export.header()))
+}

@@ -1,0 +1,86 @@
+//! `/v1/import`: a session from a file that `…/export` wrote.
+
+use super::Answer;
+use crate::app::App;
+use crate::body::discard;
+use crate::params::Params;
+use crate::problem::{Kind, Problem};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use std::sync::Arc;
+use turnstream_gateway::{ImportAs, Spool};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ImportParams {
+    /// The session gets a fresh id.
+    #[serde(default)]
+    new_id: bool,
+}
+
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    Params(params): Params<ImportParams>,
+    request: Request,
+) -> Result<impl IntoResponse, Problem> {
+    check_type(request.headers())?;
+    let mut body = request.into_body();
+    let spool = match spooled(&app, &mut body).await {
+        Ok(spool) => spool,
+        Err(problem) => {
+            // A client that is still sending does not hear the answer.
+            discard(body).await;
+            return Err(problem);
+        }
+    };
+    let under = if params.new_id { ImportAs::New } else { ImportAs::Itself };
+    let session = app.gateway.import(spool, under).await?;
+    Ok(Answer(StatusCode::CREATED, session))
+}
+
+/// The whole body, on the disk.
+async fn spooled(app: &App, body: &mut Body) -> Result<Spool, Problem> {
+    let mut spool = app.gateway.spool().await?;
+    let (pause, limit) = (app.options.body, app.options.import);
+    let mut bytes: u64 = 0;
+    loop {
+        let frame = match tokio::time::timeout(pause, body.frame()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => {
+                let detail = format!("the body broke off: {error}; send it again");
+                return Err(Problem::new(Kind::BadBody, detail));
+            }
+            Err(_) => {
+                let detail = format!("nothing of the body came for {pause:?}; send it again");
+                return Err(Problem::new(Kind::SlowBody, detail));
+            }
+        };
+        let Some(data) = frame.data_ref() else { continue };
+        bytes += data.len() as u64;
+        if bytes > limit {
+            let detail = format!("a file that is imported may have {limit} bytes");
+            return Err(Problem::new(Kind::TooLarge, detail).with("limit", limit));
+        }
+        spool.write(data).await?;
+    }
+    spool.flush().await?;
+    Ok(spool)
+}
+
+/// Any type will do but the one by which curl says that it has joined the lines.
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let said = headers.get(header::CONTENT_TYPE).map(|said| said.to_str().unwrap_or_default());
+    if said
+        .is_some_and(|said| said.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded"))
+    {
+        let detail = "the body is said to be a form; send the file as it is, as application/x-ndjson (curl: -H \
+                      'Content-Type: application/x-ndjson' --data-binary @FILE)";
+        return Err(Problem::new(Kind::NotJson, detail));
+    }
+    Ok(())
+}
