@@ -7,8 +7,12 @@
 //! Nothing here does I/O or looks at a clock.
 
 mod attempt;
+pub mod classify;
+pub mod delay;
 mod head;
 mod profile;
+pub mod retry;
+pub mod wait;
 
 pub use attempt::{
     Anomaly, AnomalyKind, Body, BodyKind, Call, CallKind, Delivered, Ended, Evidence, Finding, Finish,

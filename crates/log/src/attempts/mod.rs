@@ -73,7 +73,10 @@ impl Attempts {
         self.inner.close();
     }
 
-    fn ask<T: Send + 'static>(&self, work: impl FnOnce(oneshot::Sender<Result<T, Unkept>>) -> Work) -> Answer<T> {
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(oneshot::Sender<Result<T, Unkept>>) -> Work,
+    ) -> Answer<T> {
         let (done, answer) = oneshot::channel();
         let sender = self.inner.work.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // Sent here and not in the future: what was asked happens in the order of asking.

@@ -34,7 +34,8 @@ pub(super) fn run(mut database: Database, work: &Receiver<Work>) {
         batch.extend(work.try_iter().take(TOGETHER - 1));
         let forgets = batch.iter().any(|work| matches!(work, Work::Forget(..) | Work::Trim(..)));
         let mut replies: Vec<Reply> = Vec::new();
-        let committed = database.commit(|database| replies.extend(batch.into_iter().map(|work| one(work, database))));
+        let committed =
+            database.commit(|database| replies.extend(batch.into_iter().map(|work| one(work, database))));
         let scrubbed = match (&committed, forgets) {
             (Ok(()), true) => database.scrub(),
             (Ok(()), false) | (Err(_), _) => Ok(()),

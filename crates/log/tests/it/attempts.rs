@@ -105,7 +105,10 @@ async fn an_attempt_begins_once_and_ends_once() {
     let attempts = Attempts::open(directory.path()).unwrap();
     attempts.begin(begun("ses_1", 1)).await.unwrap();
     assert_eq!(attempts.begin(begun("ses_1", 1)).await, Err(Unkept::Repeated(name("ses_1", 1))));
-    assert_eq!(attempts.end(name("ses_1", 2), ended(9, None)).await, Err(Unkept::NeverBegan(name("ses_1", 2))));
+    assert_eq!(
+        attempts.end(name("ses_1", 2), ended(9, None)).await,
+        Err(Unkept::NeverBegan(name("ses_1", 2)))
+    );
     attempts.end(name("ses_1", 1), ended(9, None)).await.unwrap();
     assert_eq!(attempts.end(name("ses_1", 1), ended(10, None)).await, Err(Unkept::Ended(name("ses_1", 1))));
     let read = attempts.attempts("ses_1".into()).await.unwrap();
