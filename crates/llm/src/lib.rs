@@ -9,6 +9,7 @@
 mod attempt;
 pub mod classify;
 pub mod delay;
+pub mod evidence;
 mod head;
 mod profile;
 pub mod retry;

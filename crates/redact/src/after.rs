@@ -1,0 +1,67 @@
+//! What is passed over behind a secret: the rest of its run, of its literal, of its key block.
+
+use crate::scan::{Rule, Scanner};
+use crate::view::{Then, is_char_boundary};
+
+/// The longest END line, with room: what is kept back while looking for it.
+const END_LINE: usize = 80;
+
+/// How far the passed text goes.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    /// Bytes that are gone.
+    pub(crate) bytes: usize,
+    /// Text follows. If not, what is left of the text belongs to the secret, but is needed with more of it.
+    pub(crate) over: bool,
+}
+
+impl Scanner {
+    /// Passes over what belongs to a secret at the beginning of `text`.
+    pub(crate) fn pass(&self, then: &mut Then, text: &[u8]) -> Passed {
+        let mut passed = self.pass_bytes(then, text);
+        // A text is cut only where characters begin.
+        while passed.bytes > 0 && !is_char_boundary(text, passed.bytes) {
+            passed.bytes -= 1;
+        }
+        passed
+    }
+
+    fn pass_bytes(&self, then: &mut Then, text: &[u8]) -> Passed {
+        match then {
+            Then::Text => Passed { bytes: 0, over: true },
+            Then::Swallow(class) => {
+                let bytes = class.run(text, 0, text.len());
+                Passed { bytes, over: bytes < text.len() }
+            }
+            Then::Rest { rule, done } => {
+                let Rule::Literal(literal) = &self.rules[usize::from(*rule)].1 else {
+                    return Passed { bytes: 0, over: true };
+                };
+                let rest = &literal.0[*done..];
+                let bytes = text.iter().zip(rest).take_while(|(a, b)| a == b).count();
+                *done += bytes;
+                Passed { bytes, over: bytes < text.len() || *done == literal.0.len() }
+            }
+            Then::Block => match end_line(text) {
+                Some(bytes) => Passed { bytes, over: true },
+                None => Passed { bytes: text.len().saturating_sub(END_LINE), over: false },
+            },
+        }
+    }
+}
+
+/// Behind the END line of a key block.
+fn end_line(text: &[u8]) -> Option<usize> {
+    const END: &[u8] = b"-----END ";
+    const DASHES: &[u8] = b"-----";
+    let mut from = 0;
+    while let Some(at) = memchr::memmem::find(&text[from..], END) {
+        let label = from + at + END.len();
+        let close = crate::class::LABEL.run(text, label, label + 48);
+        if text[close..].starts_with(DASHES) {
+            return Some(close + DASHES.len());
+        }
+        from = label;
+    }
+    None
+}

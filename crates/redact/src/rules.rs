@@ -1,0 +1,104 @@
+//! The compiled rules, and redacting what is there as a whole.
+
+use crate::builder::Builder;
+use crate::scan::{Scanner, Step};
+use crate::view::{Kind, Then, View};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Compiled rules. A clone is another handle to the same ones.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    pub(crate) inner: Arc<Compiled>,
+}
+
+/// What handles share.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) scanner: Scanner,
+    /// `[redacted:kind]` of every kind.
+    pub(crate) markers: Vec<Box<str>>,
+}
+
+impl Compiled {
+    pub(crate) fn marker(&self, kind: Kind) -> &str {
+        &self.markers[usize::from(kind.0)]
+    }
+}
+
+impl Rules {
+    /// Every builtin rule.
+    pub fn standard() -> Self {
+        Builder::new().build()
+    }
+
+    /// No rule at all: everything stays as it is.
+    pub fn none() -> Self {
+        Builder::empty().build()
+    }
+
+    /// The builtin rules, to add to and to take from.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Redacts a whole text. It may have been cut at its end: a partial secret there counts as in
+    /// [`Stream::settle`](crate::Stream::settle).
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.redact_bytes(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            // Secrets begin and end where characters do, so the rest is what it was; if it were not, no text is lost.
+            Cow::Owned(bytes) => Cow::Owned(
+                String::from_utf8(bytes)
+                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+            ),
+        }
+    }
+
+    /// Redacts raw evidence: any bytes, also those that are not UTF-8.
+    pub fn redact_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut out: Option<Vec<u8>> = None;
+        // All before this is in `out`.
+        let mut done = 0;
+        let mut from = 0;
+        loop {
+            let found = match self.inner.scanner.next(&View { text: bytes, floor: done }, from) {
+                Step::Found(found) => found,
+                Step::Clean => break,
+                Step::Waiting(waiting) => match waiting.at_end {
+                    Some(found) => found,
+                    None => break,
+                },
+            };
+            let out = out.get_or_insert_with(|| Vec::with_capacity(bytes.len()));
+            out.extend_from_slice(&bytes[done..found.start]);
+            out.extend_from_slice(self.inner.marker(found.kind).as_bytes());
+            done = found.end;
+            let mut then = found.then;
+            let passed = self.inner.scanner.pass(&mut then, &bytes[done..]);
+            done = if passed.over { done + passed.bytes } else { bytes.len() };
+            from = done;
+        }
+        match out {
+            None => Cow::Borrowed(bytes),
+            Some(mut out) => {
+                out.extend_from_slice(&bytes[done..]);
+                Cow::Owned(out)
+            }
+        }
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+/// `[redacted:kind]`.
+pub(crate) fn marker(kind: &str) -> Box<str> {
+    format!("[redacted:{kind}]").into()
+}
+
+/// Nothing more of the secret follows.
+pub(crate) const OVER: Then = Then::Text;

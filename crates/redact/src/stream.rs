@@ -1,0 +1,169 @@
+//! Redacting one text that grows.
+
+use crate::rules::{OVER, Rules};
+use crate::scan::Step;
+use crate::view::{Found, Then, View};
+
+/// Rules look behind by less than this.
+const CONTEXT: usize = 128;
+/// Context is cut when it has grown by this much, so that cutting costs little per byte.
+const SLACK: usize = 1024;
+
+/// One growing text. What [`push`](Self::push), [`release`](Self::release) and [`settle`](Self::settle) give out, one
+/// after the other, is the redacted text.
+#[derive(Debug)]
+pub struct Stream {
+    rules: Rules,
+    /// The end of the text: what rules may look back at, then what is held.
+    tail: String,
+    /// So much of `tail` is out.
+    sent: usize,
+    /// Before this no secret begins in `tail`.
+    from: usize,
+    /// From here on `tail` is not given out by time.
+    firm: usize,
+    /// What belongs to a secret that was found.
+    then: Then,
+}
+
+/// What a [`Stream`] keeps back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing.
+    Nothing,
+    /// Characters that may begin a secret, as words may too: to be given out by [`Stream::release`] soon.
+    Brief,
+    /// A secret has begun, as far as can be told. Only more text or the end decides.
+    Firm,
+}
+
+impl Stream {
+    /// A text from its beginning.
+    pub fn new(rules: &Rules) -> Self {
+        let rules = rules.clone();
+        Self { rules, tail: String::new(), sent: 0, from: 0, firm: 0, then: OVER }
+    }
+
+    /// A text of which the beginning is not known: after a gap, or after a restart. Its first characters may be the
+    /// end of a secret.
+    pub fn in_the_middle(rules: &Rules) -> Self {
+        Self::new(rules)
+    }
+
+    /// Takes more text and gives out what can be.
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        self.tail.push_str(text);
+        self.go_on(out, End::Unknown);
+    }
+
+    /// What is kept back.
+    pub fn holds(&self) -> Held {
+        if !matches!(self.then, Then::Text) || self.sent == self.tail.len() {
+            Held::Nothing
+        } else if self.firm <= self.sent {
+            Held::Firm
+        } else {
+            Held::Brief
+        }
+    }
+
+    /// Gives out what is held without a distinctive beginning. The caller does this when a [`Held::Brief`] is 50 ms
+    /// old. If it was a secret after all, its rest is still redacted.
+    pub fn release(&mut self, out: &mut String) {
+        if matches!(self.then, Then::Text) {
+            self.send(self.firm, out);
+        }
+    }
+
+    /// The text has ended, or may have: decides everything that is held. More may follow, and is then taken as the
+    /// same text.
+    pub fn settle(&mut self, out: &mut String) {
+        self.go_on(out, End::Here);
+    }
+
+    fn go_on(&mut self, out: &mut String, end: End) {
+        loop {
+            if !matches!(self.then, Then::Text) {
+                let passed = self.rules.inner.scanner.pass(&mut self.then, self.tail.as_bytes());
+                self.tail.drain(..passed.bytes);
+                if !passed.over {
+                    return;
+                }
+                self.then = OVER;
+            }
+            let view = View { text: self.tail.as_bytes(), floor: 0 };
+            let found = match (self.rules.inner.scanner.next(&view, self.from), end) {
+                (Step::Found(found), _) => found,
+                (Step::Clean, _) => {
+                    self.from = self.tail.len();
+                    self.firm = self.tail.len();
+                    self.send(self.tail.len(), out);
+                    return self.forget();
+                }
+                (Step::Waiting(waiting), End::Unknown) => {
+                    self.from = waiting.at;
+                    self.firm = waiting.firm;
+                    self.send(waiting.hold, out);
+                    return self.forget();
+                }
+                (Step::Waiting(waiting), End::Here) => match waiting.at_end {
+                    Some(found) => found,
+                    None => {
+                        self.from = waiting.at;
+                        self.firm = self.tail.len();
+                        self.send(self.tail.len(), out);
+                        return self.forget();
+                    }
+                },
+            };
+            self.replace(&found, out);
+        }
+    }
+
+    fn replace(&mut self, found: &Found, out: &mut String) {
+        self.send(found.start, out);
+        if found.end > self.sent {
+            out.push_str(self.rules.inner.marker(found.kind));
+        }
+        self.tail.drain(..found.end);
+        self.sent = self.sent.saturating_sub(found.end);
+        self.from = 0;
+        self.firm = 0;
+        self.then = found.then;
+    }
+
+    /// Gives out everything before `until`.
+    fn send(&mut self, until: usize, out: &mut String) {
+        if until > self.sent {
+            out.push_str(&self.tail[self.sent..until]);
+            self.sent = until;
+        }
+    }
+
+    /// Keeps only what rules may look at.
+    fn forget(&mut self) {
+        let mut cut = self.from.min(self.sent).saturating_sub(CONTEXT);
+        if cut < SLACK {
+            return;
+        }
+        while !self.tail.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        self.tail.drain(..cut);
+        if self.tail.capacity() > 16 * SLACK {
+            self.tail.shrink_to(2 * SLACK);
+        }
+        self.from -= cut;
+        self.sent -= cut;
+        self.firm -= cut;
+    }
+}
+
+/// Where the text ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// More may follow, and decides.
+    Unknown,
+    /// Here, as far as is known.
+    Here,
+}

@@ -1,0 +1,120 @@
+//! What a rule sees and what it answers.
+
+use crate::class::{Class, WORD};
+
+/// Text with what is known before it. Rules look behind only through this.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) text: &'a [u8],
+    /// Before this nothing is seen: the text begins here, or a marker stands there. Both end words.
+    pub(crate) floor: usize,
+}
+
+/// What a rule says about one place.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// No secret begins here, whatever follows.
+    No,
+    /// A secret, whatever follows.
+    Found(Found),
+    /// More text decides.
+    Pending(Pending),
+}
+
+/// A secret.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) kind: Kind,
+    pub(crate) then: Then,
+}
+
+/// What follows a secret.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Then {
+    Text,
+    /// More of the same secret, as long as it is of this class.
+    Swallow(&'static Class),
+    /// The rest of the literal of this rule, of which so many bytes are done.
+    Rest {
+        rule: u16,
+        done: usize,
+    },
+    /// The body of a key block, up to its END line.
+    Block,
+}
+
+/// The text ends where a secret may have begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    /// From here on nothing goes out.
+    pub(crate) hold: usize,
+    pub(crate) firm: bool,
+    /// What it is if the text ends here.
+    pub(crate) at_end: Option<Found>,
+}
+
+/// A kind of secret: its place in the list of [`crate::Rules`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind(pub(crate) u16);
+
+impl<'a> View<'a> {
+    /// The byte before `at`.
+    pub(crate) fn before(&self, at: usize) -> Option<u8> {
+        if at > self.floor { Some(self.text[at - 1]) } else { None }
+    }
+
+    /// The seen text before `at`, at most `most` bytes.
+    pub(crate) fn behind(&self, at: usize, most: usize) -> &'a [u8] {
+        &self.text[self.floor.max(at.saturating_sub(most)).min(at)..at]
+    }
+
+    /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like one
+    /// (`\n`, `\u003d`).
+    pub(crate) fn word_begins(&self, at: usize) -> bool {
+        let Some(before) = self.before(at) else { return true };
+        if !WORD.has(before) {
+            return true;
+        }
+        let behind = self.behind(at, 6);
+        match behind {
+            [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
+            [b'\\', b'u', rest @ ..] => rest.len() == 4 && rest.iter().all(u8::is_ascii_hexdigit),
+            _ => false,
+        }
+    }
+}
+
+/// How much of `word` stands at `at`.
+pub(crate) enum Stands {
+    No,
+    /// The text ends within it.
+    Partly,
+    Whole,
+}
+
+pub(crate) fn stands(text: &[u8], at: usize, word: &[u8]) -> Stands {
+    compare(text, at, word, |a, b| a == b)
+}
+
+/// `word` is in lower case.
+pub(crate) fn stands_in_any_case(text: &[u8], at: usize, word: &[u8]) -> Stands {
+    compare(text, at, word, |a, b| a.to_ascii_lowercase() == b)
+}
+
+fn compare(text: &[u8], at: usize, word: &[u8], same: impl Fn(u8, u8) -> bool) -> Stands {
+    let there = &text[at..text.len().min(at + word.len())];
+    if !there.iter().zip(word).all(|(a, b)| same(*a, *b)) {
+        Stands::No
+    } else if there.len() < word.len() {
+        Stands::Partly
+    } else {
+        Stands::Whole
+    }
+}
+
+/// No character of UTF-8 is cut at `at`.
+pub(crate) fn is_char_boundary(text: &[u8], at: usize) -> bool {
+    text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
+}
