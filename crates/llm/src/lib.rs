@@ -8,6 +8,8 @@
 
 mod attempt;
 pub mod classify;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod delay;
 pub mod evidence;
 mod head;

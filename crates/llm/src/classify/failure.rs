@@ -64,7 +64,7 @@ pub enum Source {
 }
 
 /// Which clock ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clock {
     /// No connection in time.
     Connect,

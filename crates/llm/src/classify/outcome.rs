@@ -15,25 +15,27 @@ impl Answer<'_> {
                                by itself does that";
                 Some(self.of_stream(ErrorClass::StreamSpliced, message))
             }
-            Ended::Corrupt if is_only_cut(outcome) => {
-                Some(self.of_stream(ErrorClass::TransportLost, "the connection broke within an event"))
-            }
+            Ended::Corrupt if is_only_cut(outcome) => self.cut(outcome.transport),
             Ended::Corrupt => {
                 let first = outcome.anomalies.first();
                 let what = first.map_or("damage", |anomaly| anomaly.kind.name());
                 let at = first.map_or(outcome.bytes, |anomaly| anomaly.range.start);
                 Some(self.of_stream(ErrorClass::StreamCorrupt, format!("{what} at byte {at}")))
             }
-            Ended::Incomplete => match outcome.transport {
-                Transport::Clean | Transport::Stopped => {
-                    Some(self.of_stream(ErrorClass::Incomplete, "the answer has no end"))
-                }
-                Transport::Broken => Some(
-                    self.of_stream(ErrorClass::TransportLost, "the connection broke before the answer's end"),
-                ),
-            },
+            Ended::Incomplete => self.cut(outcome.transport),
             Ended::NotAStream(body) => Some(self.not_a_stream(body)),
         }
+    }
+
+    fn cut(&self, transport: Transport) -> Option<Failure> {
+        Some(match transport {
+            Transport::Clean | Transport::Stopped => {
+                self.of_stream(ErrorClass::Incomplete, "the answer has no end")
+            }
+            Transport::Broken => {
+                self.of_stream(ErrorClass::TransportLost, "the connection broke before the answer's end")
+            }
+        })
     }
 
     fn complete(&self, outcome: &Outcome) -> Option<Failure> {
@@ -76,8 +78,8 @@ impl Answer<'_> {
     }
 }
 
-/// Nothing was wrong but where the bytes stopped coming, and the transport says itself that it broke.
+/// Nothing was wrong but where the bytes stopped coming, and the transport did not end in order.
 fn is_only_cut(outcome: &Outcome) -> bool {
     let cut = |kind| matches!(kind, AnomalyKind::Residue | AnomalyKind::LeftOpen);
-    outcome.transport == Transport::Broken && outcome.anomalies.iter().all(|anomaly| cut(anomaly.kind))
+    outcome.transport != Transport::Clean && outcome.anomalies.iter().all(|anomaly| cut(anomaly.kind))
 }

@@ -2,6 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test panic as the test itself does")]
 
 mod classify;
+#[cfg(feature = "client")]
+mod crash;
 mod delays;
 mod engine;
+mod evidence;
+#[cfg(feature = "client")]
+mod fold;
+#[cfg(feature = "client")]
+mod parked;
+#[cfg(feature = "client")]
+mod scenarios;
+#[cfg(feature = "client")]
+mod support;
 mod waits;
