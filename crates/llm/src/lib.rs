@@ -1,14 +1,18 @@
 //! Provider streams of large language models, read so that a corrupted one can neither pass for a whole one nor run
 //! a wrong tool call.
 //!
-//! A `Reader` takes the bytes of one response, in any split, and says what is in them ([`Said`]); at the end
+//! A [`Reader`] takes the bytes of one response, in any split, and says what is in them ([`Said`]); at the end
 //! it gives the [`Outcome`]. It knows three wire [`Format`]s and checks two things that usual clients do not: that all
 //! events belong to one completion (identity), and that nothing of an item was lost before it is committed (taint).
 //! Nothing here does I/O or looks at a clock.
 
 mod attempt;
+mod body;
+mod decode;
 mod head;
 mod profile;
+mod reader;
+mod wire;
 
 pub use attempt::{
     Anomaly, AnomalyKind, Body, BodyKind, Call, CallKind, Delivered, Ended, Evidence, Finding, Finish,
@@ -19,3 +23,4 @@ pub use head::{Format, Head};
 pub use profile::{
     CallIndex, Constancy, DoneMarker, EmptyArguments, Opening, Pings, Profile, Sequence, Throttle,
 };
+pub use reader::Reader;
