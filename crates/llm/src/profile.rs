@@ -24,6 +24,8 @@ pub struct Profile {
     pub empty_arguments: EmptyArguments,
     /// Whether the events of responses carry `sequence_number`.
     pub sequence: Sequence,
+    /// The `item_id` of the events of responses, which name an item by its `output_index`, too.
+    pub item_id: Constancy,
     /// Whether a quiet stream shows signs of life.
     pub pings: Pings,
     /// Finish reasons whose chunk carries an error text where an answer would be (`error_finish`, qwen-code #1791).
@@ -118,6 +120,7 @@ impl Profile {
         call_index: CallIndex::Distinct,
         empty_arguments: EmptyArguments::Invalid,
         sequence: Sequence::Checked,
+        item_id: Constancy::Constant,
         pings: Pings::Unknown,
         error_finishes: &[],
         throttles: &[],

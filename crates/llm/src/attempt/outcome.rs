@@ -1,6 +1,8 @@
 //! How an attempt ended, with everything that the retry rules, the ledger and a person who looks into it need.
 
-use super::{Anomaly, Body, Call, Finding, Finish, Item, ProviderError, Repairs, Usage, Withheld};
+use super::{
+    Anomaly, AnomalyKind, Body, Call, Finding, Finish, Item, ProviderError, Repairs, Usage, Why, Withheld,
+};
 use std::ops::Range;
 
 /// The end of an attempt.
@@ -128,14 +130,14 @@ impl Outcome {
     /// runs, or another call of the step came to its end and is broken. Only the outcome can say so, therefore nothing
     /// runs before it.
     pub fn runnable(&self) -> Vec<&Call> {
-        use super::Why;
         let finish = self.finish.as_ref();
         let stopped = finish.is_some_and(|finish| !finish.meaning.lets_calls_run());
         let broken = self.withheld.iter().any(|call| match call.why {
             Why::BadArguments | Why::Finish => true,
             Why::Tainted | Why::Open | Why::Sibling => false,
         });
-        if stopped || broken {
+        let contradicted = self.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::Contradiction);
+        if stopped || broken || contradicted {
             return Vec::new();
         }
         self.committed.iter().filter_map(Item::call).collect()

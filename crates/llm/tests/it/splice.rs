@@ -1,0 +1,150 @@
+//! The law of this crate: whatever byte a second completion begins at, no call is committed that neither of them made,
+//! and no text of both is taken for one.
+
+use crate::corpus::{Pair, Stream, pairs};
+use crate::reading::{Read, read, read_stream};
+use std::collections::BTreeMap;
+use turnstream_llm::Ended;
+
+/// What went wrong, counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    cases: u64,
+    wrong_calls: u64,
+    folded: u64,
+    second_after_first: u64,
+}
+
+/// The two completions by themselves.
+struct Originals {
+    first: Read,
+    second: Read,
+}
+
+impl Originals {
+    fn of(pair: &Pair) -> Self {
+        Self { first: read_stream(&pair.first), second: read_stream(&pair.second) }
+    }
+
+    fn judge(&self, read: &Read, count: &mut Count) {
+        count.cases += 1;
+        let (first, second) = (self.first.calls(), self.second.calls());
+        let calls = read.calls();
+        let wrong = calls.iter().any(|call| !first.contains(call) && !second.contains(call));
+        let both =
+            calls.iter().any(|call| first.contains(call)) && calls.iter().any(|call| second.contains(call));
+        count.wrong_calls += u64::from(wrong || both);
+        let shown = |text: String, first: String, second: String| {
+            !first.starts_with(&text) && !second.starts_with(&text)
+        };
+        let folded = shown(read.text(), self.first.text(), self.second.text())
+            || shown(read.reasoning(), self.first.reasoning(), self.second.reasoning())
+            || read
+                .messages()
+                .iter()
+                .any(|text| !self.first.messages().contains(text) && !self.second.messages().contains(text));
+        count.folded += u64::from(folded);
+        // Something of the first was shown, and something that only the second has was committed behind it.
+        let shown_first = !read.text().is_empty() && !self.second.text().starts_with(&read.text());
+        let committed_second = calls.iter().any(|call| second.contains(call) && !first.contains(call));
+        count.second_after_first += u64::from(shown_first && committed_second);
+    }
+}
+
+/// Cuts the first stream at every byte and lets the second follow from `from` on.
+fn splice(pair: &Pair, from: &[u8], count: &mut Count, endings: &mut BTreeMap<String, u64>) {
+    let originals = Originals::of(pair);
+    let first = pair.first.bytes();
+    for cut in 0..=first.len() {
+        let bytes = [&first[..cut], from].concat();
+        let read = read(pair.first.format, &pair.first.profile, &bytes);
+        originals.judge(&read, count);
+        let ended = match &read.outcome.ended {
+            Ended::Complete => "complete",
+            Ended::Spliced => "spliced",
+            Ended::Corrupt => "corrupt",
+            Ended::Incomplete => "incomplete",
+            Ended::Failed(_) => "failed",
+            Ended::NotAStream(_) => "not a stream",
+        };
+        *endings.entry(format!("{}: {ended}", pair.first.name)).or_default() += 1;
+        // Either nothing of the second was read, or the first had contributed nothing.
+        if ended == "complete" {
+            let whole = |read: &Read| (read.text(), read.reasoning(), read.outcome.finish.clone());
+            let (first, second) = (&originals.first, &originals.second);
+            let is_one = [first, second]
+                .into_iter()
+                .any(|one| whole(&read) == whole(one) && read.calls() == one.calls());
+            assert!(is_one, "{} at {cut}: {read:?}", pair.first.name);
+        }
+    }
+}
+
+fn clean() -> Count {
+    Count::default()
+}
+
+#[test]
+fn a_second_completion_at_any_byte_is_never_folded_into_the_first() {
+    let (mut count, mut endings) = (clean(), BTreeMap::new());
+    for pair in pairs() {
+        splice(&pair, &pair.second.bytes(), &mut count, &mut endings);
+    }
+    for (ending, number) in &endings {
+        println!("{number:6}  {ending}");
+    }
+    println!("{} splices, {} wrong calls, {} folded texts", count.cases, count.wrong_calls, count.folded);
+    assert_eq!(Count { cases: 0, ..count }, clean());
+    assert!(
+        !endings.keys().any(|ending| ending.ends_with("incomplete") || ending.ends_with("failed")),
+        "{endings:?}"
+    );
+}
+
+#[test]
+fn a_second_completion_that_is_cut_itself_is_never_folded_into_the_first() {
+    let mut count = clean();
+    for pair in pairs().iter().filter(|pair| pair.first.name.contains("dangerous")) {
+        let second = pair.second.bytes();
+        for end in (0..second.len()).step_by(199) {
+            splice(pair, &second[..end], &mut count, &mut BTreeMap::new());
+        }
+    }
+    println!("{} splices, {} wrong calls, {} folded texts", count.cases, count.wrong_calls, count.folded);
+    assert_eq!(Count { cases: 0, ..count }, clean());
+}
+
+/// Streams that name their completion in every event, so that a second one shows even without its opening.
+fn named(pair: &Pair) -> bool {
+    use turnstream_llm::Format;
+    match pair.first.format {
+        Format::Chat => !pair.first.name.contains("times"),
+        Format::Responses => true,
+        Format::Messages => false,
+    }
+}
+
+#[test]
+fn a_second_completion_without_its_beginning_is_never_folded_into_a_first_that_has_a_name() {
+    let (mut cases, mut wrong) = (0, 0);
+    for pair in pairs().iter().filter(|pair| named(pair) && pair.first.name.contains("rich")) {
+        let (whole, first) = (read_stream(&pair.first), pair.first.bytes());
+        for skipped in [1, 2, 5, 9] {
+            let rest =
+                Stream { events: pair.second.events[skipped..].to_vec(), ..pair.second.clone() }.bytes();
+            // From where on the first one has said its name.
+            for cut in pair.first.events[0].len()..=first.len() {
+                let bytes = [&first[..cut], &rest].concat();
+                let read = read(pair.first.format, &pair.first.profile, &bytes);
+                let sound = read.calls().iter().all(|call| whole.calls().contains(call))
+                    && read.messages().iter().all(|text| whole.messages().contains(text))
+                    && whole.text().starts_with(&read.text())
+                    && whole.reasoning().starts_with(&read.reasoning());
+                cases += 1;
+                wrong += u64::from(!sound);
+            }
+        }
+    }
+    println!("{cases} splices, {wrong} with anything of the second completion");
+    assert_eq!(wrong, 0);
+}
