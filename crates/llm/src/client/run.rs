@@ -3,6 +3,7 @@
 use super::attempt::{Tried, once};
 use super::running::{Ending, Running, Told, Wait};
 use super::{Call, Client, findings};
+use crate::attempt::ItemNo;
 use crate::classify::Failure;
 use crate::retry::{Decision, Retries};
 use crate::wait::Alarm;
@@ -76,7 +77,7 @@ struct Run {
     /// Of the last attempt.
     number: u32,
     /// The attempt that the next one takes the place of, and what was shown of it.
-    replaced: Option<(u32, Vec<crate::attempt::ItemNo>)>,
+    replaced: Option<(u32, Vec<ItemNo>)>,
 }
 
 /// What to do next.
@@ -92,7 +93,8 @@ impl Run {
         let mut next = match parked {
             Some(parked) => {
                 let alarm = Alarm::resumed(&parked, &*self.client.keeping.clock);
-                self.replaced = Some((parked.attempt, Vec::new()));
+                let shown = parked.shown.iter().map(|item| ItemNo(*item)).collect();
+                self.replaced = Some((parked.attempt, shown));
                 self.sit_out(alarm, parked.error.class, parked.until, Wait::Parked).await
             }
             None => Next::Again { is_parked: false },
@@ -187,18 +189,20 @@ impl Run {
             }
             (Decision::Park { until, supersede }, _) => {
                 self.end(tried, Verdict::Failed, Some(&failure)).await;
+                let shown = supersede.iter().map(|item| item.0).collect();
                 self.replaced = Some((self.number, supersede));
-                self.park(&failure, now, until).await
+                self.park(&failure, shown, now, until).await
             }
         }
     }
 
-    async fn park(&mut self, failure: &Failure, now: Time, until: Time) -> Next {
+    async fn park(&mut self, failure: &Failure, shown: Vec<u32>, now: Time, until: Time) -> Next {
         let parked = Parked {
             session: self.call.session.clone(),
             turn: self.call.turn.clone(),
             step: self.call.step,
             attempt: self.number,
+            shown,
             route: self.call.route.name.clone(),
             since: now,
             until,

@@ -5,6 +5,9 @@ use super::{Kind, payload};
 /// The same lines, with text replaced by its length.
 pub(super) fn without_text(bytes: &[u8], kind: Kind) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
+    if kind == Kind::Document && payload::as_json(bytes, &mut out) {
+        return out;
+    }
     for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
         let ending = line.last().filter(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |_| 1);
         let (line, ending) = line.split_at(line.len() - ending);
@@ -26,10 +29,15 @@ fn stream_line(line: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(&value[..space]);
             glued(&value[space..], out);
         }
-        // Names of events, and comments: providers write them, models do not.
-        Some((b"event:" | b"id:" | b"retry:" | b":", _)) => out.extend_from_slice(line),
+        Some((b"event:", name)) if is_name(name.trim_ascii()) => out.extend_from_slice(line),
+        // Comments too: a torn line of data may begin with a colon.
         Some(_) | None => payload::by_words(line, out),
     }
+}
+
+/// Names of events are written so; hardly any text and no key is.
+fn is_name(name: &[u8]) -> bool {
+    name.len() <= 48 && name.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'.'))
 }
 
 /// A payload in which others may be stuck: each by itself.

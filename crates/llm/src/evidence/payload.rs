@@ -34,7 +34,7 @@ const THEIRS: [&str; 6] = ["input", "arguments", "parameters", "metadata", "inst
 /// A name of a provider is not longer.
 const NAME: usize = 160;
 /// Words that stay in a payload that is no JSON.
-const WORDS: [&str; 44] = [
+const WORDS: [&str; 51] = [
     "data",
     "event",
     "id",
@@ -79,6 +79,14 @@ const WORDS: [&str; 44] = [
     "true",
     "false",
     "DONE",
+    // Of comments.
+    "OPENROUTER",
+    "PROCESSING",
+    "keepalive",
+    "keep",
+    "alive",
+    "heartbeat",
+    "ping",
 ];
 
 /// Writes a JSON value with its text replaced; false, and nothing written, if it is no JSON.

@@ -65,6 +65,7 @@ fn parked(since: u64, until: u64) -> Parked {
         turn: "t".into(),
         step: 1,
         attempt: 1,
+        shown: vec![0, 2],
         route: "r".to_owned(),
         since: Time(since),
         until: Time(until),

@@ -60,6 +60,7 @@ fn parked(session: &str, until: u64) -> Parked {
         turn: "t1".into(),
         step: 1,
         attempt: 1,
+        shown: vec![0, 2],
         route: "main".to_owned(),
         since: Time(1000),
         until: Time(until),

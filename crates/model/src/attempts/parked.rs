@@ -17,6 +17,9 @@ pub struct Parked {
     pub step: u32,
     /// The number of the turn's last attempt; the next one gets the number after it.
     pub attempt: u32,
+    /// What was shown of that attempt, by the numbers of its items: void when the next one begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<u32>,
     /// Where the next request goes.
     pub route: String,
     /// When the wait began. No clock can make it longer than from here to `until`.
