@@ -36,7 +36,7 @@ pub struct Outcome {
     pub call_in_text: bool,
     /// Body bytes.
     pub bytes: u64,
-    /// Events.
+    /// Events that were decoded.
     pub events: u64,
     /// From where on the body was only counted, because the attempt was over.
     pub ignored_from: Option<u64>,

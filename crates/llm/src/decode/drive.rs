@@ -25,6 +25,11 @@ pub(crate) fn finish<W: Wire>(wire: &mut W, sse: &mut Decoder, transport: Transp
 
 #[inline]
 fn take<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) {
+    match attempt.over() {
+        // The rest of the read that decided it; the rest of the body is not even decoded.
+        Some(Over::Failed | Over::Spliced) => return,
+        Some(Over::Done | Over::Lost) | None => {}
+    }
     match frame {
         Frame::Event(event) => match event.data {
             Text::Utf8(data) => {
