@@ -17,6 +17,7 @@ mod profile;
 mod reader;
 mod wire;
 
+pub mod account;
 pub mod classify;
 #[cfg(feature = "client")]
 pub mod client;

@@ -51,6 +51,14 @@ impl Tried {
 pub(super) async fn once(client: &Client, call: &Call, number: u32, teller: &mut Teller) -> Tried {
     let mut timers = Timers::new(&client.settings.clocks, &call.route.profile);
     let mut tried = Tried::nothing(call.consumer);
+    if call.route.url.starts_with("https:") {
+        // The HTTP client of the workspace is built without TLS. Asked all the same, it would call the address
+        // unreachable, and that would be tried again.
+        let message =
+            "this build has no TLS: give the route an http:// address, such as that of a local TLS proxy";
+        tried.failure = Some(Failure::new(ErrorClass::InvalidRequest, Source::Ours, message));
+        return tried;
+    }
     let (limit, clock) = timers.for_head();
     let began = Instant::now();
     let sent = tokio::select! {
@@ -173,7 +181,10 @@ fn cause(shown: Option<Failure>, broke: Option<Failure>, outcome: &Outcome) -> O
         return shown;
     }
     let damage = |failure: &Failure| {
-        matches!(failure.class, ErrorClass::StreamCorrupt | ErrorClass::StreamSpliced | ErrorClass::NotAStream)
+        matches!(
+            failure.class,
+            ErrorClass::StreamCorrupt | ErrorClass::StreamSpliced | ErrorClass::NotAStream
+        )
     };
     let mut case = Case::default();
     let is_damage = shown.as_ref().is_some_and(damage);

@@ -1,6 +1,7 @@
 //! What a consumer is told of what a stream says. Whoever reads a plain wire format gets no half arguments: a call is told
 //! when it is whole, so that nobody acts on half of one, and until then it can be dropped unseen.
 
+use crate::account::Heard;
 use crate::attempt::{Item, ItemNo, Said};
 use crate::retry::{Consumer, Shown};
 
@@ -8,30 +9,24 @@ use crate::retry::{Consumer, Shown};
 pub(super) struct Hold {
     consumer: Consumer,
     pub(super) shown: Shown,
-    /// Bytes of text, reasoning and arguments that came, shown or not.
-    pub(super) content: u64,
-    pub(super) text: u64,
-    pub(super) reasoning: u64,
+    pub(super) heard: Heard,
 }
 
 impl Hold {
     pub(super) fn new(consumer: Consumer) -> Self {
-        Self { consumer, shown: Shown::default(), content: 0, text: 0, reasoning: 0 }
+        Self { consumer, shown: Shown::default(), heard: Heard::default() }
     }
 
     /// What to tell for one thing that was said.
     pub(super) fn pass(&mut self, said: Said) -> Vec<Said> {
+        self.heard.hear(&said);
         match &said {
-            Said::Text { item, text } | Said::Refusal { item, text } => {
+            Said::Text { item, .. } | Said::Refusal { item, .. } => {
                 self.shown.delivered.text = true;
-                self.text += text.len() as u64;
-                self.content += text.len() as u64;
                 self.show(*item);
             }
-            Said::Reasoning { item, text } => {
+            Said::Reasoning { item, .. } => {
                 self.shown.delivered.reasoning = true;
-                self.reasoning += text.len() as u64;
-                self.content += text.len() as u64;
                 self.show(*item);
             }
             Said::CallBegan { item, .. } => {
@@ -41,8 +36,7 @@ impl Hold {
                 }
                 self.show(*item);
             }
-            Said::CallArguments { text, .. } => {
-                self.content += text.len() as u64;
+            Said::CallArguments { .. } => {
                 if self.consumer == Consumer::PlainWire {
                     return Vec::new();
                 }

@@ -2,8 +2,8 @@
 
 mod attempt;
 mod call;
-mod findings;
 mod hold;
+mod row;
 mod run;
 mod running;
 mod timers;

@@ -2,7 +2,7 @@
 
 use super::attempt::{Tried, once};
 use super::running::{Ending, Running, Told, Wait};
-use super::{Call, Client, findings};
+use super::{Call, Client, row};
 use crate::attempt::ItemNo;
 use crate::classify::Failure;
 use crate::retry::{Decision, Retries};
@@ -82,7 +82,9 @@ struct Run {
 
 /// What to do next.
 enum Next {
-    Again { is_parked: bool },
+    Again {
+        is_parked: bool,
+    },
     End(Ending),
     /// Nobody is there to be told.
     Stop,
@@ -261,7 +263,7 @@ impl Run {
     }
 
     async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
-        let ended = findings::ended(tried, verdict, failure, self.now(), &self.client.keeping.redact);
+        let ended = row::ended(tried, verdict, failure, self.now(), &self.client.keeping.redact);
         let name = self.call.name(self.number);
         if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
             // Whoever is gone needs not to be told.

@@ -87,7 +87,8 @@ fn the_beginning_and_the_end_of_a_long_body_are_kept() {
 fn a_page_and_an_error_stay_readable() {
     let page = b"<!DOCTYPE html>\n<title>502 Bad Gateway</title>\n";
     assert_eq!(kept(page, Kind::Document).as_bytes(), page);
-    let error = body(WireFormat::Chat, &Step::new(turnstream_scripted::Refusal::new(500, "api_error", "It broke.")));
+    let error =
+        body(WireFormat::Chat, &Step::new(turnstream_scripted::Refusal::new(500, "api_error", "It broke.")));
     assert!(kept(&error, Kind::Document).contains("It broke."));
 }
 

@@ -47,7 +47,10 @@ async fn a_wait_of_hours_is_parked_with_its_time_and_then_over() {
     assert_eq!(bench.waits().await, 0);
     let rows = bench.rows().await;
     let waited = rows[1].begun.started.0 - rows[0].end.as_ref().unwrap().ended.0;
-    assert!((HOURS_15 * 1000..=HOURS_15 * 1000 + 5000).contains(&waited), "{waited} ms: the jitter is absolute");
+    assert!(
+        (HOURS_15 * 1000..=HOURS_15 * 1000 + 5000).contains(&waited),
+        "{waited} ms: the jitter is absolute"
+    );
 }
 
 #[tokio::test]
@@ -85,7 +88,10 @@ async fn a_wait_outlives_its_reader_and_goes_on_with_what_was_used_up() {
     drop(running);
     let parked = bench.client.parked().await.unwrap();
     assert_eq!(parked.len(), 1);
-    assert_eq!((parked[0].until, parked[0].attempt, parked[0].error.class), (until, 1, ErrorClass::RateLimited));
+    assert_eq!(
+        (parked[0].until, parked[0].attempt, parked[0].error.class),
+        (until, 1, ErrorClass::RateLimited)
+    );
 
     let again = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
     let early = client(bench.attempts.clone(), Clocks::default(), Arc::new(StoppedClock(Time(until.0 - 1))));

@@ -14,10 +14,10 @@ use turnstream_model::attempts::{
 use turnstream_model::event::ErrorClass;
 use turnstream_model::id::SessionId;
 use turnstream_scripted::{
-    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal, RetryAfter, Step,
-    WireFormat, render,
+    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal, RetryAfter,
+    Step, WireFormat, render,
 };
-use turnstream_testkit::proxy::{Action, EventMatch, Ending as Cut, Fault as Wire, FaultProxy, Point, Rule};
+use turnstream_testkit::proxy::{Action, Ending as Cut, EventMatch, Fault as Wire, FaultProxy, Point, Rule};
 
 const ANSWER: &str = "The whole answer, in one piece, as it should be.";
 
@@ -47,7 +47,11 @@ async fn a_good_answer_is_one_request_and_one_row() {
         assert_eq!(rows.len(), 1);
         let end = rows[0].end.as_ref().unwrap();
         assert_eq!((end.verdict, end.class, end.status), (Verdict::Complete, None, Some(200)));
-        assert!(matches!(&end.tokens, Tokens::Reported(usage) if usage.output == Some(10)), "{:?}", end.tokens);
+        assert!(
+            matches!(&end.tokens, Tokens::Reported(usage) if usage.output == Some(10)),
+            "{:?}",
+            end.tokens
+        );
         assert!(end.findings.completions.len() == 1 && end.findings.completions[0].whole);
         assert_eq!(rows[0].begun.request.len(), 64);
         let request = &bench.provider.calls()[0];
@@ -137,10 +141,14 @@ async fn damage_after_text_is_superseded_for_those_who_know_attempts_and_an_erro
         let bench = bench_of().await;
         let told = bench.run(Format::Chat, AttemptAware).await;
         is_whole(&told);
-        assert_eq!(bench.verdicts().await, [(Verdict::Failed, Some(class)), (Verdict::Complete, None)], "{fault:?}");
-        let superseded = told.iter().any(|told| {
-            matches!(told, Told::Superseded { attempt: 1, by: 2, items } if *items == [ItemNo(0)])
-        });
+        assert_eq!(
+            bench.verdicts().await,
+            [(Verdict::Failed, Some(class)), (Verdict::Complete, None)],
+            "{fault:?}"
+        );
+        let superseded = told.iter().any(
+            |told| matches!(told, Told::Superseded { attempt: 1, by: 2, items } if *items == [ItemNo(0)]),
+        );
         assert!(superseded, "{fault:?}: {told:?}");
 
         let bench = bench_of().await;
@@ -181,7 +189,8 @@ async fn a_page_where_a_stream_should_be_is_named_and_tried_again() {
 
 /// Where in the body the first events of a good answer end.
 fn after_events(count: usize) -> usize {
-    let asked = Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
+    let asked =
+        Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
     let identity = Identity { serial: 0, created: START.0 / 1000, asked };
     let answer = render(WireFormat::Chat, &good(), &identity).unwrap();
     let length = |chunk: &Chunk| match chunk {
@@ -201,7 +210,8 @@ async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
     let silent = Fault::Stall { after: 400, lasts_ms: None, comment_every_ms: None };
     let chatty = Fault::Stall { after: after_events(3), lasts_ms: None, comment_every_ms: Some(50) };
     for (fault, clock) in [(silent, "not one byte"), (chatty, "nothing but keep-alives")] {
-        let bench = bench_with([good().fault(fault), good()], clocks.clone(), Arc::new(QuickClock::new())).await;
+        let bench =
+            bench_with([good().fault(fault), good()], clocks.clone(), Arc::new(QuickClock::new())).await;
         let told = bench.run(Format::Chat, AttemptAware).await;
         is_whole(&told);
         let rows = bench.rows().await;
@@ -273,7 +283,9 @@ async fn half_arguments_are_held_back_so_that_they_can_be_asked_for_again() {
         let arguments: Vec<_> = told
             .iter()
             .filter_map(|told| match told {
-                Told::Said { attempt, said: Said::CallArguments { text, .. } } => Some((*attempt, text.as_str())),
+                Told::Said { attempt, said: Said::CallArguments { text, .. } } => {
+                    Some((*attempt, text.as_str()))
+                }
                 _ => None,
             })
             .collect();
@@ -297,6 +309,16 @@ async fn a_closed_door_is_unreachable_and_every_knock_has_its_row() {
     assert_eq!(rows.len(), 6, "one attempt and five retries");
     assert_eq!(bench.provider.calls().len(), 0);
     assert!(rows.iter().all(|row| row.end.as_ref().is_some_and(|end| end.tokens == Tokens::Unknown)));
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_asked_is_our_mistake_and_not_tried_again() {
+    let bench = bench([good()]).await;
+    for address in ["https://127.0.0.1:1", "no address"] {
+        let told = all(bench.client.start(call(address, Format::Chat, PlainWire))).await;
+        assert_eq!(failed(&told), ErrorClass::InvalidRequest, "{address}");
+    }
+    assert_eq!(bench.attempts.attempts("ses_1".into()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
