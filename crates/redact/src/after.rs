@@ -1,6 +1,9 @@
 //! What is passed over behind a secret: the rest of its run, of its literal, of its key block.
 
+use crate::class::BASE64;
+use crate::fragment;
 use crate::scan::{Rule, Scanner};
+use crate::token::CAP;
 use crate::view::{Then, is_char_boundary};
 
 /// The longest END line, with room: what is kept back while looking for it.
@@ -46,6 +49,14 @@ impl Scanner {
                 Some(bytes) => Passed { bytes, over: true },
                 None => Passed { bytes: text.len().saturating_sub(END_LINE), over: false },
             },
+            Then::Lines => {
+                let (bytes, over) = fragment::lines(text);
+                if !over && text.len() - bytes > CAP {
+                    *then = Then::Swallow(&BASE64);
+                    return Passed { bytes: text.len(), over: false };
+                }
+                Passed { bytes, over }
+            }
         }
     }
 }

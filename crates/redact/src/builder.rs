@@ -1,9 +1,10 @@
 //! Putting rules together: the builtin ones, values and expressions from configuration.
 
 use crate::custom::{Expression, Literal};
-use crate::gate::Gate;
+use crate::gate::{Beginning, Gate};
+use crate::name::{Sort, WORDS};
 use crate::rules::{Compiled, Rules, marker};
-use crate::scan::{Rule, Scanner};
+use crate::scan::{Begins, Rule, Scanner};
 use crate::token::TOKENS;
 use crate::view::Kind;
 use std::sync::Arc;
@@ -192,28 +193,36 @@ impl Builder {
         for (name, rule) in self.custom {
             rules.push((kind(&name), rule));
         }
+        let mut fragment = None;
         if self.builtin {
             let wanted = |name: &str| !self.without.iter().any(|without| without == name);
             for token in TOKENS.iter().filter(|token| wanted(token.kind)) {
                 rules.push((kind(token.kind), Rule::Token(token)));
+            }
+            fragment = wanted(FRAGMENT).then(|| kind(FRAGMENT));
+            for (name, rule) in others().into_iter().filter(|(name, _)| wanted(name)) {
+                rules.push((kind(name), rule));
             }
         }
         let mut beginnings = Vec::new();
         let mut anywhere = Vec::new();
         for (at, (_, rule)) in rules.iter().enumerate() {
             let at = at as u16;
-            match rule {
-                Rule::Token(token) => beginnings.push((at, token.prefix.as_bytes())),
-                Rule::Literal(literal) => beginnings.push((at, &literal.0[..])),
-                Rule::Expression(expression) => match &expression.prefix {
-                    Some(prefix) => beginnings.push((at, prefix.as_bytes())),
-                    None => anywhere.push((at, expression.first_bytes())),
-                },
+            match rule.begins() {
+                Begins::With(bytes, last, any_case) => {
+                    beginnings.extend(bytes.into_iter().map(|bytes| Beginning {
+                        rule: at,
+                        bytes,
+                        last,
+                        any_case,
+                    }));
+                }
+                Begins::Anywhere(first) => anywhere.push((at, first)),
             }
         }
         let gate = Gate::new(&beginnings, anywhere);
         let markers = names.iter().map(|name| marker(name)).collect();
-        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers }) }
+        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers, fragment }) }
     }
 
     fn check(&self, name: &str) -> Result<(), RuleError> {
@@ -229,9 +238,33 @@ impl Builder {
     }
 }
 
+/// What a text begins with whose beginning is not known.
+const FRAGMENT: &str = "fragment";
+
+/// Builtin rules that are no tokens with a prefix.
+fn others() -> Vec<(&'static str, Rule)> {
+    let mut rules = vec![
+        ("telegram", Rule::Telegram),
+        ("azure_sas", Rule::Signature),
+        ("jwt", Rule::Jwt),
+        ("private_key", Rule::Block),
+        ("url_password", Rule::Url),
+        ("authorization", Rule::Authorization),
+        ("bearer", Rule::Bearer),
+        ("basic", Rule::Basic),
+    ];
+    rules.extend(WORDS.iter().map(|word| match word.sort {
+        Sort::Password => ("password", Rule::Assigned(word)),
+        Sort::Key => ("secret", Rule::Assigned(word)),
+    }));
+    rules
+}
+
 /// The kinds of builtin rules, as markers and [`Builder::without`] name them.
 pub fn kinds() -> Vec<&'static str> {
     let mut kinds: Vec<_> = TOKENS.iter().map(|token| token.kind).collect();
+    kinds.push(FRAGMENT);
+    kinds.extend(others().iter().map(|(kind, _)| *kind));
     kinds.sort_unstable();
     kinds.dedup();
     kinds

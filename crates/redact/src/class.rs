@@ -79,3 +79,5 @@ pub(crate) static AUTHORITY: Class = Class::visible_but(b"\"'`\\/<>");
 pub(crate) static PASSWORD: Class = Class::visible_but(b"\"'`\\/<>@");
 /// base64 in either alphabet.
 pub(crate) static BASE64_OR_URLSAFE: Class = Class::new(b"azAZ09", b"+/=_-");
+/// base64 in a query, percent-encoded or not.
+pub(crate) static PERCENT: Class = Class::new(b"azAZ09", b"+/=%_-");

@@ -1,6 +1,7 @@
 //! Redacting JSON values in place.
 
-use crate::Rules;
+use crate::name::By;
+use crate::{Rules, assign, name};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -28,8 +29,24 @@ impl Rules {
                         .extend(old.into_iter().map(|(key, value)| (self.redact(&key).into_owned(), value)));
                     changed = true;
                 }
-                members.iter_mut().fold(changed, |changed, (_, value)| self.redact_json(value) | changed)
+                members
+                    .iter_mut()
+                    .fold(changed, |changed, (key, value)| self.redact_member(key, value) | changed)
             }
         }
+    }
+
+    /// The name of a member says what its value is, as in text.
+    fn redact_member(&self, key: &str, value: &mut Value) -> bool {
+        if let Value::String(text) = value
+            && let Some(sort) = name::announces(key)
+            && let Some(kind) = self.inner.assigned(sort)
+            && let Cow::Borrowed(_) = self.redact(text)
+            && assign::is_secret_in_quotes(text.as_bytes(), sort, By::Loose)
+        {
+            *text = self.inner.marker(kind).to_owned();
+            return true;
+        }
+        self.redact_json(value)
     }
 }

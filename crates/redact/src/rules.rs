@@ -3,6 +3,8 @@
 use crate::builder::Builder;
 use crate::scan::{Scanner, Step};
 use crate::view::{Kind, Then, View};
+#[cfg(feature = "json")]
+use crate::{name::Sort, scan::Rule};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -18,9 +20,21 @@ pub(crate) struct Compiled {
     pub(crate) scanner: Scanner,
     /// `[redacted:kind]` of every kind.
     pub(crate) markers: Vec<Box<str>>,
+    /// The kind of what a text begins with whose beginning is not known, unless it is switched off.
+    pub(crate) fragment: Option<Kind>,
 }
 
 impl Compiled {
+    /// The kind of what names of this sort announce, unless it is switched off.
+    #[cfg(feature = "json")]
+    pub(crate) fn assigned(&self, sort: Sort) -> Option<Kind> {
+        let rules = &self.scanner.rules;
+        rules.iter().find_map(|(kind, rule)| match rule {
+            Rule::Assigned(word) if word.sort == sort => Some(*kind),
+            _ => None,
+        })
+    }
+
     pub(crate) fn marker(&self, kind: Kind) -> &str {
         &self.markers[usize::from(kind.0)]
     }

@@ -1,16 +1,71 @@
 //! Finding the next secret in a text, or the place from which on the text may still become one.
 
 use crate::custom::{Expression, Literal};
-use crate::gate::Gate;
-use crate::token::Token;
+use crate::gate::{Gate, Last};
+use crate::name::Word;
+use crate::token::{Place, Token};
 use crate::view::{Found, Kind, Pending, Verdict, View};
+use crate::{assign, block, header, jwt, query, url};
 
 /// One compiled rule.
 #[derive(Debug)]
 pub(crate) enum Rule {
     Token(&'static Token),
+    Telegram,
+    Signature,
+    Jwt,
+    Block,
+    Url,
+    Authorization,
+    Bearer,
+    Basic,
+    Assigned(&'static Word),
     Literal(Literal),
     Expression(Expression),
+}
+
+/// How a rule begins.
+pub(crate) enum Begins<'a> {
+    /// With one of these, and what the first byte of them means by itself; in any case or as written.
+    With(Vec<&'a [u8]>, Last, bool),
+    /// With any of these bytes.
+    Anywhere(Box<[bool; 256]>),
+}
+
+/// The only prefix shorter than what the gate looks at, with what follows it: a digit in base 16.
+const TWO_LETTERS: &str = "SK";
+const WITH_A_THIRD: [&[u8]; 7] = [b"SK0", b"SKa", b"SKb", b"SKc", b"SKd", b"SKe", b"SKf"];
+
+impl Rule {
+    pub(crate) fn begins(&self) -> Begins<'_> {
+        let named = |bytes| Begins::With(vec![bytes], Last::Watched, true);
+        match self {
+            Rule::Token(token) => {
+                let last = match (token.address, token.place) {
+                    (true, _) => Last::Watched,
+                    (false, Place::WordStart) => Last::HeldAtWord,
+                    (false, Place::Anywhere) => Last::Held,
+                };
+                let short = token.prefix == TWO_LETTERS;
+                let bytes = if short { WITH_A_THIRD.to_vec() } else { vec![token.prefix.as_bytes()] };
+                Begins::With(bytes, last, false)
+            }
+            Rule::Telegram => Begins::With(vec![query::TELEGRAM], Last::Watched, false),
+            Rule::Signature => Begins::With(vec![query::SIGNATURE], Last::Watched, false),
+            Rule::Jwt => Begins::With(vec![jwt::BEGINNING], Last::HeldAtWord, false),
+            Rule::Block => Begins::With(vec![block::BEGINNING], Last::Held, false),
+            Rule::Url => Begins::With(vec![url::BEGINNING], Last::Watched, false),
+            Rule::Authorization => named(header::AUTHORIZATION),
+            Rule::Bearer => named(header::BEARER),
+            Rule::Basic => named(header::BASIC),
+            Rule::Assigned(word) => named(word.word),
+            Rule::Literal(literal) => Begins::With(vec![&literal.0], Last::Held, false),
+            Rule::Expression(expression) => match &expression.prefix {
+                Some(prefix) => Begins::With(vec![prefix.as_bytes()], Last::Held, false),
+                None => Begins::Anywhere(expression.first_bytes()),
+            },
+        }
+    }
 }
 
 /// All rules behind their gate.
@@ -68,13 +123,74 @@ impl Scanner {
             }
             from = at + 1;
         }
+        if let Some(last) = view.text.len().checked_sub(1)
+            && last >= from
+        {
+            self.wait_for_more(view, last, &mut waiting);
+        }
         waiting.map_or(Step::Clean, Step::Waiting)
+    }
+
+    /// What the last byte may begin.
+    fn wait_for_more(&self, view: &View<'_>, last: usize, waiting: &mut Option<Waiting>) {
+        let end = view.text.len();
+        let hold = match self.gate.last(view.text[last]) {
+            Last::Nothing => return,
+            Last::Watched => end,
+            Last::HeldAtWord => {
+                if view.word_begins(last) {
+                    last
+                } else {
+                    end
+                }
+            }
+            Last::Held => last,
+        };
+        let waiting = waiting.get_or_insert(Waiting { at: last, hold: end, firm: end, at_end: None });
+        waiting.hold = waiting.hold.min(hold);
+    }
+
+    /// What a token, a literal or a key block says about `at`, which lies within what another rule looks at.
+    pub(crate) fn inside(&self, view: &View<'_>, at: usize) -> Verdict {
+        let mut waiting: Option<Pending> = None;
+        if at + 1 == view.text.len() && self.gate.last(view.text[at]) > Last::Watched {
+            return Verdict::Pending(Pending { hold: at, firm: false, at_end: None });
+        }
+        for rule in self.gate.rules(view.text, at) {
+            let alone = match &self.rules[usize::from(rule)].1 {
+                Rule::Token(_) | Rule::Jwt | Rule::Block | Rule::Literal(_) | Rule::Expression(_) => true,
+                Rule::Telegram | Rule::Signature | Rule::Url => false,
+                Rule::Authorization | Rule::Bearer | Rule::Basic | Rule::Assigned(_) => false,
+            };
+            if !alone {
+                continue;
+            }
+            match (self.verify(view, at, rule), &mut waiting) {
+                (Verdict::No, _) => {}
+                (Verdict::Found(found), None) => return Verdict::Found(found),
+                (Verdict::Found(found), Some(waiting)) => waiting.at_end = waiting.at_end.or(Some(found)),
+                (Verdict::Pending(pending), None) => waiting = Some(pending),
+                (Verdict::Pending(pending), Some(waiting)) => {
+                    waiting.at_end = waiting.at_end.or(pending.at_end)
+                }
+            }
+        }
+        waiting.map_or(Verdict::No, Verdict::Pending)
     }
 
     fn verify(&self, view: &View<'_>, at: usize, rule: u16) -> Verdict {
         let (kind, this) = &self.rules[usize::from(rule)];
         match this {
             Rule::Token(token) => token.verify(view, at, *kind),
+            Rule::Telegram => query::telegram(view, at, *kind),
+            Rule::Signature => query::signature(view, at, *kind),
+            Rule::Jwt => jwt::verify(view, at, *kind),
+            Rule::Block => block::verify(view, at, *kind),
+            Rule::Url => url::verify(self, view, at, *kind),
+            Rule::Authorization => header::authorization(self, view, at, *kind),
+            Rule::Bearer => header::bearer(self, view, at, *kind),
+            Rule::Basic => header::basic(self, view, at, *kind),
+            Rule::Assigned(word) => assign::verify(self, view, at, *kind, word),
             Rule::Literal(literal) => literal.verify(view, at, *kind, rule),
             Rule::Expression(expression) => expression.verify(view, at, *kind),
         }

@@ -1,8 +1,10 @@
 //! Redacting one text that grows.
 
+use crate::class::BASE64;
+use crate::fragment;
 use crate::rules::{OVER, Rules};
 use crate::scan::Step;
-use crate::view::{Found, Then, View};
+use crate::view::{Found, Kind, Pending, Then, Verdict, View};
 
 /// Rules look behind by less than this.
 const CONTEXT: usize = 128;
@@ -24,6 +26,8 @@ pub struct Stream {
     firm: usize,
     /// What belongs to a secret that was found.
     then: Then,
+    /// The text may begin within a secret: its first run is not judged yet.
+    middle: Option<Kind>,
 }
 
 /// What a [`Stream`] keeps back.
@@ -41,13 +45,13 @@ impl Stream {
     /// A text from its beginning.
     pub fn new(rules: &Rules) -> Self {
         let rules = rules.clone();
-        Self { rules, tail: String::new(), sent: 0, from: 0, firm: 0, then: OVER }
+        Self { rules, tail: String::new(), sent: 0, from: 0, firm: 0, then: OVER, middle: None }
     }
 
     /// A text of which the beginning is not known: after a gap, or after a restart. Its first characters may be the
     /// end of a secret.
     pub fn in_the_middle(rules: &Rules) -> Self {
-        Self::new(rules)
+        Self { middle: rules.inner.fragment, ..Self::new(rules) }
     }
 
     /// Takes more text and gives out what can be.
@@ -58,9 +62,9 @@ impl Stream {
 
     /// What is kept back.
     pub fn holds(&self) -> Held {
-        if !matches!(self.then, Then::Text) || self.sent == self.tail.len() {
+        if self.sent == self.tail.len() || matches!(self.then, Then::Block) {
             Held::Nothing
-        } else if self.firm <= self.sent {
+        } else if self.firm <= self.sent || matches!(self.then, Then::Lines) {
             Held::Firm
         } else {
             Held::Brief
@@ -86,12 +90,34 @@ impl Stream {
             if !matches!(self.then, Then::Text) {
                 let passed = self.rules.inner.scanner.pass(&mut self.then, self.tail.as_bytes());
                 self.tail.drain(..passed.bytes);
-                if !passed.over {
+                let kept = matches!((self.then, end), (Then::Lines, End::Here)) && !self.tail.is_empty();
+                if kept && fragment::is_line(self.tail.as_bytes()) {
+                    self.tail.clear();
+                    self.then = Then::Swallow(&BASE64);
+                    return;
+                }
+                if !passed.over && !kept {
                     return;
                 }
                 self.then = OVER;
             }
             let view = View { text: self.tail.as_bytes(), floor: 0 };
+            if let Some(kind) = self.middle {
+                match (fragment::verify(&self.rules.inner.scanner, &view, kind), end) {
+                    (Verdict::No, _) => self.middle = None,
+                    (Verdict::Found(found), _)
+                    | (Verdict::Pending(Pending { at_end: Some(found), .. }), End::Here) => {
+                        self.middle = None;
+                        self.replace(&found, out);
+                        continue;
+                    }
+                    (Verdict::Pending(_), End::Here) => {}
+                    (Verdict::Pending(pending), End::Unknown) => {
+                        self.firm = if pending.firm { 0 } else { self.firm_from() };
+                        return;
+                    }
+                }
+            }
             let found = match (self.rules.inner.scanner.next(&view, self.from), end) {
                 (Step::Found(found), _) => found,
                 (Step::Clean, _) => {
@@ -117,6 +143,16 @@ impl Stream {
                 },
             };
             self.replace(&found, out);
+        }
+    }
+
+    /// Where the scanner would hold firmly.
+    fn firm_from(&self) -> usize {
+        let view = View { text: self.tail.as_bytes(), floor: 0 };
+        match self.rules.inner.scanner.next(&view, self.from) {
+            Step::Clean => self.tail.len(),
+            Step::Found(found) => found.start,
+            Step::Waiting(waiting) => waiting.firm,
         }
     }
 
@@ -150,6 +186,8 @@ impl Stream {
             cut -= 1;
         }
         self.tail.drain(..cut);
+        // The beginning is gone, and was longer than any secret that is not told by then.
+        self.middle = None;
         if self.tail.capacity() > 16 * SLACK {
             self.tail.shrink_to(2 * SLACK);
         }

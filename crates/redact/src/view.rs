@@ -43,6 +43,8 @@ pub(crate) enum Then {
     },
     /// The body of a key block, up to its END line.
     Block,
+    /// Lines of a key block whose BEGIN line was not seen.
+    Lines,
 }
 
 /// The text ends where a secret may have begun.
@@ -71,15 +73,19 @@ impl<'a> View<'a> {
     }
 
     /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like one
-    /// (`\n`, `\u003d`).
+    /// (`\n`, `\u003d`), or of a URL (`%3D`).
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = self.before(at) else { return true };
-        if !WORD.has(before) {
+        if !WORD.has(before) && before != b'-' {
             return true;
         }
         let behind = self.behind(at, 6);
         match behind {
+            // base64url has hyphens within.
+            [.., before, b'-'] if WORD.has(*before) => false,
+            [.., b'-'] => true,
             [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
+            [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [b'\\', b'u', rest @ ..] => rest.len() == 4 && rest.iter().all(u8::is_ascii_hexdigit),
             _ => false,
         }

@@ -1,0 +1,145 @@
+//! Values behind names that say that they are secret: `password = "…"`, `API_KEY=…`, `"token": "…"`.
+
+use crate::class::{BARE, QUOTED};
+use crate::name::{self, Begun, By, Named, Quote, Separator, Sort, Word};
+use crate::scan::Scanner;
+use crate::token::CAP;
+use crate::value;
+use crate::view::{Found, Kind, Pending, Then, Verdict, View, is_char_boundary};
+
+pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, word: &Word) -> Verdict {
+    let text = view.text;
+    let nothing_yet = Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None });
+    let end = match word.ends_name(view, at) {
+        Named::No => return Verdict::No,
+        Named::Cut => return nothing_yet,
+        Named::Until(end) => end,
+    };
+    let begun = match name::separator(text, end) {
+        Separator::None => return Verdict::No,
+        Separator::Cut => return nothing_yet,
+        Separator::Value(begun) => begun,
+    };
+    let start = begun.value;
+    let own = match begun.quote {
+        Some(quote) => quoted(text, kind, word.sort, &begun, quote),
+        None => bare(text, kind, word.sort, &begun),
+    };
+    // A token in place of the value says more than the name.
+    match scanner.inside(view, start) {
+        Verdict::No => own,
+        Verdict::Found(found) => Verdict::Found(found),
+        Verdict::Pending(inner) => {
+            let own = match own {
+                Verdict::No => None,
+                Verdict::Found(found) => Some(found),
+                Verdict::Pending(own) => own.at_end,
+            };
+            Verdict::Pending(Pending { hold: start, firm: true, at_end: inner.at_end.or(own) })
+        }
+    }
+}
+
+fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> Verdict {
+    let start = begun.value;
+    let found = |end, then| Found { start, end, kind, then };
+    let mut at = start;
+    let cut = loop {
+        let Some(byte) = text.get(at) else { break true };
+        if at - start >= CAP && is_char_boundary(text, at) {
+            return Verdict::Found(found(at, Then::Swallow(&QUOTED)));
+        }
+        match byte {
+            byte if *byte == quote.sign => break false,
+            b'\\' => match text.get(at + 1) {
+                None => break true,
+                Some(sign) if quote.escaped && (*sign == quote.sign || *sign == b'\\') => break false,
+                // A line end within a string: this is text.
+                Some(b'n' | b'r' | b't') => return Verdict::No,
+                Some(_) => at += 1,
+            },
+            // Passwords with spaces are passed over: most of what is quoted here with spaces is text for people.
+            byte if *byte <= b' ' => return Verdict::No,
+            _ => {}
+        }
+        at += 1;
+    };
+    let value = &text[start..at.min(text.len())];
+    if cut {
+        let length = text.len() - start;
+        let partly = match begun.by {
+            By::Comma => length >= 8 && value::mixes(value) && !value::is_placeholder(value),
+            By::Tight | By::Loose => length >= 4 && !value::is_placeholder(value),
+        };
+        let at_end = partly.then_some(found(text.len(), Then::Swallow(&QUOTED)));
+        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+    }
+    if is_secret_in_quotes(value, sort, begun.by) {
+        Verdict::Found(found(at, Then::Text))
+    } else {
+        Verdict::No
+    }
+}
+
+fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
+    let start = begun.value;
+    let end = BARE.run(text, start, start + CAP);
+    let found = |end, then| Found { start, end, kind, then };
+    if end - start == CAP {
+        return Verdict::Found(found(end, Then::Swallow(&BARE)));
+    }
+    // What ends a sentence is not part of the value.
+    let trimmed = text[start..end].iter().rev().take_while(|byte| matches!(byte, b'.' | b':')).count();
+    let value = &text[start..end - trimmed];
+    if end == text.len() {
+        let partly = is_bare_secret(value, sort, begun.by, Follows::Text)
+            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value));
+        let at_end = (partly && !value::is_placeholder(value)).then_some(found(end, Then::Swallow(&BARE)));
+        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+    }
+    let follows = match text[end] {
+        b'(' | b'[' | b'{' | b'<' => return Verdict::No,
+        b';' | b',' | b')' | b'}' | b']' | b'&' | b'|' | b'>' => Follows::Code,
+        _ => Follows::Text,
+    };
+    if is_bare_secret(value, sort, begun.by, follows) {
+        Verdict::Found(found(end - trimmed, Then::Text))
+    } else {
+        Verdict::No
+    }
+}
+
+/// What a bare value is followed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Text,
+    /// A sign that ends an expression: the value may be a name.
+    Code,
+}
+
+/// Judges a whole value in quotes.
+pub(crate) fn is_secret_in_quotes(text: &[u8], sort: Sort, by: By) -> bool {
+    if value::is_placeholder(text) || value::is_code(text) {
+        return false;
+    }
+    match (by, sort) {
+        (By::Comma, _) => value::looks_random(text),
+        (By::Tight | By::Loose, Sort::Password) => text.len() >= 6 && value::is_password(text),
+        (By::Tight | By::Loose, Sort::Key) => text.len() >= 10 && value::looks_generated(text),
+    }
+}
+
+fn is_bare_secret(text: &[u8], sort: Sort, by: By, follows: Follows) -> bool {
+    if value::is_placeholder(text) || value::is_code(text) {
+        return false;
+    }
+    match (sort, by, follows) {
+        (Sort::Password, By::Tight, _) | (Sort::Password, By::Loose, Follows::Text) => {
+            text.len() >= 6 && value::is_password(text)
+        }
+        (Sort::Key, By::Tight, _) => text.len() >= 10 && value::looks_generated(text),
+        (Sort::Password, By::Loose, Follows::Code) | (Sort::Key, By::Loose, _) => value::looks_random(text),
+        // Only quoted values follow a comma.
+        (_, By::Comma, _) => false,
+    }
+}

@@ -1,0 +1,80 @@
+//! Private key blocks: from the BEGIN line to the END line, however the lines are ended or escaped.
+
+use crate::class::{BASE64, LABEL};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
+
+pub(crate) const BEGINNING: &[u8] = b"-----BEGIN ";
+const DASHES: &[u8] = b"-----";
+const LABEL_LENGTH: usize = 48;
+/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation, indentation.
+const FILLER: usize = 64;
+/// So much base64 is a key and not the word that says where one would be.
+const BODY: usize = 16;
+
+pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
+    let text = view.text;
+    let brief = Verdict::Pending(Pending { hold: at, firm: false, at_end: None });
+    let label = match stands(text, at, BEGINNING) {
+        Stands::No => return Verdict::No,
+        Stands::Partly => return brief,
+        Stands::Whole => at + BEGINNING.len(),
+    };
+    let close = LABEL.run(text, label, label + LABEL_LENGTH);
+    if close == text.len() {
+        return brief;
+    }
+    let name = &text[label..close];
+    if !name.ends_with(b"PRIVATE KEY") && !name.ends_with(b"PRIVATE KEY BLOCK") {
+        return Verdict::No;
+    }
+    let from = match stands(text, close, DASHES) {
+        Stands::No => return Verdict::No,
+        Stands::Partly => return brief,
+        Stands::Whole => close + DASHES.len(),
+    };
+    let body = filler(text, from);
+    if body - from > FILLER {
+        return Verdict::No;
+    }
+    let end = BASE64.run(text, body, body + BODY);
+    let found = Found { start: at, end, kind, then: Then::Block };
+    if end - body == BODY {
+        return Verdict::Found(found);
+    }
+    if end == text.len() {
+        // The BEGIN line alone is no secret.
+        let at_end = (end - body >= 4).then_some(found);
+        return Verdict::Pending(Pending { hold: at, firm: true, at_end });
+    }
+    // `Proc-Type: 4,ENCRYPTED`, `Version: ...`
+    let header = text[body..].iter().position(|byte| !byte.is_ascii_alphabetic() && *byte != b'-');
+    match header {
+        Some(length) if length >= 4 && text[body + length] == b':' => Verdict::Found(found),
+        None if text.len() - body < 24 => Verdict::Pending(Pending {
+            hold: at,
+            firm: true,
+            at_end: Some(Found { end: text.len(), ..found }),
+        }),
+        Some(_) | None => Verdict::No,
+    }
+}
+
+/// Where the key begins.
+fn filler(text: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\\' => match text.get(at + 1) {
+                Some(b'n' | b'r' | b't' | b'"' | b'\'') => at += 2,
+                Some(_) | None => at += 1,
+            },
+            b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\'' | b'`' | b',' | b';' | b'|' | b'>' | b'(' | b')' => {
+                at += 1
+            }
+            // Also in the alphabet of keys, but no key begins with it.
+            b'+' => at += 1,
+            _ => break,
+        }
+    }
+    at
+}
