@@ -2,6 +2,7 @@
 
 mod bodies;
 mod corpus;
+mod law;
 mod reading;
 mod rows;
 mod single_events;
