@@ -95,12 +95,11 @@ fn completions(outcome: &Outcome) -> Vec<Completion> {
 fn lost(outcome: &Outcome, heard: &Heard) -> Vec<Loss> {
     let mut lost = Vec::new();
     let is_whole = |wanted: fn(&Item) -> bool| outcome.committed.iter().any(wanted);
-    let said: [(&str, u64, fn(&Item) -> bool); 2] = [
-        ("text", heard.text, |item| matches!(item, Item::Message { .. })),
-        ("reasoning", heard.reasoning, |item| matches!(item, Item::Reasoning { .. })),
-    ];
-    for (what, bytes, wanted) in said {
-        if bytes > 0 && !is_whole(wanted) {
+    let has_text = is_whole(|item| matches!(item, Item::Message { .. }));
+    let has_reasoning = is_whole(|item| matches!(item, Item::Reasoning { .. }));
+    for (what, bytes, has) in [("text", heard.text, has_text), ("reasoning", heard.reasoning, has_reasoning)]
+    {
+        if bytes > 0 && !has {
             lost.push(Loss { what: what.to_owned(), bytes, shown: true });
         }
     }

@@ -52,7 +52,13 @@ impl Answer<'_> {
         }
         let class = status::class(self.status).unwrap_or(ErrorClass::NotAStream);
         let source = if class == ErrorClass::NotAStream { Source::Stream } else { Source::Status };
-        self.failure(class, source, prefix(body), json.as_ref())
+        let message = match self.headers.get("location") {
+            Some(to) if (300..400).contains(&self.status) => {
+                format!("the provider redirects to {to}; give the route that address")
+            }
+            Some(_) | None => prefix(body),
+        };
+        self.failure(class, source, message, json.as_ref())
     }
 
     /// Classifies what the provider said went wrong.

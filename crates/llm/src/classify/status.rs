@@ -5,6 +5,8 @@ use turnstream_model::event::ErrorClass;
 /// The class of an error status; none for one that is no error.
 pub(super) fn class(status: u16) -> Option<ErrorClass> {
     match status {
+        // Never followed, since it would be another POST: the address is wrong, and stays so.
+        300..=399 => Some(ErrorClass::InvalidRequest),
         401 | 403 | 407 => Some(ErrorClass::Auth),
         402 => Some(ErrorClass::QuotaExhausted),
         404 | 410 => Some(ErrorClass::ModelUnavailable),

@@ -198,7 +198,7 @@ mod tests {
     fn every_word_is_there_once_and_written_plainly() {
         let all: Vec<&str> = WORDS.iter().flat_map(|(_, words)| words.iter().copied()).collect();
         let plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        assert!(all.iter().all(|word| plain(word)));
+        assert!(all.iter().all(plain));
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     }
 }

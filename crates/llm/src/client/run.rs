@@ -85,7 +85,7 @@ enum Next {
     Again {
         is_parked: bool,
     },
-    End(Ending),
+    End(Box<Ending>),
     /// Nobody is there to be told.
     Stop,
 }
@@ -109,14 +109,14 @@ impl Run {
             };
         };
         let spent = self.retries.spent().clone();
-        let ended = Told::Ended { ending: Box::new(ending), attempt: self.number, spent };
+        let ended = Told::Ended { ending, attempt: self.number, spent };
         // Also to one who has cancelled; nobody else is told anything after this.
         let _ = self.teller.told.send(ended).await;
     }
 
     async fn attempt(&mut self, is_parked: bool) -> Next {
         if let Err(unkept) = self.begin().await {
-            return Next::End(Ending::Unkept(unkept));
+            return Next::End(Box::new(Ending::Unkept(unkept)));
         }
         let tried = if is_parked && !self.unpark().await {
             // Somebody took the wait away: it is cancelled, and nothing leaves.
@@ -156,7 +156,7 @@ impl Run {
         if let Some(gone) = tried.gone {
             self.end(tried, Verdict::Cancelled, None).await;
             return match gone {
-                Gone::Cancelled => Next::End(Ending::Cancelled),
+                Gone::Cancelled => Next::End(Box::new(Ending::Cancelled)),
                 Gone::Dropped => Next::Stop,
             };
         }
@@ -164,7 +164,7 @@ impl Run {
         let Some(failure) = tried.failure.clone() else {
             self.retries.answered(now);
             self.end(tried, Verdict::Complete, None).await;
-            return Next::End(outcome.map_or_else(missing, Ending::Complete));
+            return Next::End(Box::new(outcome.map_or_else(missing, Ending::Complete)));
         };
         let shown = tried.hold.shown.clone();
         let decision = self.retries.decide(&failure, &shown, self.call.consumer, now, &mut self.rng);
@@ -172,15 +172,15 @@ impl Run {
         match (decision, runnable) {
             (Decision::Truncate, Some(outcome)) => {
                 self.end(tried, Verdict::Truncated, Some(&failure)).await;
-                Next::End(Ending::Truncated { outcome, failure })
+                Next::End(Box::new(Ending::Truncated { outcome, failure }))
             }
             (Decision::Truncate, None) => {
                 self.end(tried, Verdict::Failed, Some(&failure)).await;
-                Next::End(Ending::Failed { failure, retry_at: None })
+                Next::End(Box::new(Ending::Failed { failure, retry_at: None }))
             }
             (Decision::Fail { retry_at }, _) => {
                 self.end(tried, Verdict::Failed, Some(&failure)).await;
-                Next::End(Ending::Failed { failure, retry_at })
+                Next::End(Box::new(Ending::Failed { failure, retry_at }))
             }
             (Decision::Retry { after, supersede }, _) => {
                 self.end(tried, Verdict::Failed, Some(&failure)).await;
@@ -217,7 +217,7 @@ impl Run {
         };
         let alarm = Alarm::new(until, &*self.client.keeping.clock);
         if let Err(unkept) = self.client.keeping.waits.park(parked).await {
-            return Next::End(Ending::Unkept(unkept));
+            return Next::End(Box::new(Ending::Unkept(unkept)));
         }
         turnstream_failpoint::reach("llm.parked");
         self.sit_out(alarm, failure.class, until, Wait::Parked).await
@@ -241,9 +241,9 @@ impl Run {
             (None, Wait::Slept) => Next::Again { is_parked: false },
             (Some(Gone::Cancelled), Wait::Parked) => {
                 self.unpark().await;
-                Next::End(Ending::Cancelled)
+                Next::End(Box::new(Ending::Cancelled))
             }
-            (Some(Gone::Cancelled), Wait::Slept) => Next::End(Ending::Cancelled),
+            (Some(Gone::Cancelled), Wait::Slept) => Next::End(Box::new(Ending::Cancelled)),
             // A parked wait outlives its reader, and is taken up again.
             (Some(Gone::Dropped), Wait::Parked | Wait::Slept) => Next::Stop,
         }

@@ -119,7 +119,10 @@ fn bodies_that_are_no_error_of_a_known_form_are_named_by_their_status_or_as_no_s
     assert_eq!(failure.message, "502 Bad Gateway");
     let failure = refusal(200, page);
     assert_eq!((failure.class, failure.source), (ErrorClass::NotAStream, Source::Stream));
-    assert_eq!(refusal(302, b"").class, ErrorClass::NotAStream);
+    let headers = Headers::new([("Location", "http://127.0.0.1:9/v2")]);
+    let redirect = answer(307, &headers).refusal(b"");
+    assert_eq!(redirect.class, ErrorClass::InvalidRequest);
+    assert!(redirect.message.contains("http://127.0.0.1:9/v2"), "{}", redirect.message);
     assert_eq!(refusal(429, b"").class, ErrorClass::RateLimited);
     // A completion that was not streamed is no error.
     assert_eq!(

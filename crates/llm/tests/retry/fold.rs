@@ -259,11 +259,8 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
         if !is_aware {
             let mut texts: Vec<u32> = Vec::new();
             for told in &told {
-                match told {
-                    Told::Said { attempt, said: Said::Text { .. } | Said::CallArguments { .. } } => {
-                        texts.push(*attempt);
-                    }
-                    _ => {}
+                if let Told::Said { attempt, said: Said::Text { .. } | Said::CallArguments { .. } } = told {
+                    texts.push(*attempt);
                 }
             }
             texts.dedup();

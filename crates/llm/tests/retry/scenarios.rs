@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use turnstream_llm::client::{Clocks, Ending, Told, Wait};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
-use turnstream_llm::{Format, ItemNo, Said};
+use turnstream_llm::{Format, ItemNo, Profile, Said};
 use turnstream_model::attempts::{
     Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Tokens, Unkept, Verdict,
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::id::SessionId;
 use turnstream_scripted::{
-    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal, RetryAfter,
-    Step, WireFormat, render,
+    Asked, Bytes, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal,
+    RetryAfter, Step, WireFormat, render,
 };
 use turnstream_testkit::proxy::{Action, Ending as Cut, EventMatch, Fault as Wire, FaultProxy, Point, Rule};
 
@@ -198,6 +198,27 @@ fn after_events(count: usize) -> usize {
         Chunk::Stall(_) => 0,
     };
     answer.chunks.iter().take(count).map(length).sum()
+}
+
+#[tokio::test]
+async fn an_error_that_comes_as_an_answer_is_no_answer_for_a_provider_known_for_it() {
+    let throttled = Completion::text("Throttling: TPM(10680324/10000000)")
+        .finished(Finish::Other("error_finish".to_owned()));
+    let bench = bench([Step::new(throttled), good()]).await;
+    let mut asked = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
+    asked.route.profile = Profile::QWEN;
+    is_whole(&all(bench.client.start(asked)).await);
+    let expected = [(Verdict::Failed, Some(ErrorClass::RateLimited)), (Verdict::Complete, None)];
+    assert_eq!(bench.verdicts().await, expected);
+}
+
+#[tokio::test]
+async fn a_packed_body_is_recognised() {
+    let body = Bytes::Binary(b"\x1f\x8b\x08\0\0\0\0\0\0\x03KI,I\x04\0".to_vec());
+    let raw = Raw { status: 200, content_type: "text/event-stream".to_owned(), body };
+    let bench = bench([Step::new(raw), good()]).await;
+    is_whole(&bench.run(Format::Chat, PlainWire).await);
+    assert_eq!(bench.verdicts().await[0], (Verdict::Failed, Some(ErrorClass::NotAStream)));
 }
 
 #[tokio::test]

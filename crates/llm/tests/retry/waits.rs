@@ -43,11 +43,11 @@ impl Clock for JumpingClock {
         at.0 += millis;
         at.1 += millis;
         let mut jump = self.jump.lock().unwrap();
-        if let Some((when, by)) = *jump {
-            if at.1 >= when {
-                at.0 = at.0.saturating_add_signed(by);
-                *jump = None;
-            }
+        if let Some((when, by)) = *jump
+            && at.1 >= when
+        {
+            at.0 = at.0.saturating_add_signed(by);
+            *jump = None;
         }
         Box::pin(std::future::ready(()))
     }

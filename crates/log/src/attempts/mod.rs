@@ -94,8 +94,8 @@ impl Attempts {
                 return Err(Unkept::Closed);
             }
             if let Some((sender, work)) = full {
-                let sent = tokio::task::spawn_blocking(move || sender.send(work)).await;
-                if !matches!(sent, Ok(Ok(()))) {
+                let sent = tokio::task::spawn_blocking(move || sender.send(work).is_ok()).await;
+                if !matches!(sent, Ok(true)) {
                     return Err(Unkept::Closed);
                 }
             }
