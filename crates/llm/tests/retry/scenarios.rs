@@ -187,23 +187,37 @@ async fn a_page_where_a_stream_should_be_is_named_and_tried_again() {
     }
 }
 
-/// Where in the body the first events of a good answer end.
-fn after_events(count: usize) -> usize {
+/// The events of an answer in the chat format, as the first request gets them.
+fn events(step: &Step) -> Vec<Vec<u8>> {
     let asked =
         Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
     let identity = Identity { serial: 0, created: START.0 / 1000, asked };
-    let answer = render(WireFormat::Chat, &good(), &identity).unwrap();
-    let length = |chunk: &Chunk| match chunk {
-        Chunk::Write { bytes, .. } => bytes.len(),
-        Chunk::Stall(_) => 0,
-    };
-    answer.chunks.iter().take(count).map(length).sum()
+    let answer = render(WireFormat::Chat, step, &identity).unwrap();
+    let bytes = answer.chunks.into_iter().filter_map(|chunk| match chunk {
+        Chunk::Write { bytes, .. } => Some(bytes),
+        Chunk::Stall(_) => None,
+    });
+    bytes.collect()
+}
+
+fn rendered(step: &Step) -> String {
+    String::from_utf8(events(step).concat()).unwrap()
+}
+
+/// Where in the body the first events of a good answer end.
+fn after_events(count: usize) -> usize {
+    events(&good()).iter().take(count).map(Vec::len).sum()
 }
 
 #[tokio::test]
 async fn an_error_that_comes_as_an_answer_is_no_answer_for_a_provider_known_for_it() {
-    let throttled = Completion::text("Throttling: TPM(10680324/10000000)")
-        .finished(Finish::Other("error_finish".to_owned()));
+    let ended = Completion::of([]).finished(Finish::Other("error_finish".to_owned()));
+    // The text is in the delta of the finish itself (qwen-code #1791).
+    let body = rendered(&Step::new(ended));
+    let told = body.replace("\"delta\":{}", "\"delta\":{\"content\":\"Throttling: TPM(10680324/10000000)\"}");
+    assert_ne!(told, body);
+    let content_type = "text/event-stream".to_owned();
+    let throttled = Raw { status: 200, content_type, body: told.as_str().into() };
     let bench = bench([Step::new(throttled), good()]).await;
     let mut asked = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
     asked.route.profile = Profile::QWEN;
