@@ -15,7 +15,7 @@ pub use timers::Clocks;
 use crate::retry::{Policy, Retries};
 use crate::wait::Clock;
 use std::sync::Arc;
-use turnstream_model::attempts::{Ledger, Parked, Waits};
+use turnstream_model::attempts::{Ledger, Parked, Unkept, Waits};
 use turnstream_redact::Rules;
 
 /// Where attempts and waits are kept, what time it is, and what is secret.
@@ -83,8 +83,18 @@ impl Client {
         run::start(self.clone(), call, retries, Some(parked))
     }
 
+    /// Takes up all waits that are parked. `call` makes the request of each again; one for which it has none stays parked.
+    pub async fn resume_all(
+        &self,
+        mut call: impl FnMut(&Parked) -> Option<Call>,
+    ) -> Result<Vec<(Parked, Running)>, Unkept> {
+        let parked = self.parked().await?;
+        let found = parked.into_iter().filter_map(|parked| Some((call(&parked)?, parked)));
+        Ok(found.map(|(call, parked)| (parked.clone(), self.resume(call, parked))).collect())
+    }
+
     /// The waits that are parked, the soonest first.
-    pub async fn parked(&self) -> Result<Vec<Parked>, turnstream_model::attempts::Unkept> {
+    pub async fn parked(&self) -> Result<Vec<Parked>, Unkept> {
         self.keeping.waits.parked().await
     }
 }

@@ -11,7 +11,7 @@ use turnstream_llm::wait::Clock;
 use turnstream_log::{Attempts, AttemptsReader};
 use turnstream_model::attempts::{Attempt, Verdict};
 use turnstream_model::time::Time;
-use turnstream_scripted::{Provider, Refusal, RetryAfter, Script, Step};
+use turnstream_scripted::{Fault, Provider, Refusal, RetryAfter, Script, Step};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const CHILD: &str = "crash::a_child_that_asks";
@@ -30,18 +30,19 @@ async fn a_child_that_asks() {
     let attempts = Attempts::open(Path::new(&variable(DIRECTORY))).unwrap();
     let client = client(attempts, Clocks::default(), clock);
     let call = call(&variable(PROVIDER), Format::Chat, AttemptAware);
-    let parked = client.parked().await.unwrap();
-    let mut running = match (role.as_str(), parked.into_iter().next()) {
+    let mut resumed = client.resume_all(|_| Some(call.clone())).await.unwrap();
+    let mut running = match (role.as_str(), resumed.pop()) {
         ("ask", None) => client.start(call),
-        ("resume", Some(parked)) => client.resume(call, parked),
-        (role, parked) => panic!("{role} with {parked:?}"),
+        ("resume", Some((_, running))) => running,
+        (role, resumed) => panic!("{role} with {resumed:?}"),
     };
     while let Some(told) = running.next().await {
         match told {
             Told::Began { attempt } => println!("frame began {attempt}"),
             Told::Retrying { until, .. } => println!("frame waits {}", until.0),
             Told::Ended { ending, .. } => println!("frame ended {ending:?}"),
-            Told::Superseded { .. } | Told::Said { .. } | Told::Unkept(_) => {}
+            Told::Said { .. } => println!("frame said"),
+            Told::Superseded { .. } | Told::Unkept(_) => {}
         }
     }
 }
@@ -108,6 +109,22 @@ async fn a_kill_between_the_row_and_the_request_leaves_a_row_that_is_unknown_and
     let verdicts: Vec<_> = rows(at).iter().map(Attempt::verdict).collect();
     assert_eq!(verdicts, [Verdict::Unknown, Verdict::Failed, Verdict::Complete].map(Some));
     assert_eq!(provider.calls().len(), 2, "the unknown one never left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_an_answer_leaves_a_row_that_is_unknown() {
+    let stall = Fault::Stall { after: 600, lasts_ms: None, comment_every_ms: None };
+    let steps = [Step::text("An answer that nobody hears to its end.").fault(stall), Step::text("At last.")];
+    let provider = Provider::start(Script::new(steps)).await.unwrap();
+    let directory = TempDir::new().unwrap();
+    let at = directory.path();
+    child("ask", at, &provider, START).run(&KillPoint::line("frame said", 2)).unwrap();
+    assert_eq!((provider.calls().len(), rows(at).len()), (1, 1));
+    let seen = child("ask", at, &provider, START).run(&KillPoint::Exit).unwrap();
+    assert!(seen.lines("frame ended ")[0].starts_with("Complete"), "{seen}");
+    let verdicts: Vec<_> = rows(at).iter().map(Attempt::verdict).collect();
+    assert_eq!(verdicts, [Verdict::Unknown, Verdict::Complete].map(Some));
+    assert_eq!(provider.calls().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

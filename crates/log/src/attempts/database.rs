@@ -29,6 +29,7 @@ impl Database {
     pub(super) fn commit(&mut self, work: impl FnOnce(&Self)) -> Result<(), Unkept> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         work(self);
+        turnstream_failpoint::reach("attempts.commit");
         self.connection.execute_batch("COMMIT").map_err(|error| {
             // If there is nothing to roll back, SQLite has done it.
             let _ = self.connection.execute_batch("ROLLBACK");

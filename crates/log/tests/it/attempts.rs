@@ -10,7 +10,7 @@ use turnstream_model::attempts::{
 use turnstream_model::event::{ErrorClass, TurnError, Usage};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
-use turnstream_testkit::crash::{KillPoint, Program, role};
+use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 
 const DIRECTORY: &str = "TURNSTREAM_TEST_DIRECTORY";
 
@@ -197,18 +197,48 @@ async fn a_child_that_writes_rows() {
     }
 }
 
-#[tokio::test]
-async fn every_row_that_was_answered_outlives_a_kill_and_is_unknown_after_it() {
-    let directory = TempDir::new().unwrap();
-    let mut child = Program::this_test("attempts::a_child_that_writes_rows", "rows")
-        .unwrap()
-        .env(DIRECTORY, directory.path());
-    let seen = child.run(&KillPoint::line("row ", 25)).unwrap();
+fn child(directory: &Path) -> Program {
+    let program = Program::this_test("attempts::a_child_that_writes_rows", "rows").unwrap();
+    program.env(DIRECTORY, directory)
+}
+
+/// How many rows there are, after making sure that all that were told are, and that nobody knows what became of them.
+async fn rows_after(seen: &Seen, directory: &Path) -> usize {
     let told = seen.lines("row ").len();
-    let attempts = Attempts::open(directory.path()).unwrap();
+    let attempts = Attempts::open(directory).unwrap();
     let rows = attempts.attempts(SessionId::from("ses_1")).await.unwrap();
     assert!(rows.len() >= told, "{told} rows were told to be durable, {} are there", rows.len());
     assert!(rows.iter().all(|row| row.verdict() == Some(Verdict::Unknown)));
+    rows.len()
+}
+
+#[tokio::test]
+async fn every_row_that_was_answered_outlives_a_kill_and_is_unknown_after_it() {
+    let directory = TempDir::new().unwrap();
+    let seen = child(directory.path()).run(&KillPoint::line("row ", 25)).unwrap();
+    assert!(rows_after(&seen, directory.path()).await >= 25);
+    // Before a commit there is nothing of it, after it there is all of it, told or not.
+    for (point, rows) in [("attempts.commit", 9), ("attempts.committed", 10)] {
+        let directory = TempDir::new().unwrap();
+        let seen = child(directory.path()).run(&KillPoint::failpoint(point, 10)).unwrap();
+        assert_eq!(rows_after(&seen, directory.path()).await, rows, "{point}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn every_row_that_was_answered_outlives_a_power_cut() {
+    use turnstream_testkit::disk::{FaultDisk, PowerCut};
+    for cut in [PowerCut::Nothing, PowerCut::Torn(1), PowerCut::Subset(2), PowerCut::Everything] {
+        let home = TempDir::new().unwrap();
+        let mut disk = FaultDisk::new(home.path()).unwrap();
+        let directory = disk.directory().join("data");
+        let mut program = child(&directory);
+        disk.arm(program.command_mut()).unwrap();
+        let seen = program.run(&KillPoint::line("row ", 40)).unwrap();
+        disk.power_cut(cut).unwrap();
+        assert!(rows_after(&seen, &directory).await >= 40, "{cut:?}");
+    }
 }
 
 fn holds(directory: &Path, text: &str) -> bool {

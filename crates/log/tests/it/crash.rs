@@ -218,8 +218,9 @@ const LAST_POINTS: &[(&str, u64)] = &[
 ];
 
 /// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, and erasing a record that
-/// failed leaves what its failing left, or less.
-const OTHER_POINTS: &[&str] = &["log.wal.aside", "log.segment.erase"];
+/// failed leaves what its failing left, or less. Those of the ledger of attempts are in `attempts.rs`.
+const OTHER_POINTS: &[&str] =
+    &["log.wal.aside", "log.segment.erase", "attempts.commit", "attempts.committed"];
 
 /// Every name given to `reach` in the files below.
 fn failpoints_in(directory: &Path, found: &mut BTreeSet<String>) {

@@ -42,3 +42,19 @@ impl FromStr for AttemptName {
         Ok(Self { session: session.into(), turn: turn.into(), number })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::AttemptName;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written_and_nothing_else_is_one() {
+        for session in ["ses_1", "a/session/with/strokes"] {
+            let name = AttemptName { session: session.into(), turn: "t2".into(), number: 3 };
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        for text in ["", "ses_1", "ses_1/t1", "ses_1/t1/", "ses_1/t1/0", "ses_1/t1/x", "/t1/1", "ses_1//1"] {
+            assert!(text.parse::<AttemptName>().is_err(), "{text:?}");
+        }
+    }
+}
