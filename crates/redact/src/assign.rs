@@ -58,6 +58,8 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
                 Some(b'n' | b'r' | b't') => return Verdict::No,
                 Some(_) => at += 1,
             },
+            // A marker, or an index.
+            b'[' => return Verdict::No,
             // Passwords with spaces are passed over: most of what is quoted here with spaces is text for people.
             byte if *byte <= b' ' => return Verdict::No,
             _ => {}
@@ -93,12 +95,15 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
     let value = &text[start..end - trimmed];
     if end == text.len() {
         let partly = is_bare_secret(value, sort, begun.by, Follows::Text)
-            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value));
+            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value))
+            || (begun.by == By::Tight && value.len() >= 11 && value::is_number(value));
         let at_end = (partly && !value::is_placeholder(value)).then_some(found(end, Then::Swallow(&BARE)));
         return Verdict::Pending(Pending { hold: start, firm: true, at_end });
     }
     let follows = match text[end] {
-        b'(' | b'[' | b'{' | b'<' => return Verdict::No,
+        b'(' | b'{' | b'<' => return Verdict::No,
+        // An index, or a marker.
+        b'[' => return Verdict::No,
         b';' | b',' | b')' | b'}' | b']' | b'&' | b'|' | b'>' => Follows::Code,
         _ => Follows::Text,
     };

@@ -1,6 +1,6 @@
 //! Putting rules together: the builtin ones, values and expressions from configuration.
 
-use crate::custom::{Expression, Literal};
+use crate::custom::{Expression, Literal, forms};
 use crate::gate::{Beginning, Gate};
 use crate::name::{Sort, WORDS};
 use crate::rules::{Compiled, Rules, marker};
@@ -130,7 +130,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Adds a value that is to be redacted wherever it stands. At least [`SHORTEST_LITERAL`] bytes.
+    /// Adds a value that is to be redacted wherever it stands, also escaped in JSON or in a URL. At least
+    /// [`SHORTEST_LITERAL`] bytes.
     pub fn literal(mut self, name: &str, value: &str) -> Result<Self, RuleError> {
         self.check(name)?;
         let (name, length) = (name.to_owned(), value.len());
@@ -140,7 +141,9 @@ impl Builder {
         if length > LONGEST_LITERAL {
             return Err(RuleError::LongLiteral { name, length });
         }
-        self.custom.push((name, Rule::Literal(Literal(value.as_bytes().into()))));
+        for form in forms(value) {
+            self.custom.push((name.clone(), Rule::Literal(Literal(form.into_bytes().into()))));
+        }
         Ok(self)
     }
 
@@ -165,7 +168,7 @@ impl Builder {
         {
             return Err(RuleError::WrongPrefix { name, prefix, regex });
         }
-        self.custom.push((name, Rule::Expression(expression)));
+        self.custom.push((name, Rule::Expression(Box::new(expression))));
         Ok(self)
     }
 
@@ -180,7 +183,7 @@ impl Builder {
     }
 
     /// Compiles the rules.
-    pub fn build(self) -> Rules {
+    pub fn build(mut self) -> Rules {
         let mut rules = Vec::new();
         let mut names: Vec<String> = Vec::new();
         let mut kind = |name: &str| {
@@ -190,6 +193,10 @@ impl Builder {
             });
             Kind(at as u16)
         };
+        // Of two literals that begin alike the longer one is looked for first.
+        let length = |rule: &Rule| if let Rule::Literal(literal) = rule { literal.0.len() } else { 0 };
+        self.custom.sort_by_key(|(_, rule)| std::cmp::Reverse(length(rule)));
+        let literals = self.custom.iter().any(|(_, rule)| matches!(rule, Rule::Literal(_)));
         for (name, rule) in self.custom {
             rules.push((kind(&name), rule));
         }
@@ -222,7 +229,7 @@ impl Builder {
         }
         let gate = Gate::new(&beginnings, anywhere);
         let markers = names.iter().map(|name| marker(name)).collect();
-        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules }, markers, fragment }) }
+        Rules { inner: Arc::new(Compiled { scanner: Scanner { gate, rules, literals }, markers, fragment }) }
     }
 
     fn check(&self, name: &str) -> Result<(), RuleError> {

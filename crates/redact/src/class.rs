@@ -73,10 +73,10 @@ pub(crate) static LABEL: Class = Class::new(b"AZ09", b" ");
 pub(crate) static BARE: Class = Class::new(b"azAZ09", b"_-./+=~!@#$%^*?:");
 /// A value in quotes: it may hold what a bare one may not, but no space and no backslash.
 pub(crate) static QUOTED: Class = Class::visible_but(b"\"'`\\");
-/// What may stand before the host of a URL.
-pub(crate) static AUTHORITY: Class = Class::visible_but(b"\"'`\\/<>");
+/// What may stand before the host of a URL. Markers begin with a bracket, and are no part of it.
+pub(crate) static AUTHORITY: Class = Class::visible_but(b"\"'`\\/<>[");
 /// The same without the sign that ends a password.
-pub(crate) static PASSWORD: Class = Class::visible_but(b"\"'`\\/<>@");
+pub(crate) static PASSWORD: Class = Class::visible_but(b"\"'`\\/<>[@");
 /// base64 in either alphabet.
 pub(crate) static BASE64_OR_URLSAFE: Class = Class::new(b"azAZ09", b"+/=_-");
 /// base64 in a query, percent-encoded or not.

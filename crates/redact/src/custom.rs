@@ -34,6 +34,36 @@ impl Literal {
     }
 }
 
+/// The forms in which a value is written: as it is, in a string of JSON, in a URL, in a form.
+pub(crate) fn forms(value: &str) -> Vec<String> {
+    let mut json = String::new();
+    for sign in value.chars() {
+        match sign {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            sign => json.push(sign),
+        }
+    }
+    let mut url = String::new();
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => url.push(char::from(byte)),
+            byte => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    let form = url.replace("%20", "+");
+    let mut forms = vec![value.to_owned()];
+    for form in [json, url, form] {
+        if !forms.contains(&form) {
+            forms.push(form);
+        }
+    }
+    forms
+}
+
 /// A regular expression, as an automaton that says at every byte whether a match is still possible.
 #[derive(Debug)]
 pub(crate) struct Expression {
@@ -146,6 +176,9 @@ fn describe(error: &dyn std::error::Error) -> String {
     while let Some(inner) = cause {
         text = format!("{text}: {inner}");
         cause = inner.source();
+    }
+    if text.contains("Unicode word boundaries") {
+        return r"a word boundary must be of ASCII here: write (?-u:\b) for \b".to_owned();
     }
     text
 }

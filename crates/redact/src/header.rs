@@ -5,7 +5,7 @@ use crate::name;
 use crate::scan::Scanner;
 use crate::token::CAP;
 use crate::value;
-use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands_in_any_case};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands_in_any_case, unless_marked};
 
 /// Rarer than the beginning of `authorization`; the rest is looked back for.
 pub(crate) const AUTHORIZATION: &[u8] = b"rization";
@@ -36,12 +36,11 @@ pub(crate) fn authorization(scanner: &Scanner, view: &View<'_>, at: usize, kind:
     };
     let from = begun.value;
     let word = text[from..].iter().position(|byte| !byte.is_ascii_alphabetic() && *byte != b'-');
-    let Some(length) = word.map(|length| length.min(12)) else {
-        if text.len() - from > 12 {
-            return Verdict::No;
-        }
+    // No name of a scheme is this long.
+    let length = word.unwrap_or(text.len() - from).min(12);
+    if from + length == text.len() {
         return Verdict::Pending(Pending { hold: from, firm: true, at_end: None });
-    };
+    }
     let scheme = &text[from..from + length];
     if text[from + length] == b' ' && SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return credentials(scanner, view, from + length, kind, Judge::Lenient);
@@ -142,11 +141,8 @@ fn credential(scanner: &Scanner, view: &View<'_>, start: usize, kind: Kind, judg
         return Verdict::Pending(Pending { hold: start, firm: true, at_end });
     }
     let dots = value.iter().rev().take_while(|byte| **byte == b'.').count();
-    if judge.is_secret(&value[..value.len() - dots]) {
-        Verdict::Found(found(end - dots, Then::Text))
-    } else {
-        Verdict::No
-    }
+    let secret = judge.is_secret(&value[..value.len() - dots]);
+    unless_marked(text, found(end - dots, Then::Text), secret)
 }
 
 /// What was seen is no secret: nothing is held, but it is looked at again.

@@ -21,13 +21,16 @@ impl Rules {
                 values.iter_mut().fold(false, |changed, value| self.redact_json(value) | changed)
             }
             Value::Object(members) => {
-                let mut changed = false;
-                let keys_change = members.keys().any(|key| matches!(self.redact(key), Cow::Owned(_)));
-                if keys_change {
-                    let old = std::mem::take(members);
-                    members
-                        .extend(old.into_iter().map(|(key, value)| (self.redact(&key).into_owned(), value)));
-                    changed = true;
+                let changed = members.keys().any(|key| matches!(self.redact(key), Cow::Owned(_)));
+                if changed {
+                    for (key, value) in std::mem::take(members) {
+                        let mut redacted = self.redact(&key).into_owned();
+                        // Two secrets become the same key; no member is lost for that.
+                        while members.contains_key(&redacted) {
+                            redacted.push('+');
+                        }
+                        members.insert(redacted, value);
+                    }
                 }
                 members
                     .iter_mut()
@@ -38,6 +41,14 @@ impl Rules {
 
     /// The name of a member says what its value is, as in text.
     fn redact_member(&self, key: &str, value: &mut Value) -> bool {
+        if let Value::String(text) = value
+            && key.to_ascii_lowercase().ends_with("authorization")
+            && let Cow::Owned(header) = self.redact(&format!("authorization: {text}"))
+            && let Some(redacted) = header.strip_prefix("authorization: ")
+        {
+            *text = redacted.to_owned();
+            return true;
+        }
         if let Value::String(text) = value
             && let Some(sort) = name::announces(key)
             && let Some(kind) = self.inner.assigned(sort)

@@ -192,7 +192,8 @@ const SPACES: usize = 16;
 pub(crate) fn separator(text: &[u8], end: usize) -> Separator {
     let mut at = end;
     let closed = quote(text, &mut at).is_some();
-    if text.get(at) == Some(&b']') {
+    // Not without a quote: the markers of this crate end in names.
+    if closed && text.get(at) == Some(&b']') {
         at += 1;
     }
     let before = spaces(text, &mut at);

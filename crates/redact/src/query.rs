@@ -1,7 +1,7 @@
 //! Secrets that a sign and a few letters announce: bot tokens of Telegram, signatures in URLs of Azure.
 
 use crate::class::{PERCENT, URLSAFE, WORD};
-use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unless_marked};
 
 /// `123456789:AA…`, 35 characters behind the colon.
 pub(crate) const TELEGRAM: &[u8] = b":AA";
@@ -62,9 +62,5 @@ fn run(
             at_end: (end - start >= 4).then_some(found),
         });
     }
-    if end - start >= min {
-        Verdict::Found(Found { start, end, kind, then: Then::Text })
-    } else {
-        Verdict::No
-    }
+    unless_marked(text, Found { start, end, kind, then: Then::Text }, end - start >= min)
 }

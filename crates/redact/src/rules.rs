@@ -29,9 +29,9 @@ impl Compiled {
     #[cfg(feature = "json")]
     pub(crate) fn assigned(&self, sort: Sort) -> Option<Kind> {
         let rules = &self.scanner.rules;
-        rules.iter().find_map(|(kind, rule)| match rule {
-            Rule::Assigned(word) if word.sort == sort => Some(*kind),
-            _ => None,
+        rules.iter().find_map(|(kind, rule)| {
+            let announced = matches!(rule, Rule::Assigned(word) if word.sort == sort);
+            announced.then_some(*kind)
         })
     }
 

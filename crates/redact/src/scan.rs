@@ -21,7 +21,7 @@ pub(crate) enum Rule {
     Basic,
     Assigned(&'static Word),
     Literal(Literal),
-    Expression(Expression),
+    Expression(Box<Expression>),
 }
 
 /// How a rule begins.
@@ -73,6 +73,15 @@ impl Rule {
 pub(crate) struct Scanner {
     pub(crate) gate: Gate,
     pub(crate) rules: Vec<(Kind, Rule)>,
+    /// There are literals among the rules.
+    pub(crate) literals: bool,
+}
+
+/// How far a secret goes with what begins within it.
+enum Stretched {
+    To(Found),
+    /// The text ends within what begins within it.
+    Cut(Pending),
 }
 
 /// What comes next in a text.
@@ -106,7 +115,10 @@ impl Scanner {
             for rule in self.gate.rules(view.text, at) {
                 let pending = match (self.verify(view, at, rule), &waiting) {
                     (Verdict::No, _) => continue,
-                    (Verdict::Found(found), None) => return Step::Found(found),
+                    (Verdict::Found(found), None) => match self.stretch(view, found) {
+                        Stretched::To(found) => return Step::Found(found),
+                        Stretched::Cut(pending) => pending,
+                    },
                     // What stands before it is not decided, and may contain it.
                     (Verdict::Found(found), Some(_)) => {
                         Pending { hold: found.start, firm: true, at_end: Some(found) }
@@ -129,6 +141,39 @@ impl Scanner {
             self.wait_for_more(view, last, &mut waiting);
         }
         waiting.map_or(Step::Clean, Step::Waiting)
+    }
+
+    /// A literal that begins within a secret and goes on behind it is redacted to its end. That a given value is
+    /// always caught does not depend on what stands before it.
+    fn stretch(&self, view: &View<'_>, mut found: Found) -> Stretched {
+        if !self.literals {
+            return Stretched::To(found);
+        }
+        let mut at = found.start + 1;
+        while at < found.end {
+            for rule in self.gate.rules(view.text, at) {
+                let (kind, Rule::Literal(literal)) = &self.rules[usize::from(rule)] else { continue };
+                match literal.verify(view, at, *kind, rule) {
+                    Verdict::No => {}
+                    Verdict::Found(other) => {
+                        if other.end > found.end {
+                            found = Found { end: other.end, then: other.then, ..found };
+                        }
+                    }
+                    Verdict::Pending(Pending { at_end, .. }) => {
+                        let at_end =
+                            at_end.map_or(found, |other| Found { end: other.end, then: other.then, ..found });
+                        return Stretched::Cut(Pending {
+                            hold: found.start,
+                            firm: true,
+                            at_end: Some(at_end),
+                        });
+                    }
+                }
+            }
+            at += 1;
+        }
+        Stretched::To(found)
     }
 
     /// What the last byte may begin.

@@ -71,6 +71,11 @@ impl Stream {
         }
     }
 
+    /// How many bytes of text it keeps, to look back at and held: bounded, whatever comes.
+    pub fn kept(&self) -> usize {
+        self.tail.len()
+    }
+
     /// Gives out what is held without a distinctive beginning. The caller does this when a [`Held::Brief`] is 50 ms
     /// old. If it was a secret after all, its rest is still redacted.
     pub fn release(&mut self, out: &mut String) {

@@ -2,7 +2,7 @@
 
 use crate::class::{ALNUM, BASE64, BASE64_OR_URLSAFE, Class, HEX, UPPER, URLSAFE, URLSAFE_DOT, WORD};
 use crate::value;
-use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unless_marked};
 
 /// The longest run that is held. At this length it is a secret, and the rest of the run too.
 pub(crate) const CAP: usize = 4096;
@@ -61,6 +61,12 @@ const fn exact(kind: &'static str, prefix: &'static str, body: &'static Class, l
     Token { kind, prefix, body, min: length, max: length, trust, place, address: false }
 }
 
+/// Ids of keys at AWS: 16 letters of base32, which are few enough to look like words now and then.
+const fn key_id(kind: &'static str, prefix: &'static str) -> Token {
+    let (trust, place) = (Trust::Prefix, Place::WordStart);
+    Token { kind, prefix, body: &UPPER, min: 16, max: 16, trust, place, address: false }
+}
+
 const fn webhook(kind: &'static str, prefix: &'static str, body: &'static Class, min: usize) -> Token {
     let (trust, place) = (Trust::Prefix, Place::Anywhere);
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: true }
@@ -94,10 +100,10 @@ pub(crate) static TOKENS: &[Token] = &[
     weak("tavily", "tvly-", &URLSAFE, 20),
     weak("elevenlabs", "sk_", &HEX, 40),
     // Clouds and hosts.
-    exact("aws_key_id", "AKIA", &UPPER, 16),
-    exact("aws_key_id", "ASIA", &UPPER, 16),
-    exact("aws_key_id", "ABIA", &UPPER, 16),
-    exact("aws_key_id", "ACCA", &UPPER, 16),
+    key_id("aws_key_id", "AKIA"),
+    key_id("aws_key_id", "ASIA"),
+    key_id("aws_key_id", "ABIA"),
+    key_id("aws_key_id", "ACCA"),
     weak("aws_bedrock", "ABSK", &BASE64, 100),
     word("aws_bedrock", "bedrock-api-key-", &BASE64, 30),
     word("digitalocean", "dop_v1_", &HEX, 32),
@@ -217,11 +223,8 @@ impl Token {
             let found = Found { start, end, kind, then: Then::Swallow(self.body) };
             return Verdict::Pending(Pending { hold: start, firm: true, at_end: partly.then_some(found) });
         }
-        if length >= self.min && self.believable(&text[body..end]) {
-            Verdict::Found(Found { start, end, kind, then: Then::Text })
-        } else {
-            Verdict::No
-        }
+        let secret = length >= self.min && self.believable(&text[body..end]);
+        unless_marked(text, Found { start, end, kind, then: Then::Text }, secret)
     }
 
     fn believable(&self, body: &[u8]) -> bool {
@@ -237,8 +240,8 @@ impl Token {
         let many = if self.address { 8 } else { 11_usize.saturating_sub(self.prefix.len()).max(1) };
         match self.trust {
             Trust::Prefix => body.len() >= few && !value::is_placeholder(body),
-            // A long prefix is no word, and there is no room to look at much of the body.
-            Trust::Body if self.prefix.len() > 6 => body.len() >= few && !value::is_placeholder(body),
+            // A longer prefix is no word, and there is no room to look at much of the body.
+            Trust::Body if self.prefix.len() > 4 => body.len() >= few && !value::is_placeholder(body),
             Trust::Body if body.len() >= self.min => self.believable(body),
             Trust::Body => {
                 (body.len() >= few && value::mixes(body)) || (body.len() >= many && !value::is_wordy(body))

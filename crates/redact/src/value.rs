@@ -47,7 +47,9 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     if value.len() >= 6 && distinct(value) < 4 {
         return true;
     }
-    PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
+    // Four letters in a row stand in one of ten thousand keys by chance.
+    let random = value.len() >= 24 && looks_random(value);
+    !random && PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
 }
 
 fn distinct(value: &[u8]) -> u32 {
@@ -156,6 +158,11 @@ pub(crate) fn looks_generated(value: &[u8]) -> bool {
     }
     let odd = strange(value);
     looks_random(value) || (value.len() >= 8 && distinct(value) >= 6 && odd >= 3 && odd * 4 >= value.len())
+}
+
+/// Digits with hyphens between them: an id may begin like this.
+pub(crate) fn is_number(value: &[u8]) -> bool {
+    value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-')
 }
 
 /// A path, a URL, an access to a member or a name from a module.

@@ -124,3 +124,21 @@ fn compare(text: &[u8], at: usize, word: &[u8], same: impl Fn(u8, u8) -> bool) -
 pub(crate) fn is_char_boundary(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
+
+/// Decides about a run that ends at `found.end`, where other text follows. What ends in a marker is not judged: it may
+/// have been part of what the marker replaced, and was judged then. So redacting twice is redacting once.
+pub(crate) fn unless_marked(text: &[u8], found: Found, secret: bool) -> Verdict {
+    match stands(text, found.end, b"[redacted:") {
+        Stands::Whole => Verdict::No,
+        Stands::Partly if text.len() > found.end => {
+            Verdict::Pending(Pending { hold: found.start, firm: secret, at_end: secret.then_some(found) })
+        }
+        Stands::Partly | Stands::No => {
+            if secret {
+                Verdict::Found(found)
+            } else {
+                Verdict::No
+            }
+        }
+    }
+}
