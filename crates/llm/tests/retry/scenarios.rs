@@ -54,6 +54,7 @@ async fn a_good_answer_is_one_request_and_one_row() {
         );
         assert!(end.findings.completions.len() == 1 && end.findings.completions[0].whole);
         assert_eq!(rows[0].begun.request.len(), 64);
+        assert!(end.request_id.as_ref().is_some_and(|id| id.starts_with("req_")), "{:?}", end.request_id);
         let request = &bench.provider.calls()[0];
         assert_eq!(request.header("accept-encoding"), Some("identity"));
         assert_eq!(request.header("authorization"), Some("Bearer k"));
