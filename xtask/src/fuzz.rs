@@ -15,7 +15,12 @@ struct Target {
 /// Bytes of an input at most; longer seeds are cut. With 64 KiB, inputs grew so long that 80 ran in a second.
 const LONGEST: usize = 4 * 1024;
 
-const TARGETS: &[Target] = &[Target { folder: "crates/sse", name: "decode", seeds: "fixtures/opencode" }];
+const TARGETS: &[Target] = &[
+    Target { folder: "crates/sse", name: "decode", seeds: "fixtures/opencode" },
+    Target { folder: "crates/llm", name: "chat", seeds: "fixtures/llm/chat" },
+    Target { folder: "crates/llm", name: "responses", seeds: "fixtures/llm/responses" },
+    Target { folder: "crates/llm", name: "messages", seeds: "fixtures/llm/messages" },
+];
 
 /// Installs the nightly toolchain if it is missing.
 pub(crate) fn ensure_nightly() -> Result<(), String> {
