@@ -82,7 +82,7 @@ fn payload<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
         return watch(wire, place, attempt);
     }
     match serde_json::from_str::<W::Event<'_>>(place.data) {
-        Ok(event) => wire.apply(event, place, attempt),
+        Ok(event) => wire.apply(&event, place, attempt),
         Err(_) => broken(wire, place, attempt),
     }
 }
@@ -116,7 +116,8 @@ fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
         Diagnosis::NotANumber(data) => match serde_json::from_str::<W::Event<'_>>(&data) {
             Ok(event) => {
                 attempt.repair(Repair::NotANumber);
-                wire.apply(event, place, attempt);
+                let place = Place { name: place.name, data: &data, range: place.range.clone() };
+                wire.apply(&event, &place, attempt);
             }
             Err(_) => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
         },
@@ -141,7 +142,7 @@ fn each<W: Wire>(wire: &mut W, values: &[&str], place: &Place<'_>, attempt: &mut
             continue;
         }
         match serde_json::from_str::<W::Event<'_>>(data) {
-            Ok(event) => wire.apply(event, &place, attempt),
+            Ok(event) => wire.apply(&event, &place, attempt),
             Err(_) => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
         }
     }

@@ -51,22 +51,22 @@ enum Content {
 impl Wire for Messages {
     type Event<'a> = Event<'a>;
 
-    fn apply(&mut self, event: Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn apply(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
         let kind = filled(&event.kind).unwrap_or(place.name);
         if kind == "error" || (event.error.is_some() && place.name == "error") {
             let raw = event.error.map_or(place.data, |raw| raw.get());
             return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
         }
         let kept = match kind {
+            "content_block_delta" => self.delta(event, attempt),
             "message_start" if self.started => {
-                attempt.find(Evidence::Start, place.range.start, self.id(&event));
+                attempt.find(Evidence::Start, place.range.start, self.id(event));
                 return attempt.end_at(Over::Spliced, place.range.start);
             }
-            "message_start" => self.start(&event, attempt),
-            "content_block_start" => self.start_block(&event, attempt),
-            "content_block_delta" => self.delta(&event, attempt),
-            "content_block_stop" => self.stop_block(&event, attempt),
-            "message_delta" => self.finish(&event, attempt),
+            "message_start" => self.start(event, attempt),
+            "content_block_start" => self.start_block(event, attempt),
+            "content_block_stop" => self.stop_block(event, attempt),
+            "message_delta" => self.finish(event, attempt),
             "message_stop" => return self.stop(place, attempt),
             // `ping`, and whatever is added: Anthropic asks clients to ignore types that they do not know.
             _ => {

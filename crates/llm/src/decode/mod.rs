@@ -43,7 +43,7 @@ pub(crate) trait Wire {
     type Event<'a>: serde::Deserialize<'a>;
 
     /// Takes an event that is whole. Called only while the attempt is not over.
-    fn apply(&mut self, event: Self::Event<'_>, place: &Place<'_>, attempt: &mut Attempt);
+    fn apply(&mut self, event: &Self::Event<'_>, place: &Place<'_>, attempt: &mut Attempt);
 
     /// How an event stands to the completion so far.
     fn relation(&self, event: &Self::Event<'_>, attempt: &Attempt) -> Relation;

@@ -43,6 +43,15 @@ enum State {
     Withheld,
 }
 
+/// Where the text of an item is, for those that are kept as they came.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    /// It is the item of this event.
+    Event(&'a str),
+    /// This is it.
+    Item(&'a str),
+}
+
 /// How an event names the item that it speaks of.
 enum Naming {
     /// As we know it.
@@ -58,17 +67,17 @@ enum Naming {
 impl Wire for Responses {
     type Event<'a> = Event<'a>;
 
-    fn apply(&mut self, event: Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn apply(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
         let kind = filled(&event.kind).unwrap_or(place.name);
         if kind == "error" {
             let raw = event.error.map_or(place.data, |raw| raw.get());
             return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
         }
-        if let Relation::Other(evidence) = self.relation(&event, attempt) {
-            attempt.find(evidence, place.range.start, self.id(&event));
+        if let Relation::Other(evidence) = self.relation(event, attempt) {
+            attempt.find(evidence, place.range.start, self.id(event));
             return attempt.end_at(Over::Spliced, place.range.start);
         }
-        let late = match self.number(&event, place, attempt) {
+        let late = match self.number(event, place, attempt) {
             Numbered::Next | Numbered::Ahead => false,
             Numbered::Late => true,
             Numbered::Seen => return attempt.repair(Repair::DuplicateEvent),
@@ -78,20 +87,22 @@ impl Wire for Responses {
         }
         let kept = match kind {
             "response.created" | "response.in_progress" | "response.queued" => {
-                self.identify(&response(&event), attempt);
+                if let Some(response) = event.response.as_deref() {
+                    self.identify(response, attempt);
+                }
                 Ok(())
             }
-            "response.output_item.added" => self.added(&event, attempt),
-            "response.output_item.done" => self.done_item(&event, attempt),
-            "response.completed" | "response.incomplete" => self.terminal(kind, &event, place, attempt),
+            "response.output_item.added" => self.added(event, attempt),
+            "response.output_item.done" => self.done_item(event, place, attempt),
+            "response.completed" | "response.incomplete" => self.terminal(kind, event, place, attempt),
             "response.failed" | "response.cancelled" => {
-                let response = response(&event);
-                let raw = response.error.map_or(place.data, |raw| raw.get());
+                let error = event.response.as_ref().and_then(|response| response.error);
+                let raw = error.map_or(place.data, |raw| raw.get());
                 return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
             }
             // Behind a later one it would be shown in the wrong place. The whole item brings it again.
             _ if late => Ok(()),
-            _ => self.delta(kind, &event, attempt),
+            _ => self.delta(kind, event, attempt),
         };
         if let Err(kind) = kept {
             self.lost(kind, place.range.clone(), attempt);
@@ -99,9 +110,9 @@ impl Wire for Responses {
     }
 
     fn relation(&self, event: &Event<'_>, attempt: &Attempt) -> Relation {
-        let theirs = self.id(event);
+        let theirs = event.response.as_ref().and_then(|response| filled(&response.id));
         match (&attempt.identity.id, theirs) {
-            (Some(ours), Some(theirs)) if *ours != theirs => {
+            (Some(ours), Some(theirs)) if ours != theirs => {
                 let evidence = if self.opens(event) { Evidence::Start } else { Evidence::Id };
                 return Relation::Other(evidence);
             }
@@ -124,8 +135,7 @@ impl Wire for Responses {
     }
 
     fn id(&self, event: &Event<'_>) -> Option<String> {
-        event.response?;
-        filled(&response(event).id).map(str::to_owned)
+        filled(&event.response.as_ref()?.id).map(str::to_owned)
     }
 
     /// What is lost is missed by its number, and comes again in the whole items. Without numbers nobody knows.
@@ -191,8 +201,7 @@ impl Responses {
 
     /// Whether the item that an event speaks of is one of ours.
     fn naming(&self, event: &Event<'_>, attempt: &Attempt) -> Naming {
-        let item = event.item.and_then(|raw| serde_json::from_str::<wire::Item<'_>>(raw.get()).ok());
-        let id = filled(&event.item_id).or_else(|| item.as_ref().and_then(|item| said(&item.id)));
+        let id = filled(&event.item_id).or_else(|| event.item.as_ref().and_then(|item| said(&item.id)));
         let (Some(id), Some(index)) = (id, event.output_index) else { return Naming::Nothing };
         let compared = match attempt.profile.item_id {
             Constancy::Constant | Constancy::WithoutId => true,
@@ -245,7 +254,7 @@ impl Responses {
         let (index, item) = whole_item(event)?;
         let place = self.place(index, attempt)?;
         place.remember(said(&item.id));
-        if let (Some(_), None) = (call_kind(&item), &place.call) {
+        if let (Some(_), None) = (call_kind(item), &place.call) {
             let name = said(&item.name).unwrap_or_default();
             place.call = Some(name.to_owned());
             attempt.began(place.item, said(&item.call_id), name);
@@ -279,10 +288,14 @@ impl Responses {
         Ok(())
     }
 
-    fn done_item(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    fn done_item(
+        &mut self,
+        event: &Event<'_>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), AnomalyKind> {
         let (index, item) = whole_item(event)?;
-        let raw = event.item.map_or("", |raw| raw.get());
-        self.settle(index, &item, raw, attempt)
+        self.settle(index, item, Source::Event(place.data), attempt)
     }
 
     /// Commits an item that came whole, unless it is a call that may not run.
@@ -290,16 +303,16 @@ impl Responses {
         &mut self,
         index: u32,
         item: &wire::Item<'_>,
-        raw: &str,
+        source: Source<'_>,
         attempt: &mut Attempt,
     ) -> Result<(), AnomalyKind> {
-        if !attempt.grow(raw.len()) {
+        if !attempt.grow(source.text().len()) {
             return Err(AnomalyKind::TooMuch);
         }
         let place = self.place(index, attempt)?;
         place.remember(said(&item.id));
         let number = place.item;
-        let whole = read(item, number, raw)?;
+        let whole = read(item, number, source)?;
         match &place.state {
             State::Open => {}
             State::Committed(before) if *before == whole => {
@@ -332,9 +345,8 @@ impl Responses {
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) -> Result<(), AnomalyKind> {
-        event.response.ok_or(AnomalyKind::UnknownShape)?;
-        let response = response(event);
-        self.identify(&response, attempt);
+        let response = event.response.as_deref().ok_or(AnomalyKind::UnknownShape)?;
+        self.identify(response, attempt);
         if let Some(raw) = response.usage {
             attempt.use_up(usage::responses(raw));
         }
@@ -345,9 +357,9 @@ impl Responses {
             let open = self.items.iter().find(|item| item.index == index);
             if open.is_none_or(|item| item.state == State::Open) {
                 attempt.repair(Repair::Healed);
-                self.settle(index, &item, raw.get(), attempt)?;
+                self.settle(index, &item, Source::Item(raw.get()), attempt)?;
             } else {
-                self.compare(index, &item, raw.get())?;
+                self.compare(index, &item, Source::Item(raw.get()))?;
             }
         }
         let calls = self.items.iter().any(|item| item.call.is_some());
@@ -369,14 +381,32 @@ impl Responses {
     }
 
     /// An item that was committed must be the same in the list at the end.
-    fn compare(&self, index: u32, item: &wire::Item<'_>, raw: &str) -> Result<(), AnomalyKind> {
+    fn compare(&self, index: u32, item: &wire::Item<'_>, source: Source<'_>) -> Result<(), AnomalyKind> {
         let Some(ours) = self.items.iter().find(|ours| ours.index == index) else { return Ok(()) };
         let State::Committed(before) = &ours.state else { return Ok(()) };
-        match (before.call(), read(item, ours.item, raw)?.call()) {
+        match (before.call(), read(item, ours.item, source)?.call()) {
             (Some(before), Some(after)) if before == after => Ok(()),
             // Servers shorten texts here and leave out what was encrypted; only calls are held to it.
             (None, None) => Ok(()),
             (Some(_) | None, _) => Err(AnomalyKind::Contradiction),
+        }
+    }
+}
+
+impl<'a> Source<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Event(text) | Self::Item(text) => text,
+        }
+    }
+
+    fn item(self) -> &'a str {
+        match self {
+            Self::Event(text) => {
+                let event: Option<wire::RawItem<'a>> = serde_json::from_str(text).ok();
+                event.and_then(|event| event.item).map_or("", |item| item.get())
+            }
+            Self::Item(text) => text,
         }
     }
 }
@@ -389,16 +419,11 @@ impl OutputItem {
     }
 }
 
-fn response<'a>(event: &Event<'a>) -> Response<'a> {
-    event.response.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
-}
-
-fn whole_item<'a>(event: &Event<'a>) -> Result<(u32, wire::Item<'a>), AnomalyKind> {
-    let (Some(index), Some(raw)) = (event.output_index, event.item) else {
-        return Err(AnomalyKind::UnknownShape);
-    };
-    let item = serde_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
-    Ok((index, item))
+fn whole_item<'e, 'a>(event: &'e Event<'a>) -> Result<(u32, &'e wire::Item<'a>), AnomalyKind> {
+    match (event.output_index, event.item.as_deref()) {
+        (Some(index), Some(item)) => Ok((index, item)),
+        (Some(_) | None, _) => Err(AnomalyKind::UnknownShape),
+    }
 }
 
 fn call_kind(item: &wire::Item<'_>) -> Option<CallKind> {
@@ -410,7 +435,7 @@ fn call_kind(item: &wire::Item<'_>) -> Option<CallKind> {
 }
 
 /// An item as it came whole.
-fn read(item: &wire::Item<'_>, number: ItemNo, raw: &str) -> Result<Item, AnomalyKind> {
+fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) -> Result<Item, AnomalyKind> {
     let owned = |member| said(member).map(str::to_owned);
     if let Some(kind) = call_kind(item) {
         let arguments = match kind {
@@ -433,7 +458,7 @@ fn read(item: &wire::Item<'_>, number: ItemNo, raw: &str) -> Result<Item, Anomal
             let kept = owned(&item.encrypted_content).map(Kept::Encrypted);
             Ok(Item::Reasoning { item: number, text, kept: kept.into_iter().collect() })
         }
-        kind => Ok(Item::Other { item: number, kind: kind.to_owned(), raw: raw.to_owned() }),
+        kind => Ok(Item::Other { item: number, kind: kind.to_owned(), raw: source.item().to_owned() }),
     }
 }
 

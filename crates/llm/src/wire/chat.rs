@@ -24,7 +24,7 @@ pub(crate) struct Chunk<'a> {
     #[serde(borrow, default)]
     pub(crate) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) x_groq: Option<XGroq<'a>>,
+    pub(crate) x_groq: Option<Box<XGroq<'a>>>,
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Delta<'a> {
     pub(crate) tool_calls: Option<Vec<ToolDelta<'a>>>,
     /// The spelling before tool calls.
     #[serde(borrow, default)]
-    pub(crate) function_call: Option<FunctionDelta<'a>>,
+    pub(crate) function_call: Option<Box<FunctionDelta<'a>>>,
 }
 
 /// Text, or parts of which some are thoughts (Mistral).

@@ -1,4 +1,4 @@
-//! An event of responses. Whole responses and items are in rare events and parsed in a second pass.
+//! An event of responses. Parts of messages, and the items in a whole response, are parsed when they are read.
 
 use super::{Count, Loose, Str};
 use serde::Deserialize;
@@ -17,9 +17,9 @@ pub(crate) struct Event<'a> {
     #[serde(borrow, default)]
     pub(crate) delta: Option<Loose<'a>>,
     #[serde(borrow, default)]
-    pub(crate) response: Option<&'a RawValue>,
+    pub(crate) response: Option<Box<Response<'a>>>,
     #[serde(borrow, default)]
-    pub(crate) item: Option<&'a RawValue>,
+    pub(crate) item: Option<Box<Item<'a>>>,
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
 }
@@ -46,6 +46,13 @@ pub(crate) struct Response<'a> {
 pub(crate) struct Details<'a> {
     #[serde(borrow, default)]
     pub(crate) reason: Option<Str<'a>>,
+}
+
+/// Only the item of an event, as it came.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RawItem<'a> {
+    #[serde(borrow, default)]
+    pub(crate) item: Option<&'a RawValue>,
 }
 
 /// An item, as far as its kind is known to us. Members of other kinds may have any shape.

@@ -3,6 +3,8 @@
 mod bodies;
 mod corpus;
 mod law;
+mod property;
+mod random;
 mod reading;
 mod rows;
 mod single_events;

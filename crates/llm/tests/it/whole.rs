@@ -1,8 +1,9 @@
 //! Streams with nothing wrong.
 
-use crate::corpus::{cut_short, pairs, rich, stream};
+use crate::corpus::{completions, cut_short, pairs, rich, stream};
 use crate::reading::{read_in_every_split, read_stream};
-use turnstream_llm::{Ended, Format, Furthest, Head, Item, Kept, Meaning, Usage, Why};
+use std::path::Path;
+use turnstream_llm::{Ended, Format, Furthest, Head, Item, Kept, Meaning, Profile, Usage, Why};
 
 #[test]
 fn whole_streams_commit_all_of_their_items_and_need_no_repair() {
@@ -91,5 +92,19 @@ fn a_step_that_ran_out_of_tokens_runs_none_of_its_calls() {
         );
         assert_eq!(read.runnable(), [], "{name}");
         assert!(read.outcome.withheld.iter().all(|call| call.why == Why::Finish), "{name}");
+    }
+}
+
+/// Streams recorded from the scripted provider, which are also where the fuzz targets start from.
+#[test]
+fn recorded_streams_are_complete() {
+    for format in Format::ALL {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/llm").join(format.name());
+        for (name, completion, _) in completions().into_iter().filter(|(name, ..)| *name != "mixed") {
+            let bytes = std::fs::read(folder.join(format!("{name}.sse"))).expect("a recorded stream");
+            let recorded = read_in_every_split(format, &Profile::UNKNOWN, &Head::stream(), &bytes);
+            let rendered = read_stream(&stream(format, name, &completion, false));
+            assert_eq!(recorded, rendered, "{} {name}", format.name());
+        }
     }
 }

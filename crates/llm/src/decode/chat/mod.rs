@@ -1,16 +1,20 @@
 //! Chat completions: nothing is repeated and nothing numbered, so a single loss spoils the step, and only the identity
 //! that every chunk repeats tells whose it is.
 
-use super::attempt::{Attempt, Over};
-use super::calls::settle;
-use super::{Place, Relation, Wire};
+mod calls;
+mod identity;
+
 use crate::attempt::{
     AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, ProfileSays, ProviderError, Repair,
     Said, Transport, Why, Withheld,
 };
-use crate::profile::{CallIndex, Constancy, DoneMarker, Opening};
-use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, FunctionDelta, Part, ToolDelta};
+use crate::decode::attempt::{Attempt, Over};
+use crate::decode::calls::settle;
+use crate::decode::{Place, Relation, Wire};
+use crate::profile::{Constancy, DoneMarker};
+use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
 use crate::wire::{error, filled, usage};
+use calls::OpenCall;
 use std::ops::Range;
 
 /// One chat completion as far as it has come.
@@ -33,33 +37,17 @@ struct Written {
     text: String,
 }
 
-#[derive(Debug)]
-struct OpenCall {
-    item: ItemNo,
-    index: Option<u32>,
-    id: Option<String>,
-    name: String,
-    arguments: String,
-}
-
-/// Where a tool delta belongs.
-enum Slot {
-    Open(usize),
-    New,
-    Nowhere(AnomalyKind),
-}
-
 impl Wire for Chat {
     type Event<'a> = Chunk<'a>;
 
-    fn apply(&mut self, chunk: Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
-        if let Some(error) = failure(&chunk, place, attempt) {
+    fn apply(&mut self, chunk: &Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        if let Some(error) = failure(chunk, place, attempt) {
             return attempt.fail(error, place.range.start);
         }
-        if let Relation::Other(evidence) = self.relation(&chunk, attempt) {
-            return self.cut_off(evidence, &chunk, place, attempt);
+        if let Relation::Other(evidence) = self.relation(chunk, attempt) {
+            return self.cut_off(evidence, chunk, place, attempt);
         }
-        self.identify(&chunk, attempt);
+        self.identify(chunk, attempt);
         match &chunk.choices {
             Choices::Null => attempt.repair(Repair::NullChoices),
             Choices::Absent | Choices::Of(_) => {}
@@ -87,44 +75,11 @@ impl Wire for Chat {
     }
 
     fn relation(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> Relation {
-        let (profile, ours) = (&attempt.profile, &attempt.identity);
-        let mut named = false;
-        let mut same_id = false;
-        if profile.id == Constancy::Constant
-            && let (Some(our), Some(their)) = (ours.id.as_deref(), filled(&chunk.id))
-        {
-            if our != their {
-                return Relation::Other(Evidence::Id);
-            }
-            (named, same_id) = (true, true);
-        }
-        let compared = |constancy| match constancy {
-            Constancy::Constant => true,
-            Constancy::WithoutId => !same_id,
-            Constancy::Varies => false,
-        };
-        if compared(profile.created)
-            && let (Some(our), Some(their)) = (ours.created, chunk.created.0.filter(|time| *time != 0))
-        {
-            if our != their {
-                return Relation::Other(Evidence::Created);
-            }
-            named = true;
-        }
-        if compared(profile.fingerprint)
-            && let (Some(our), Some(their)) = (ours.fingerprint.as_deref(), filled(&chunk.system_fingerprint))
-            && our != their
-        {
-            return Relation::Other(Evidence::Fingerprint);
-        }
-        if !same_id && self.reopens(chunk, attempt) {
-            return Relation::Other(Evidence::Role);
-        }
-        if named { Relation::Same } else { Relation::Unknown }
+        self.compare(chunk, attempt)
     }
 
     fn opens(&self, chunk: &Chunk<'_>) -> bool {
-        has_role(chunk)
+        identity::has_role(chunk)
     }
 
     fn id(&self, chunk: &Chunk<'_>) -> Option<String> {
@@ -186,28 +141,6 @@ impl Chat {
         attempt.end_at(Over::Spliced, place.range.start);
     }
 
-    /// Whether a role comes behind deltas without one. Providers that send it with every delta have none of those, and
-    /// behind the finish it means nothing.
-    fn reopens(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> bool {
-        let once = match attempt.profile.opening {
-            Opening::FirstOrAll => self.roles <= 1,
-            Opening::Anywhere => false,
-        };
-        once && self.roleless && attempt.finish.is_none() && has_role(chunk)
-    }
-
-    fn identify(&mut self, chunk: &Chunk<'_>, attempt: &mut Attempt) {
-        let ours = &mut attempt.identity;
-        fill(&mut ours.id, filled(&chunk.id));
-        fill(&mut ours.model, filled(&chunk.model));
-        fill(&mut ours.fingerprint, filled(&chunk.system_fingerprint));
-        ours.created = ours.created.or(chunk.created.0.filter(|time| *time != 0));
-        // Azure sends a chunk with an empty id and no choices in front.
-        if !attempt.opened && (attempt.identity.id.is_some() || !chunk.choices.list().is_empty()) {
-            attempt.open();
-        }
-    }
-
     fn choice(
         &mut self,
         delta: Option<&Delta<'_>>,
@@ -236,27 +169,6 @@ impl Chat {
             let kind = Some(reason.to_owned());
             let raw = error::beginning(place.data, crate::attempt::Body::LIMIT).to_owned();
             attempt.fail(ProviderError { kind, message, raw, ..ProviderError::default() }, place.range.start);
-        }
-    }
-
-    fn count_role(
-        &mut self,
-        delta: &Delta<'_>,
-        reason: Option<&str>,
-        place: &Place<'_>,
-        attempt: &mut Attempt,
-    ) {
-        if filled(&delta.role).is_none() {
-            self.roleless |= reason.is_none();
-            return;
-        }
-        let once = attempt.profile.opening == Opening::FirstOrAll && self.roles == 1;
-        if self.roleless && once && attempt.finish.is_none() {
-            // With the same id it may be a harmless habit, or a proxy that plays the same answer again.
-            self.lost(AnomalyKind::SecondOpening, place.range.clone(), attempt);
-        }
-        if !self.roleless {
-            self.roles = self.roles.saturating_add(1);
         }
     }
 
@@ -293,7 +205,7 @@ impl Chat {
         for call in delta.tool_calls.iter().flatten() {
             self.tool_delta(call, place, attempt);
         }
-        if let Some(function) = &delta.function_call {
+        if let Some(function) = delta.function_call.as_deref() {
             self.legacy_delta(function, place, attempt);
         }
         if !kept {
@@ -356,104 +268,6 @@ impl Chat {
         attempt.grow(raw.len())
     }
 
-    fn tool_delta(&mut self, delta: &ToolDelta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
-        let empty = FunctionDelta::default();
-        let function = delta.function.as_ref().unwrap_or(&empty);
-        let (id, name) = (filled(&delta.id), filled(&function.name));
-        if delta.id.as_deref().is_some_and(str::is_empty)
-            || function.name.as_deref().is_some_and(str::is_empty)
-        {
-            attempt.repair(Repair::EmptyMember);
-        }
-        if delta.index.is_none() {
-            attempt.repair(Repair::MissingIndex);
-        }
-        match self.slot(delta.index, id, name, attempt.profile.call_index) {
-            Slot::Open(slot) => self.continue_call(slot, id, function, place, attempt),
-            Slot::New => self.begin_call(delta.index, id, function, place, attempt),
-            Slot::Nowhere(kind) => self.lost(kind, place.range.clone(), attempt),
-        }
-    }
-
-    fn slot(&self, index: Option<u32>, id: Option<&str>, name: Option<&str>, shared: CallIndex) -> Slot {
-        let by_id = || id.and_then(|id| self.calls.iter().position(|call| call.id.as_deref() == Some(id)));
-        let opening = id.is_some() || name.is_some();
-        let Some(index) = index else {
-            return match (by_id(), self.calls.last()) {
-                (Some(slot), _) => Slot::Open(slot),
-                (None, _) if opening => Slot::New,
-                // Calls without indexes come one after the other; with them, nobody knows which is meant.
-                (None, Some(last)) if last.index.is_none() || self.calls.len() == 1 => {
-                    Slot::Open(self.calls.len() - 1)
-                }
-                (None, Some(_)) => Slot::Nowhere(AnomalyKind::Conflict),
-                (None, None) => Slot::Nowhere(AnomalyKind::NoSuchItem),
-            };
-        };
-        let Some(slot) = self.calls.iter().rposition(|call| call.index == Some(index)) else {
-            return if opening { Slot::New } else { Slot::Nowhere(AnomalyKind::NoSuchItem) };
-        };
-        let differs = matches!((&self.calls[slot].id, id), (Some(ours), Some(theirs)) if ours != theirs);
-        match shared {
-            _ if !differs => Slot::Open(slot),
-            CallIndex::Distinct => Slot::Nowhere(AnomalyKind::Conflict),
-            CallIndex::Shared => by_id().map_or(Slot::New, Slot::Open),
-        }
-    }
-
-    fn begin_call(
-        &mut self,
-        index: Option<u32>,
-        id: Option<&str>,
-        function: &FunctionDelta<'_>,
-        place: &Place<'_>,
-        attempt: &mut Attempt,
-    ) {
-        let Some(item) = attempt.number() else { return self.too_much(place, attempt) };
-        let id = id.map(str::to_owned);
-        self.calls.push(OpenCall { item, index, id, name: String::new(), arguments: String::new() });
-        self.continue_call(self.calls.len() - 1, None, function, place, attempt);
-    }
-
-    fn continue_call(
-        &mut self,
-        slot: usize,
-        id: Option<&str>,
-        function: &FunctionDelta<'_>,
-        place: &Place<'_>,
-        attempt: &mut Attempt,
-    ) {
-        let call = &mut self.calls[slot];
-        fill(&mut call.id, id);
-        match filled(&function.name) {
-            Some(name) if call.name.is_empty() => {
-                call.name.push_str(name);
-                attempt.began(call.item, call.id.as_deref(), name);
-            }
-            Some(name) if call.name != name => {
-                return self.lost(AnomalyKind::Conflict, place.range.clone(), attempt);
-            }
-            Some(_) | None => {}
-        }
-        if let Some(arguments) = filled(&function.arguments) {
-            call.arguments.push_str(arguments);
-            attempt.arguments(call.item, arguments);
-            if !attempt.grow(arguments.len()) {
-                self.too_much(place, attempt);
-            }
-        }
-    }
-
-    /// There is only ever one of these.
-    fn legacy_delta(&mut self, function: &FunctionDelta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
-        match (self.calls.len(), filled(&function.name)) {
-            (0, Some(_)) => self.begin_call(None, None, function, place, attempt),
-            (0, None) => self.lost(AnomalyKind::NoSuchItem, place.range.clone(), attempt),
-            (1, _) => self.continue_call(0, None, function, place, attempt),
-            (_, _) => self.lost(AnomalyKind::Conflict, place.range.clone(), attempt),
-        }
-    }
-
     fn items(&self) -> Vec<ItemNo> {
         let written = [&self.reasoning, &self.text].into_iter().flatten().map(|written| written.item);
         written.chain(self.calls.iter().map(|call| call.item)).collect()
@@ -482,17 +296,6 @@ impl Chat {
         });
         settle(calls.collect(), attempt.profile.empty_arguments, attempt);
     }
-}
-
-fn fill(ours: &mut Option<String>, theirs: Option<&str>) {
-    if ours.is_none() {
-        *ours = theirs.map(str::to_owned);
-    }
-}
-
-fn has_role(chunk: &Chunk<'_>) -> bool {
-    let deltas = chunk.choices.list().iter().filter_map(|choice| choice.delta.as_ref());
-    deltas.into_iter().any(|delta| filled(&delta.role).is_some())
 }
 
 fn has_content(delta: &Delta<'_>) -> bool {
