@@ -178,9 +178,12 @@ fn read(folders: &[&str], only: &[&str]) -> String {
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         for path in paths {
-            if path.is_dir() && !path.ends_with("target") {
+            // The redactor's own tests hold secrets, and a key block without an end.
+            if path.is_dir() && !["target", "redact"].iter().any(|name| path.ends_with(name)) {
                 folders.push(path);
-            } else if path.extension().is_some_and(|end| only.iter().any(|only| end == *only)) {
+            } else if path.is_file()
+                && path.extension().is_some_and(|end| only.iter().any(|only| end == *only))
+            {
                 text.push_str(&std::fs::read_to_string(&path).unwrap_or_default());
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use turnstream_redact::{Rules, Stream};
 
 /// What stands between the braces of findings that are right: `opencode:new`, `lab:new`, `user:t0ken`, `user:other`,
-/// `opencode:wrong`, `onyx:lab-password`, `opencode:lab-password` in base64, and `hunter2` in a URL.
+/// `opencode:wrong`, `onyx:lab-password`, `opencode:lab-password` in base64, and passwords in URLs.
 const CREDENTIALS: &[&str] = &[
     "{b3BlbmNvZGU6bmV3}",
     "{bGFiOm5ldw==}",
@@ -17,6 +17,7 @@ const CREDENTIALS: &[&str] = &[
     "{b255eDpsYWItcGFzc3dvcmQ=}",
     "{b3BlbmNvZGU6bGFiLXBhc3N3b3Jk}",
     "{hunter2}",
+    "{x7kq9zt2}",
 ];
 
 /// What a text became, by kind, with its surroundings.
