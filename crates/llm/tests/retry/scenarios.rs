@@ -239,8 +239,8 @@ async fn a_packed_body_is_recognised() {
 #[tokio::test]
 async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
     let clocks = Clocks {
-        silence: Duration::from_millis(300),
-        progress: Duration::from_millis(900),
+        silence: Duration::from_millis(2000),
+        progress: Duration::from_millis(3000),
         ..Clocks::default()
     };
     let silent = Fault::Stall { after: 400, lasts_ms: None, comment_every_ms: None };
@@ -259,23 +259,23 @@ async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
 
 #[tokio::test]
 async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
-    let clocks = Clocks { headers: Duration::from_millis(200), ..Clocks::default() };
-    let late = turnstream_scripted::Delivery { before_headers_ms: 5000, ..Default::default() };
+    let clocks = Clocks { headers: Duration::from_millis(1500), ..Clocks::default() };
+    let late = turnstream_scripted::Delivery { before_headers_ms: 60_000, ..Default::default() };
     let bench = bench_with([good().delivered(late), good()], clocks, Arc::new(QuickClock::new())).await;
     is_whole(&bench.run(Format::Chat, PlainWire).await);
     assert_eq!(bench.verdicts().await[0], (Verdict::Failed, Some(ErrorClass::Stalled)));
 
     let clocks = Clocks {
-        silence: Duration::from_millis(300),
-        progress: Duration::from_millis(300),
-        lifetime: Duration::from_millis(600),
+        silence: Duration::from_millis(3000),
+        progress: Duration::from_millis(3000),
+        lifetime: Duration::from_millis(3000),
         ..Clocks::default()
     };
     let long = "word ".repeat(2000);
     let bench = bench_with([Step::text(&long)], clocks, Arc::new(QuickClock::new())).await;
     let mut running = bench.client.start(call(&bench.provider.base_url(), Format::Chat, PlainWire));
     let mut told = vec![running.next().await.unwrap()];
-    tokio::time::sleep(Duration::from_millis(1000)).await;
+    tokio::time::sleep(Duration::from_millis(3500)).await;
     told.extend(all(running).await);
     assert!(matches!(ending(&told), Ending::Complete(_)), "{:?}", ending(&told));
     assert_eq!(text_of(&told), long);
