@@ -3,6 +3,7 @@
 
 pub mod gateway;
 mod latencies;
+pub mod llm;
 pub mod log;
 mod results;
 mod scratch;

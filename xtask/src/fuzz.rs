@@ -18,6 +18,9 @@ const LONGEST: usize = 4 * 1024;
 const TARGETS: &[Target] = &[
     Target { folder: "crates/sse", name: "decode", seeds: "fixtures/opencode" },
     Target { folder: "crates/redact", name: "stream", seeds: "fixtures/opencode" },
+    Target { folder: "crates/llm", name: "chat", seeds: "fixtures/llm/chat" },
+    Target { folder: "crates/llm", name: "responses", seeds: "fixtures/llm/responses" },
+    Target { folder: "crates/llm", name: "messages", seeds: "fixtures/llm/messages" },
 ];
 
 /// Installs the nightly toolchain if it is missing.

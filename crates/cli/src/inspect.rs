@@ -1,24 +1,48 @@
-//! `turnstream inspect FILE`: everything in a saved stream, with byte offsets.
+//! `turnstream inspect`: everything in a saved stream, with byte offsets; what a provider's stream amounts to; what is kept
+//! of attempts.
 
+mod attempts;
 mod item;
 mod json;
 mod ndjson;
+mod provider;
 mod table;
 
+use crate::config::{ConfigError, Place};
 use crate::input::{Input, InputError};
 use item::{Item, Summary};
 use std::io::{self, BufRead, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use turnstream_llm::Profile;
+use turnstream_model::attempts::AttemptName;
 use turnstream_sse::Decoder;
 
-/// Show every event, comment, anomaly and residue of a saved SSE stream or NDJSON file, with byte offsets.
+/// Show every event, comment, anomaly and residue of a saved SSE stream or NDJSON file, with byte offsets; explain a
+/// provider's stream; or explain attempts that were kept.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The saved stream; - for standard input
-    file: PathBuf,
-    /// What the file is; found out from its beginning if not given
+    #[arg(required_unless_present_any = ["attempts", "attempt"], conflicts_with_all = ["attempts", "attempt"])]
+    file: Option<PathBuf>,
+    /// What the file is; found out from its beginning if not given. With the name of a provider's format the stream is
+    /// explained: which completion ended where, what was lost, what may be trusted
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// What is known of the provider, by the name of its profile [default: unknown]
+    #[arg(long, value_name = "NAME", requires = "file")]
+    profile: Option<String>,
+    /// All attempts of this session, instead of a file
+    #[arg(long, value_name = "SESSION", conflicts_with = "attempt")]
+    attempts: Option<String>,
+    /// One attempt and what was kept of its bytes, instead of a file
+    #[arg(long, value_name = "SESSION/TURN/NUMBER")]
+    attempt: Option<AttemptName>,
+    /// The configuration, which may say where everything is kept
+    #[arg(long, value_name = "FILE", env = "TURNSTREAM_CONFIG")]
+    config: Option<PathBuf>,
+    /// The directory everything is kept in
+    #[arg(long, value_name = "DIR", env = "TURNSTREAM_DATA")]
+    data: Option<PathBuf>,
     /// One JSON object per line, with all the data, instead of a table
     #[arg(long)]
     json: bool,
@@ -30,6 +54,12 @@ enum Format {
     Sse,
     /// One JSON value per line
     Ndjson,
+    /// The stream of a provider: OpenAI chat completions
+    Chat,
+    /// The stream of a provider: OpenAI responses
+    Responses,
+    /// The stream of a provider: Anthropic messages
+    Messages,
 }
 
 /// Why a file could not be inspected.
@@ -37,6 +67,12 @@ enum Format {
 pub(crate) enum InspectError {
     #[error(transparent)]
     Input(#[from] InputError),
+    #[error("there is no profile {name:?}; there are: {known}")]
+    Profile { name: String, known: String },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Attempts(#[from] attempts::AttemptsError),
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
 }
@@ -50,21 +86,59 @@ enum Output<W> {
 /// Reads the file piece by piece, however large it is, and writes what is in it. A reader that goes away
 /// (`| head`) ends it without an error.
 pub(crate) fn run(args: &Args) -> Result<(), InspectError> {
-    let input = Input::open(&args.file)?;
+    let done = match &args.file {
+        Some(file) => inspect(args, file),
+        None => kept(args),
+    };
+    match done {
+        Err(InspectError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+fn kept(args: &Args) -> Result<(), InspectError> {
+    let place = Place { config: args.config.clone(), data: args.data.clone(), ..Place::default() };
+    let data = place.data()?;
+    let text = match (&args.attempts, &args.attempt) {
+        (Some(session), _) => attempts::list(&data, session, args.json)?,
+        (None, Some(name)) => attempts::one(&data, name, args.json)?,
+        // The parser has made sure that one of them is there.
+        (None, None) => String::new(),
+    };
+    io::stdout().write_all(text.as_bytes()).map_err(InspectError::Output)
+}
+
+fn inspect(args: &Args, file: &Path) -> Result<(), InspectError> {
+    let input = Input::open(file)?;
     let format = match args.format {
         Some(format) => format,
         None => detect(&input)?,
     };
+    let spoken = match format {
+        Format::Sse | Format::Ndjson => None,
+        Format::Chat => Some(turnstream_llm::Format::Chat),
+        Format::Responses => Some(turnstream_llm::Format::Responses),
+        Format::Messages => Some(turnstream_llm::Format::Messages),
+    };
+    if let Some(format) = spoken {
+        let explained = provider::explain(input, format, profile(args)?, args.json)?;
+        return io::stdout().write_all(explained.as_bytes()).map_err(InspectError::Output);
+    }
     let stdout = BufWriter::new(io::stdout().lock());
     let output = if args.json {
         Output::Json(json::JsonLines::new(stdout))
     } else {
         Output::Table(table::Table::new(stdout, terminal_width()))
     };
-    match show(input, format, output) {
-        Err(InspectError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
+    show(input, format, output)
+}
+
+fn profile(args: &Args) -> Result<&'static Profile, InspectError> {
+    let Some(name) = &args.profile else { return Ok(&Profile::UNKNOWN) };
+    Profile::named(name).ok_or_else(|| {
+        let known = Profile::ALL.map(|profile| profile.name).join(", ");
+        InspectError::Profile { name: name.clone(), known }
+    })
 }
 
 /// Tells NDJSON from SSE by the first byte that is not white space: no SSE line starts with a bracket.
@@ -89,7 +163,10 @@ fn show(mut input: Input, format: Format, mut output: Output<impl Write>) -> Res
         output.item(item).map_err(InspectError::Output)
     };
     let bytes = match format {
-        Format::Sse => show_sse(&mut input, &mut write)?,
+        // What a provider sends is an event stream too.
+        Format::Sse | Format::Chat | Format::Responses | Format::Messages => {
+            show_sse(&mut input, &mut write)?
+        }
         Format::Ndjson => ndjson::show(&mut input, &mut write)?,
     };
     output.end(&summary, bytes).map_err(InspectError::Output)

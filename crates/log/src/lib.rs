@@ -9,6 +9,7 @@
 extern crate self as turnstream_log;
 
 mod appender;
+mod attempts;
 mod batch;
 mod committed;
 mod embedded;
@@ -34,6 +35,7 @@ mod weight;
 mod writer;
 
 pub use appender::{Appender, Receipt};
+pub use attempts::{Attempts, AttemptsReader};
 pub use committed::Committed;
 pub use error::{AppendError, ClaimError, OpenError, ReadError};
 pub use figures::{Figures, Latency};

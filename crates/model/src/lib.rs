@@ -10,6 +10,7 @@
 //! [`check::Checker`] reads a log and reports every law it breaks. It shares no code with machine or fold, so
 //! that a mistake in them cannot hide itself.
 
+pub mod attempts;
 pub mod check;
 pub mod cursor;
 pub mod event;

@@ -149,6 +149,10 @@ impl Block {
 /// Decodes as the specification does, with U+FFFD for what is not UTF-8, and tells whether it was.
 fn set_lossy(text: &mut String, value: &[u8]) -> bool {
     text.clear();
+    if let Ok(value) = std::str::from_utf8(value) {
+        text.push_str(value);
+        return true;
+    }
     let mut valid = true;
     for chunk in value.utf8_chunks() {
         text.push_str(chunk.valid());

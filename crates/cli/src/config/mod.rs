@@ -37,6 +37,15 @@ pub(crate) struct Place {
     pub(crate) import_mib: Option<u64>,
 }
 
+impl Place {
+    /// The directory everything is kept in, for those who need nothing else.
+    pub(crate) fn data(&self) -> Result<PathBuf, ConfigError> {
+        let path = self.config.clone().or_else(|| places::configuration().filter(|path| path.is_file()));
+        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        self.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)
+    }
+}
+
 /// How a gateway is to run, with everything decided.
 #[derive(Debug)]
 pub(crate) struct Config {

@@ -80,7 +80,7 @@ impl Directory {
 }
 
 /// Makes a directory and those above it, durably: what is synced in one that a power cut takes away is gone with it.
-fn make(path: &Path) -> io::Result<()> {
+pub(crate) fn make(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
     fs::create_dir_all(path)?;
     turnstream_failpoint::reach("log.directory");

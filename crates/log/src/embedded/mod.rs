@@ -11,6 +11,7 @@ mod settler;
 mod sqlite;
 mod unsettled;
 
+pub(crate) use directory::make as make_directory;
 pub(crate) use open::{Found, open};
 
 use crate::batch::Group;

@@ -225,7 +225,7 @@ const LAST_POINTS: &[(&str, u64)] = &[
 ];
 
 /// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, those of an import are in
-/// `import.rs`, filling an index is in `search.rs`, and erasing a record that failed leaves what its failing left, or less.
+/// `import.rs`, filling an index is in `search.rs`, the ledger of attempts in `attempts.rs`, and erasing a record that failed leaves what its failing left, or less.
 const OTHER_POINTS: &[&str] = &[
     "log.wal.aside",
     "log.segment.erase",
@@ -236,6 +236,8 @@ const OTHER_POINTS: &[&str] = &[
     "log.import.reveal",
     "log.import.revealed",
     "log.import.removing",
+    "attempts.commit",
+    "attempts.committed",
 ];
 
 /// Every name given to `reach` in the files below.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test panic as the test itself does")]
 
 mod append;
+mod attempts;
 mod crash;
 mod damage;
 mod faults;

@@ -1,0 +1,169 @@
+//! Attempts that were kept: a table of a session's, or all about one of them. Read beside a running gateway or without one.
+
+use crate::escape;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+use turnstream_llm::account::sentences;
+use turnstream_log::{AttemptsReader, OpenError};
+use turnstream_model::attempts::{Attempt, AttemptName, Ended, Evidence, Tokens, Unkept};
+use turnstream_model::event::Usage;
+use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
+
+/// Why attempts cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttemptsError {
+    #[error("there are no attempts in {}: nobody has asked a provider from there; say where: --data DIR", .0.display())]
+    NoneKept(PathBuf),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Unkept(#[from] Unkept),
+    #[error("session {0:?} has no attempts; turnstream sessions lists all sessions")]
+    NoSession(String),
+    #[error("there is no attempt {0}; turnstream inspect --attempts SESSION lists those of a session")]
+    NoAttempt(AttemptName),
+}
+
+/// A line per attempt of a session.
+pub(super) fn list(data: &Path, session: &str, as_json: bool) -> Result<String, AttemptsError> {
+    if session.is_empty() {
+        return Err(AttemptsError::NoSession(session.to_owned()));
+    }
+    let rows = open(data)?.attempts(&SessionId::from(session))?;
+    if rows.is_empty() {
+        return Err(AttemptsError::NoSession(session.to_owned()));
+    }
+    if as_json {
+        return Ok(rows.iter().map(|row| escape::json(&object(row, None).to_string()) + "\n").collect());
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let class = row.end.as_ref().and_then(|end| end.class).map_or("-", |class| class.as_str());
+        // Writing into a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}  step {}  {}  {:<9}  {:<16}  {}  {}",
+            escape::text(&row.begun.name.to_string()),
+            row.begun.step,
+            moment(row.begun.started),
+            verdict(row),
+            class,
+            escape::text(&row.begun.route),
+            escape::text(&row.begun.model),
+        );
+    }
+    Ok(text)
+}
+
+/// All about one attempt.
+pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<String, AttemptsError> {
+    let reader = open(data)?;
+    let row = reader.attempt(name)?.ok_or_else(|| AttemptsError::NoAttempt(name.clone()))?;
+    let evidence = reader.evidence(name)?;
+    if as_json {
+        return Ok(escape::json(&object(&row, evidence.as_ref()).to_string()) + "\n");
+    }
+    let mut text = String::new();
+    let begun = &row.begun;
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<10}{}", escape::text(&value));
+    };
+    line("attempt", format!("{} (step {}): {}", begun.name, begun.step, verdict(&row)));
+    let asked =
+        format!("{} of {} by route {} ({})", moment(begun.started), begun.model, begun.route, begun.format);
+    line("asked", asked);
+    line("request", format!("SHA-256 {}", begun.request));
+    if let Some(end) = &row.end {
+        line("ended", ended(begun.started, end));
+        if let Some(class) = end.class {
+            let problem = end.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+            line("why", format!("{class}{problem}"));
+        }
+        line("tokens", tokens(&end.tokens));
+        line("bytes", format!("{} in {} events", end.findings.bytes, end.findings.events));
+    }
+    let findings = row.end.as_ref().map(|end| end.findings.clone()).unwrap_or_default();
+    for sentence in sentences(row.verdict(), &findings) {
+        let _ = writeln!(text, "- {}", escape::text(&sentence));
+    }
+    if let Some(evidence) = evidence {
+        text.push_str(&shown(&evidence));
+    }
+    Ok(text)
+}
+
+fn open(data: &Path) -> Result<AttemptsReader, AttemptsError> {
+    if !data.join("attempts.db").is_file() {
+        return Err(AttemptsError::NoneKept(data.to_owned()));
+    }
+    Ok(AttemptsReader::open(data)?)
+}
+
+fn verdict(row: &Attempt) -> &'static str {
+    row.verdict().map_or("no end", |verdict| verdict.as_str())
+}
+
+fn ended(started: Time, end: &Ended) -> String {
+    let took = Duration::from_millis(end.ended.0.saturating_sub(started.0));
+    let status = end.status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
+    let finish = end.finish.as_ref().map(|finish| format!(", finish {finish}")).unwrap_or_default();
+    let id = end.request_id.as_ref().map(|id| format!(", request id {id}")).unwrap_or_default();
+    format!("after {took:?}, {status}{finish}{id}")
+}
+
+fn tokens(tokens: &Tokens) -> String {
+    let count = |usage: &Usage| {
+        let each = [
+            ("read", usage.input),
+            ("read from a cache", usage.cache_read),
+            ("written to a cache", usage.cache_write),
+            ("written", usage.output),
+            ("of them thought", usage.reasoning),
+        ];
+        let known = each.iter().filter_map(|(what, count)| Some(format!("{} {what}", (*count)?)));
+        known.collect::<Vec<_>>().join(", ")
+    };
+    match tokens {
+        Tokens::Reported(usage) => count(usage),
+        Tokens::Estimated(usage) => format!("at least {}, estimated from what came", count(usage)),
+        Tokens::Unknown => "unknown, which is not zero".to_owned(),
+    }
+}
+
+/// The kept bytes, a line each, safe to print.
+fn shown(evidence: &Evidence) -> String {
+    let mut text = "\nkept, redacted, text replaced by its <length>:\n".to_owned();
+    let mut lines = |bytes: &[u8]| {
+        for line in String::from_utf8_lossy(bytes).lines() {
+            text.push_str(&escape::preview(line, usize::MAX));
+            text.push('\n');
+        }
+    };
+    lines(&evidence.head);
+    if evidence.omitted > 0 {
+        lines(format!("… {} bytes were not kept …", evidence.omitted).as_bytes());
+    }
+    lines(&evidence.tail);
+    text
+}
+
+fn object(row: &Attempt, evidence: Option<&Evidence>) -> Value {
+    let findings = row.end.as_ref().map(|end| end.findings.clone()).unwrap_or_default();
+    let mut object = json!(row);
+    object["verdict"] = json!(row.verdict());
+    object["explained"] = json!(sentences(row.verdict(), &findings));
+    if let Some(Evidence { head, omitted, tail }) = evidence {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        object["evidence"] = json!({"head": text(head), "omitted": omitted, "tail": text(tail)});
+    }
+    object
+}
+
+fn moment(time: Time) -> String {
+    // The date of a mad clock is shown as the first one that can be written.
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(time.0.min(253_402_300_799_000)));
+    httpdate::fmt_http_date(time.unwrap_or(UNIX_EPOCH))
+}

@@ -1,0 +1,87 @@
+//! A provider's stream in a file, read as if it had just come, and explained.
+
+use crate::escape;
+use crate::input::{Input, InputError};
+use serde_json::json;
+use std::fmt::Write;
+use std::io::BufRead;
+use turnstream_llm::account::{Heard, findings, sentences};
+use turnstream_llm::classify::Answer;
+use turnstream_llm::delay::Headers;
+use turnstream_llm::{Ended, Format, Head, Outcome, Profile, Reader, Transport};
+use turnstream_model::attempts::Verdict;
+use turnstream_model::time::Time;
+
+/// Reads all of it and says what it amounts to. A file ends in order, whatever ended the connection that it came over.
+pub(super) fn explain(
+    mut input: Input,
+    format: Format,
+    profile: &Profile,
+    as_json: bool,
+) -> Result<String, InputError> {
+    let mut reader = Reader::new(format, profile, Head::stream());
+    let (mut said, mut heard) = (Vec::new(), Heard::default());
+    let mut hear = |said: &mut Vec<_>| said.drain(..).for_each(|said| heard.hear(&said));
+    loop {
+        let Input { name, reader: file } = &mut input;
+        let read = file.fill_buf().map_err(|error| InputError::unreadable(name, error))?;
+        if read.is_empty() {
+            break;
+        }
+        reader.push(read, &mut said);
+        hear(&mut said);
+        let length = read.len();
+        file.consume(length);
+    }
+    let outcome = reader.end(Transport::Clean, &mut said);
+    hear(&mut said);
+    Ok(if as_json { object(&outcome, &heard) } else { text(&outcome, &heard) })
+}
+
+/// What its end is called, and why.
+fn verdict(outcome: &Outcome) -> (Verdict, String) {
+    let headers = Headers::default();
+    let failure = Answer { status: 200, headers: &headers, now: Time(0) }.outcome(outcome);
+    let is_kept = !outcome.runnable().is_empty();
+    match failure {
+        None => (Verdict::Complete, "complete".to_owned()),
+        Some(failure) => {
+            let verdict = if is_kept { Verdict::Truncated } else { Verdict::Failed };
+            (verdict, format!("{}: {}", failure.class, failure.message))
+        }
+    }
+}
+
+fn text(outcome: &Outcome, heard: &Heard) -> String {
+    let (verdict, why) = verdict(outcome);
+    let mut text = String::new();
+    let finish = outcome.finish.as_ref().map_or("none", |finish| finish.raw.as_str());
+    // Writing into a string does not fail.
+    let _ = writeln!(text, "{}", escape::text(&why));
+    let _ = writeln!(text, "{} bytes, {} events, finish {finish}", outcome.bytes, outcome.events);
+    for sentence in sentences(Some(verdict), &findings(outcome, heard)) {
+        let _ = writeln!(text, "- {}", escape::text(&sentence));
+    }
+    let runnable = outcome.runnable();
+    for call in &runnable {
+        let arguments = escape::preview(&call.arguments, 100);
+        let _ = writeln!(text, "  may run: {} {arguments}", escape::text(&call.name));
+    }
+    if outcome.ended == Ended::Complete && outcome.call_in_text {
+        text.push_str("- Its text has the look of a tool call. It is only text, and runs nothing.\n");
+    }
+    text
+}
+
+fn object(outcome: &Outcome, heard: &Heard) -> String {
+    let (verdict, why) = verdict(outcome);
+    let findings = findings(outcome, heard);
+    let object = json!({
+        "verdict": verdict,
+        "why": why,
+        "finish": outcome.finish.as_ref().map(|finish| &finish.raw),
+        "explained": sentences(Some(verdict), &findings),
+        "findings": findings,
+    });
+    escape::json(&object.to_string()) + "\n"
+}

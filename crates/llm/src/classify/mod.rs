@@ -1,0 +1,127 @@
+//! What kind of failure it was: from the transport's chain of causes, the status, the body's type or code, an in-band
+//! event, a rule of the provider's profile. Never from prose.
+//!
+//! A message for people decides nothing, whoever wrote it. The trap that this avoids: a clean-up text "Tool execution
+//! aborted" was once matched as the cause and shown as a usage limit.
+
+mod case;
+mod failure;
+mod outcome;
+mod report;
+mod status;
+mod transport;
+mod words;
+
+pub use case::Case;
+pub use failure::{Clock, Failure, Secondary, Source};
+pub use report::Report;
+pub use transport::{Phase, transport};
+
+use crate::attempt::{ProfileSays, ProviderError};
+use crate::delay::{self, Headers};
+use serde_json::Value;
+use turnstream_model::event::ErrorClass;
+use turnstream_model::time::Time;
+
+/// Names of the header in which providers say what they call a request.
+const REQUEST_IDS: [&str; 5] =
+    ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
+
+/// An answer that is no stream, or an error inside one.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The HTTP status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: &'a Headers,
+    /// When it came.
+    pub now: Time,
+}
+
+impl Answer<'_> {
+    /// The provider's name of the request.
+    pub fn request_id(&self) -> Option<String> {
+        REQUEST_IDS.iter().find_map(|name| self.headers.get(name)).map(str::to_owned)
+    }
+
+    /// Classifies a whole body: an error status, or a 200 that is no stream.
+    pub fn refusal(&self, body: &[u8]) -> Failure {
+        let json: Option<Value> = serde_json::from_slice(body).ok();
+        if let Some((report, json)) = json.as_ref().and_then(|json| Some((Report::of(json)?, json))) {
+            return self.reported(&report, Some(json), Source::Body);
+        }
+        let class = status::class(self.status).unwrap_or(ErrorClass::NotAStream);
+        let source = if class == ErrorClass::NotAStream { Source::Stream } else { Source::Status };
+        let message = match self.headers.get("location") {
+            Some(to) if (300..400).contains(&self.status) => {
+                format!("the provider redirects to {to}; give the route that address")
+            }
+            Some(_) | None => prefix(body),
+        };
+        self.failure(class, source, message, json.as_ref())
+    }
+
+    /// Classifies what the provider said went wrong.
+    pub fn provider_error(&self, error: &ProviderError, source: Source) -> Failure {
+        let json: Option<Value> = serde_json::from_str(&error.raw).ok();
+        let mut report = json.as_ref().and_then(Report::of).unwrap_or_else(|| {
+            Report::of_parts(error.kind.as_deref(), error.code.as_deref(), Some(&error.message))
+        });
+        report.status = report.status.or(error.status.filter(|status| *status != self.status));
+        match error.profile {
+            None => self.reported(&report, json.as_ref(), source),
+            Some(ProfileSays::Throttled) => {
+                self.failure(ErrorClass::RateLimited, Source::Profile, error.message.clone(), json.as_ref())
+            }
+            Some(ProfileSays::ErrorAsContent) => {
+                // `Throttling: TPM(10680324/10000000)`: by the profile this is an error, and it begins with its code.
+                let code = error.message.split(':').next().unwrap_or_default();
+                let class = words::class(code).unwrap_or(ErrorClass::ProviderError);
+                self.failure(class, Source::Profile, error.message.clone(), None)
+            }
+        }
+    }
+
+    fn reported(&self, report: &Report, json: Option<&Value>, source: Source) -> Failure {
+        let (class, word) = self.class_of(report);
+        let message = report.message.clone().unwrap_or_else(|| format!("HTTP status {}", self.status));
+        let mut failure = self.failure(class, source, message, json);
+        failure.word = word;
+        failure.status = report.status.or(failure.status);
+        failure
+    }
+
+    /// The body's own words win over the status: a 401 whose body says ModelError is about the model.
+    fn class_of(&self, report: &Report) -> (ErrorClass, Option<String>) {
+        if report.is_quota_of_a_day {
+            return (ErrorClass::QuotaExhausted, Some("QuotaFailure".to_owned()));
+        }
+        let known = report.words.iter().find_map(|word| Some((words::class(word)?, word.clone())));
+        if let Some((class, word)) = known {
+            return (class, Some(word));
+        }
+        let inner = report.status.and_then(status::class);
+        (inner.or_else(|| status::class(self.status)).unwrap_or(ErrorClass::ProviderError), None)
+    }
+
+    fn failure(&self, class: ErrorClass, source: Source, message: String, json: Option<&Value>) -> Failure {
+        // A limit inside a 200 is worded as one under a 429.
+        let worded = if class == ErrorClass::RateLimited { 429 } else { self.status };
+        let hints = delay::read(self.headers, Some(worded), json, self.now);
+        Failure {
+            status: Some(self.status),
+            request_id: self.request_id().or_else(|| Some(json?.get("request_id")?.as_str()?.to_owned())),
+            wait: delay::longest(&hints),
+            ..Failure::new(class, source, message)
+        }
+    }
+}
+
+/// The beginning of a body that is no error of a known form: the title of a page, or the first 512 bytes.
+fn prefix(body: &[u8]) -> String {
+    const SHOWN: usize = 512;
+    let text = String::from_utf8_lossy(&body[..body.len().min(64 * 1024)]);
+    let title = text.find("<title>").and_then(|at| text[at + "<title>".len()..].split("</title>").next());
+    let shown: String = title.unwrap_or(&text).trim().chars().take(SHOWN).collect();
+    if shown.is_empty() { "an empty body".to_owned() } else { shown }
+}

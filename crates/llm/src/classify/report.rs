@@ -1,0 +1,91 @@
+//! A provider's error taken apart: its words, its own status, its message. One reader for the shapes in use.
+
+use serde_json::Value;
+
+/// A word of a provider is short and has no spaces; anything else is prose.
+const WORD: usize = 80;
+
+/// What an error body or an error event says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Its type, code and status words, the most telling first.
+    pub words: Vec<String>,
+    /// An HTTP status inside the body.
+    pub status: Option<u16>,
+    /// For a person.
+    pub message: Option<String>,
+    /// It names a quota that is counted per day.
+    pub is_quota_of_a_day: bool,
+}
+
+impl Report {
+    /// Reads it from any of the shapes in which providers send errors; none if this is no error.
+    ///
+    /// - `{"error":{"type":…,"code":…,"message":…}}`, also in `{"type":"error", …}` or in a list;
+    /// - `{"type":"error","code":…,"message":…}` and `{"type":"response.failed","response":{"error":{…}}}`;
+    /// - `{"error":"message"}`, and `{"code":…,"message":…}` of gateways.
+    pub fn of(json: &Value) -> Option<Self> {
+        let json = match json {
+            Value::Array(list) => list.first()?,
+            other => other,
+        };
+        let object = json.as_object()?;
+        let nested = object.get("response").and_then(|response| response.get("error"));
+        let error = object.get("error").or(nested).filter(|error| !error.is_null());
+        let code = |of: &Value| of.get("code").is_some() || of.get("__type").is_some();
+        match error {
+            Some(Value::Object(_)) => error.map(Self::of_error),
+            Some(other) => {
+                let message = Some(other.as_str().map_or_else(|| other.to_string(), str::to_owned));
+                let Self { words, status, .. } = Self::of_error(json);
+                Some(Self { words, status, message, is_quota_of_a_day: false })
+            }
+            None if object.get("choices").is_some() => None,
+            None if object.get("type").and_then(Value::as_str) == Some("error") => Some(Self::of_error(json)),
+            None if code(json) && object.contains_key("message") => Some(Self::of_error(json)),
+            None => None,
+        }
+    }
+
+    /// Made of parts that somebody else took apart.
+    pub fn of_parts(kind: Option<&str>, code: Option<&str>, message: Option<&str>) -> Self {
+        let mut report = Self { message: message.map(str::to_owned), ..Self::default() };
+        for word in [code, kind].into_iter().flatten() {
+            report.add(word);
+        }
+        report
+    }
+
+    /// The code is more telling than the type: `invalid_request_error` is the type of a code `model_not_found`.
+    fn of_error(error: &Value) -> Self {
+        let text = |name: &str| error.get(name).and_then(Value::as_str);
+        let mut report = Self { message: text("message").map(str::to_owned), ..Self::default() };
+        for name in ["code", "type", "__type", "status", "name"] {
+            match error.get(name) {
+                Some(Value::String(word)) => report.add(word),
+                Some(Value::Number(number)) => report.add(&number.to_string()),
+                Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => {}
+            }
+        }
+        report.is_quota_of_a_day = is_quota_of_a_day(error);
+        report
+    }
+
+    fn add(&mut self, word: &str) {
+        if let Ok(status @ 400..=599) = word.parse() {
+            self.status = self.status.or(Some(status));
+        } else if !word.is_empty() && word.len() <= WORD && !word.contains(char::is_whitespace) {
+            self.words.push(word.to_owned());
+        }
+    }
+}
+
+/// Google's `QuotaFailure` names the quota by an id such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+fn is_quota_of_a_day(error: &Value) -> bool {
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let violations = details
+        .filter(|detail| detail["@type"].as_str().is_some_and(|kind| kind.ends_with(".QuotaFailure")))
+        .filter_map(|detail| detail["violations"].as_array())
+        .flatten();
+    violations.filter_map(|violation| violation["quotaId"].as_str()).any(|id| id.contains("PerDay"))
+}

@@ -1,0 +1,204 @@
+//! The words of providers: what they write into `type`, `code` and `status` of an error.
+
+use turnstream_model::event::ErrorClass::{
+    self, Auth, ContextOverflow, InvalidRequest, ModelUnavailable, Overloaded, ProviderError, QuotaExhausted,
+    RateLimited, Refused,
+};
+
+/// Lower case letters and digits only: providers write one word as `rate_limit_error`, `RateLimitError` and
+/// `rate-limit-error`.
+const WORDS: &[(ErrorClass, &[&str])] = &[
+    (
+        RateLimited,
+        &[
+            "ratelimiterror",
+            "ratelimitexceeded",
+            "ratelimitreachederror",
+            "ratelimited",
+            "ratelimit",
+            "toomanyrequests",
+            "toomanyrequestsexception",
+            "limitrequests",
+            "requests",
+            "tokens",
+            "resourceexhausted",
+            "throttling",
+            "throttlingexception",
+            "throttlingerror",
+            "throttlingratequota",
+            "throttlingburstrate",
+            "throttled",
+            "tokensperminutelimitexceeded",
+        ],
+    ),
+    (
+        QuotaExhausted,
+        &[
+            "insufficientquota",
+            "insufficientquotaerror",
+            "quotaexceeded",
+            "quotaexhausted",
+            "exceededcurrentquotaerror",
+            "freeusagelimiterror",
+            "freeusagelimit",
+            "usagelimitreached",
+            "usagelimiterror",
+            "usagenotincluded",
+            "billinghardlimitreached",
+            "billingnotactive",
+            "billingerror",
+            "insufficientbalance",
+            "insufficientcredits",
+            "creditserror",
+            "monthlylimiterror",
+            "paymentrequired",
+            "throttlingallocationquota",
+            "servicequotaexceededexception",
+        ],
+    ),
+    (
+        Overloaded,
+        &[
+            "overloadederror",
+            "overloaded",
+            "serverisoverloaded",
+            "serveroverloaded",
+            "slowdown",
+            "engineoverloaded",
+            "engineoverloadederror",
+            "modeloverloaded",
+            "unavailable",
+            "serviceunavailable",
+            "serviceunavailableerror",
+            "serviceunavailableexception",
+            "modelnotreadyexception",
+        ],
+    ),
+    (
+        ProviderError,
+        &[
+            "servererror",
+            "apierror",
+            "internalerror",
+            "internalservererror",
+            "internalserverexception",
+            "internal",
+            "internalfailure",
+            "badgateway",
+            "gatewaytimeout",
+            "timeouterror",
+            "requesttimeout",
+            "deadlineexceeded",
+            "upstreamerror",
+            "providererror",
+            "modelstreamerrorexception",
+            "vectorstoretimeout",
+        ],
+    ),
+    (
+        ContextOverflow,
+        &[
+            "contextlengthexceeded",
+            "contextwindowexceeded",
+            "contextlengtherror",
+            "modelcontextwindowexceeded",
+            "exceedcontextsizeerror",
+            "requesttoolarge",
+            "maxtokensexceeded",
+            "inputtoolong",
+        ],
+    ),
+    (
+        Refused,
+        &[
+            "contentfilter",
+            "contentpolicyviolation",
+            "contentpolicy",
+            "cyberpolicy",
+            "datainspectionfailed",
+            "responsibleaipolicyviolation",
+            "invalidprompt",
+            "moderationblocked",
+            "sensitive",
+            "safety",
+        ],
+    ),
+    (
+        Auth,
+        &[
+            "authenticationerror",
+            "autherror",
+            "unauthorized",
+            "unauthenticated",
+            "invalidapikey",
+            "invalidauthenticationerror",
+            "incorrectapikeyerror",
+            "permissionerror",
+            "permissiondenied",
+            "permissiondeniederror",
+            "accessdenied",
+            "accessdeniedexception",
+            "accountdeactivated",
+            "forbidden",
+        ],
+    ),
+    (
+        ModelUnavailable,
+        &[
+            "modelnotfound",
+            "modelnotfounderror",
+            "modelerror",
+            "modelnotavailable",
+            "modelnotsupported",
+            "unsupportedmodel",
+            "invalidmodel",
+            "notfounderror",
+            "notfound",
+            "resourcenotfoundexception",
+            "resourcenotfounderror",
+            "deploymentnotfound",
+        ],
+    ),
+    (
+        InvalidRequest,
+        &[
+            "invalidrequesterror",
+            "invalidrequest",
+            "invalidargument",
+            "invalidparameter",
+            "invalidparametererror",
+            "unsupportedparameter",
+            "unsupportedvalue",
+            "missingrequiredparameter",
+            "unknownparameter",
+            "invalidtype",
+            "invalidvalue",
+            "validationerror",
+            "validationexception",
+            "badrequest",
+            "badrequesterror",
+            "failedprecondition",
+        ],
+    ),
+];
+
+/// The class of a provider's word, if it is a known one.
+pub(super) fn class(word: &str) -> Option<ErrorClass> {
+    let plain: String =
+        word.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    WORDS.iter().find(|(_, words)| words.contains(&plain.as_str())).map(|(class, _)| *class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WORDS;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_word_is_there_once_and_written_plainly() {
+        let all: Vec<&str> = WORDS.iter().flat_map(|(_, words)| words.iter().copied()).collect();
+        let plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        assert!(all.iter().all(plain));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+}

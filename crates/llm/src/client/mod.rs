@@ -1,0 +1,100 @@
+//! Asks providers: one POST per attempt, one owner of retries, every attempt in the ledger before it leaves.
+
+mod attempt;
+mod call;
+mod hold;
+mod row;
+mod run;
+mod running;
+mod timers;
+
+pub use call::{Call, Route};
+pub use running::{Canceller, Ending, Running, Told, Wait};
+pub use timers::Clocks;
+
+use crate::retry::{Policy, Retries};
+use crate::wait::Clock;
+use std::sync::Arc;
+use turnstream_model::attempts::{Ledger, Parked, Unkept, Waits};
+use turnstream_redact::Rules;
+
+/// Where attempts and waits are kept, what time it is, and what is secret.
+#[derive(Clone)]
+pub struct Keeping {
+    /// The ledger.
+    pub ledger: Arc<dyn Ledger>,
+    /// The parked waits.
+    pub waits: Arc<dyn Waits>,
+    /// The clocks.
+    pub clock: Arc<dyn Clock>,
+    /// What must not land on the disk.
+    pub redact: Arc<Rules>,
+}
+
+/// How a client behaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// How long each part of a request may take.
+    pub clocks: Clocks,
+    /// What is done about failures.
+    pub policy: Policy,
+}
+
+/// The one who asks. Clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    settings: Settings,
+    keeping: Keeping,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up requests to providers: {0}")]
+pub struct NoClient(#[source] reqwest::Error);
+
+impl Client {
+    /// A client that retries, redirects and unpacks nothing by itself: a repeated POST is another completion, billed again.
+    pub fn new(settings: Settings, keeping: Keeping) -> Result<Self, NoClient> {
+        let http = reqwest::Client::builder()
+            .retry(reqwest::retry::never())
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(settings.clocks.connect)
+            .build()
+            .map_err(NoClient)?;
+        Ok(Self { http, settings, keeping })
+    }
+
+    /// Starts a model call of a turn whose retries have used up nothing.
+    pub fn start(&self, call: Call) -> Running {
+        self.go_on(call, Retries::new(self.settings.policy.clone()))
+    }
+
+    /// Starts a model call of a turn that goes on: give it what [`Told::Ended`] of the call before said was spent.
+    pub fn go_on(&self, call: Call, retries: Retries) -> Running {
+        run::start(self.clone(), call, retries, None)
+    }
+
+    /// Takes up a wait that was parked before a restart. The call is the one that was parked, made again by whoever knows
+    /// the conversation: requests are not stored.
+    pub fn resume(&self, call: Call, parked: Parked) -> Running {
+        let retries = Retries::resume(self.settings.policy.clone(), parked.spent.clone());
+        run::start(self.clone(), call, retries, Some(parked))
+    }
+
+    /// Takes up all waits that are parked. `call` makes the request of each again; one for which it has none stays parked.
+    pub async fn resume_all(
+        &self,
+        mut call: impl FnMut(&Parked) -> Option<Call>,
+    ) -> Result<Vec<(Parked, Running)>, Unkept> {
+        let parked = self.parked().await?;
+        let found = parked.into_iter().filter_map(|parked| Some((call(&parked)?, parked)));
+        Ok(found.map(|(call, parked)| (parked.clone(), self.resume(call, parked))).collect())
+    }
+
+    /// The waits that are parked, the soonest first.
+    pub async fn parked(&self) -> Result<Vec<Parked>, Unkept> {
+        self.keeping.waits.parked().await
+    }
+}

@@ -1,0 +1,76 @@
+//! What the ledger is told of an attempt.
+
+use super::attempt::Tried;
+use crate::account::findings;
+use crate::attempt::{Ended, Meaning, Outcome, Usage};
+use crate::classify::Failure;
+use crate::evidence::Kind;
+use turnstream_model::attempts::{self, Tokens, Verdict};
+use turnstream_model::event::{self, ErrorClass};
+use turnstream_model::time::Time;
+use turnstream_redact::Rules;
+
+/// Bytes of text that make about one token, for those who were told nothing.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// The end of a row.
+pub(super) fn ended(
+    tried: Tried,
+    verdict: Verdict,
+    failure: Option<&Failure>,
+    now: Time,
+    rules: &Rules,
+) -> attempts::Ended {
+    let Tried { outcome, hold, status, request_id, recorder, .. } = tried;
+    let class = failure.map(|failure| failure.class).or_else(|| stopped(outcome.as_ref()));
+    let is_stream = outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, Ended::NotAStream(_)));
+    let kind = if is_stream { Kind::Stream } else { Kind::Document };
+    let bytes = outcome.as_ref().map_or(0, |outcome| outcome.bytes);
+    let is_kept = failure.is_some() && bytes > 0;
+    attempts::Ended {
+        verdict,
+        class,
+        problem: failure.map(|failure| rules.redact(&failure.message).into_owned()),
+        status,
+        request_id: failure.and_then(|failure| failure.request_id.clone()).or(request_id),
+        finish: outcome.as_ref().and_then(|outcome| outcome.finish.as_ref()).map(|finish| finish.raw.clone()),
+        tokens: tokens(outcome.as_ref(), hold.heard.bytes()),
+        findings: outcome.as_ref().map(|outcome| findings(outcome, &hold.heard)).unwrap_or_default(),
+        ended: now,
+        evidence: is_kept.then(|| recorder.evidence(kind, rules)),
+    }
+}
+
+/// What stopped an answer that is whole.
+fn stopped(outcome: Option<&Outcome>) -> Option<ErrorClass> {
+    match outcome?.finish.as_ref()?.meaning {
+        Meaning::Length => Some(ErrorClass::OutputLimit),
+        Meaning::ContentFilter => Some(ErrorClass::Refused),
+        Meaning::Stop | Meaning::ToolCalls | Meaning::Paused | Meaning::Failed | Meaning::Unknown => None,
+    }
+}
+
+fn tokens(outcome: Option<&Outcome>, content: u64) -> Tokens {
+    match outcome.and_then(|outcome| outcome.usage).filter(|usage| !usage.is_unknown()) {
+        Some(usage) => Tokens::Reported(reported(usage)),
+        None if content > 0 => {
+            let output = Some(content.div_ceil(BYTES_PER_TOKEN));
+            Tokens::Estimated(event::Usage { output, ..event::Usage::default() })
+        }
+        None => Tokens::Unknown,
+    }
+}
+
+/// The words of events: what came from a cache is not part of the input there.
+fn reported(usage: Usage) -> event::Usage {
+    let Usage { input, cached, cache_written, output, reasoning } = usage;
+    let cache = cached.unwrap_or(0).saturating_add(cache_written.unwrap_or(0));
+    event::Usage {
+        input: input.map(|input| input.saturating_sub(cache)),
+        output,
+        reasoning,
+        cache_read: cached,
+        cache_write: cache_written,
+        extra: serde_json::Map::new(),
+    }
+}

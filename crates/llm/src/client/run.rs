@@ -1,0 +1,288 @@
+//! The attempts of one call, one after the other, until there is an end.
+
+use super::attempt::{Tried, once};
+use super::running::{Ending, Running, Told, Wait};
+use super::{Call, Client, row};
+use crate::attempt::ItemNo;
+use crate::classify::Failure;
+use crate::retry::{Decision, Retries};
+use crate::wait::Alarm;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use turnstream_model::attempts::{Parked, Unkept, Verdict};
+use turnstream_model::event::ErrorClass;
+use turnstream_model::time::Time;
+
+/// Things told that wait for their reader.
+const QUEUE: usize = 256;
+/// Numbers that may have been used by a run that was killed between a row and the removal of its wait.
+const SKIPPED: u32 = 64;
+
+/// Why nobody wants it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// Cancelled, for good.
+    Cancelled,
+    /// The reader is gone: the process stops, perhaps.
+    Dropped,
+}
+
+/// Tells the consumer, unless it is gone.
+pub(super) struct Teller {
+    told: mpsc::Sender<Told>,
+    cancelled: watch::Receiver<bool>,
+}
+
+impl Teller {
+    /// Waits until nobody wants it any more.
+    pub(super) async fn gone(&self) -> Gone {
+        let mut cancelled = self.cancelled.clone();
+        let cancel = async {
+            if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancel => Gone::Cancelled,
+            () = self.told.closed() => Gone::Dropped,
+        }
+    }
+
+    pub(super) async fn tell(&self, told: Told) -> Result<(), Gone> {
+        tokio::select! {
+            biased;
+            gone = self.gone() => Err(gone),
+            sent = self.told.send(told) => sent.map_err(|_| Gone::Dropped),
+        }
+    }
+}
+
+pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option<Parked>) -> Running {
+    let (sender, told) = mpsc::channel(QUEUE);
+    let (cancel, cancelled) = watch::channel(false);
+    let number = parked.as_ref().map_or(call.attempts_before, |parked| parked.attempt);
+    let teller = Teller { told: sender, cancelled };
+    let run = Run { client, call, retries, teller, rng: fastrand::Rng::new(), number, replaced: None };
+    tokio::spawn(run.all(parked));
+    Running { told, cancel }
+}
+
+struct Run {
+    client: Client,
+    call: Call,
+    retries: Retries,
+    teller: Teller,
+    rng: fastrand::Rng,
+    /// Of the last attempt.
+    number: u32,
+    /// The attempt that the next one takes the place of, and what was shown of it.
+    replaced: Option<(u32, Vec<ItemNo>)>,
+}
+
+/// What to do next.
+enum Next {
+    Again {
+        is_parked: bool,
+    },
+    End(Box<Ending>),
+    /// Nobody is there to be told.
+    Stop,
+}
+
+impl Run {
+    async fn all(mut self, parked: Option<Parked>) {
+        let mut next = match parked {
+            Some(parked) => {
+                let alarm = Alarm::resumed(&parked, &*self.client.keeping.clock);
+                let shown = parked.shown.iter().map(|item| ItemNo(*item)).collect();
+                self.replaced = Some((parked.attempt, shown));
+                self.sit_out(alarm, parked.error.class, parked.until, Wait::Parked).await
+            }
+            None => Next::Again { is_parked: false },
+        };
+        let ending = loop {
+            next = match next {
+                Next::Again { is_parked } => self.attempt(is_parked).await,
+                Next::End(ending) => break ending,
+                Next::Stop => return,
+            };
+        };
+        let spent = self.retries.spent().clone();
+        let ended = Told::Ended { ending, attempt: self.number, spent };
+        // Also to one who has cancelled; nobody else is told anything after this.
+        let _ = self.teller.told.send(ended).await;
+    }
+
+    async fn attempt(&mut self, is_parked: bool) -> Next {
+        if let Err(unkept) = self.begin().await {
+            return Next::End(Box::new(Ending::Unkept(unkept)));
+        }
+        let tried = if is_parked && !self.unpark().await {
+            // Somebody took the wait away: it is cancelled, and nothing leaves.
+            let gone = Some(Gone::Cancelled);
+            Tried { gone, ..Tried::nothing(self.call.consumer) }
+        } else {
+            turnstream_failpoint::reach("llm.begun");
+            let mut told = self.teller.tell(Told::Began { attempt: self.number }).await;
+            if let (Ok(()), Some((attempt, items))) = (told, self.replaced.take()) {
+                told = self.teller.tell(Told::Superseded { attempt, by: self.number, items }).await;
+            }
+            match told {
+                Ok(()) => once(&self.client, &self.call, self.number, &mut self.teller).await,
+                Err(gone) => Tried { gone: Some(gone), ..Tried::nothing(self.call.consumer) },
+            }
+        };
+        self.settle(tried).await
+    }
+
+    /// Writes the row of the next attempt, durably.
+    async fn begin(&mut self) -> Result<(), Unkept> {
+        for _ in 0..SKIPPED {
+            self.number = self.number.saturating_add(1);
+            let begun = self.call.begun(self.number, self.now());
+            match self.client.keeping.ledger.begin(begun).await {
+                // A run that was killed has used it: its row is there, its request may have left.
+                Err(Unkept::Repeated(_)) => {}
+                other => return other,
+            }
+        }
+        Err(Unkept::Repeated(self.call.name(self.number)))
+    }
+
+    /// Decides what follows an attempt, and writes its end.
+    async fn settle(&mut self, tried: Tried) -> Next {
+        let now = self.now();
+        if let Some(gone) = tried.gone {
+            self.end(tried, Verdict::Cancelled, None).await;
+            return match gone {
+                Gone::Cancelled => Next::End(Box::new(Ending::Cancelled)),
+                Gone::Dropped => Next::Stop,
+            };
+        }
+        let outcome = tried.outcome.clone();
+        let Some(failure) = tried.failure.clone() else {
+            self.retries.answered(now);
+            self.end(tried, Verdict::Complete, None).await;
+            return Next::End(Box::new(outcome.map_or_else(missing, Ending::Complete)));
+        };
+        let shown = tried.hold.shown.clone();
+        let decision = self.retries.decide(&failure, &shown, self.call.consumer, now, &mut self.rng);
+        let runnable = outcome.filter(|outcome| !outcome.runnable().is_empty());
+        match (decision, runnable) {
+            (Decision::Truncate, Some(outcome)) => {
+                self.end(tried, Verdict::Truncated, Some(&failure)).await;
+                Next::End(Box::new(Ending::Truncated { outcome, failure }))
+            }
+            (Decision::Truncate, None) => {
+                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                Next::End(Box::new(Ending::Failed { failure, retry_at: None }))
+            }
+            (Decision::Fail { retry_at }, _) => {
+                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                Next::End(Box::new(Ending::Failed { failure, retry_at }))
+            }
+            (Decision::Retry { after, supersede }, _) => {
+                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                self.replaced = Some((self.number, supersede));
+                let until = now.plus_millis(millis(after));
+                let alarm = Alarm::new(until, &*self.client.keeping.clock);
+                self.sit_out(alarm, failure.class, until, Wait::Slept).await
+            }
+            (Decision::Park { until, supersede }, _) => {
+                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                let shown = supersede.iter().map(|item| item.0).collect();
+                self.replaced = Some((self.number, supersede));
+                self.park(&failure, shown, now, until).await
+            }
+        }
+    }
+
+    async fn park(&mut self, failure: &Failure, shown: Vec<u32>, now: Time, until: Time) -> Next {
+        let parked = Parked {
+            session: self.call.session.clone(),
+            turn: self.call.turn.clone(),
+            step: self.call.step,
+            attempt: self.number,
+            shown,
+            route: self.call.route.name.clone(),
+            since: now,
+            until,
+            error: {
+                let mut error = failure.error(Some(until));
+                error.message = self.client.keeping.redact.redact(&error.message).into_owned();
+                error
+            },
+            spent: self.retries.spent().clone(),
+        };
+        let alarm = Alarm::new(until, &*self.client.keeping.clock);
+        if let Err(unkept) = self.client.keeping.waits.park(parked).await {
+            return Next::End(Box::new(Ending::Unkept(unkept)));
+        }
+        turnstream_failpoint::reach("llm.parked");
+        self.sit_out(alarm, failure.class, until, Wait::Parked).await
+    }
+
+    /// Waits, visibly, until it is over or nobody wants it any more.
+    async fn sit_out(&mut self, alarm: Alarm, reason: ErrorClass, until: Time, wait: Wait) -> Next {
+        let retrying = Told::Retrying { attempt: self.number.saturating_add(1), reason, until, wait };
+        let told = self.teller.tell(retrying).await;
+        let clock = self.client.keeping.clock.clone();
+        let gone = match told {
+            Err(gone) => Some(gone),
+            Ok(()) => tokio::select! {
+                biased;
+                gone = self.teller.gone() => Some(gone),
+                () = alarm.wait(&*clock) => None,
+            },
+        };
+        match (gone, wait) {
+            (None, Wait::Parked) => Next::Again { is_parked: true },
+            (None, Wait::Slept) => Next::Again { is_parked: false },
+            (Some(Gone::Cancelled), Wait::Parked) => {
+                self.unpark().await;
+                Next::End(Box::new(Ending::Cancelled))
+            }
+            (Some(Gone::Cancelled), Wait::Slept) => Next::End(Box::new(Ending::Cancelled)),
+            // A parked wait outlives its reader, and is taken up again.
+            (Some(Gone::Dropped), Wait::Parked | Wait::Slept) => Next::Stop,
+        }
+    }
+
+    /// Whether the wait was still there.
+    async fn unpark(&mut self) -> bool {
+        let (session, turn) = (self.call.session.clone(), self.call.turn.clone());
+        match self.client.keeping.waits.unpark(session, turn).await {
+            Ok(was_there) => was_there,
+            Err(unkept) => {
+                let _ = self.teller.tell(Told::Unkept(unkept)).await;
+                // Asked again after a restart, at worst. To give up the turn now would be worse.
+                true
+            }
+        }
+    }
+
+    async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
+        let ended = row::ended(tried, verdict, failure, self.now(), &self.client.keeping.redact);
+        let name = self.call.name(self.number);
+        if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
+            // Whoever is gone needs not to be told.
+            let _ = self.teller.tell(Told::Unkept(unkept)).await;
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.client.keeping.clock.wall()
+    }
+}
+
+/// An attempt without a failure has an outcome; were it not so, the mistake is ours.
+fn missing() -> Ending {
+    let message = "an attempt ended without an outcome";
+    let failure = Failure::new(ErrorClass::Internal, crate::classify::Source::Ours, message);
+    Ending::Failed { failure, retry_at: None }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,48 @@
+//! What decides, at the end of a step, whether its calls are committed: all of them or none.
+
+use super::attempt::Attempt;
+use crate::attempt::Repair;
+use crate::attempt::{Call, CallKind, Item, Why, Withheld};
+use crate::profile::EmptyArguments;
+
+/// Commits the calls of a step that came to its end untainted. Under a finish such as `length`, or when one of them has
+/// arguments that are no JSON object, none is (vllm #53269, pi #6285).
+pub(crate) fn settle(mut calls: Vec<Call>, empty: EmptyArguments, attempt: &mut Attempt) {
+    let may_run = attempt.finish.as_ref().is_some_and(|finish| finish.meaning.lets_calls_run());
+    for call in &mut calls {
+        if call.arguments.is_empty() && empty == EmptyArguments::NoArguments {
+            call.arguments.push_str("{}");
+            attempt.repair(Repair::EmptyArguments);
+        }
+    }
+    let broken = calls.iter().any(|call| !is_sound(call));
+    for call in calls {
+        let why = if !may_run {
+            Why::Finish
+        } else if !is_sound(&call) {
+            Why::BadArguments
+        } else if broken {
+            Why::Sibling
+        } else {
+            attempt.commit(Item::Call(call));
+            continue;
+        };
+        attempt.withheld.push(Withheld { item: call.item, name: call.name, why });
+    }
+}
+
+/// Whether a call names a tool and has arguments that can be passed to it. That they parse is no evidence that nothing
+/// was lost; that they do not is evidence enough that something was.
+pub(crate) fn is_sound(call: &Call) -> bool {
+    let arguments = match call.kind {
+        CallKind::Custom => true,
+        CallKind::Function => is_object(&call.arguments),
+    };
+    arguments && !call.name.is_empty()
+}
+
+/// Whether a text is one JSON object.
+pub(crate) fn is_object(text: &str) -> bool {
+    let parsed = serde_json::from_str::<serde::de::IgnoredAny>(text);
+    parsed.is_ok() && text.trim_start().starts_with('{')
+}

@@ -1,0 +1,132 @@
+//! Which call a tool delta belongs to, and what becomes of it.
+
+use super::Chat;
+use super::identity::fill;
+use crate::attempt::{AnomalyKind, ItemNo, Repair};
+use crate::decode::attempt::Attempt;
+use crate::decode::{Place, Wire};
+use crate::profile::CallIndex;
+use crate::wire::chat::{FunctionDelta, ToolDelta};
+use crate::wire::filled;
+
+/// A call that has not come to its end.
+#[derive(Debug)]
+pub(super) struct OpenCall {
+    pub(super) item: ItemNo,
+    pub(super) index: Option<u32>,
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+/// Where a tool delta belongs.
+enum Slot {
+    Open(usize),
+    New,
+    Nowhere(AnomalyKind),
+}
+
+impl Chat {
+    pub(super) fn tool_delta(&mut self, delta: &ToolDelta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        let empty = FunctionDelta::default();
+        let function = delta.function.as_ref().unwrap_or(&empty);
+        let (id, name) = (filled(&delta.id), filled(&function.name));
+        if delta.id.as_deref().is_some_and(str::is_empty)
+            || function.name.as_deref().is_some_and(str::is_empty)
+        {
+            attempt.repair(Repair::EmptyMember);
+        }
+        if delta.index.is_none() {
+            attempt.repair(Repair::MissingIndex);
+        }
+        match self.slot(delta.index, id, name, attempt.profile.call_index) {
+            Slot::Open(slot) => self.continue_call(slot, id, function, place, attempt),
+            Slot::New => self.begin_call(delta.index, id, function, place, attempt),
+            Slot::Nowhere(kind) => self.lost(kind, place.range.clone(), attempt),
+        }
+    }
+
+    fn slot(&self, index: Option<u32>, id: Option<&str>, name: Option<&str>, shared: CallIndex) -> Slot {
+        let by_id = || id.and_then(|id| self.calls.iter().position(|call| call.id.as_deref() == Some(id)));
+        let opening = id.is_some() || name.is_some();
+        let Some(index) = index else {
+            return match (by_id(), self.calls.last()) {
+                (Some(slot), _) => Slot::Open(slot),
+                (None, _) if opening => Slot::New,
+                // Calls without indexes come one after the other; with them, nobody knows which is meant.
+                (None, Some(last)) if last.index.is_none() || self.calls.len() == 1 => {
+                    Slot::Open(self.calls.len() - 1)
+                }
+                (None, Some(_)) => Slot::Nowhere(AnomalyKind::Conflict),
+                (None, None) => Slot::Nowhere(AnomalyKind::NoSuchItem),
+            };
+        };
+        let Some(slot) = self.calls.iter().rposition(|call| call.index == Some(index)) else {
+            return if opening { Slot::New } else { Slot::Nowhere(AnomalyKind::NoSuchItem) };
+        };
+        let differs = matches!((&self.calls[slot].id, id), (Some(ours), Some(theirs)) if ours != theirs);
+        match shared {
+            _ if !differs => Slot::Open(slot),
+            CallIndex::Distinct => Slot::Nowhere(AnomalyKind::Conflict),
+            CallIndex::Shared => by_id().map_or(Slot::New, Slot::Open),
+        }
+    }
+
+    fn begin_call(
+        &mut self,
+        index: Option<u32>,
+        id: Option<&str>,
+        function: &FunctionDelta<'_>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
+        let Some(item) = attempt.number() else { return self.too_much(place, attempt) };
+        let id = id.map(str::to_owned);
+        self.calls.push(OpenCall { item, index, id, name: String::new(), arguments: String::new() });
+        self.continue_call(self.calls.len() - 1, None, function, place, attempt);
+    }
+
+    fn continue_call(
+        &mut self,
+        slot: usize,
+        id: Option<&str>,
+        function: &FunctionDelta<'_>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
+        let call = &mut self.calls[slot];
+        fill(&mut call.id, id);
+        match filled(&function.name) {
+            Some(name) if call.name.is_empty() => {
+                call.name.push_str(name);
+                attempt.began(call.item, call.id.as_deref(), name);
+            }
+            Some(name) if call.name != name => {
+                return self.lost(AnomalyKind::Conflict, place.range.clone(), attempt);
+            }
+            Some(_) | None => {}
+        }
+        if let Some(arguments) = filled(&function.arguments) {
+            call.arguments.push_str(arguments);
+            attempt.arguments(call.item, arguments);
+            if !attempt.grow(arguments.len()) {
+                self.too_much(place, attempt);
+            }
+        }
+    }
+
+    /// There is only ever one of these.
+    pub(super) fn legacy_delta(
+        &mut self,
+        function: &FunctionDelta<'_>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
+        match (self.calls.len(), filled(&function.name)) {
+            (0, Some(_)) => self.begin_call(None, None, function, place, attempt),
+            (0, None) => self.lost(AnomalyKind::NoSuchItem, place.range.clone(), attempt),
+            (1, _) => self.continue_call(0, None, function, place, attempt),
+            (_, _) => self.lost(AnomalyKind::Conflict, place.range.clone(), attempt),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Chat completions: nothing is repeated and nothing numbered, so a single loss spoils the step, and only the identity
+//! that every chunk repeats tells whose it is.
+
+mod calls;
+mod identity;
+
+use crate::attempt::{
+    AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, ProfileSays, ProviderError, Repair,
+    Said, Transport, Why, Withheld,
+};
+use crate::decode::attempt::{Attempt, Over};
+use crate::decode::calls::settle;
+use crate::decode::{Place, Relation, Wire};
+use crate::profile::{Constancy, DoneMarker};
+use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
+use crate::wire::{error, filled, usage};
+use calls::OpenCall;
+use std::ops::Range;
+
+/// One chat completion as far as it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Chat {
+    text: Option<Written>,
+    reasoning: Option<Written>,
+    kept: Vec<Kept>,
+    calls: Vec<OpenCall>,
+    tainted: bool,
+    /// Deltas with a role in front of the first one without.
+    roles: u32,
+    /// A delta without a role came.
+    roleless: bool,
+}
+
+#[derive(Debug)]
+struct Written {
+    item: ItemNo,
+    text: String,
+}
+
+impl Wire for Chat {
+    type Event<'a> = Chunk<'a>;
+
+    fn apply(&mut self, chunk: &Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        if let Some(error) = failure(chunk, place, attempt) {
+            return attempt.fail(error, place.range.start);
+        }
+        if let Relation::Other(evidence) = self.relation(chunk, attempt) {
+            return self.cut_off(evidence, chunk, place, attempt);
+        }
+        self.identify(chunk, attempt);
+        match &chunk.choices {
+            Choices::Null => attempt.repair(Repair::NullChoices),
+            Choices::Absent | Choices::Of(_) => {}
+        }
+        for choice in chunk.choices.list() {
+            if choice.index.unwrap_or(0) != 0 {
+                self.lost(AnomalyKind::OtherChoice, place.range.clone(), attempt);
+            } else if choice.delta.is_none() && choice.message.is_some() {
+                self.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt);
+            } else {
+                let reason = filled(&choice.finish_reason);
+                self.choice(choice.delta.as_ref(), reason, place, attempt);
+            }
+            if attempt.over().is_some() {
+                return;
+            }
+            if let Some(raw) = choice.usage {
+                attempt.use_up(usage::chat(raw));
+            }
+        }
+        let elsewhere = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
+        if let Some(raw) = chunk.usage.or(elsewhere) {
+            attempt.use_up(usage::chat(raw));
+        }
+    }
+
+    fn relation(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> Relation {
+        self.compare(chunk, attempt)
+    }
+
+    fn opens(&self, chunk: &Chunk<'_>) -> bool {
+        identity::has_role(chunk)
+    }
+
+    fn id(&self, chunk: &Chunk<'_>) -> Option<String> {
+        filled(&chunk.id).map(str::to_owned)
+    }
+
+    fn lost(&mut self, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
+        let at = range.end;
+        attempt.anomaly(kind, range, self.items());
+        self.tainted = true;
+        // The lost bytes may have held the opening of another completion; only an id can tell.
+        let identified = attempt.profile.id == Constancy::Constant && attempt.identity.id.is_some();
+        if !identified {
+            attempt.end_at(Over::Lost, at);
+        }
+    }
+
+    fn done(&mut self, place: &Place<'_>, attempt: &mut Attempt) {
+        if attempt.finish.is_some() && !self.tainted {
+            self.close(place.range.clone(), attempt);
+        }
+        attempt.end_at(Over::Done, place.range.end);
+    }
+
+    fn end(&mut self, transport: Transport, attempt: &mut Attempt) {
+        if attempt.over().is_none() && transport == Transport::Clean && self.is_finished(attempt) {
+            self.close(0..0, attempt);
+        }
+        if attempt.complete {
+            return;
+        }
+        let why = if self.tainted { Why::Tainted } else { Why::Open };
+        for call in self.calls.drain(..) {
+            attempt.withheld.push(Withheld { item: call.item, name: call.name, why });
+        }
+    }
+
+    fn ends_with(&self, rest: &[u8], attempt: &Attempt) -> bool {
+        attempt.finish.is_some() && b"data: [DONE]".starts_with(rest)
+    }
+}
+
+impl Chat {
+    /// Whether the completion is over but for `[DONE]`, which this provider may leave out.
+    fn is_finished(&self, attempt: &Attempt) -> bool {
+        let needs_done = match attempt.profile.done {
+            DoneMarker::Always => true,
+            DoneMarker::Perhaps => false,
+        };
+        attempt.finish.is_some() && !self.tainted && !needs_done
+    }
+
+    /// A chunk of another completion. What the first one finished stands; nothing of the second is read.
+    fn cut_off(&mut self, evidence: Evidence, chunk: &Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        if self.is_finished(attempt) {
+            self.close(place.range.clone(), attempt);
+        }
+        attempt.find(evidence, place.range.start, self.id(chunk));
+        attempt.end_at(Over::Spliced, place.range.start);
+    }
+
+    fn choice(
+        &mut self,
+        delta: Option<&Delta<'_>>,
+        reason: Option<&str>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
+        if let Some(reason) = reason
+            && attempt.profile.error_finishes.contains(&reason)
+        {
+            return attempt.fail(error_as_content(reason, delta, place), place.range.start);
+        }
+        if let Some(delta) = delta {
+            self.count_role(delta, reason, place, attempt);
+            let behind = attempt.finish.is_some();
+            if behind && has_content(delta) {
+                return self.lost(AnomalyKind::AfterFinish, place.range.clone(), attempt);
+            }
+            self.delta(delta, place, attempt);
+        }
+        let Some(reason) = reason else { return };
+        let meaning = meaning(reason);
+        attempt.finish(reason, meaning);
+        if meaning == Meaning::Failed {
+            let message = "the provider gave this as the reason for the end of its answer".to_owned();
+            let kind = Some(reason.to_owned());
+            let raw = error::beginning(place.data, crate::attempt::Body::LIMIT).to_owned();
+            attempt.fail(ProviderError { kind, message, raw, ..ProviderError::default() }, place.range.start);
+        }
+    }
+
+    fn delta(&mut self, delta: &Delta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        let mut kept = true;
+        if let Some(thought) = filled(&delta.reasoning_content).or_else(|| filled(&delta.reasoning)) {
+            kept &= self.think(thought, attempt);
+        } else if let Some(raw) = delta.reasoning_details {
+            for thought in details(raw.get()) {
+                kept &= self.think(&thought, attempt);
+            }
+        }
+        if let Some(raw) = delta.reasoning_details {
+            kept &= self.keep(raw.get(), attempt);
+        }
+        match &delta.content {
+            Some(Content::Text(text)) => kept &= self.write(text, attempt),
+            Some(Content::Parts(parts)) => {
+                for part in parts {
+                    kept &= self.part(part, attempt);
+                }
+            }
+            None => {}
+        }
+        if let Some(refusal) = filled(&delta.refusal) {
+            let item = Self::item(&mut self.text, attempt);
+            kept &= item.is_some_and(|written| {
+                written.text.push_str(refusal);
+                let item = written.item;
+                attempt.refusal(item, refusal);
+                attempt.grow(refusal.len())
+            });
+        }
+        for call in delta.tool_calls.iter().flatten() {
+            self.tool_delta(call, place, attempt);
+        }
+        if let Some(function) = delta.function_call.as_deref() {
+            self.legacy_delta(function, place, attempt);
+        }
+        if !kept {
+            self.too_much(place, attempt);
+        }
+    }
+
+    fn too_much(&mut self, place: &Place<'_>, attempt: &mut Attempt) {
+        self.lost(AnomalyKind::TooMuch, place.range.clone(), attempt);
+        attempt.end_at(Over::Lost, place.range.end);
+    }
+
+    fn part(&mut self, part: &Part<'_>, attempt: &mut Attempt) -> bool {
+        let mut kept = true;
+        match &part.thinking {
+            Some(Content::Text(thought)) => kept &= self.think(thought, attempt),
+            Some(Content::Parts(thoughts)) => {
+                for thought in thoughts {
+                    kept &= self.think(filled(&thought.text).unwrap_or_default(), attempt);
+                }
+            }
+            None => {}
+        }
+        kept && self.write(filled(&part.text).unwrap_or_default(), attempt)
+    }
+
+    /// The item of this kind, made when its first delta comes.
+    fn item<'w>(written: &'w mut Option<Written>, attempt: &mut Attempt) -> Option<&'w mut Written> {
+        if written.is_none() {
+            *written = attempt.number().map(|item| Written { item, text: String::new() });
+        }
+        written.as_mut()
+    }
+
+    fn write(&mut self, text: &str, attempt: &mut Attempt) -> bool {
+        if text.is_empty() {
+            return true;
+        }
+        let Some(written) = Self::item(&mut self.text, attempt) else { return false };
+        written.text.push_str(text);
+        attempt.text(written.item, text);
+        attempt.grow(text.len())
+    }
+
+    fn think(&mut self, text: &str, attempt: &mut Attempt) -> bool {
+        if text.is_empty() {
+            return true;
+        }
+        let Some(written) = Self::item(&mut self.reasoning, attempt) else { return false };
+        written.text.push_str(text);
+        attempt.reasoning(written.item, text);
+        attempt.grow(text.len())
+    }
+
+    fn keep(&mut self, raw: &str, attempt: &mut Attempt) -> bool {
+        let Some(written) = Self::item(&mut self.reasoning, attempt) else { return false };
+        let kept = Kept::Details(raw.to_owned());
+        self.kept.push(kept.clone());
+        attempt.said.push(Said::ReasoningKept { item: written.item, kept });
+        attempt.grow(raw.len())
+    }
+
+    fn items(&self) -> Vec<ItemNo> {
+        let written = [&self.reasoning, &self.text].into_iter().flatten().map(|written| written.item);
+        written.chain(self.calls.iter().map(|call| call.item)).collect()
+    }
+
+    /// The completion is over and untainted.
+    fn close(&mut self, range: Range<u64>, attempt: &mut Attempt) {
+        let wants_calls = attempt.finish.as_ref().is_some_and(|finish| finish.meaning == Meaning::ToolCalls);
+        if wants_calls && self.calls.is_empty() {
+            // A call was lost whole (openai-python #2806).
+            return self.lost(AnomalyKind::NoSuchItem, range, attempt);
+        }
+        attempt.complete = true;
+        if let Some(Written { item, text }) = self.reasoning.take() {
+            attempt.commit(Item::Reasoning { item, text, kept: std::mem::take(&mut self.kept) });
+        }
+        if let Some(Written { item, text }) = self.text.take() {
+            attempt.commit(Item::Message { item, text });
+        }
+        let calls = self.calls.drain(..).map(|call| Call {
+            item: call.item,
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+            kind: CallKind::Function,
+        });
+        settle(calls.collect(), attempt.profile.empty_arguments, attempt);
+    }
+}
+
+fn has_content(delta: &Delta<'_>) -> bool {
+    let content = match &delta.content {
+        Some(Content::Text(text)) => !text.is_empty(),
+        Some(Content::Parts(parts)) => !parts.is_empty(),
+        None => false,
+    };
+    let texts = [&delta.reasoning_content, &delta.reasoning, &delta.refusal];
+    content
+        || texts.into_iter().any(|text| filled(text).is_some())
+        || delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
+        || delta.function_call.is_some()
+}
+
+/// The texts of a `reasoning_details` array, for providers that send nothing else.
+fn details(raw: &str) -> Vec<String> {
+    let details: Vec<Detail<'_>> = serde_json::from_str(raw).unwrap_or_default();
+    let texts = details.iter().filter_map(|detail| filled(&detail.text).or_else(|| filled(&detail.summary)));
+    texts.map(str::to_owned).collect()
+}
+
+/// An error where a chunk should be, looked for before anything else in it.
+fn failure(chunk: &Chunk<'_>, place: &Place<'_>, attempt: &Attempt) -> Option<ProviderError> {
+    let groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
+    if let Some(raw) = chunk.error.or(groq) {
+        return Some(error::read(raw.get(), place.data, &attempt.profile));
+    }
+    let is_error = place.name == "error" || chunk.object.as_deref() == Some("error");
+    is_error.then(|| error::read(place.data, place.data, &attempt.profile))
+}
+
+fn error_as_content(reason: &str, delta: Option<&Delta<'_>>, place: &Place<'_>) -> ProviderError {
+    let message = match delta.and_then(|delta| delta.content.as_ref()) {
+        Some(Content::Text(text)) => text.to_string(),
+        Some(Content::Parts(_)) | None => String::new(),
+    };
+    ProviderError {
+        kind: Some(reason.to_owned()),
+        message,
+        profile: Some(ProfileSays::ErrorAsContent),
+        raw: error::beginning(place.data, crate::attempt::Body::LIMIT).to_owned(),
+        ..ProviderError::default()
+    }
+}
+
+fn meaning(reason: &str) -> Meaning {
+    match reason {
+        "stop" => Meaning::Stop,
+        "tool_calls" | "function_call" => Meaning::ToolCalls,
+        "length" => Meaning::Length,
+        "content_filter" => Meaning::ContentFilter,
+        "error" => Meaning::Failed,
+        _ => Meaning::Unknown,
+    }
+}

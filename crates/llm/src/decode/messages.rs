@@ -1,0 +1,333 @@
+//! Messages: a grammar of blocks that shows a missing beginning or end, but nothing that names the message after its
+//! start. So after any loss nobody knows whose the rest is, and the attempt is over.
+
+use super::attempt::{Attempt, Over};
+use super::calls::settle;
+use super::{Place, Relation, Wire};
+use crate::attempt::{
+    AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, Said, Transport, Why, Withheld,
+};
+use crate::profile::EmptyArguments;
+use crate::wire::messages::{Block, Delta, Event, Message};
+use crate::wire::{error, filled, usage};
+use serde_json::Value;
+use std::ops::Range;
+
+/// One message as far as it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    started: bool,
+    blocks: Vec<OpenBlock>,
+    tainted: bool,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    item: ItemNo,
+    content: Content,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    Text(String),
+    Thinking {
+        text: String,
+        kept: Vec<Kept>,
+    },
+    Call {
+        id: Option<String>,
+        name: String,
+        arguments: String,
+    },
+    /// A kind that we do not read, as it was opened, with the input that was streamed to it.
+    Other {
+        kind: String,
+        raw: String,
+        input: String,
+    },
+}
+
+impl Wire for Messages {
+    type Event<'a> = Event<'a>;
+
+    fn apply(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        let kind = filled(&event.kind).unwrap_or(place.name);
+        if kind == "error" || (event.error.is_some() && place.name == "error") {
+            let raw = event.error.map_or(place.data, |raw| raw.get());
+            return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
+        }
+        let kept = match kind {
+            "content_block_delta" => self.delta(event, attempt),
+            "message_start" if self.started => {
+                attempt.find(Evidence::Start, place.range.start, self.id(event));
+                return attempt.end_at(Over::Spliced, place.range.start);
+            }
+            "message_start" => self.start(event, attempt),
+            "content_block_start" => self.start_block(event, attempt),
+            "content_block_stop" => self.stop_block(event, attempt),
+            "message_delta" => self.finish(event, attempt),
+            "message_stop" => return self.stop(place, attempt),
+            // `ping`, and whatever is added: Anthropic asks clients to ignore types that they do not know.
+            _ => {
+                attempt.alive();
+                Ok(())
+            }
+        };
+        if let Err(kind) = kept {
+            self.lost(kind, place.range.clone(), attempt);
+        }
+    }
+
+    fn relation(&self, event: &Event<'_>, _: &Attempt) -> Relation {
+        match self.opens(event) && self.started {
+            true => Relation::Other(Evidence::Start),
+            false => Relation::Unknown,
+        }
+    }
+
+    fn opens(&self, event: &Event<'_>) -> bool {
+        event.kind.as_deref() == Some("message_start")
+    }
+
+    fn id(&self, event: &Event<'_>) -> Option<String> {
+        filled(&message(event).id).map(str::to_owned)
+    }
+
+    fn lost(&mut self, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
+        let at = range.end;
+        attempt.anomaly(kind, range, self.blocks.iter().map(|block| block.item).collect());
+        self.tainted = true;
+        attempt.end_at(Over::Lost, at);
+    }
+
+    /// Some proxies send it here, too. It means nothing.
+    fn done(&mut self, _: &Place<'_>, _: &mut Attempt) {}
+
+    fn end(&mut self, _: Transport, attempt: &mut Attempt) {
+        if attempt.complete {
+            return;
+        }
+        let why = if self.tainted { Why::Tainted } else { Why::Open };
+        for block in self.blocks.drain(..) {
+            if let Content::Call { name, .. } = block.content {
+                attempt.withheld.push(Withheld { item: block.item, name, why });
+            }
+        }
+    }
+
+    fn ends_with(&self, _: &[u8], _: &Attempt) -> bool {
+        false
+    }
+}
+
+impl Messages {
+    fn start(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        if event.message.is_none() {
+            return Err(AnomalyKind::UnknownShape);
+        }
+        self.started = true;
+        let message = message(event);
+        attempt.identity.id = filled(&message.id).map(str::to_owned);
+        attempt.identity.model = filled(&message.model).map(str::to_owned);
+        attempt.open();
+        if let Some(raw) = message.usage {
+            attempt.use_up(usage::messages(raw));
+        }
+        Ok(())
+    }
+
+    fn start_block(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        if !self.started {
+            return Err(AnomalyKind::NoSuchItem);
+        }
+        if attempt.finish.is_some() {
+            return Err(AnomalyKind::AfterFinish);
+        }
+        // Blocks are numbered without gaps, so a lost one shows.
+        if event.index.map(|index| index as usize) != Some(self.blocks.len()) {
+            return Err(AnomalyKind::OpenedTwice);
+        }
+        let raw = event.content_block.ok_or(AnomalyKind::UnknownShape)?.get();
+        let block: Block<'_> = serde_json::from_str(raw).map_err(|_| AnomalyKind::UnknownShape)?;
+        let item = attempt.number().ok_or(AnomalyKind::TooMuch)?;
+        let owned = |text: &Option<_>| filled(text).map(str::to_owned);
+        let content = match &*block.kind {
+            "text" => Content::Text(String::new()),
+            "thinking" => Content::Thinking { text: String::new(), kept: Vec::new() },
+            "redacted_thinking" => {
+                let kept = Kept::Redacted(owned(&block.data).unwrap_or_default());
+                attempt.said.push(Said::ReasoningKept { item, kept: kept.clone() });
+                Content::Thinking { text: String::new(), kept: vec![kept] }
+            }
+            "tool_use" => {
+                let name = owned(&block.name).ok_or(AnomalyKind::UnknownShape)?;
+                attempt.began(item, filled(&block.id), &name);
+                // Some give the whole input here and stream nothing; `{}` is what all others open with.
+                let whole = block.input.map(|input| input.get()).filter(|input| !is_empty_object(input));
+                let arguments = whole.unwrap_or_default().to_owned();
+                Content::Call { id: owned(&block.id), name, arguments }
+            }
+            kind => Content::Other { kind: kind.to_owned(), raw: raw.to_owned(), input: String::new() },
+        };
+        self.blocks.push(OpenBlock { item, content, stopped: false });
+        if let Some(text) = filled(&block.text).or_else(|| filled(&block.thinking)) {
+            self.write(self.blocks.len() - 1, text, attempt)?;
+        }
+        if let Some(signature) = filled(&block.signature) {
+            self.sign(self.blocks.len() - 1, signature, attempt)?;
+        }
+        if attempt.grow(raw.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+    }
+
+    fn open_block(&self, event: &Event<'_>) -> Result<usize, AnomalyKind> {
+        let index = event.index.ok_or(AnomalyKind::UnknownShape)? as usize;
+        let open = self.blocks.get(index).is_some_and(|block| !block.stopped);
+        if open { Ok(index) } else { Err(AnomalyKind::NoSuchItem) }
+    }
+
+    fn delta(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        let index = self.open_block(event)?;
+        let delta: &Delta<'_> = event.delta.as_ref().ok_or(AnomalyKind::UnknownShape)?;
+        if let Some(text) = filled(&delta.text).or_else(|| filled(&delta.thinking)) {
+            self.write(index, text, attempt)?;
+        }
+        if let Some(signature) = filled(&delta.signature) {
+            self.sign(index, signature, attempt)?;
+        }
+        if let Some(piece) = filled(&delta.partial_json) {
+            self.feed(index, piece, attempt)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, more: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        let block = &mut self.blocks[index];
+        match &mut block.content {
+            Content::Text(text) => {
+                text.push_str(more);
+                attempt.text(block.item, more);
+            }
+            Content::Thinking { text, .. } => {
+                text.push_str(more);
+                attempt.reasoning(block.item, more);
+            }
+            Content::Call { .. } | Content::Other { .. } => return Err(AnomalyKind::Conflict),
+        }
+        if attempt.grow(more.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+    }
+
+    /// A signature comes whole, or in pieces that make one.
+    fn sign(&mut self, index: usize, more: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        let block = &mut self.blocks[index];
+        let Content::Thinking { kept, .. } = &mut block.content else { return Err(AnomalyKind::Conflict) };
+        match kept.last_mut() {
+            Some(Kept::Signature(signature)) => signature.push_str(more),
+            Some(Kept::Redacted(_) | Kept::Encrypted(_) | Kept::Details(_)) | None => {
+                kept.push(Kept::Signature(more.to_owned()));
+            }
+        }
+        let kept = Kept::Signature(more.to_owned());
+        attempt.said.push(Said::ReasoningKept { item: block.item, kept });
+        if attempt.grow(more.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+    }
+
+    fn feed(&mut self, index: usize, piece: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        let block = &mut self.blocks[index];
+        match &mut block.content {
+            Content::Call { arguments, .. } => {
+                arguments.push_str(piece);
+                attempt.arguments(block.item, piece);
+            }
+            Content::Other { input, .. } => input.push_str(piece),
+            Content::Text(_) | Content::Thinking { .. } => return Err(AnomalyKind::Conflict),
+        }
+        if attempt.grow(piece.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+    }
+
+    fn stop_block(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        if attempt.finish.is_some() {
+            return Err(AnomalyKind::AfterFinish);
+        }
+        let index = self.open_block(event)?;
+        self.blocks[index].stopped = true;
+        Ok(())
+    }
+
+    fn finish(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        if !self.started {
+            return Err(AnomalyKind::NoSuchItem);
+        }
+        if let Some(raw) = event.usage {
+            attempt.use_up(usage::messages(raw));
+        }
+        let reason = event.delta.as_ref().and_then(|delta| filled(&delta.stop_reason));
+        let Some(reason) = reason else { return Ok(()) };
+        if self.blocks.iter().any(|block| !block.stopped) {
+            return Err(AnomalyKind::LeftOpen);
+        }
+        attempt.finish(reason, meaning(reason));
+        Ok(())
+    }
+
+    fn stop(&mut self, place: &Place<'_>, attempt: &mut Attempt) {
+        match &attempt.finish {
+            // An end that does not say why is none.
+            None => return self.lost(AnomalyKind::LeftOpen, place.range.clone(), attempt),
+            Some(finish) => {
+                let calls = |block: &OpenBlock| matches!(block.content, Content::Call { .. });
+                if finish.meaning == Meaning::ToolCalls && !self.blocks.iter().any(calls) {
+                    return self.lost(AnomalyKind::NoSuchItem, place.range.clone(), attempt);
+                }
+            }
+        }
+        attempt.complete = true;
+        let mut calls = Vec::new();
+        for OpenBlock { item, content, .. } in self.blocks.drain(..) {
+            match content {
+                Content::Text(text) => attempt.commit(Item::Message { item, text }),
+                Content::Thinking { text, kept } => attempt.commit(Item::Reasoning { item, text, kept }),
+                Content::Call { id, name, arguments } => {
+                    calls.push(Call { item, id, name, arguments, kind: CallKind::Function });
+                }
+                Content::Other { kind, raw, input } => {
+                    let raw = with_input(raw, &input);
+                    attempt.commit(Item::Other { item, kind, raw });
+                }
+            }
+        }
+        // Here no text at all is how `{}` is written.
+        settle(calls, EmptyArguments::NoArguments, attempt);
+        attempt.end_at(Over::Done, place.range.end);
+    }
+}
+
+fn message<'a>(event: &Event<'a>) -> Message<'a> {
+    event.message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+fn is_empty_object(raw: &str) -> bool {
+    raw.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|inner| inner.trim().is_empty())
+}
+
+/// A block as it was opened, with the input that was streamed to it.
+fn with_input(raw: String, input: &str) -> String {
+    match (serde_json::from_str::<Value>(&raw), serde_json::from_str::<Value>(input)) {
+        (Ok(mut block), Ok(input)) => {
+            block["input"] = input;
+            block.to_string()
+        }
+        (Ok(_) | Err(_), _) => raw,
+    }
+}
+
+fn meaning(reason: &str) -> Meaning {
+    match reason {
+        "end_turn" | "stop_sequence" => Meaning::Stop,
+        "tool_use" => Meaning::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" => Meaning::Length,
+        "refusal" => Meaning::ContentFilter,
+        "pause_turn" => Meaning::Paused,
+        _ => Meaning::Unknown,
+    }
+}

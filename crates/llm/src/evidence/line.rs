@@ -1,0 +1,70 @@
+//! Lines of a body without the text of a model.
+
+use super::{Kind, payload};
+
+/// The same lines, with text replaced by its length.
+pub(super) fn without_text(bytes: &[u8], kind: Kind) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    if kind == Kind::Document && payload::as_json(bytes, &mut out) {
+        return out;
+    }
+    for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        let ending = line.last().filter(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |_| 1);
+        let (line, ending) = line.split_at(line.len() - ending);
+        match kind {
+            Kind::Stream => stream_line(line, &mut out),
+            Kind::Document => document_line(line, &mut out),
+        }
+        out.extend_from_slice(ending);
+    }
+    out
+}
+
+fn stream_line(line: &[u8], out: &mut Vec<u8>) {
+    let colon = line.iter().position(|byte| *byte == b':');
+    match colon.map(|colon| line.split_at(colon + 1)) {
+        Some((b"data:", value)) => {
+            out.extend_from_slice(b"data:");
+            let space = usize::from(value.first() == Some(&b' '));
+            out.extend_from_slice(&value[..space]);
+            glued(&value[space..], out);
+        }
+        Some((b"event:", name)) if is_name(name.trim_ascii()) => out.extend_from_slice(line),
+        // Comments too: a torn line of data may begin with a colon.
+        Some(_) | None => payload::by_words(line, out),
+    }
+}
+
+/// Names of events are written so; hardly any text and no key is.
+fn is_name(name: &[u8]) -> bool {
+    name.len() <= 48 && name.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'.'))
+}
+
+/// A payload in which others may be stuck: each by itself.
+fn glued(mut value: &[u8], out: &mut Vec<u8>) {
+    const DATA: &[u8] = b"data:";
+    if payload::as_json(value, out) {
+        return;
+    }
+    while let Some(at) = value.windows(DATA.len()).position(|window| window == DATA) {
+        let (before, after) = value.split_at(at);
+        payload::by_words(before, out);
+        out.extend_from_slice(DATA);
+        value = &after[DATA.len()..];
+        if payload::as_json(value, out) {
+            return;
+        }
+    }
+    payload::by_words(value, out);
+}
+
+fn document_line(line: &[u8], out: &mut Vec<u8>) {
+    if !payload::as_json(line, out) {
+        // Half a JSON document: it may be a completion that was not streamed.
+        if line.trim_ascii_start().starts_with(b"{") || line.trim_ascii_start().starts_with(b"\"") {
+            payload::by_words(line, out);
+        } else {
+            out.extend_from_slice(line);
+        }
+    }
+}

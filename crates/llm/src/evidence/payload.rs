@@ -1,0 +1,167 @@
+//! One payload without the text of a model: by its members if it is JSON, else word by word.
+
+use serde_json::Value;
+
+/// Members whose text is a provider's own: names of things, and words from lists.
+const OURS: [&str; 24] = [
+    "id",
+    "object",
+    "type",
+    "role",
+    "model",
+    "finish_reason",
+    "native_finish_reason",
+    "stop_reason",
+    "status",
+    "code",
+    "name",
+    "call_id",
+    "item_id",
+    "response_id",
+    "tool_use_id",
+    "request_id",
+    "system_fingerprint",
+    "provider",
+    "service_tier",
+    "param",
+    "reason",
+    "event",
+    "@type",
+    "quotaId",
+];
+/// Members below which everything is the model's or the user's.
+const THEIRS: [&str; 6] = ["input", "arguments", "parameters", "metadata", "instructions", "tools"];
+/// A name of a provider is not longer.
+const NAME: usize = 160;
+/// Words that stay in a payload that is no JSON.
+const WORDS: [&str; 51] = [
+    "data",
+    "event",
+    "id",
+    "object",
+    "chat",
+    "completion",
+    "chunk",
+    "created",
+    "model",
+    "choices",
+    "index",
+    "delta",
+    "role",
+    "assistant",
+    "content",
+    "reasoning",
+    "reasoning_content",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "finish_reason",
+    "stop",
+    "length",
+    "type",
+    "text",
+    "text_delta",
+    "input_json_delta",
+    "partial_json",
+    "thinking",
+    "thinking_delta",
+    "message",
+    "error",
+    "code",
+    "usage",
+    "response",
+    "output",
+    "item",
+    "item_id",
+    "sequence_number",
+    "null",
+    "true",
+    "false",
+    "DONE",
+    // Of comments.
+    "OPENROUTER",
+    "PROCESSING",
+    "keepalive",
+    "keep",
+    "alive",
+    "heartbeat",
+    "ping",
+];
+
+/// Writes a JSON value with its text replaced; false, and nothing written, if it is no JSON.
+pub(super) fn as_json(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let Ok(mut value) = serde_json::from_slice::<Value>(bytes) else { return false };
+    hide(&mut value, Under::Event, "");
+    // Writing into memory does not fail.
+    serde_json::to_writer(out, &value).is_ok()
+}
+
+/// What a member is part of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Under {
+    Event,
+    Error,
+    Theirs,
+}
+
+fn hide(value: &mut Value, under: Under, name: &str) {
+    match value {
+        Value::String(text) => {
+            let is_ours = OURS.contains(&name) && text.len() <= NAME;
+            let stays = match under {
+                Under::Event => is_ours,
+                // Messages of errors are whole and not a model's: the redactor sees all of them.
+                Under::Error => true,
+                Under::Theirs => false,
+            };
+            if !stays {
+                *text = length(text.len());
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, under, name)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                let under = match under {
+                    Under::Theirs => Under::Theirs,
+                    Under::Event | Under::Error if THEIRS.contains(&name.as_str()) => Under::Theirs,
+                    Under::Event if name == "error" => Under::Error,
+                    Under::Event | Under::Error => under,
+                };
+                hide(value, under, name);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Keeps punctuation, known words and what directly follows `"id":"`; every other word becomes its length. It needs no
+/// structure, so a fault that turns strings inside out shows nothing.
+pub(super) fn by_words(bytes: &[u8], out: &mut Vec<u8>) {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    let mut rest = bytes;
+    let mut is_id = false;
+    while let Some(first) = rest.first() {
+        if !is_letter(first) {
+            out.push(*first);
+            rest = &rest[1..];
+            // Ids have hyphens in them.
+            is_id = (is_id && *first == b'-') || out.ends_with(b"\"id\":\"") || out.ends_with(b"\"id\": \"");
+            continue;
+        }
+        let end = rest.iter().position(|byte| !is_letter(byte)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let is_known = std::str::from_utf8(word).is_ok_and(|word| WORDS.contains(&word));
+        if is_known || (is_id && word.len() <= 64 && word.is_ascii()) {
+            out.extend_from_slice(word);
+        } else {
+            out.extend_from_slice(length(word.len()).as_bytes());
+        }
+        rest = after;
+    }
+}
+
+/// What stands for text of so many bytes.
+fn length(bytes: usize) -> String {
+    format!("<{bytes}>")
+}

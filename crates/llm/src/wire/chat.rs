@@ -1,0 +1,171 @@
+//! A chunk of chat completions, with the members that its many copies add.
+
+use super::{Count, Str};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor, value::SeqAccessDeserializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(crate) id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) object: Option<Str<'a>>,
+    #[serde(default)]
+    pub(crate) created: Count,
+    #[serde(borrow, default)]
+    pub(crate) model: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) system_fingerprint: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) choices: Choices<'a>,
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) x_groq: Option<Box<XGroq<'a>>>,
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+/// Both empty and null mean that there is no delta (cline #8384); only null is worth counting.
+#[derive(Debug, Default)]
+pub(crate) enum Choices<'a> {
+    #[default]
+    Absent,
+    Null,
+    Of(Vec<Choice<'a>>),
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct XGroq<'a> {
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Choice<'a> {
+    #[serde(default)]
+    pub(crate) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(crate) delta: Option<Delta<'a>>,
+    /// Of an answer that is not streamed.
+    #[serde(default)]
+    pub(crate) message: Option<IgnoredAny>,
+    #[serde(borrow, default)]
+    pub(crate) finish_reason: Option<Str<'a>>,
+    /// Moonshot puts it here.
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(crate) role: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) content: Option<Content<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) reasoning_content: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) reasoning: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) refusal: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_calls: Option<Vec<ToolDelta<'a>>>,
+    /// The spelling before tool calls.
+    #[serde(borrow, default)]
+    pub(crate) function_call: Option<Box<FunctionDelta<'a>>>,
+}
+
+/// Text, or parts of which some are thoughts (Mistral).
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    Text(Str<'a>),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part<'a> {
+    #[serde(borrow, default)]
+    pub(crate) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) thinking: Option<Content<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ToolDelta<'a> {
+    #[serde(default)]
+    pub(crate) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(crate) id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) function: Option<FunctionDelta<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct FunctionDelta<'a> {
+    #[serde(borrow, default)]
+    pub(crate) name: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) arguments: Option<Str<'a>>,
+}
+
+/// One entry of `reasoning_details`, as far as it is shown.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Detail<'a> {
+    #[serde(borrow, default)]
+    pub(crate) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) summary: Option<Str<'a>>,
+}
+
+impl<'a> Choices<'a> {
+    pub(crate) fn list(&self) -> &[Choice<'a>] {
+        match self {
+            Self::Absent | Self::Null => &[],
+            Self::Of(choices) => choices,
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Self::Null, Self::Of))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ContentVisitor;
+
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = Content<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of parts")
+            }
+
+            #[inline]
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Content::Text(Str(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Content::Text(Str(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+                Ok(Content::Parts(Vec::deserialize(SeqAccessDeserializer::new(seq))?))
+            }
+        }
+
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}

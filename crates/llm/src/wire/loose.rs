@@ -1,0 +1,101 @@
+//! Members whose type a provider may get wrong without anything of the completion being lost.
+
+use super::Str;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A string, or something else that is of no interest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Loose<'a>(pub(crate) Option<Str<'a>>);
+
+/// A count, or something else, which is unknown and not 0 (link-assistant #249).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Count(pub(crate) Option<u64>);
+
+struct LooseVisitor;
+struct CountVisitor;
+
+impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LooseVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CountVisitor)
+    }
+}
+
+macro_rules! nothing_else {
+    ($none:expr) => {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("anything")
+        }
+
+        fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($none)
+        }
+
+        fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($none)
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok($none)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($none)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok($none)
+        }
+    };
+}
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = Loose<'de>;
+
+    nothing_else!(Loose(None));
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Loose(None))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Loose(None))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Loose(Some(Str(Cow::Borrowed(text)))))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Loose(Some(Str(Cow::Owned(text.to_owned())))))
+    }
+}
+
+impl<'de> Visitor<'de> for CountVisitor {
+    type Value = Count;
+
+    nothing_else!(Count(None));
+
+    fn visit_u64<E: Error>(self, count: u64) -> Result<Self::Value, E> {
+        Ok(Count(Some(count)))
+    }
+
+    /// Some count in floats. Below 2^53 a whole one is exact.
+    fn visit_f64<E: Error>(self, count: f64) -> Result<Self::Value, E> {
+        let whole = (0.0..9_007_199_254_740_992.0).contains(&count) && count.fract() == 0.0;
+        Ok(Count(whole.then_some(count as u64)))
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Count(None))
+    }
+}

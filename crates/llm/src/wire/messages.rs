@@ -1,0 +1,70 @@
+//! An event of messages.
+
+use super::Str;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(crate) kind: Option<Str<'a>>,
+    #[serde(default)]
+    pub(crate) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(crate) message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) content_block: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+/// Of a block or of the message.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(crate) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) thinking: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) signature: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) partial_json: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) stop_reason: Option<Str<'a>>,
+}
+
+/// What `message_start` opens.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Message<'a> {
+    #[serde(borrow, default)]
+    pub(crate) id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) model: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+}
+
+/// What `content_block_start` opens.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(crate) kind: Str<'a>,
+    #[serde(borrow, default)]
+    pub(crate) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) thinking: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) signature: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) data: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) name: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) input: Option<&'a RawValue>,
+}

@@ -1,0 +1,13 @@
+//! The reader against streams of all three formats, whole, damaged in every documented way, cut and spliced at every byte.
+
+mod bodies;
+mod corpus;
+mod law;
+mod property;
+mod random;
+mod reading;
+mod rows;
+mod single_events;
+mod splice;
+mod truncation;
+mod whole;

@@ -1,0 +1,57 @@
+//! What must hold for any bytes in any split. The tests and the fuzz targets run the same body.
+
+use turnstream_llm::{CallKind, Ended, Format, Head, Item, Outcome, Profile, Reader, Said, Transport};
+
+/// Reads `input` whole, and in pieces whose lengths come from `lengths` in turn.
+pub(crate) fn any_split_says_the_same_sound_things(
+    format: Format,
+    profile: &Profile,
+    input: &[u8],
+    lengths: &[u8],
+) {
+    let whole = read(format, profile, [input]);
+    check(&whole.0, &whole.1, input);
+    let mut rest = input;
+    let mut pieces = Vec::new();
+    for &length in lengths {
+        let (piece, behind) = rest.split_at(usize::from(length).min(rest.len()));
+        pieces.push(piece);
+        rest = behind;
+    }
+    pieces.push(rest);
+    assert_eq!(read(format, profile, pieces), whole, "in pieces of {lengths:?}");
+}
+
+fn read<'a>(
+    format: Format,
+    profile: &Profile,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<Said>, Outcome) {
+    let mut reader = Reader::new(format, profile, Head::stream());
+    let mut said = Vec::new();
+    pieces.into_iter().for_each(|piece| reader.push(piece, &mut said));
+    let outcome = reader.end(Transport::Clean, &mut said);
+    (said, outcome)
+}
+
+fn check(said: &[Said], outcome: &Outcome, input: &[u8]) {
+    for call in outcome.committed.iter().filter_map(Item::call) {
+        let parsed = serde_json::from_str::<serde_json::Value>(&call.arguments);
+        assert!(call.kind == CallKind::Custom || parsed.is_ok_and(|value| value.is_object()), "{call:?}");
+        assert!(!call.name.is_empty(), "{call:?}");
+    }
+    let committed = said.iter().filter(|said| matches!(said, Said::Committed(_))).count();
+    assert_eq!(committed, outcome.committed.len());
+    assert!(outcome.runnable().len() <= outcome.delivered.committed_calls as usize);
+    assert!(outcome.anomalies.len() <= Outcome::MOST_ANOMALIES);
+    for anomaly in &outcome.anomalies {
+        assert!(anomaly.range.end <= input.len() as u64, "{anomaly:?}");
+    }
+    match &outcome.ended {
+        Ended::Complete => assert!(outcome.finish.is_some(), "{outcome:?}"),
+        Ended::Spliced => assert!(!outcome.identity.findings.is_empty(), "{outcome:?}"),
+        Ended::Corrupt => assert!(outcome.anomaly_count > 0, "{outcome:?}"),
+        Ended::Failed(_) | Ended::Incomplete | Ended::NotAStream(_) => {}
+    }
+    assert_eq!(outcome.bytes, input.len() as u64);
+}

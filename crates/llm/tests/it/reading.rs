@@ -1,0 +1,118 @@
+//! Reading a stream to its end, and looking at what came of it.
+
+use crate::corpus::Stream;
+use turnstream_llm::{
+    AnomalyKind, Call, Evidence, Format, Head, Item, Outcome, Profile, Reader, Said, Transport,
+};
+
+/// Everything that a stream said, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) said: Vec<Said>,
+    pub(crate) outcome: Outcome,
+}
+
+pub(crate) fn read_pieces<'a>(
+    format: Format,
+    profile: &Profile,
+    head: Head,
+    transport: Transport,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Read {
+    let mut reader = Reader::new(format, profile, head);
+    let mut said = Vec::new();
+    for piece in pieces {
+        reader.push(piece, &mut said);
+    }
+    let outcome = reader.end(transport, &mut said);
+    Read { said, outcome }
+}
+
+/// A stream under a good head, ended in order.
+pub(crate) fn read(format: Format, profile: &Profile, bytes: &[u8]) -> Read {
+    read_pieces(format, profile, Head::stream(), Transport::Clean, [bytes])
+}
+
+pub(crate) fn read_stream(stream: &Stream) -> Read {
+    read(stream.format, &stream.profile, &stream.bytes())
+}
+
+/// The same at every split position and in single bytes.
+#[track_caller]
+pub(crate) fn read_in_every_split(format: Format, profile: &Profile, head: &Head, bytes: &[u8]) -> Read {
+    let pieces = |pieces: &[&[u8]]| {
+        read_pieces(format, profile, head.clone(), Transport::Clean, pieces.iter().copied())
+    };
+    let whole = pieces(&[bytes]);
+    for at in 0..=bytes.len() {
+        let (first, second) = bytes.split_at(at);
+        assert_eq!(pieces(&[first, second]), whole, "split at {at}");
+    }
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(pieces(&single), whole, "in single bytes");
+    whole
+}
+
+impl Read {
+    /// The text that was shown.
+    pub(crate) fn text(&self) -> String {
+        let texts = self.said.iter().filter_map(|said| match said {
+            Said::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The reasoning that was shown.
+    pub(crate) fn reasoning(&self) -> String {
+        let texts = self.said.iter().filter_map(|said| match said {
+            Said::Reasoning { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// Calls that are committed, without their place.
+    pub(crate) fn calls(&self) -> Vec<(Option<&str>, &str, &str)> {
+        self.outcome.committed.iter().filter_map(Item::call).map(named).collect()
+    }
+
+    /// Calls that may run.
+    pub(crate) fn runnable(&self) -> Vec<(Option<&str>, &str, &str)> {
+        self.outcome.runnable().into_iter().map(named).collect()
+    }
+
+    /// Texts that are committed.
+    pub(crate) fn messages(&self) -> Vec<&str> {
+        let texts = self.outcome.committed.iter().filter_map(|item| match item {
+            Item::Message { text, .. } => Some(text.as_str()),
+            Item::Reasoning { .. } | Item::Call(_) | Item::Other { .. } => None,
+        });
+        texts.collect()
+    }
+
+    pub(crate) fn anomalies(&self) -> Vec<AnomalyKind> {
+        self.outcome.anomalies.iter().map(|anomaly| anomaly.kind).collect()
+    }
+
+    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+        self.outcome.identity.findings.iter().map(|finding| finding.evidence).collect()
+    }
+
+    /// What was said to be committed is what the outcome lists.
+    pub(crate) fn committed_as_said(&self) -> bool {
+        let said = self.said.iter().filter_map(|said| match said {
+            Said::Committed(item) => Some(item.number()),
+            _ => None,
+        });
+        let mut said: Vec<_> = said.collect();
+        let mut listed: Vec<_> = self.outcome.committed.iter().map(Item::number).collect();
+        said.sort_unstable();
+        listed.sort_unstable();
+        said == listed
+    }
+}
+
+fn named(call: &Call) -> (Option<&str>, &str, &str) {
+    (call.id.as_deref(), &call.name, &call.arguments)
+}

@@ -1,0 +1,315 @@
+//! The table of section "Error classification": every input gives its class, and no prose changes it.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::error::Error;
+use std::io;
+use turnstream_llm::classify::{Answer, Case, Clock, Failure, Phase, Source, transport};
+use turnstream_llm::delay::Headers;
+use turnstream_llm::{Delivered, Ended, Identity, Outcome, ProfileSays, ProviderError, Repairs, Transport};
+use turnstream_model::event::ErrorClass;
+use turnstream_model::time::Time;
+use turnstream_scripted as scripted;
+
+const NOW: Time = Time(1_794_809_255_000);
+
+/// What providers write, under which status, and what it is. Research sections 2 (rows 16 to 21 and 40 to 43) and 7.
+const TABLE: &[(u16, &str, Option<&str>, ErrorClass)] = &[
+    (429, "requests", Some("rate_limit_exceeded"), ErrorClass::RateLimited),
+    (429, "rate_limit_error", None, ErrorClass::RateLimited),
+    (429, "something_new", None, ErrorClass::RateLimited),
+    (429, "insufficient_quota", Some("insufficient_quota"), ErrorClass::QuotaExhausted),
+    (429, "FreeUsageLimitError", None, ErrorClass::QuotaExhausted),
+    (429, "usage_limit_reached", None, ErrorClass::QuotaExhausted),
+    (402, "something_new", None, ErrorClass::QuotaExhausted),
+    (529, "overloaded_error", None, ErrorClass::Overloaded),
+    (503, "server_is_overloaded", Some("slow_down"), ErrorClass::Overloaded),
+    (529, "something_new", None, ErrorClass::Overloaded),
+    (500, "overloaded_error", None, ErrorClass::Overloaded),
+    (200, "overloaded_error", None, ErrorClass::Overloaded),
+    (500, "api_error", None, ErrorClass::ProviderError),
+    (500, "server_error", None, ErrorClass::ProviderError),
+    (502, "something_new", None, ErrorClass::ProviderError),
+    (504, "timeout_error", None, ErrorClass::ProviderError),
+    (520, "something_new", None, ErrorClass::ProviderError),
+    (524, "something_new", None, ErrorClass::ProviderError),
+    (200, "something_new", Some("524"), ErrorClass::ProviderError),
+    (200, "something_new", Some("429"), ErrorClass::RateLimited),
+    (200, "something_new", None, ErrorClass::ProviderError),
+    (400, "invalid_request_error", Some("context_length_exceeded"), ErrorClass::ContextOverflow),
+    (413, "request_too_large", None, ErrorClass::ContextOverflow),
+    (413, "something_new", None, ErrorClass::ContextOverflow),
+    (400, "invalid_request_error", Some("content_filter"), ErrorClass::Refused),
+    (400, "invalid_request_error", Some("cyber_policy"), ErrorClass::Refused),
+    (401, "authentication_error", None, ErrorClass::Auth),
+    (401, "invalid_request_error", Some("invalid_api_key"), ErrorClass::Auth),
+    (403, "permission_error", None, ErrorClass::Auth),
+    (403, "something_new", None, ErrorClass::Auth),
+    (401, "ModelError", None, ErrorClass::ModelUnavailable),
+    (404, "not_found_error", None, ErrorClass::ModelUnavailable),
+    (404, "something_new", None, ErrorClass::ModelUnavailable),
+    (400, "invalid_request_error", Some("model_not_found"), ErrorClass::ModelUnavailable),
+    (400, "invalid_request_error", None, ErrorClass::InvalidRequest),
+    (422, "something_new", None, ErrorClass::InvalidRequest),
+];
+
+fn rendered(
+    status: u16,
+    kind: &str,
+    code: Option<&str>,
+    message: &str,
+    format: scripted::WireFormat,
+) -> Vec<u8> {
+    let mut refusal = scripted::Refusal::new(status, kind, message);
+    refusal.error.code = code.map(str::to_owned);
+    let asked = scripted::Asked { model: "m".to_owned(), stream: true, ..scripted::Asked::default() };
+    let identity = scripted::Identity { serial: 1, created: 1, asked };
+    let answer = scripted::render(format, &scripted::Step::new(refusal), &identity).unwrap();
+    let bytes = answer.chunks.into_iter().flat_map(|chunk| match chunk {
+        scripted::Chunk::Write { bytes, .. } => bytes,
+        scripted::Chunk::Stall(_) => Vec::new(),
+    });
+    bytes.collect()
+}
+
+fn answer(status: u16, headers: &Headers) -> Answer<'_> {
+    Answer { status, headers, now: NOW }
+}
+
+fn refusal(status: u16, body: &[u8]) -> Failure {
+    answer(status, &Headers::default()).refusal(body)
+}
+
+#[test]
+fn the_table_of_bodies_and_statuses() {
+    for (status, kind, code, expected) in TABLE {
+        for format in scripted::WireFormat::ALL {
+            // The messages format has no code.
+            if format == scripted::WireFormat::Messages && code.is_some() {
+                continue;
+            }
+            let body = rendered(*status, kind, *code, "A sentence.", format);
+            let failure = refusal(*status, &body);
+            assert_eq!(failure.class, *expected, "{status} {kind} {code:?} in {format:?}");
+            assert_eq!(failure.message, "A sentence.");
+        }
+    }
+}
+
+#[test]
+fn the_same_words_as_an_event_in_a_200_give_the_same_class() {
+    let headers = Headers::default();
+    for (status, kind, code, expected) in TABLE.iter().filter(|(_, kind, ..)| *kind != "something_new") {
+        let error = ProviderError {
+            kind: Some((*kind).to_owned()),
+            code: code.map(str::to_owned),
+            message: "A sentence.".to_owned(),
+            ..ProviderError::default()
+        };
+        let failure = answer(200, &headers).provider_error(&error, Source::Event);
+        assert_eq!(failure.class, *expected, "{status} {kind} {code:?}");
+    }
+}
+
+#[test]
+fn bodies_that_are_no_error_of_a_known_form_are_named_by_their_status_or_as_no_stream() {
+    let page = b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head></html>";
+    let failure = refusal(502, page);
+    assert_eq!((failure.class, failure.source), (ErrorClass::ProviderError, Source::Status));
+    assert_eq!(failure.message, "502 Bad Gateway");
+    let failure = refusal(200, page);
+    assert_eq!((failure.class, failure.source), (ErrorClass::NotAStream, Source::Stream));
+    let headers = Headers::new([("Location", "http://127.0.0.1:9/v2")]);
+    let redirect = answer(307, &headers).refusal(b"");
+    assert_eq!(redirect.class, ErrorClass::InvalidRequest);
+    assert!(redirect.message.contains("http://127.0.0.1:9/v2"), "{}", redirect.message);
+    assert_eq!(refusal(429, b"").class, ErrorClass::RateLimited);
+    // A completion that was not streamed is no error.
+    assert_eq!(
+        refusal(200, br#"{"id":"c","choices":[],"code":"x","message":"m"}"#).class,
+        ErrorClass::NotAStream
+    );
+}
+
+#[test]
+fn a_quota_per_day_is_a_quota_and_one_per_minute_a_rate() {
+    let body = |quota: &str| {
+        json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "m", "details": [
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}]},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "45.837906927s"}]}})
+    };
+    let of = |quota| refusal(429, body(quota).to_string().as_bytes());
+    let minute = of("GenerateContentInputTokensPerModelPerMinute-FreeTier");
+    let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
+    assert_eq!(minute.class, ErrorClass::RateLimited);
+    assert_eq!(day.class, ErrorClass::QuotaExhausted);
+    assert_eq!(day.wait, Some(std::time::Duration::from_nanos(45_837_906_927)));
+}
+
+#[test]
+fn what_only_a_profile_knows_counts_for_that_profile_alone() {
+    let headers = Headers::default();
+    let error = |profile, message: &str| ProviderError {
+        kind: Some("invalid_request_error".to_owned()),
+        message: message.to_owned(),
+        profile,
+        ..ProviderError::default()
+    };
+    let class = |profile, message| {
+        answer(200, &headers).provider_error(&error(profile, message), Source::Event).class
+    };
+    let throttled = "Throttling: TPM(10680324/10000000)";
+    assert_eq!(class(Some(ProfileSays::Throttled), "m"), ErrorClass::RateLimited);
+    assert_eq!(class(Some(ProfileSays::ErrorAsContent), throttled), ErrorClass::RateLimited);
+    assert_eq!(class(Some(ProfileSays::ErrorAsContent), "It broke."), ErrorClass::ProviderError);
+    assert_eq!(class(None, throttled), ErrorClass::InvalidRequest);
+}
+
+/// As clients wrap an error of the system.
+#[derive(Debug, thiserror::Error)]
+#[error("error decoding response body")]
+struct Wrapped(#[source] Box<dyn Error + Send + Sync>);
+
+#[test]
+fn the_transport_is_classified_by_the_kinds_in_its_chain() {
+    let wrapped = |kind: io::ErrorKind| Wrapped(Box::new(Wrapped(Box::new(io::Error::from(kind)))));
+    let class = |kind, phase| transport(&wrapped(kind), phase).class;
+    for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe] {
+        for phase in [Phase::Connect, Phase::Request, Phase::Body] {
+            assert_eq!(class(kind, phase), ErrorClass::TransportLost, "{kind} in {phase:?}");
+        }
+    }
+    for kind in [io::ErrorKind::ConnectionRefused, io::ErrorKind::HostUnreachable, io::ErrorKind::TimedOut] {
+        assert_eq!(class(kind, Phase::Connect), ErrorClass::Unreachable, "{kind}");
+        assert_eq!(class(kind, Phase::Body), ErrorClass::TransportLost, "{kind}");
+    }
+    let nameless = Wrapped(Box::<dyn Error + Send + Sync>::from("failed to lookup address"));
+    assert_eq!(transport(&nameless, Phase::Connect).class, ErrorClass::Unreachable);
+    let message = transport(&wrapped(io::ErrorKind::ConnectionReset), Phase::Body).message;
+    assert_eq!(message, "error decoding response body: connection reset");
+}
+
+#[test]
+fn clocks_are_stalls_except_for_the_connection() {
+    let class = |clock| Failure::clock(clock, std::time::Duration::from_secs(1)).class;
+    assert_eq!(class(Clock::Connect), ErrorClass::Unreachable);
+    for clock in [Clock::Headers, Clock::Silence, Clock::Progress, Clock::Lifetime] {
+        assert_eq!(class(clock), ErrorClass::Stalled);
+    }
+}
+
+fn outcome(ended: Ended, transport: Transport) -> Outcome {
+    Outcome {
+        ended,
+        transport,
+        finish: None,
+        committed: Vec::new(),
+        withheld: Vec::new(),
+        delivered: Delivered::default(),
+        anomalies: Vec::new(),
+        anomaly_count: 0,
+        repairs: Repairs::default(),
+        identity: Identity::default(),
+        usage: None,
+        residue: None,
+        call_in_text: false,
+        bytes: 0,
+        events: 0,
+        ignored_from: None,
+    }
+}
+
+#[test]
+fn the_ends_of_streams() {
+    let headers = Headers::default();
+    let class = |ended, transport| {
+        let failure = answer(200, &headers).outcome(&outcome(ended, transport));
+        failure.map(|failure| failure.class)
+    };
+    assert_eq!(class(Ended::Complete, Transport::Clean), Some(ErrorClass::EmptyOutput));
+    assert_eq!(class(Ended::Spliced, Transport::Clean), Some(ErrorClass::StreamSpliced));
+    assert_eq!(class(Ended::Corrupt, Transport::Clean), Some(ErrorClass::StreamCorrupt));
+    assert_eq!(class(Ended::Corrupt, Transport::Broken), Some(ErrorClass::TransportLost));
+    assert_eq!(class(Ended::Incomplete, Transport::Clean), Some(ErrorClass::Incomplete));
+    assert_eq!(class(Ended::Incomplete, Transport::Broken), Some(ErrorClass::TransportLost));
+}
+
+#[test]
+fn the_first_word_of_the_provider_wins_and_the_rest_says_what_caused_it() {
+    let provider = |class, source| Failure::new(class, source, format!("{class}"));
+    let mut case = Case::default();
+    case.add(provider(ErrorClass::TransportLost, Source::Transport));
+    case.add(provider(ErrorClass::ProviderError, Source::Event));
+    case.add(provider(ErrorClass::QuotaExhausted, Source::Body));
+    case.add(provider(ErrorClass::Internal, Source::Ours));
+    let cause = case.into_cause().unwrap();
+    assert_eq!(cause.class, ErrorClass::ProviderError);
+    let secondary: Vec<_> = cause.secondary.iter().map(|other| (other.class, other.caused_by)).collect();
+    let by = ErrorClass::ProviderError;
+    assert_eq!(
+        secondary,
+        [(ErrorClass::TransportLost, by), (ErrorClass::QuotaExhausted, by), (ErrorClass::Internal, by)]
+    );
+}
+
+/// The texts by which careless programs tell one class from another.
+fn telling_text() -> impl Strategy<Value = String> {
+    let words = TABLE.iter().flat_map(|(status, kind, code, class)| {
+        [format!("{status}"), (*kind).to_owned(), code.unwrap_or("").to_owned(), class.as_str().to_owned()]
+    });
+    let sentences = [
+        "Tool execution aborted",
+        "You have hit your usage limit. Try again in 3h.",
+        "Error: 429 Too Many Requests",
+        "quota exceeded",
+        "overloaded_error",
+        r#"{"error":{"type":"insufficient_quota"}}"#,
+        "data: {\"error\":{\"code\":524}}",
+        "context_length_exceeded",
+        "invalid x-api-key",
+    ];
+    let all: Vec<String> = words.chain(sentences.map(str::to_owned)).collect();
+    prop::collection::vec(prop::sample::select(all), 1..4).prop_map(|texts| texts.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn no_text_in_a_message_for_people_changes_a_verdict(row in 0..TABLE.len(), text in telling_text()) {
+        let (status, kind, code, expected) = TABLE[row];
+        let format = scripted::WireFormat::Chat;
+        let plain = refusal(status, &rendered(status, kind, code, "A sentence.", format));
+        let told = refusal(status, &rendered(status, kind, code, &text, format));
+        prop_assert_eq!(plain.class, expected);
+        prop_assert_eq!((told.class, told.source, told.word, told.status),
+                        (plain.class, plain.source, plain.word, plain.status));
+    }
+
+    #[test]
+    fn no_text_of_a_tool_or_of_standard_error_changes_a_verdict(text in telling_text(), status in 100_u16..600) {
+        // Wherever such text is, it is in no member that is read: the verdict is that of the status.
+        let bare = refusal(status, b"");
+        let carried = refusal(status, text.as_bytes());
+        let class = |failure: &Failure| (failure.class, failure.source, failure.wait);
+        // Text that is itself an error object of a provider is one; all else is prose.
+        prop_assume!(serde_json::from_str::<Value>(&text).is_err());
+        prop_assert_eq!(class(&carried), class(&bare));
+        let lost = transport(&Wrapped(text.clone().into()), Phase::Body);
+        prop_assert_eq!(lost.class, ErrorClass::TransportLost);
+        let mut case = Case::default();
+        case.add(bare.clone());
+        case.add(Failure::new(ErrorClass::Internal, Source::Ours, text));
+        prop_assert_eq!(case.cause().map(|cause| cause.class), Some(bare.class));
+    }
+
+    #[test]
+    fn a_quota_is_only_used_up_when_the_provider_says_so(text in telling_text(), phase in 0..3_usize) {
+        let phase = [Phase::Connect, Phase::Request, Phase::Body][phase];
+        let lost = transport(&Wrapped(text.clone().into()), phase);
+        prop_assert_ne!(lost.class, ErrorClass::QuotaExhausted);
+        let headers = Headers::default();
+        for ended in [Ended::Complete, Ended::Spliced, Ended::Corrupt, Ended::Incomplete] {
+            let failure = answer(200, &headers).outcome(&outcome(ended, Transport::Clean));
+            prop_assert_ne!(failure.map(|failure| failure.class), Some(ErrorClass::QuotaExhausted));
+        }
+    }
+}

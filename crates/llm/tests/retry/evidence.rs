@@ -1,0 +1,107 @@
+//! What may be kept of the bytes of a broken answer.
+
+use proptest::prelude::*;
+use turnstream_llm::evidence::{Kind, Recorder};
+use turnstream_redact::Rules;
+use turnstream_scripted::{
+    Asked, Chunk, Completion, Fault, Identity, Part, Pieces, Step, WireFormat, render,
+};
+
+fn body(format: WireFormat, step: &Step) -> Vec<u8> {
+    let asked = Asked { model: "m".to_owned(), stream: true, ..Asked::default() };
+    let answer = render(format, step, &Identity { serial: 1, created: 1, asked }).unwrap();
+    let bytes = answer.chunks.into_iter().flat_map(|chunk| match chunk {
+        Chunk::Write { bytes, .. } => bytes,
+        Chunk::Stall(_) => Vec::new(),
+    });
+    bytes.collect()
+}
+
+fn kept(bytes: &[u8], kind: Kind) -> String {
+    let mut recorder = Recorder::default();
+    for piece in bytes.chunks(1000) {
+        recorder.add(piece);
+    }
+    let evidence = recorder.evidence(kind, &Rules::none());
+    String::from_utf8_lossy(&[evidence.head, evidence.tail].concat()).into_owned()
+}
+
+/// A text in deltas of this many letters, none of which is a word that providers use.
+fn spoken() -> Completion {
+    let deltas = ["Zurich7 ", "Kartoffel", "salat99", " QQQQ"].map(str::to_owned).to_vec();
+    Completion::of([
+        Part::Text { text: Pieces::Given(deltas.clone()) },
+        Part::Reasoning { text: Pieces::Given(deltas) },
+        Part::tool_call("edit", serde_json::json!({"Kartoffel": "salat99"})),
+    ])
+}
+
+const SPOKEN: [&str; 4] = ["Zurich", "Kartof", "salat", "QQQ"];
+
+#[test]
+fn structure_ids_and_ends_stay_and_text_becomes_its_length() {
+    for format in WireFormat::ALL {
+        let kept = kept(&body(format, &Step::new(spoken())), Kind::Stream);
+        for text in SPOKEN {
+            assert!(!kept.contains(text), "{format:?}: {text} is in {kept}");
+        }
+        assert!(kept.contains("<9>") && kept.contains("<7>"), "{kept}");
+        assert!(kept.contains("edit"), "names of tools stay: {kept}");
+        let end = match format {
+            WireFormat::Chat => "\"finish_reason\":\"tool_calls\"",
+            WireFormat::Responses => "\"type\":\"response.completed\"",
+            WireFormat::Messages => "\"stop_reason\":\"tool_use\"",
+        };
+        assert!(kept.contains(end), "{format:?}: no {end} in {kept}");
+    }
+}
+
+#[test]
+fn a_glued_event_shows_both_halves_and_both_ids() {
+    let whole = body(WireFormat::Chat, &Step::new(spoken()));
+    let fourth = whole.windows(6).enumerate().filter(|(_, window)| window == b"data: ").nth(3).unwrap().0;
+    let glue = Fault::Splice { after: fourth + 30, second: spoken() };
+    let kept = kept(&body(WireFormat::Chat, &Step::new(spoken()).fault(glue)), Kind::Stream);
+    let line = kept.lines().find(|line| line.matches("data:").count() == 2).expect("the glued line");
+    assert_eq!(line.matches("\"id\":\"chatcmpl-").count(), 2, "{line}");
+    for text in SPOKEN {
+        assert!(!kept.contains(text), "{text} is in {kept}");
+    }
+}
+
+#[test]
+fn the_beginning_and_the_end_of_a_long_body_are_kept() {
+    let mut recorder = Recorder::default();
+    for _ in 0..10_000 {
+        recorder.add(b": OPENROUTER PROCESSING\n");
+    }
+    recorder.add(b": keepalive\n");
+    let evidence = recorder.evidence(Kind::Stream, &Rules::none());
+    assert!(evidence.head.starts_with(b": OPENROUTER PROCESSING\n"));
+    assert!(evidence.tail.ends_with(b": keepalive\n"));
+    assert_eq!(evidence.omitted, 10_000 * 24 + 12 - 64 * 1024);
+    assert!(evidence.len() <= 65 * 1024);
+}
+
+#[test]
+fn a_page_and_an_error_stay_readable() {
+    let page = b"<!DOCTYPE html>\n<title>502 Bad Gateway</title>\n";
+    assert_eq!(kept(page, Kind::Document).as_bytes(), page);
+    let error =
+        body(WireFormat::Chat, &Step::new(turnstream_scripted::Refusal::new(500, "api_error", "It broke.")));
+    assert!(kept(&error, Kind::Document).contains("It broke."));
+}
+
+proptest! {
+    /// Wherever the bytes are cut and whatever is put in, no delta's text is kept.
+    #[test]
+    fn no_damage_brings_text_to_light(format in 0..3_usize, at in 0.0_f64..1.0, cut in 0.0_f64..1.0, put in "[\"{}:,\\\\\n ]{0,6}") {
+        let whole = body(WireFormat::ALL[format], &Step::new(spoken()));
+        let (at, cut) = ((whole.len() as f64 * at) as usize, (whole.len() as f64 * cut) as usize);
+        let damaged = [&whole[..at], put.as_bytes(), &whole[cut..]].concat();
+        let kept = kept(&damaged, Kind::Stream);
+        for text in SPOKEN {
+            prop_assert!(!kept.contains(text), "{} is in {}", text, kept);
+        }
+    }
+}

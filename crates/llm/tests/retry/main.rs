@@ -1,0 +1,18 @@
+//! Failures of providers: what they are called, what is done about them, and what is written down.
+#![allow(clippy::unwrap_used, reason = "helpers of a test panic as the test itself does")]
+
+mod classify;
+#[cfg(feature = "client")]
+mod crash;
+mod delays;
+mod engine;
+mod evidence;
+#[cfg(feature = "client")]
+mod fold;
+#[cfg(feature = "client")]
+mod parked;
+#[cfg(feature = "client")]
+mod scenarios;
+#[cfg(feature = "client")]
+mod support;
+mod waits;

@@ -1,0 +1,128 @@
+//! Waits that are stored: visible, cancellable, taken up again.
+
+use crate::support::*;
+use std::sync::Arc;
+use std::time::Duration;
+use turnstream_llm::Format;
+use turnstream_llm::client::{Clocks, Ending, Running, Told, Wait};
+use turnstream_llm::retry::Consumer::AttemptAware;
+use turnstream_model::attempts::{Verdict, Waits};
+use turnstream_model::event::ErrorClass;
+use turnstream_model::time::Time;
+use turnstream_scripted::{Refusal, RetryAfter, Step};
+
+const HOURS_15: u64 = 55_852;
+
+fn limited() -> Step {
+    Step::new(Refusal::new(429, "rate_limit_error", "m").retry_after(RetryAfter::Seconds(HOURS_15)))
+}
+
+/// Reads until the wait is parked; gives its end.
+async fn until_parked(running: &mut Running) -> Time {
+    let waiting = async {
+        loop {
+            match running.next().await.expect("it ended without a wait") {
+                Told::Retrying { until, wait: Wait::Parked, attempt: 2, reason: ErrorClass::RateLimited } => {
+                    return until;
+                }
+                Told::Retrying { .. }
+                | Told::Began { .. }
+                | Told::Said { .. }
+                | Told::Superseded { .. }
+                | Told::Unkept(_) => {}
+                Told::Ended { ending, .. } => panic!("it ended: {ending:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_wait_of_hours_is_parked_with_its_time_and_then_over() {
+    let bench = bench([limited(), Step::text("At last.")]).await;
+    let told = bench.run(Format::Messages, AttemptAware).await;
+    assert_eq!(text_of(&told), "At last.");
+    let expected = [(Verdict::Failed, Some(ErrorClass::RateLimited)), (Verdict::Complete, None)];
+    assert_eq!(bench.verdicts().await, expected);
+    assert_eq!(bench.waits().await, 0);
+    let rows = bench.rows().await;
+    let waited = rows[1].begun.started.0 - rows[0].end.as_ref().unwrap().ended.0;
+    assert!(
+        (HOURS_15 * 1000..=HOURS_15 * 1000 + 5000).contains(&waited),
+        "{waited} ms: the jitter is absolute"
+    );
+}
+
+#[tokio::test]
+async fn a_parked_wait_is_cancelled_once_and_for_all() {
+    let bench = bench_with([limited().always()], Clocks::default(), Arc::new(StoppedClock(START))).await;
+    let mut running = bench.client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    until_parked(&mut running).await;
+    assert_eq!(bench.waits().await, 1);
+    running.cancel();
+    assert_eq!(*ending(&all(running).await), Ending::Cancelled);
+    assert_eq!(bench.waits().await, 0);
+    assert_eq!(bench.rows().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_that_somebody_took_away_is_not_asked_for_again() {
+    let bench = bench_with([limited().always()], Clocks::default(), Arc::new(StoppedClock(START))).await;
+    let mut running = bench.client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    until_parked(&mut running).await;
+    let parked = bench.client.parked().await.unwrap().remove(0);
+    drop(running);
+    bench.attempts.unpark("ses_1".into(), "t1".into()).await.unwrap();
+    let later = client(bench.attempts.clone(), Clocks::default(), Arc::new(StoppedClock(parked.until)));
+    let told = all(later.resume(call(&bench.provider.base_url(), Format::Chat, AttemptAware), parked)).await;
+    assert_eq!(*ending(&told), Ending::Cancelled);
+    assert_eq!(bench.provider.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_outlives_its_reader_and_goes_on_with_what_was_used_up() {
+    let steps = [limited(), limited(), Step::text("At last.")];
+    let bench = bench_with(steps, Clocks::default(), Arc::new(StoppedClock(START))).await;
+    let mut running = bench.client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    let until = until_parked(&mut running).await;
+    drop(running);
+    let parked = bench.client.parked().await.unwrap();
+    assert_eq!(parked.len(), 1);
+    assert_eq!(
+        (parked[0].until, parked[0].attempt, parked[0].error.class),
+        (until, 1, ErrorClass::RateLimited)
+    );
+
+    let again = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
+    let early = client(bench.attempts.clone(), Clocks::default(), Arc::new(StoppedClock(Time(until.0 - 1))));
+    let mut waiting = early.resume(again.clone(), parked[0].clone());
+    assert_eq!(
+        waiting.next().await,
+        Some(Told::Retrying { attempt: 2, reason: ErrorClass::RateLimited, until, wait: Wait::Parked })
+    );
+    let nothing = tokio::time::timeout(Duration::from_millis(200), waiting.next()).await;
+    assert!(nothing.is_err(), "a millisecond early: {nothing:?}");
+    drop(waiting);
+
+    let due = client(bench.attempts.clone(), Clocks::default(), Arc::new(StoppedClock(until)));
+    let mut second = due.resume(again.clone(), parked[0].clone());
+    let mut told = Vec::new();
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(10), second.next()).await.unwrap().unwrap();
+        let is_parked_again = matches!(next, Told::Retrying { attempt: 3, .. });
+        told.push(next);
+        if is_parked_again {
+            break;
+        }
+    }
+    assert!(told.contains(&Told::Began { attempt: 2 }));
+    let again_parked = due.parked().await.unwrap().remove(0);
+    assert_eq!(again_parked.spent.failing_since, Some(START), "the window began with the first failure");
+    assert_eq!(again_parked.spent.failures[&ErrorClass::RateLimited], (2, START));
+    drop(second);
+
+    let last = client(bench.attempts.clone(), Clocks::default(), Arc::new(StoppedClock(again_parked.until)));
+    let told = all(last.resume(again, again_parked)).await;
+    assert_eq!(text_of(&told), "At last.");
+    assert_eq!(bench.rows().await.len(), 3);
+}

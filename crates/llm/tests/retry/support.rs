@@ -1,0 +1,190 @@
+//! A provider on a real socket, a ledger on a real disk, and clocks that do not keep a test waiting.
+
+use bytes::Bytes;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use turnstream_llm::client::{Call, Client, Clocks, Ending, Keeping, Route, Running, Settings, Told};
+use turnstream_llm::retry::{Consumer, Policy};
+use turnstream_llm::wait::Clock;
+use turnstream_llm::{Format, Profile, Said};
+use turnstream_log::Attempts;
+use turnstream_model::attempts::{Attempt, Ledger, Verdict, Waits};
+use turnstream_model::event::ErrorClass;
+use turnstream_model::time::Time;
+use turnstream_redact::Rules;
+use turnstream_scripted::{Provider, Script, Step};
+
+pub(crate) const START: Time = Time(1_794_809_255_000);
+
+/// Clocks that are at the end of every sleep at once.
+pub(crate) struct QuickClock(Mutex<Duration>);
+
+impl QuickClock {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Duration::ZERO))
+    }
+}
+
+impl Clock for QuickClock {
+    fn wall(&self) -> Time {
+        START.plus_millis(self.0.lock().unwrap().as_millis() as u64)
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn sleep(&self, how_long: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        *self.0.lock().unwrap() += how_long;
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// Clocks that stand still: who sleeps, sleeps for ever.
+pub(crate) struct StoppedClock(pub(crate) Time);
+
+impl Clock for StoppedClock {
+    fn wall(&self) -> Time {
+        self.0
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// All that a client needs.
+pub(crate) struct Bench {
+    pub(crate) provider: Provider,
+    pub(crate) attempts: Attempts,
+    pub(crate) client: Client,
+    pub(crate) directory: TempDir,
+}
+
+pub(crate) async fn bench(steps: impl IntoIterator<Item = Step>) -> Bench {
+    bench_with(steps, Clocks::default(), Arc::new(QuickClock::new())).await
+}
+
+pub(crate) async fn bench_with(
+    steps: impl IntoIterator<Item = Step>,
+    clocks: Clocks,
+    clock: Arc<dyn Clock>,
+) -> Bench {
+    let provider = Provider::start(Script::new(steps)).await.unwrap();
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    let client = client(attempts.clone(), clocks, clock);
+    Bench { provider, attempts, client, directory }
+}
+
+pub(crate) fn client(attempts: Attempts, clocks: Clocks, clock: Arc<dyn Clock>) -> Client {
+    let keeping = Keeping {
+        ledger: Arc::new(attempts.clone()),
+        waits: Arc::new(attempts),
+        clock,
+        redact: Arc::new(Rules::standard()),
+    };
+    Client::new(Settings { clocks, policy: Policy::default() }, keeping).unwrap()
+}
+
+pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
+    let (path, messages) = match format {
+        Format::Chat => ("/v1/chat/completions", "messages"),
+        Format::Responses => ("/v1/responses", "input"),
+        Format::Messages => ("/v1/messages", "messages"),
+    };
+    let body = serde_json::json!({
+        "model": "m", "stream": true, "stream_options": {"include_usage": true},
+        messages: [{"role": "user", "content": "Hi"}],
+    });
+    Call {
+        session: "ses_1".into(),
+        turn: "t1".into(),
+        step: 1,
+        attempts_before: 0,
+        route: Route {
+            name: "main".to_owned(),
+            url: format!("{base}{path}"),
+            format,
+            profile: Profile::UNKNOWN,
+            headers: vec![("authorization".to_owned(), "Bearer k".to_owned())],
+        },
+        model: "m".to_owned(),
+        body: Bytes::from(body.to_string()),
+        consumer,
+    }
+}
+
+/// Everything that was told, to the end.
+pub(crate) async fn all(mut running: Running) -> Vec<Told> {
+    let mut told = Vec::new();
+    let gathering = async {
+        while let Some(next) = running.next().await {
+            told.push(next);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gathering).await.expect("the call never ended");
+    told
+}
+
+impl Bench {
+    pub(crate) async fn run(&self, format: Format, consumer: Consumer) -> Vec<Told> {
+        all(self.client.start(call(&self.provider.base_url(), format, consumer))).await
+    }
+
+    /// The rows, after making sure that as many requests were on the wire.
+    pub(crate) async fn rows(&self) -> Vec<Attempt> {
+        let rows = self.attempts.attempts("ses_1".into()).await.unwrap();
+        let posts = self.provider.calls().len();
+        assert_eq!(posts, rows.len(), "requests on the wire and attempts in the ledger");
+        rows
+    }
+
+    pub(crate) async fn verdicts(&self) -> Vec<(Verdict, Option<ErrorClass>)> {
+        let verdict = |row: &Attempt| (row.verdict().unwrap(), row.end.as_ref().and_then(|end| end.class));
+        self.rows().await.iter().map(verdict).collect()
+    }
+
+    pub(crate) async fn waits(&self) -> usize {
+        self.attempts.parked().await.unwrap().len()
+    }
+}
+
+pub(crate) fn ending(told: &[Told]) -> &Ending {
+    match told.last() {
+        Some(Told::Ended { ending, .. }) => ending,
+        other => panic!("it did not end: {other:?}"),
+    }
+}
+
+/// The text that a consumer has in the end, if it takes back what is superseded.
+pub(crate) fn text_of(told: &[Told]) -> String {
+    let mut texts: Vec<(u32, String)> = Vec::new();
+    for told in told {
+        match told {
+            Told::Said { attempt, said: Said::Text { text, .. } } => texts.push((*attempt, text.clone())),
+            Told::Superseded { attempt, .. } => texts.retain(|(of, _)| of != attempt),
+            Told::Said { .. }
+            | Told::Began { .. }
+            | Told::Retrying { .. }
+            | Told::Unkept(_)
+            | Told::Ended { .. } => {}
+        }
+    }
+    texts.into_iter().map(|(_, text)| text).collect()
+}
+
+/// True when no file below holds this.
+pub(crate) fn is_nowhere(directory: &Path, text: &str) -> bool {
+    std::fs::read_dir(directory).unwrap().all(|entry| {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        !bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    })
+}

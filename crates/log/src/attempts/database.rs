@@ -1,0 +1,204 @@
+//! Rows in and out of SQLite.
+
+use super::schema;
+use crate::error::OpenError;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::path::Path;
+use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
+use turnstream_model::id::{SessionId, TurnId};
+use turnstream_model::time::Time;
+
+/// The writing connection.
+pub(super) struct Database {
+    connection: Connection,
+    /// This run. A row without an end that was begun by another one is orphaned.
+    owner: String,
+}
+
+impl Database {
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        let connection = schema::open(path)?;
+        let orphan = "UPDATE attempt SET owner = NULL, verdict = 'unknown' WHERE ended IS NULL";
+        connection
+            .execute(orphan, [])
+            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: error.to_string() })?;
+        Ok(Self { connection, owner: format!("{:016x}", fastrand::u64(..)) })
+    }
+
+    /// One transaction for all of it. What fails of it fails alone, unless the commit does.
+    pub(super) fn commit(&mut self, work: impl FnOnce(&Self)) -> Result<(), Unkept> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+        work(self);
+        turnstream_failpoint::reach("attempts.commit");
+        self.connection.execute_batch("COMMIT").map_err(|error| {
+            // If there is nothing to roll back, SQLite has done it.
+            let _ = self.connection.execute_batch("ROLLBACK");
+            failed(error)
+        })
+    }
+
+    /// Takes what was deleted out of SQLite's own log too.
+    pub(super) fn scrub(&self) -> Result<(), Unkept> {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy: i64 = self.connection.query_row(checkpoint, [], |row| row.get(0)).map_err(failed)?;
+        if busy != 0 {
+            let problem = "what was deleted is still in attempts.db-wal, because another process reads the database; \
+                           ask again when it has ended";
+            return Err(Unkept::Store(problem.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin(&self, begun: &Begun) -> Result<(), Unkept> {
+        let AttemptName { session, turn, number } = &begun.name;
+        let insert = "INSERT OR IGNORE INTO attempt (session, turn, number, started, owner, begun)
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let row =
+            params![session.as_str(), turn.as_str(), number, millis(begun.started), self.owner, json(begun)?];
+        match self.execute(insert, row)? {
+            0 => Err(Unkept::Repeated(begun.name.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn end(&self, name: &AttemptName, ended: &Ended) -> Result<(), Unkept> {
+        let AttemptName { session, turn, number } = name;
+        let update = "UPDATE attempt SET ended = ?4, verdict = ?5, finished = ?6, owner = NULL
+                      WHERE session = ?1 AND turn = ?2 AND number = ?3 AND ended IS NULL AND owner = ?7";
+        let row = params![
+            session.as_str(),
+            turn.as_str(),
+            number,
+            millis(ended.ended),
+            ended.verdict.as_str(),
+            json(ended)?,
+            self.owner
+        ];
+        if self.execute(update, row)? == 0 {
+            return Err(match self.attempt(name)? {
+                Some(_) => Unkept::Ended(name.clone()),
+                None => Unkept::NeverBegan(name.clone()),
+            });
+        }
+        let Some(Evidence { head, omitted, tail }) = &ended.evidence else { return Ok(()) };
+        let insert = "INSERT INTO evidence (session, turn, number, head, omitted, tail) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let omitted = i64::try_from(*omitted).unwrap_or(i64::MAX);
+        self.execute(insert, params![session.as_str(), turn.as_str(), number, head, omitted, tail])?;
+        Ok(())
+    }
+
+    fn attempt(&self, name: &AttemptName) -> Result<Option<Attempt>, Unkept> {
+        attempt(&self.connection, name)
+    }
+
+    pub(super) fn attempts(&self, session: &SessionId) -> Result<Vec<Attempt>, Unkept> {
+        attempts(&self.connection, session)
+    }
+
+    pub(super) fn evidence(&self, name: &AttemptName) -> Result<Option<Evidence>, Unkept> {
+        evidence(&self.connection, name)
+    }
+
+    pub(super) fn park(&self, parked: &Parked) -> Result<(), Unkept> {
+        let insert = "INSERT OR REPLACE INTO parked (session, turn, until, body) VALUES (?1, ?2, ?3, ?4)";
+        let (session, turn) = (parked.session.as_str(), parked.turn.as_str());
+        self.execute(insert, params![session, turn, millis(parked.until), json(parked)?])?;
+        Ok(())
+    }
+
+    pub(super) fn unpark(&self, session: &SessionId, turn: &TurnId) -> Result<bool, Unkept> {
+        let delete = "DELETE FROM parked WHERE session = ?1 AND turn = ?2";
+        Ok(self.execute(delete, params![session.as_str(), turn.as_str()])? > 0)
+    }
+
+    pub(super) fn parked(&self) -> Result<Vec<Parked>, Unkept> {
+        parked(&self.connection)
+    }
+
+    pub(super) fn forget(&self, session: &SessionId) -> Result<u64, Unkept> {
+        let session = session.as_str();
+        self.execute("DELETE FROM evidence WHERE session = ?1", params![session])?;
+        self.execute("DELETE FROM parked WHERE session = ?1", params![session])?;
+        Ok(self.execute("DELETE FROM attempt WHERE session = ?1", params![session])? as u64)
+    }
+
+    pub(super) fn trim(&self, before: Time) -> Result<u64, Unkept> {
+        // One that never ended is as old as its start.
+        let old = "coalesce(ended, CASE WHEN verdict = 'unknown' THEN started END) < ?1";
+        let evidence = format!(
+            "DELETE FROM evidence WHERE (session, turn, number) IN (SELECT session, turn, number FROM attempt WHERE {old})"
+        );
+        self.execute(&evidence, params![millis(before)])?;
+        Ok(self.execute(&format!("DELETE FROM attempt WHERE {old}"), params![millis(before)])? as u64)
+    }
+
+    fn execute(&self, sql: &str, row: impl rusqlite::Params) -> Result<usize, Unkept> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        statement.execute(row).map_err(failed)
+    }
+}
+
+const COLUMNS: &str = "begun, finished, verdict = 'unknown' AND ended IS NULL";
+
+pub(super) fn attempt(connection: &Connection, name: &AttemptName) -> Result<Option<Attempt>, Unkept> {
+    let query = format!("SELECT {COLUMNS} FROM attempt WHERE session = ?1 AND turn = ?2 AND number = ?3");
+    let mut statement = connection.prepare_cached(&query).map_err(failed)?;
+    let key = params![name.session.as_str(), name.turn.as_str(), name.number];
+    statement.query_row(key, columns).optional().map_err(failed)?.map(read).transpose()
+}
+
+pub(super) fn attempts(connection: &Connection, session: &SessionId) -> Result<Vec<Attempt>, Unkept> {
+    let query = format!("SELECT {COLUMNS} FROM attempt WHERE session = ?1 ORDER BY rowid");
+    let mut statement = connection.prepare_cached(&query).map_err(failed)?;
+    let rows = statement.query_map([session.as_str()], columns).map_err(failed)?;
+    rows.map(|row| read(row.map_err(failed)?)).collect()
+}
+
+pub(super) fn evidence(connection: &Connection, name: &AttemptName) -> Result<Option<Evidence>, Unkept> {
+    let query = "SELECT head, omitted, tail FROM evidence WHERE session = ?1 AND turn = ?2 AND number = ?3";
+    let mut statement = connection.prepare_cached(query).map_err(failed)?;
+    let key = params![name.session.as_str(), name.turn.as_str(), name.number];
+    let read = |row: &Row<'_>| {
+        let omitted: i64 = row.get(1)?;
+        Ok(Evidence { head: row.get(0)?, omitted: omitted.unsigned_abs(), tail: row.get(2)? })
+    };
+    statement.query_row(key, read).optional().map_err(failed)
+}
+
+pub(super) fn parked(connection: &Connection) -> Result<Vec<Parked>, Unkept> {
+    let query = "SELECT body FROM parked ORDER BY until, session, turn";
+    let mut statement = connection.prepare_cached(query).map_err(failed)?;
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
+    rows.map(|body| serde_json::from_str(&body.map_err(failed)?).map_err(unreadable)).collect()
+}
+
+type Columns = (String, Option<String>, Option<bool>);
+
+fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
+fn read((begun, finished, orphaned): Columns) -> Result<Attempt, Unkept> {
+    Ok(Attempt {
+        begun: serde_json::from_str(&begun).map_err(unreadable)?,
+        end: finished.map(|end| serde_json::from_str(&end)).transpose().map_err(unreadable)?,
+        orphaned: orphaned.unwrap_or(false),
+    })
+}
+
+/// SQLite's integers are signed; no clock shows a time beyond them.
+fn millis(time: Time) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Unkept> {
+    serde_json::to_string(value).map_err(unreadable)
+}
+
+fn failed(error: rusqlite::Error) -> Unkept {
+    Unkept::Store(error.to_string())
+}
+
+fn unreadable(error: serde_json::Error) -> Unkept {
+    Unkept::Store(format!("a row of it is no JSON that this version knows: {error}"))
+}

@@ -1,0 +1,249 @@
+//! The ledger of attempts: durable before the request leaves, honest after a crash, gone when it is to be forgotten.
+
+use std::path::Path;
+use tempfile::TempDir;
+use turnstream_log::{Attempts, AttemptsReader, OpenError};
+use turnstream_model::attempts::{
+    Attempt, AttemptName, Begun, Count, Ended, Evidence, Findings, Ledger, Parked, Retention, Spent, Tokens,
+    Unkept, Verdict, Waits,
+};
+use turnstream_model::event::{ErrorClass, TurnError, Usage};
+use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
+use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
+
+const DIRECTORY: &str = "TURNSTREAM_TEST_DIRECTORY";
+
+fn name(session: &str, number: u32) -> AttemptName {
+    AttemptName { session: session.into(), turn: "t1".into(), number }
+}
+
+fn begun(session: &str, number: u32) -> Begun {
+    Begun {
+        name: name(session, number),
+        step: 1,
+        route: "main".to_owned(),
+        format: "chat".to_owned(),
+        model: "m".to_owned(),
+        request: "00ff".to_owned(),
+        started: Time(1000 + u64::from(number)),
+    }
+}
+
+fn ended(at: u64, evidence: Option<Evidence>) -> Ended {
+    Ended {
+        verdict: Verdict::Failed,
+        class: Some(ErrorClass::StreamSpliced),
+        problem: Some("two completions".to_owned()),
+        status: Some(200),
+        request_id: Some("req_1".to_owned()),
+        finish: None,
+        tokens: Tokens::Estimated(Usage { output: Some(3), ..Usage::default() }),
+        findings: Findings {
+            bytes: 10,
+            events: 2,
+            anomalies: vec![Count { what: "identity".to_owned(), times: 1, at: Some(7) }],
+            ..Findings::default()
+        },
+        ended: Time(at),
+        evidence,
+    }
+}
+
+fn evidence(text: &str) -> Evidence {
+    Evidence { head: text.into(), omitted: 5, tail: b"end".to_vec() }
+}
+
+fn parked(session: &str, until: u64) -> Parked {
+    Parked {
+        session: session.into(),
+        turn: "t1".into(),
+        step: 1,
+        attempt: 1,
+        shown: vec![0, 2],
+        route: "main".to_owned(),
+        since: Time(1000),
+        until: Time(until),
+        error: TurnError::new(ErrorClass::RateLimited, "later"),
+        spent: Spent {
+            waited_ms: 3,
+            failing_since: Some(Time(1000)),
+            failures: [(ErrorClass::RateLimited, (1, Time(1000)))].into(),
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_row_is_read_as_it_was_written_also_after_a_restart_and_beside_its_owner() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    attempts.begin(begun("ses_1", 1)).await.unwrap();
+    let kept = evidence("data: {}");
+    let end = ended(2000, Some(kept.clone()));
+    attempts.end(name("ses_1", 1), end.clone()).await.unwrap();
+    attempts.begin(begun("ses_1", 2)).await.unwrap();
+
+    let without_evidence = Ended { evidence: None, ..end };
+    let first = Attempt { begun: begun("ses_1", 1), end: Some(without_evidence), orphaned: false };
+    let second = Attempt { begun: begun("ses_1", 2), end: None, orphaned: false };
+    let beside = AttemptsReader::open(directory.path()).unwrap();
+    assert_eq!(beside.attempts(&"ses_1".into()).unwrap(), [first.clone(), second.clone()]);
+    assert_eq!(attempts.evidence(name("ses_1", 1)).await.unwrap(), Some(kept.clone()));
+    attempts.close();
+    assert_eq!(attempts.attempts("ses_1".into()).await, Err(Unkept::Closed));
+
+    let attempts = Attempts::open(directory.path()).unwrap();
+    let orphan = Attempt { orphaned: true, ..second };
+    let read = attempts.attempts("ses_1".into()).await.unwrap();
+    assert_eq!(read, [first, orphan]);
+    assert_eq!(read[1].verdict(), Some(Verdict::Unknown));
+    assert_eq!(attempts.evidence(name("ses_1", 1)).await.unwrap(), Some(kept));
+}
+
+#[tokio::test]
+async fn an_attempt_begins_once_and_ends_once() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    attempts.begin(begun("ses_1", 1)).await.unwrap();
+    assert_eq!(attempts.begin(begun("ses_1", 1)).await, Err(Unkept::Repeated(name("ses_1", 1))));
+    assert_eq!(
+        attempts.end(name("ses_1", 2), ended(9, None)).await,
+        Err(Unkept::NeverBegan(name("ses_1", 2)))
+    );
+    attempts.end(name("ses_1", 1), ended(9, None)).await.unwrap();
+    assert_eq!(attempts.end(name("ses_1", 1), ended(10, None)).await, Err(Unkept::Ended(name("ses_1", 1))));
+    let read = attempts.attempts("ses_1".into()).await.unwrap();
+    assert_eq!(read[0].end, Some(ended(9, None)));
+}
+
+#[tokio::test]
+async fn a_second_owner_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let first = Attempts::open(directory.path()).unwrap();
+    assert!(matches!(Attempts::open(directory.path()), Err(OpenError::InUse(_))));
+    drop(first);
+    Attempts::open(directory.path()).unwrap();
+}
+
+#[tokio::test]
+async fn waits_come_soonest_first_and_only_one_of_two_ends_one() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    attempts.park(parked("ses_1", 9000)).await.unwrap();
+    attempts.park(parked("ses_2", 8000)).await.unwrap();
+    attempts.park(parked("ses_1", 7000)).await.unwrap();
+    attempts.close();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    assert_eq!(attempts.parked().await.unwrap(), [parked("ses_1", 7000), parked("ses_2", 8000)]);
+    assert_eq!(attempts.unpark("ses_1".into(), "t1".into()).await, Ok(true));
+    assert_eq!(attempts.unpark("ses_1".into(), "t1".into()).await, Ok(false));
+    assert_eq!(attempts.parked().await.unwrap(), [parked("ses_2", 8000)]);
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_in_no_file_any_more() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    for number in 1..40 {
+        for session in ["ses_gone", "ses_kept"] {
+            attempts.begin(begun(session, number)).await.unwrap();
+            let kept = evidence(&format!("said in {session} ").repeat(200));
+            attempts.end(name(session, number), ended(2000, Some(kept))).await.unwrap();
+        }
+    }
+    attempts.park(parked("ses_gone", 9000)).await.unwrap();
+    assert!(holds(directory.path(), "ses_gone"));
+    assert_eq!(attempts.forget("ses_gone".into()).await, Ok(39));
+    assert!(!holds(directory.path(), "ses_gone"), "a forgotten session is still in a file");
+    assert!(holds(directory.path(), "ses_kept"));
+    assert_eq!(attempts.attempts("ses_gone".into()).await, Ok(Vec::new()));
+    assert_eq!(attempts.attempts("ses_kept".into()).await.unwrap().len(), 39);
+    assert_eq!(attempts.parked().await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn retention_takes_what_ended_before_and_what_will_never_end_and_leaves_what_runs() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    attempts.begin(begun("ses_1", 1)).await.unwrap();
+    attempts.close();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    for number in 2..5 {
+        attempts.begin(begun("ses_1", number)).await.unwrap();
+    }
+    attempts.end(name("ses_1", 2), ended(2000, Some(evidence("old")))).await.unwrap();
+    attempts.end(name("ses_1", 3), ended(3000, Some(evidence("new")))).await.unwrap();
+    attempts.park(parked("ses_1", 1)).await.unwrap();
+    assert_eq!(attempts.trim(Time(2500)).await, Ok(2));
+    let left: Vec<u32> =
+        attempts.attempts("ses_1".into()).await.unwrap().iter().map(|row| row.begun.name.number).collect();
+    assert_eq!(left, [3, 4]);
+    assert_eq!(attempts.evidence(name("ses_1", 2)).await, Ok(None));
+    assert_eq!(attempts.evidence(name("ses_1", 3)).await, Ok(Some(evidence("new"))));
+    assert_eq!(attempts.parked().await.unwrap().len(), 1);
+}
+
+/// The child of the next test: says which rows it was told to be durable.
+#[tokio::test]
+async fn a_child_that_writes_rows() {
+    if role().is_none() {
+        return;
+    }
+    let directory = std::env::var(DIRECTORY).unwrap();
+    let attempts = Attempts::open(Path::new(&directory)).unwrap();
+    for number in 1.. {
+        attempts.begin(begun("ses_1", number)).await.unwrap();
+        println!("row {number}");
+    }
+}
+
+fn child(directory: &Path) -> Program {
+    let program = Program::this_test("attempts::a_child_that_writes_rows", "rows").unwrap();
+    program.env(DIRECTORY, directory)
+}
+
+/// How many rows there are, after making sure that all that were told are, and that nobody knows what became of them.
+async fn rows_after(seen: &Seen, directory: &Path) -> usize {
+    let told = seen.lines("row ").len();
+    let attempts = Attempts::open(directory).unwrap();
+    let rows = attempts.attempts(SessionId::from("ses_1")).await.unwrap();
+    assert!(rows.len() >= told, "{told} rows were told to be durable, {} are there", rows.len());
+    assert!(rows.iter().all(|row| row.verdict() == Some(Verdict::Unknown)));
+    rows.len()
+}
+
+#[tokio::test]
+async fn every_row_that_was_answered_outlives_a_kill_and_is_unknown_after_it() {
+    let directory = TempDir::new().unwrap();
+    let seen = child(directory.path()).run(&KillPoint::line("row ", 25)).unwrap();
+    assert!(rows_after(&seen, directory.path()).await >= 25);
+    // Before a commit there is nothing of it, after it there is all of it, told or not.
+    for (point, rows) in [("attempts.commit", 9), ("attempts.committed", 10)] {
+        let directory = TempDir::new().unwrap();
+        let seen = child(directory.path()).run(&KillPoint::failpoint(point, 10)).unwrap();
+        assert_eq!(rows_after(&seen, directory.path()).await, rows, "{point}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn every_row_that_was_answered_outlives_a_power_cut() {
+    use turnstream_testkit::disk::{FaultDisk, PowerCut};
+    for cut in [PowerCut::Nothing, PowerCut::Torn(1), PowerCut::Subset(2), PowerCut::Everything] {
+        let home = TempDir::new().unwrap();
+        let mut disk = FaultDisk::new(home.path()).unwrap();
+        let directory = disk.directory().join("data");
+        let mut program = child(&directory);
+        disk.arm(program.command_mut()).unwrap();
+        let seen = program.run(&KillPoint::line("row ", 40)).unwrap();
+        disk.power_cut(cut).unwrap();
+        assert!(rows_after(&seen, &directory).await >= 40, "{cut:?}");
+    }
+}
+
+fn holds(directory: &Path, text: &str) -> bool {
+    std::fs::read_dir(directory).unwrap().any(|entry| {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    })
+}

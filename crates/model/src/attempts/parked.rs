@@ -1,0 +1,46 @@
+//! A wait that is stored instead of slept: it has a wake-up time and what the turn has used up so far.
+
+use crate::event::{ErrorClass, TurnError};
+use crate::id::{SessionId, TurnId};
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A turn that waits for a provider.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parked {
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The model call that is to be repeated, from 1.
+    pub step: u32,
+    /// The number of the turn's last attempt; the next one gets the number after it.
+    pub attempt: u32,
+    /// What was shown of that attempt, by the numbers of its items: void when the next one begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<u32>,
+    /// Where the next request goes.
+    pub route: String,
+    /// When the wait began. No clock can make it longer than from here to `until`.
+    pub since: Time,
+    /// When it is over.
+    pub until: Time,
+    /// What it waits for.
+    pub error: TurnError,
+    /// What the turn's retries have used up.
+    pub spent: Spent,
+}
+
+/// What the retries of one turn have used up. It is kept over a restart, so that a limit stays one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Milliseconds between a failure and the answer that ended it, over all that are ended.
+    pub waited_ms: u64,
+    /// Since when nothing but failures came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Time>,
+    /// Failures since then, per class, with the time of the first of each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<ErrorClass, (u32, Time)>,
+}
