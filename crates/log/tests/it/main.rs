@@ -9,6 +9,7 @@ mod follow;
 mod messages;
 mod open;
 mod read;
+mod removal;
 mod restore;
 mod resume;
 mod slow;

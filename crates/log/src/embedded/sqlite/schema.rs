@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
 
 const APPLICATION: i64 = 0x7475_726e;
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 pub(super) const TABLES: &str = "
 CREATE TABLE session (
@@ -55,6 +55,21 @@ CREATE TABLE meta (
 ) STRICT;
 ";
 
+/// What came with format 2: the state of a session before its oldest kept event, and sessions that were deleted.
+pub(super) const TABLES_2: &str = "
+CREATE TABLE base (
+    session INTEGER PRIMARY KEY,
+    seq     INTEGER NOT NULL,
+    body    TEXT NOT NULL
+) STRICT;
+CREATE TABLE tombstone (
+    session INTEGER PRIMARY KEY,
+    id      TEXT NOT NULL,
+    done    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX tombstone_id ON tombstone (id);
+";
+
 /// The database as it was found.
 pub(crate) struct Found {
     pub(crate) database: Database,
@@ -86,6 +101,8 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
     connection.pragma_update(None, "cache_size", -16_384).map_err(failed)?;
+    // What is deleted is overwritten, in pages that stay and in pages that become free.
+    connection.pragma_update(None, "secure_delete", "ON").map_err(failed)?;
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, format) =
         (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
@@ -94,12 +111,17 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
         turnstream_failpoint::reach("log.tables");
         // All or none: a file with half of it would be taken for another program's.
         let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};");
-        connection.execute_batch(&format!("BEGIN;{TABLES}{marks}COMMIT;")).map_err(failed)?;
+        connection.execute_batch(&format!("BEGIN;{TABLES}{TABLES_2}{marks}COMMIT;")).map_err(failed)?;
     } else if application != APPLICATION {
         let problem = "it is a database of another program".to_owned();
         return Err(OpenError::Corrupt { path: path.to_owned(), problem });
     } else if format > FORMAT {
         return Err(OpenError::TooNew { path: path.to_owned(), found: format, known: FORMAT });
+    } else if format < FORMAT {
+        turnstream_failpoint::reach("log.upgrade");
+        connection
+            .execute_batch(&format!("BEGIN;{TABLES_2}PRAGMA user_version = {FORMAT};COMMIT;"))
+            .map_err(failed)?;
     }
     let meta = read_meta(&connection).map_err(failed)?;
     let database = Database::new(connection, path, meta.as_ref());
