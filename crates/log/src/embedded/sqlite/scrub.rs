@@ -121,3 +121,76 @@ fn free_pages(file: &File, size: u64, count: u64, pages: &Range<u64>) -> io::Res
     }
     Ok(free)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::{Connection, params};
+    use std::path::Path;
+
+    /// Rows that grow, shrink and go between each other, and then half of them goes. Returns the texts that went.
+    fn churn(path: &Path, secure_delete: &str) -> (Connection, Vec<String>) {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        connection.pragma_update(None, "secure_delete", secure_delete).unwrap();
+        connection
+            .execute_batch("CREATE TABLE t (key INTEGER PRIMARY KEY, data TEXT, UNIQUE (data))")
+            .unwrap();
+        connection.execute_batch("BEGIN").unwrap();
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut texts = vec![Vec::new(); 400];
+        for _ in 0..6_000 {
+            let (key, length) = (random.usize(0..texts.len()), random.usize(20..900));
+            let text: String = (0..length).map(|_| random.alphanumeric()).collect();
+            connection
+                .execute("INSERT OR REPLACE INTO t VALUES (?1, ?2)", params![key as i64, text])
+                .unwrap();
+            texts[key].push(text);
+        }
+        connection.execute_batch("DELETE FROM t WHERE key % 2 = 0; COMMIT").unwrap();
+        let deleted = texts.into_iter().enumerate().flat_map(|(key, mut texts)| {
+            // The last one of an odd key is still there.
+            if key % 2 == 1 {
+                texts.pop();
+            }
+            texts
+        });
+        (connection, deleted.collect())
+    }
+
+    fn pieces_found(path: &Path, texts: &[String]) -> usize {
+        let bytes = std::fs::read(path).unwrap();
+        let finder = |text: &String| memchr::memmem::find(&bytes, text[..12].as_bytes()).is_some();
+        texts.iter().filter(|text| finder(text)).count()
+    }
+
+    #[test]
+    fn what_sqlite_leaves_behind_is_overwritten_and_the_rest_stays() {
+        for secure_delete in ["ON", "OFF"] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("t.db");
+            let (connection, deleted) = churn(&path, secure_delete);
+            let rows = |connection: &Connection| -> (i64, i64) {
+                let count = "SELECT count(*), sum(length(data)) FROM t";
+                connection.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+            };
+            let before = rows(&connection);
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            connection.execute_batch("PRAGMA shrink_memory").unwrap();
+            assert!(pieces_found(&path, &deleted) > 0, "{secure_delete}: SQLite alone leaves something");
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            let (_, count) = extent(&file).unwrap();
+            for first in (0..count).step_by(10) {
+                pages(&file, first..first + 10).unwrap();
+            }
+            assert_eq!(pieces_found(&path, &deleted), 0, "{secure_delete}");
+            assert_eq!(rows(&connection), before);
+            let sound: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(sound, "ok");
+            // And the file can be written again.
+            connection.execute("INSERT INTO t VALUES (1000, 'more')", []).unwrap();
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            assert_eq!(pieces_found(&path, &deleted), 0, "{secure_delete}: nothing came back");
+        }
+    }
+}
