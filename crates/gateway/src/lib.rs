@@ -6,18 +6,22 @@
 mod board;
 mod closing;
 mod create;
+mod delete;
 mod error;
 mod gateway;
 mod keeper;
 mod repeat;
 mod request;
+mod retention;
 mod settings;
 mod start;
 mod trouble;
 
 pub use board::{Board, BoardReader, Entry};
 pub use create::NewSession;
+pub use delete::Deleted;
 pub use error::{OpenError, RequestError};
 pub use gateway::Gateway;
 pub use request::{AnswerQuestion, Change, NewPrompt, ResolveApproval, SessionInfo};
+pub use retention::{Retention, Round};
 pub use settings::{OnTimeout, Settings};

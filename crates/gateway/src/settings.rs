@@ -1,5 +1,6 @@
 //! How long things may take, and what happens when nobody answers.
 
+use crate::retention::Retention;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Settings {
     pub idle: Duration,
     /// How long a stored fold may be behind while its session talks.
     pub debounce: Duration,
+    /// How long what was said is kept; for ever where nothing is said.
+    pub retention: Retention,
 }
 
 /// What becomes of an approval that nobody answered in time.
@@ -53,6 +56,7 @@ impl Default for Settings {
             on_timeout: OnTimeout::Reject,
             idle: Duration::from_secs(10 * 60),
             debounce: Duration::from_secs(1),
+            retention: Retention::default(),
         }
     }
 }

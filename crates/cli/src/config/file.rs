@@ -2,6 +2,7 @@
 
 use super::ConfigError;
 use super::duration;
+use super::retention::RetentionTable;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,6 +23,8 @@ pub(super) struct File {
     pub(super) agents: BTreeMap<String, AgentTable>,
     #[serde(default)]
     pub(super) timeouts: Timeouts,
+    #[serde(default)]
+    pub(super) retention: RetentionTable,
 }
 
 /// One `[agents.NAME]`.

@@ -3,13 +3,15 @@
 mod duration;
 mod file;
 mod places;
+mod retention;
+mod size;
 
 use file::{File, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use turnstream_gateway::{OnTimeout, Settings};
+use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_server::{Token, TokenError};
 
 pub(crate) use file::{AgentTable, Opencode, Scripted};
@@ -91,6 +93,7 @@ impl Config {
             (None, None) => vec![std::env::current_dir().map_err(ConfigError::NoRoot)?],
         };
         let timeouts = file.timeouts.with_environment(|name| std::env::var(name).ok())?;
+        let retention = file.retention.with_environment(|name| std::env::var(name).ok())?.decided();
         let mut agents = file.agents;
         // Some of them keep files under their name.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -111,13 +114,13 @@ impl Config {
             secret,
             heartbeat: timeouts.heartbeat(),
             agents,
-            settings: settings(&timeouts, roots),
+            settings: settings(&timeouts, roots, retention),
             file: path,
         })
     }
 }
 
-fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>) -> Settings {
+fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> Settings {
     let defaults = Settings::default();
     let or = |chosen: Option<file::Span>, default: Duration| chosen.map_or(default, |span| span.0);
     Settings {
@@ -136,6 +139,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>) -> Settings {
         },
         idle: or(timeouts.idle, defaults.idle),
         debounce: defaults.debounce,
+        retention,
     }
 }
 
@@ -180,7 +184,12 @@ mod tests {
         for (file, told) in [
             ("lisen = 1", "unknown field `lisen`, expected one of `listen`"),
             ("[timeouts]\nstrat = 1", "unknown field `strat`"),
-            ("[timeouts]\nstart = \"1 day\"", "\"1 day\" is not a time, for example 500ms, 30s, 10m or 1h"),
+            (
+                "[timeouts]\nstart = \"1 day\"",
+                "\"1 day\" is not a time, for example 500ms, 30s, 10m, 1h or 30d",
+            ),
+            ("[retention]\nmax_size = 1", "unknown field `max_size`"),
+            ("[retention]\nmax_bytes = \"lots\"", "\"lots\" is not a size, for example 500MB"),
             ("[agents.a]\nkind = \"nope\"", "unknown variant `nope`, expected `scripted` or `opencode`"),
             ("[agents.a]\nkind = \"scripted\"\npase_ms = 1", "unknown field `pase_ms`"),
             ("[agents.a]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"\ncommand = \"x\"", "not both"),

@@ -11,5 +11,6 @@ mod outage;
 mod prompts;
 mod puppet;
 mod recovery;
+mod removal;
 mod sessions;
 mod support;

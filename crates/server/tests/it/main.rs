@@ -9,6 +9,7 @@ mod documented;
 mod long;
 mod problems;
 mod readers;
+mod removal;
 mod resume;
 mod routes;
 mod shutdown;
