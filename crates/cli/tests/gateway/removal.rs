@@ -1,6 +1,6 @@
 //! Deleting a session of a real gateway: nothing of it is in the data directory, also when the gateway is killed on the way.
 
-use crate::support::{Home, ask, prompt, read, stdout, wait_for};
+use crate::support::{Home, Serving, ask, prompt, read, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -50,7 +50,9 @@ fn two_sessions(home: &Home, address: &str) -> (String, String) {
 
 #[test]
 fn a_gateway_that_is_killed_between_a_delete_and_the_removal_goes_on_removing() {
-    for failpoint in ["log.deleted", "log.remove", "log.erase.segment", "log.erase.pages", "log.removed"] {
+    for failpoint in
+        ["log.deleted", "keeper.deleted", "log.remove", "log.erase.segment", "log.erase.pages", "log.removed"]
+    {
         let home = Home::new();
         let serving = home.serve_armed(&[], |command| {
             command.env("TURNSTREAM_FAILPOINT", failpoint);
@@ -60,14 +62,7 @@ fn a_gateway_that_is_killed_between_a_delete_and_the_removal_goes_on_removing() 
         let data = home.path("data");
         assert!(!files_with_a_piece(&data).is_empty());
         let path = format!("/v1/sessions/{gone}");
-        // It does not end: the gateway is stopped on the way.
-        std::thread::spawn({
-            let (address, path) = (address.clone(), path.clone());
-            move || std::panic::catch_unwind(|| ask(&address, "DELETE", &path, &json!({})))
-        });
-        let marker = format!("TURNSTREAM_FAILPOINT_REACHED {failpoint}");
-        wait_for(|| Some(()).filter(|()| read(&home.path("serve.out")).contains(&marker)));
-        serving.end(Signal::KILL);
+        kill_while_deleting(&home, serving, &path, failpoint);
 
         let serving = home.serve(&[]);
         let (head, problem) = ask(&serving.address, "GET", &path, &json!({}));
@@ -82,6 +77,37 @@ fn a_gateway_that_is_killed_between_a_delete_and_the_removal_goes_on_removing() 
         assert!(stdout(&tail).contains("stays"));
         serving.end(Signal::TERM);
         assert_eq!(files_with_a_piece(&data), Vec::<String>::new(), "{failpoint}, after its end");
+    }
+}
+
+/// Deletes, which does not end: the gateway is stopped at the failpoint and killed there.
+fn kill_while_deleting(home: &Home, serving: Serving, path: &str, failpoint: &str) {
+    std::thread::spawn({
+        let (address, path) = (serving.address.clone(), path.to_owned());
+        move || std::panic::catch_unwind(|| ask(&address, "DELETE", &path, &json!({})))
+    });
+    let marker = format!("TURNSTREAM_FAILPOINT_REACHED {failpoint}");
+    wait_for(|| Some(()).filter(|()| read(&home.path("serve.out")).contains(&marker)));
+    serving.end(Signal::KILL);
+}
+
+#[test]
+fn a_gateway_that_is_killed_before_the_session_is_deleted_can_be_asked_again() {
+    for failpoint in ["keeper.deleting", "keeper.forgotten", "log.delete"] {
+        let home = Home::new();
+        let serving = home.serve_armed(&[], |command| {
+            command.env("TURNSTREAM_FAILPOINT", failpoint);
+        });
+        let (gone, _) = two_sessions(&home, &serving.address);
+        let path = format!("/v1/sessions/{gone}");
+        kill_while_deleting(&home, serving, &path, failpoint);
+
+        let serving = home.serve(&[]);
+        let (_, session) = ask(&serving.address, "GET", &path, &json!({}));
+        assert_eq!(session["ended"], "deleted", "{failpoint}: nobody was told more than that it has ended");
+        let (_, removed) = ask(&serving.address, "DELETE", &path, &json!({}));
+        assert_eq!(removed, json!({"session": gone, "removed": true}), "{failpoint}");
+        assert_eq!(files_with_a_piece(&home.path("data")), Vec::<String>::new(), "{failpoint}");
     }
 }
 
