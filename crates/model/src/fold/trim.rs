@@ -52,8 +52,19 @@ impl State {
     /// The state without what is over in it, and the names of that. The events up to its `seq` are no longer needed for
     /// any later state.
     pub fn trimmed(self) -> (Self, Gone) {
-        let Self { seq, session, turns, items, approvals, questions, queue, prompts, degraded, counters, spent } =
-            self;
+        let Self {
+            seq,
+            session,
+            turns,
+            items,
+            approvals,
+            questions,
+            queue,
+            prompts,
+            degraded,
+            counters,
+            spent,
+        } = self;
         let mut gone = Gone::default();
         let (open, ended): (Vec<_>, Vec<_>) = turns.into_iter().partition(|turn| turn.outcome.is_none());
         gone.turns = ended.into_iter().map(|turn| turn.turn).collect();
@@ -70,9 +81,9 @@ impl State {
         gone.questions = settled.into_iter().map(|asked| asked.question).collect();
         let (prompts, settled): (Vec<_>, Vec<_>) =
             prompts.into_iter().partition(|prompt| is_open(prompt.turn.as_ref()));
-        let new = settled.iter().filter_map(|prompt| {
-            Some(Spent { key: prompt.key.clone()?, prompt: prompt.prompt.clone() })
-        });
+        let new = settled
+            .iter()
+            .filter_map(|prompt| Some(Spent { key: prompt.key.clone()?, prompt: prompt.prompt.clone() }));
         let mut spent: Vec<Spent> = spent.into_iter().chain(new).collect();
         spent.drain(..spent.len().saturating_sub(SPENT_KEPT));
         gone.prompts = settled.into_iter().map(|prompt| prompt.prompt).collect();

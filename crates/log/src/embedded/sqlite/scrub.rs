@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -43,7 +44,7 @@ pub(super) fn pages(file: &File, pages: Range<u64>) -> io::Result<()> {
     for number in pages {
         file.read_exact_at(&mut page, number * size)?;
         let unused = match free.get(&number) {
-            Some(start) => Vec::from([*start..page.len()]),
+            Some(start) => iter::once(*start..page.len()).collect(),
             None if count > MOST_PAGES => Vec::new(),
             None => unused(&page, if number == 0 { FILE_HEADER } else { 0 }),
         };
@@ -76,7 +77,7 @@ fn unused(page: &[u8], start: usize) -> Vec<Range<usize>> {
     if cells > content || content > page.len() {
         return Vec::new();
     }
-    let mut unused = Vec::from([cells..content]);
+    let mut unused: Vec<Range<usize>> = iter::once(cells..content).collect();
     let mut block = number(start + 1);
     // Blocks stand in the order of their places. The first four bytes of each say where the next is and how long this is.
     while block >= content && block + 4 <= page.len() {
