@@ -152,7 +152,7 @@ async fn a_reader_that_is_overtaken_by_retention_is_reset_in_the_middle() {
     assert_eq!(stream.next().await.json()["outcome"], "replayed");
     // More than its socket and the gateway's buffers take; it reads nothing meanwhile.
     let large = "x".repeat(4 << 20);
-    for _ in 0..6 {
+    for _ in 0..4 {
         let turns = rig.get(&format!("/v1/sessions/{id}/snapshot")).await.body["counters"]["turns"].clone();
         rig.play(&id, json!([{"do": "text", "text": large}])).await;
         rig.until(&id, |snapshot| {
