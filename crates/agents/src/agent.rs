@@ -42,6 +42,13 @@ pub trait Agent: Send + Sync {
         None
     }
 
+    /// Removes what the agent keeps of a session in the gateway's own files. Its link has ended, and there will be no other
+    /// for this session; another one may be made under the same id.
+    fn forget(&self, session: &SessionId) -> Stopping<'_> {
+        let _ = session;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Ends what the agent runs for all its sessions together, after their links have ended.
     fn stop(&self) -> Stopping<'_> {
         Box::pin(std::future::ready(Ok(())))

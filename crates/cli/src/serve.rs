@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use turnstream_gateway::{Gateway, OpenError};
+use tokio::sync::watch;
+use turnstream_gateway::{Gateway, OpenError, Round};
 
 /// Within this everything has ended; then the process ends whatever is left.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -58,6 +59,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     if recovering > 0 {
         log(&format!("{recovering} sessions are settling what the last run left open"));
     }
+    tokio::spawn(tell_of_retention(gateway.watch_retention()));
     let left = server
         .run(async {
             let signal = signals.next().await;
@@ -71,6 +73,22 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     drop(note);
     log("ended");
     Ok(ExitCode::SUCCESS)
+}
+
+/// One line per round that removed something, or that could not.
+async fn tell_of_retention(mut rounds: watch::Receiver<Round>) {
+    while rounds.changed().await.is_ok() {
+        let round = *rounds.borrow_and_update();
+        let Round { trimmed, turns, events, bytes, deleted, failed } = round;
+        let mut said = format!(
+            "retention: trimmed {turns} turns of {trimmed} sessions ({events} events, {bytes} bytes), \
+             deleted {deleted} sessions"
+        );
+        if failed > 0 {
+            said += &format!("; {failed} sessions could not be looked at, and are in the next round");
+        }
+        log(&said);
+    }
 }
 
 /// Whatever hangs, the process ends.

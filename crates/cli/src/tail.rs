@@ -60,8 +60,14 @@ async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError>
     loop {
         match events.next().await? {
             Received::Outcome(outcome) => {
+                if outcome["outcome"] == "gone" {
+                    screen.end_line()?;
+                    return Ok(ExitCode::SUCCESS);
+                }
                 let head = outcome["head"].as_u64().unwrap_or_default();
-                let nothing = outcome["outcome"] == "caught_up" || head == 0;
+                // Of a trimmed session there may be nothing left to show.
+                let is_past = outcome["oldest"].as_u64().is_some_and(|oldest| oldest > head);
+                let nothing = outcome["outcome"] == "caught_up" || head == 0 || is_past;
                 if args.no_follow && nothing {
                     return Ok(ExitCode::SUCCESS);
                 }

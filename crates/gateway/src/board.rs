@@ -2,7 +2,7 @@
 //! the latest of each session, never a wrong one and never none.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use turnstream_model::fold::{Activity, Session};
@@ -16,6 +16,11 @@ pub struct Entry {
     /// What it is and does.
     pub session: Session,
 }
+
+/// Deleted sessions that a slow watcher may still hear of.
+const DELETED_KEPT: usize = 1_024;
+/// Why a session that was deleted has ended.
+pub(crate) const DELETED: &str = "deleted";
 
 /// Where a session stands: what it does, or that it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +65,8 @@ impl Stage {
 struct Shown {
     /// Each with the change that made it so.
     sessions: BTreeMap<SessionId, (u64, Session)>,
+    /// The last ones that were deleted, each with the change that was: a watcher that is slow shall hear of it.
+    deleted: VecDeque<(u64, SessionId)>,
     changes: u64,
 }
 
@@ -81,6 +88,21 @@ impl Board {
         let change = shown.changes;
         shown.sessions.insert(id.clone(), (change, session));
         // Under the lock, so that the number never goes back.
+        self.changed.send_replace(change);
+    }
+
+    /// A session is not there any more. Watchers see it once more, ended.
+    pub(crate) fn remove(&self, id: &SessionId) {
+        let mut shown = self.lock();
+        if shown.sessions.remove(id).is_none() {
+            return;
+        }
+        shown.changes += 1;
+        let change = shown.changes;
+        shown.deleted.push_back((change, id.clone()));
+        if shown.deleted.len() > DELETED_KEPT {
+            shown.deleted.pop_front();
+        }
         self.changed.send_replace(change);
     }
 
@@ -127,6 +149,15 @@ impl Board {
             .filter(|(_, (at, _))| *at > change)
             .map(|(id, (at, session))| (*at, Entry { id: id.clone(), session: session.clone() }))
             .collect();
+        // Who begins has not seen them, and one that was made again is there.
+        let deleted = shown
+            .deleted
+            .iter()
+            .filter(|(at, id)| change > 0 && *at > change && !shown.sessions.contains_key(id));
+        changed.extend(deleted.map(|(at, id)| {
+            let session = Session { ended: Some(DELETED.to_owned()), ..Session::default() };
+            (*at, Entry { id: id.clone(), session })
+        }));
         changed.sort_by_key(|(at, _)| *at);
         (changed.into_iter().map(|(_, entry)| entry).collect(), shown.changes)
     }

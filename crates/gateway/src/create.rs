@@ -9,7 +9,7 @@ use crate::trouble::trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use turnstream_agents::Agent;
-use turnstream_log::{Appender, ClaimError};
+use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Permissions, SessionPatch};
 use turnstream_model::fold::Session;
@@ -60,6 +60,8 @@ impl Gateway {
         // One at a time: of two requests with one key the second finds what the first made.
         let _turn = self.creating().lock().await;
         let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
+        // One that is being deleted makes room first: it takes no longer than its agent does to end.
+        self.shared().deletions.over(&id).await;
         // Looked for first: what was made stays made, also when its agent or its directory is gone by now.
         if let Some(session) = self.board().get(&id) {
             return self.made_before(&id, &session, key, &new);
@@ -100,7 +102,12 @@ impl Gateway {
     fn differs_from_first(&self, id: &SessionId, new: &NewSession) -> Result<Option<String>, RequestError> {
         let mut first = SessionPatch::default();
         let mut created = None;
-        for event in self.log().read(id, Seq(0), 2).map_err(RequestError::of_read)? {
+        let events = match self.log().read(id, Seq(0), 2) {
+            // Retention has taken the creation away: what is left of it is in the session, and was compared.
+            Err(ReadError::Trimmed { .. }) => return Ok(None),
+            read => read.map_err(RequestError::of_read)?,
+        };
+        for event in events {
             let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
             // What belongs to the creation has its time; a later change never has, see `Keeper::create`.
             if *created.get_or_insert(event.time) != event.time {

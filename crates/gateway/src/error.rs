@@ -1,7 +1,7 @@
 //! What can go wrong, named for whoever reads it.
 
 use std::path::PathBuf;
-use turnstream_log::{AppendError, ClaimError, ReadError};
+use turnstream_log::{AppendError, ClaimError, ReadError, RemoveError};
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
@@ -138,9 +138,18 @@ impl RequestError {
         }
     }
 
+    pub(crate) fn of_remove(error: RemoveError) -> Self {
+        match error {
+            RemoveError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
+            RemoveError::Closed => Self::Closing,
+            RemoveError::Store(problem) => Self::Log(problem),
+        }
+    }
+
     pub(crate) fn of_append(error: &AppendError) -> Self {
         match error {
             AppendError::Closed => Self::Closing,
+            AppendError::Deleted(id) => Self::UnknownSession(SessionId::from(id.clone())),
             other => Self::Log(other.to_string()),
         }
     }

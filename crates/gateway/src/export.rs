@@ -74,8 +74,11 @@ impl Gateway {
                     Err(_) => break,
                 }
             };
-            let Follow::Events(events) = step.map_err(RequestError::of_read)? else {
-                return Err(RequestError::Closing);
+            let events = match step.map_err(RequestError::of_read)? {
+                Follow::Events(events) => events,
+                Follow::Deleted => return Err(RequestError::UnknownSession(id.clone())),
+                Follow::Closed => return Err(RequestError::Closing),
+                Follow::Outcome(_) => return Err(trimmed(seen.next())),
             };
             for event in events {
                 let parsed = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
@@ -98,13 +101,12 @@ impl Export {
         while self.next <= self.header.head {
             let mut events = match self.follower.next().await.map_err(RequestError::of_read)? {
                 Follow::Outcome(_) => continue,
+                Follow::Deleted => return Err(RequestError::UnknownSession(self.header.session.clone())),
                 Follow::Closed => return Err(RequestError::Closing),
                 Follow::Events(events) => events,
             };
-            if let Some(first) = events.first().filter(|event| event.seq() != self.next) {
-                let (expected, found) = (self.next, first.seq());
-                let problem = format!("event {expected} was trimmed while it was exported, {found} is next");
-                return Err(RequestError::Log(problem));
+            if events.first().is_some_and(|event| event.seq() != self.next) {
+                return Err(trimmed(self.next));
             }
             events.retain(|event| event.seq() <= self.header.head);
             self.next = events.last().map_or(self.next, |event| event.seq().next());
@@ -112,6 +114,11 @@ impl Export {
         }
         Ok(None)
     }
+}
+
+/// Retention was faster.
+fn trimmed(seq: Seq) -> RequestError {
+    RequestError::Log(format!("event {seq} was trimmed while it was exported; export again"))
 }
 
 /// A cursor after which that event is the next.

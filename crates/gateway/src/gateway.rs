@@ -1,11 +1,13 @@
 //! The one place clients come to: it finds the keeper of a session, or wakes one, and passes the request on.
 
 use crate::board::{Board, BoardReader, Stage};
+use crate::delete::Deletions;
 use crate::error::{OpenError, RequestError};
 use crate::import;
 use crate::keeper::{Handle, Keeper};
 use crate::redactor::{Prompts, Said};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
+use crate::retention::{self, Round};
 use crate::search;
 use crate::settings::Settings;
 use crate::start;
@@ -15,10 +17,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use turnstream_agents::{Agent, Counts, Description};
-use turnstream_log::{Figures, Follower, Health, Log, Options};
+use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
 use turnstream_model::cursor::Cursor;
 use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId, TurnId};
@@ -48,6 +50,8 @@ pub(crate) struct Shared {
     importing: tokio::sync::Mutex<()>,
     data: PathBuf,
     closing: AtomicBool,
+    pub(crate) deletions: Deletions,
+    pub(crate) rounds: watch::Sender<Round>,
 }
 
 impl Gateway {
@@ -75,9 +79,12 @@ impl Gateway {
             importing: tokio::sync::Mutex::default(),
             data: data.to_owned(),
             closing: AtomicBool::new(false),
+            deletions: Deletions::default(),
+            rounds: watch::Sender::new(Round::default()),
         };
         let gateway = Self { shared: Arc::new(shared) };
         start::take_up(&gateway, opened.abandoned)?;
+        retention::start(&gateway);
         Ok(gateway)
     }
 
@@ -221,6 +228,16 @@ impl Gateway {
         stages
     }
 
+    /// What was removed since the gateway was opened, by deletes and by retention.
+    pub fn removed(&self) -> Removed {
+        self.shared.log.removed()
+    }
+
+    /// Follows the rounds of retention that removed something or failed to.
+    pub fn watch_retention(&self) -> watch::Receiver<Round> {
+        self.shared.rounds.subscribe()
+    }
+
     /// How many keepers are awake.
     pub fn awake(&self) -> usize {
         self.shared.keepers().len()
@@ -243,7 +260,7 @@ impl Gateway {
     }
 
     /// Passes a request on to the session's keeper, which is woken if need be.
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         id: &SessionId,
         request: impl Fn(oneshot::Sender<Result<T, RequestError>>) -> Request,
@@ -264,7 +281,7 @@ impl Gateway {
 
     /// The keeper of a session; a new one takes up where the last one was put away.
     pub(crate) fn keeper(&self, id: &SessionId) -> Result<Handle, RequestError> {
-        if self.shared.board.get(id).is_none() {
+        if self.shared.board.get(id).is_none() || self.shared.deletions.is_under_way(id) {
             return Err(RequestError::UnknownSession(id.clone()));
         }
         self.shared.wake(id).ok_or(RequestError::Closing)
@@ -276,6 +293,10 @@ impl Gateway {
 
     pub(crate) fn refuse_if_degraded(&self) -> Result<(), RequestError> {
         trouble::now(&self.shared.log).map_or(Ok(()), |trouble| Err(trouble.refused()))
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -321,11 +342,12 @@ impl Shared {
         self.agents.get(name).cloned()
     }
 
-    /// The keeper that is awake, or a new one; none once the gateway closes, which would not hear that it has to leave.
+    /// The keeper that is awake, or a new one; none once the gateway closes, which would not hear that it has to leave, nor
+    /// for a session that is being deleted.
     pub(crate) fn wake(self: &Arc<Self>, id: &SessionId) -> Option<Handle> {
         let mut keepers = self.keepers();
         // Under the lock, as in `keep`: whoever closes says so first and takes the keepers then.
-        if self.is_closing() {
+        if self.is_closing() || self.deletions.is_under_way(id) {
             return None;
         }
         if let Some(keeper) = keepers.get(id).filter(|keeper| keeper.is_awake()) {
@@ -335,6 +357,18 @@ impl Shared {
         let keeper = Keeper::wake(self.clone(), id.clone(), leaving);
         keepers.insert(id.clone(), keeper.clone());
         Some(keeper)
+    }
+
+    /// The keeper of a session that is being deleted, if one is awake: no other will be.
+    pub(crate) fn take_keeper(&self, id: &SessionId) -> Option<Handle> {
+        self.keepers().remove(id)
+    }
+
+    /// Ends one keeper by force, and its link with it.
+    pub(crate) fn abort_keeper(&self, number: u64) {
+        if let Some(task) = self.tasks().get(&number) {
+            task.abort();
+        }
     }
 
     /// False when the gateway closes: then it is not kept.

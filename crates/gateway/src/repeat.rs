@@ -20,7 +20,10 @@ impl Gateway {
     ) -> Result<Accepted, RequestError> {
         let (Some(_), true) = (&repeat.key, is_for_the_disk(&error)) else { return Err(error) };
         let Ok(snapshot) = self.snapshot(id).await else { return Err(error) };
-        let State { queue, prompts, .. } = snapshot.state;
+        let State { queue, prompts, spent, .. } = snapshot.state;
+        if let Some(spent) = spent.iter().find(|spent| Some(&spent.key) == repeat.key.as_ref()) {
+            return Ok(Accepted { prompt: spent.prompt.clone(), position: 0 });
+        }
         let same = |prompt: &&turnstream_model::fold::Prompt| {
             prompt.key == repeat.key && prompt.content == repeat.content
         };

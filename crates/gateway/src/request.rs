@@ -81,6 +81,8 @@ pub(crate) enum Request {
     Answer(QuestionId, AnswerQuestion, Reply<()>),
     Change(Change, Reply<()>),
     End(String, Reply<()>),
+    /// Ends it unless something is open in it; says whether it did.
+    EndIfQuiet(String, Reply<bool>),
 }
 
 impl Request {
@@ -89,6 +91,7 @@ impl Request {
         match self {
             Self::Prompt(_, reply) => drop(reply.send(Err(error))),
             Self::Cancel(_, reply) => drop(reply.send(Err(error))),
+            Self::EndIfQuiet(_, reply) => drop(reply.send(Err(error))),
             Self::Withdraw(_, reply)
             | Self::Resolve(_, _, reply)
             | Self::Answer(_, _, reply)

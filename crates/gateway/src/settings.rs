@@ -1,5 +1,6 @@
 //! How long things may take, and what happens when nobody answers.
 
+use crate::retention::Retention;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnstream_redact::Rules;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub debounce: Duration,
     /// What counts as a secret, and never reaches the log.
     pub secrets: Rules,
+    /// How long what was said is kept; for ever where nothing is said.
+    pub retention: Retention,
 }
 
 impl Settings {
@@ -64,6 +67,7 @@ impl Default for Settings {
             idle: Duration::from_secs(10 * 60),
             debounce: Duration::from_secs(1),
             secrets: Rules::standard(),
+            retention: Retention::default(),
         }
     }
 }

@@ -189,8 +189,11 @@ impl Batch {
         let mut fenced: HashMap<Owner, AppendError> = HashMap::new();
         for Stale { group, current } in stale {
             let Group { session, epoch, .. } = &self.groups[*group];
-            let error =
-                AppendError::Fenced { session: session.id.to_string(), ours: *epoch, current: *current };
+            let (id, ours) = (session.id.to_string(), *epoch);
+            let error = match *current {
+                Some(current) => AppendError::Fenced { session: id, ours, current },
+                None => AppendError::Deleted(id),
+            };
             fenced.insert((session.key, *epoch), error);
         }
         self.groups.retain(|group| !fenced.contains_key(&(group.session.key, group.epoch)));

@@ -108,6 +108,9 @@ pub enum AppendError {
         /// The epoch that holds.
         current: u64,
     },
+    /// The session was deleted.
+    #[error("session {0} was deleted; nothing can be appended to it any more")]
+    Deleted(String),
     /// One append holds more than a commit can.
     #[error(
         "an append of about {bytes} bytes to session {session} is larger than the {most} that one may hold; nothing of it \
@@ -139,12 +142,36 @@ pub enum AppendError {
     Closed,
 }
 
+/// Why nothing was deleted, trimmed or erased.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    Unknown(String),
+    /// The store cannot do it.
+    #[error("nothing can be removed: {0}")]
+    Store(String),
+    /// The log is closed. What was deleted stays deleted, and the next start goes on removing its bytes.
+    #[error("the log is closed")]
+    Closed,
+}
+
 /// Why events cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no such session.
     #[error("there is no session {0}")]
     Unknown(String),
+    /// Events from there on are no longer kept.
+    #[error("event {seq} of session {session} is no longer kept; the oldest that is kept is {oldest}")]
+    Trimmed {
+        /// The session.
+        session: String,
+        /// The event that was asked for.
+        seq: Seq,
+        /// The first event that is kept.
+        oldest: Seq,
+    },
     /// The store failed.
     #[error("the store cannot be read: {0}")]
     Store(String),

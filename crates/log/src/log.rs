@@ -11,6 +11,7 @@ use crate::queue::Queue;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::store::{Commit, Known, Store, Take};
+use crate::totals::Counts;
 use crate::waker::Waker;
 use crate::writer::Writer;
 use std::io;
@@ -59,6 +60,7 @@ pub struct Log {
 pub(crate) struct Inner {
     refused: Arc<AtomicU64>,
     meter: Arc<Meter>,
+    pub(crate) removed: Arc<Counts>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) store: Arc<dyn Store>,
     sessions: Arc<Sessions>,
@@ -71,6 +73,7 @@ pub(crate) struct Front {
     queue: Arc<Queue>,
     pub(crate) sessions: Arc<Sessions>,
     refused: Arc<AtomicU64>,
+    removed: Arc<Counts>,
     writer_health: Reporter,
     health: watch::Receiver<Sides>,
     merge: Merge,
@@ -82,12 +85,23 @@ pub(crate) struct Reports {
     pub(crate) health: Reporter,
     queue: Arc<Queue>,
     refused: Arc<AtomicU64>,
+    removed: Arc<Counts>,
 }
 
 impl Reports {
     /// So many late partial writes were refused (L8).
     pub(crate) fn refused(&self, writes: u64) {
         self.refused.fetch_add(writes, Ordering::Relaxed);
+    }
+
+    /// What was removed before is in no file any more.
+    pub(crate) fn erased(&self) {
+        self.removed.erased();
+    }
+
+    /// The writer is wanted: it calls [`Commit::between`].
+    pub(crate) fn nudge(&self) {
+        self.queue.nudge();
     }
 
     /// The store is at its end, however it came to it: nothing more may be accepted.
@@ -100,15 +114,21 @@ impl Front {
     pub(crate) fn new(options: &Options) -> (Self, Reports) {
         let queue = Arc::new(Queue::new(options.budget));
         let refused = Arc::new(AtomicU64::new(0));
+        let removed = Arc::new(Counts::default());
         let (writer_health, store_health, health) = Sides::watch();
-        let reports = Reports { health: store_health, queue: queue.clone(), refused: refused.clone() };
+        let reports = Reports {
+            health: store_health,
+            queue: queue.clone(),
+            refused: refused.clone(),
+            removed: removed.clone(),
+        };
         let (sessions, merge) = (Arc::new(Sessions::default()), options.merge);
-        (Self { queue, sessions, refused, writer_health, health, merge }, reports)
+        (Self { queue, sessions, refused, removed, writer_health, health, merge }, reports)
     }
 
     /// Starts the thread that commits to this store.
     pub(crate) fn start(self, commits: Box<dyn Commit>, store: Arc<dyn Store>) -> io::Result<Log> {
-        let Self { queue, sessions, refused, writer_health, health, merge } = self;
+        let Self { queue, sessions, refused, removed, writer_health, health, merge } = self;
         let meter = Arc::new(Meter::default());
         let writer = Writer {
             commits,
@@ -124,7 +144,8 @@ impl Front {
         };
         let thread = std::thread::Builder::new().name("log-writer".into()).spawn(move || writer.run())?;
         let writer = Mutex::new(Some(thread));
-        Ok(Log { inner: Arc::new(Inner { refused, meter, queue, store, sessions, health, writer }) })
+        let inner = Inner { refused, removed, meter, queue, store, sessions, health, writer };
+        Ok(Log { inner: Arc::new(inner) })
     }
 }
 
@@ -176,7 +197,8 @@ impl Log {
         Ok((session.generation.clone(), session.head()))
     }
 
-    /// Events after this one, up to `limit` of them, as far as they are durable.
+    /// Events after this one, up to `limit` of them, as far as they are durable. [`ReadError::Trimmed`] when the first of them
+    /// is no longer kept.
     pub fn read(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Committed>, ReadError> {
         let session = self.find(id)?;
         let mut events = Vec::new();
@@ -247,7 +269,7 @@ fn claim_error(id: &SessionId, error: &ReadError) -> ClaimError {
     match error {
         ReadError::Unknown(id) => ClaimError::Unknown(id.clone()),
         ReadError::Store(problem) => ClaimError::Store { session: id.to_string(), problem: problem.clone() },
-        ReadError::Missing { .. } => {
+        ReadError::Missing { .. } | ReadError::Trimmed { .. } => {
             ClaimError::Store { session: id.to_string(), problem: error.to_string() }
         }
     }
@@ -275,15 +297,30 @@ impl Inner {
         if let Some(events) = session.recent_from(from, max_bytes).filter(|events| !events.is_empty()) {
             return Ok(events);
         }
-        let events = self.store.read(session.key, from, max_bytes)?;
-        if events.is_empty() {
-            return Err(ReadError::Missing {
-                session: session.id.to_string(),
-                seq: from,
-                head: session.head(),
-            });
+        if !session.is_deleted() {
+            let events = self.store.read(session.key, from, max_bytes)?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
         }
-        Ok(events)
+        Err(self.why_missing(session, from)?)
+    }
+
+    /// Why the store does not have that event. It may know more than the session here: whoever removes something changes the
+    /// store first.
+    fn why_missing(&self, session: &Session, seq: Seq) -> Result<ReadError, ReadError> {
+        let known = self.store.session(&session.id)?.filter(|known| known.key == session.key);
+        let Some(known) = known.filter(|_| !session.is_deleted()) else {
+            session.delete();
+            return Ok(ReadError::Unknown(session.id.to_string()));
+        };
+        session.trim(known.oldest);
+        let (session, oldest) = (session.id.to_string(), known.oldest);
+        Ok(if seq < oldest {
+            ReadError::Trimmed { session, seq, oldest }
+        } else {
+            ReadError::Missing { session, seq, head: known.head }
+        })
     }
 
     /// The sessions that have events which the store's readers do not find yet, and how far those go.

@@ -310,6 +310,7 @@ impl Projection {
             queue: state.queue.clone(),
             degraded: state.degraded,
             counters: state.counters,
+            spent: state.spent.clone(),
             ..State::default()
         };
         let gone = self.gone.iter().cloned().collect();

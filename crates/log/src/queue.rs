@@ -38,6 +38,8 @@ struct State {
     appends: Vec<Append>,
     weight: usize,
     closed: bool,
+    /// The writer is wanted, though there is nothing to commit.
+    nudged: bool,
 }
 
 /// Many callers put, the writer takes all at once.
@@ -105,14 +107,21 @@ impl Queue {
         self.lock().closed
     }
 
-    /// Waits for work and takes everything that waits, as far as it fits into one commit. `None` when the queue is closed
-    /// and everything that was put is taken.
+    /// Wakes the writer, which then takes nothing.
+    pub(crate) fn nudge(&self) {
+        self.lock().nudged = true;
+        self.arrived.notify_one();
+    }
+
+    /// Waits for work and takes everything that waits, as far as it fits into one commit; nothing when the writer is only
+    /// wanted. `None` when the queue is closed and everything that was put is taken.
     pub(crate) fn take(&self) -> Option<Vec<Append>> {
         let mut state = self.lock();
-        while state.appends.is_empty() && !state.closed {
+        while state.appends.is_empty() && !state.closed && !state.nudged {
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        (!state.appends.is_empty()).then(|| state.take())
+        let nudged = std::mem::take(&mut state.nudged);
+        (!state.appends.is_empty() || (nudged && !state.closed)).then(|| state.take())
     }
 
     /// Bytes that are under way, and how many may be.
@@ -135,7 +144,13 @@ mod tests {
     use turnstream_model::id::SessionId;
 
     async fn append(queue: &Queue, number: u64, weight: usize) {
-        let known = Known { key: 1, generation: Generation::new("g").unwrap(), epoch: 1, head: Seq(0) };
+        let known = Known {
+            key: 1,
+            generation: Generation::new("g").unwrap(),
+            epoch: 1,
+            oldest: Seq(1),
+            head: Seq(0),
+        };
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,

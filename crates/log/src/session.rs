@@ -4,7 +4,7 @@ use crate::committed::Committed;
 use crate::store::Known;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use turnstream_model::cursor::{Generation, Seq};
@@ -22,8 +22,11 @@ pub(crate) struct Session {
     /// The newest owner epoch that this process knows of. A store that is alone with its data compares with it.
     epoch: AtomicU64,
     recent: Mutex<Recent>,
+    /// The first event that is still kept.
+    oldest: AtomicU64,
     /// The last durable event.
     head: AtomicU64,
+    is_deleted: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
@@ -32,7 +35,7 @@ pub(crate) struct Session {
 pub(crate) struct Progress {
     /// The last durable event, as far as followers were woken for it.
     pub(crate) head: Seq,
-    /// The log is closed: there will be no other.
+    /// The log is closed, or the session deleted: there will be no other.
     pub(crate) is_last: bool,
 }
 
@@ -49,20 +52,43 @@ struct Recent {
 
 impl Session {
     pub(crate) fn new(id: &SessionId, known: &Known) -> Self {
-        let Known { key, generation, epoch, head } = known.clone();
+        let Known { key, generation, epoch, oldest, head } = known.clone();
         Self {
             id: id.clone(),
             key,
             generation,
             epoch: AtomicU64::new(epoch),
             recent: Mutex::new(Recent { settled: head.0, ..Recent::default() }),
+            oldest: AtomicU64::new(oldest.0),
             head: AtomicU64::new(head.0),
+            is_deleted: AtomicBool::new(false),
             progress: watch::Sender::new(Progress { head, is_last: false }),
         }
     }
 
     pub(crate) fn head(&self) -> Seq {
         Seq(self.head.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn oldest(&self) -> Seq {
+        Seq(self.oldest.load(Ordering::Acquire))
+    }
+
+    /// Events before this one are no longer kept, in memory neither. Whoever would read them is told.
+    pub(crate) fn trim(&self, oldest: Seq) {
+        if self.oldest.fetch_max(oldest.0, Ordering::AcqRel) < oldest.0 {
+            self.recent().forget_before(oldest);
+        }
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.is_deleted.load(Ordering::Acquire)
+    }
+
+    /// Nobody finds it any more, and nothing more is taken for it. Who follows it is handed what is in memory and told.
+    pub(crate) fn delete(&self) {
+        self.is_deleted.store(true, Ordering::Release);
+        self.end();
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
@@ -185,6 +211,15 @@ impl Recent {
         self.events = self.events.iter().map(own).collect();
     }
 
+    fn forget_before(&mut self, oldest: Seq) {
+        while let Some(event) = self.events.pop_front_if(|event| event.seq() < oldest) {
+            self.bytes -= event.json().len();
+        }
+        // What is kept may share its bytes with what has gone.
+        self.compacted = 0;
+        self.compact();
+    }
+
     fn trim(&mut self) {
         while self.bytes > KEPT_BYTES
             && let Some(oldest) = self.events.front()
@@ -207,7 +242,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_large_commit_does_not_keep_the_commit() {
-        let known = Known { key: 1, generation: Generation::new("g").unwrap(), epoch: 1, head: Seq(0) };
+        let known = Known {
+            key: 1,
+            generation: Generation::new("g").unwrap(),
+            epoch: 1,
+            oldest: Seq(1),
+            head: Seq(0),
+        };
         let session = Session::new(&SessionId::from("s"), &known);
         let commit = Bytes::from(vec![b'x'; 100 * 100_000]);
         let slice = |seq: u64| {
@@ -229,7 +270,13 @@ mod tests {
 
     #[test]
     fn whoever_was_handed_an_event_never_finds_the_head_behind_it() {
-        let known = Known { key: 1, generation: Generation::new("g").unwrap(), epoch: 1, head: Seq(0) };
+        let known = Known {
+            key: 1,
+            generation: Generation::new("g").unwrap(),
+            epoch: 1,
+            oldest: Seq(1),
+            head: Seq(0),
+        };
         let session = Session::new(&SessionId::from("s"), &known);
         let last = 300_000;
         let behind = std::thread::scope(|scope| {

@@ -68,7 +68,8 @@ impl Sessions {
 
 impl State {
     fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        self.by_id.get(id).and_then(Weak::upgrade)
+        // One that was deleted makes room for another of its name.
+        self.by_id.get(id).and_then(Weak::upgrade).filter(|session| !session.is_deleted())
     }
 
     fn add(&mut self, id: &SessionId, known: &Known) -> Arc<Session> {

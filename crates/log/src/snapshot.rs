@@ -19,6 +19,8 @@ pub enum Which {
 
 /// How much is folded at a time.
 const AT_ONCE: usize = 1 << 20;
+/// How often a fold is read that is trimmed each time.
+const TRIES: u32 = 8;
 
 impl Log {
     /// What the session is at its head.
@@ -43,7 +45,21 @@ impl Log {
 }
 
 impl Inner {
-    fn state(&self, session: &Session) -> Result<State, ReadError> {
+    pub(crate) fn state(&self, session: &Session) -> Result<State, ReadError> {
+        for _ in 1..TRIES {
+            // A fold that was read before a trim may lack events that are gone after it.
+            match self.state_now(session) {
+                Err(ReadError::Trimmed { .. }) => {}
+                state => return state,
+            }
+        }
+        self.state_now(session)
+    }
+
+    fn state_now(&self, session: &Session) -> Result<State, ReadError> {
+        if session.is_deleted() {
+            return Err(ReadError::Unknown(session.id.to_string()));
+        }
         let mut fold = self.store.fold(session.key)?;
         let head = session.head();
         while fold.state().seq < head {

@@ -51,6 +51,7 @@ impl Writer {
         let _end = EndOnDrop(self.sessions.clone());
         while let Some(appends) = self.queue.take() {
             self.commit(Batch::of(appends, self.merge));
+            self.commits.between();
         }
     }
 

@@ -33,7 +33,7 @@ impl App {
 
     /// All routes.
     pub(crate) fn router(self: Arc<Self>) -> Router {
-        let session = get(sessions::show).patch(sessions::change).delete(sessions::end);
+        let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);
         Router::new()
             .route("/v1/health", get(health::show))
             .route("/metrics", get(metrics::show))

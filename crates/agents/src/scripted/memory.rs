@@ -222,6 +222,15 @@ impl Memory {
 }
 
 /// A file name that no two sessions share, whatever is in their ids.
+/// Removes what was remembered of a session, durably.
+pub(super) fn forget(directory: &Path, session: &SessionId) -> io::Result<()> {
+    match fs::remove_file(path_of(directory, session)) {
+        Ok(()) => File::open(directory)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn path_of(directory: &Path, session: &SessionId) -> PathBuf {
     let mut name = String::new();
     for byte in session.as_str().bytes() {

@@ -54,12 +54,13 @@ mod tools;
 
 pub use script::{Script, ScriptError};
 
-use crate::agent::{Agent, ConnectError, Connecting, Description, Start};
+use crate::agent::{Agent, ConnectError, Connecting, Description, Start, Stopping};
 use crate::link::Link;
 use memory::Memory;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use turnstream_model::id::SessionId;
 
 /// The delay between pieces of text at which a person sees them stream.
 const READABLE: Duration = Duration::from_millis(25);
@@ -105,6 +106,18 @@ impl Agent for Scripted {
             problem: None,
             scripted: true,
         }
+    }
+
+    fn forget(&self, session: &SessionId) -> Stopping<'_> {
+        let forgotten = self.config.memory.clone().map(|directory| {
+            let session = session.clone();
+            tokio::task::spawn_blocking(move || memory::forget(&directory, &session))
+        });
+        Box::pin(async move {
+            let Some(forgotten) = forgotten else { return Ok(()) };
+            let forgotten = forgotten.await.map_err(std::io::Error::other).and_then(|forgotten| forgotten);
+            forgotten.map_err(|error| format!("what the scripted agent remembers cannot be removed: {error}"))
+        })
     }
 
     fn connect(&self, start: Start) -> Connecting<'_> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// `500ms`, `30s`, `10m`, `1h`, or a bare number of seconds.
+/// `500ms`, `30s`, `10m`, `1h`, `30d`, or a bare number of seconds.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -11,6 +11,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         "s" | "" => Some(1_000),
         "m" => Some(60_000),
         "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
         _ => None,
     };
     let whole =
@@ -18,7 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match whole {
         Some(0) => Err("0 would be over before it began; leave it out for the default".to_owned()),
         Some(millis) => Ok(Duration::from_millis(millis)),
-        None => Err(format!("{text:?} is not a time, for example 500ms, 30s, 10m or 1h")),
+        None => Err(format!("{text:?} is not a time, for example 500ms, 30s, 10m, 1h or 30d")),
     }
 }
 
@@ -34,7 +35,8 @@ mod tests {
         assert_eq!(parse("7"), Ok(Duration::from_secs(7)));
         assert_eq!(parse("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(parse("1h"), Ok(Duration::from_secs(3_600)));
-        for bad in ["", "s", "1 s", "-1s", "1d", "0", "99999999999999999999h", "18446744073709551615h"] {
+        assert_eq!(parse("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        for bad in ["", "s", "1 s", "-1s", "1w", "0", "99999999999999999999h", "18446744073709551615h"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

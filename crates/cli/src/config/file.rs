@@ -3,6 +3,7 @@
 use super::ConfigError;
 use super::duration;
 use super::redaction::Redaction;
+use super::retention::RetentionTable;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,6 +27,8 @@ pub(super) struct File {
     pub(super) timeouts: Timeouts,
     #[serde(default)]
     pub(super) redaction: Redaction,
+    #[serde(default)]
+    pub(super) retention: RetentionTable,
 }
 
 /// One `[agents.NAME]`.

@@ -4,13 +4,15 @@ mod duration;
 mod file;
 mod places;
 mod redaction;
+mod retention;
+mod size;
 
 use file::{File, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use turnstream_gateway::{OnTimeout, Settings};
+use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_server::{Token, TokenError};
 
 pub(crate) use file::{AgentTable, Opencode, Scripted};
@@ -108,6 +110,7 @@ impl Config {
             (None, None) => vec![std::env::current_dir().map_err(ConfigError::NoRoot)?],
         };
         let timeouts = file.timeouts.with_environment(|name| std::env::var(name).ok())?;
+        let retention = file.retention.with_environment(|name| std::env::var(name).ok())?.decided();
         let mut agents = file.agents;
         // Some of them keep files under their name.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -121,7 +124,7 @@ impl Config {
                 opencode.check().map_err(|problem| ConfigError::Agent { name: name.clone(), problem })?;
             }
         }
-        let mut settings = settings(&timeouts, roots);
+        let mut settings = settings(&timeouts, roots, retention);
         settings.secrets = file.redaction.rules(secret.as_deref(), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen).unwrap_or(LISTEN),
@@ -137,7 +140,7 @@ impl Config {
     }
 }
 
-fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>) -> Settings {
+fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> Settings {
     let defaults = Settings::default();
     let or = |chosen: Option<file::Span>, default: Duration| chosen.map_or(default, |span| span.0);
     Settings {
@@ -157,6 +160,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>) -> Settings {
         idle: or(timeouts.idle, defaults.idle),
         debounce: defaults.debounce,
         secrets: defaults.secrets,
+        retention,
     }
 }
 
@@ -201,7 +205,12 @@ mod tests {
         for (file, told) in [
             ("lisen = 1", "unknown field `lisen`, expected one of `listen`"),
             ("[timeouts]\nstrat = 1", "unknown field `strat`"),
-            ("[timeouts]\nstart = \"1 day\"", "\"1 day\" is not a time, for example 500ms, 30s, 10m or 1h"),
+            (
+                "[timeouts]\nstart = \"1 day\"",
+                "\"1 day\" is not a time, for example 500ms, 30s, 10m, 1h or 30d",
+            ),
+            ("[retention]\nmax_size = 1", "unknown field `max_size`"),
+            ("[retention]\nmax_bytes = \"lots\"", "\"lots\" is not a size, for example 500MB"),
             ("[agents.a]\nkind = \"nope\"", "unknown variant `nope`, expected `scripted` or `opencode`"),
             ("[agents.a]\nkind = \"scripted\"\npase_ms = 1", "unknown field `pase_ms`"),
             ("[agents.a]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"\ncommand = \"x\"", "not both"),

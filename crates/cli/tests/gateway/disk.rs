@@ -1,27 +1,9 @@
 //! A disk that is full: the gateway says so, takes nothing it cannot keep, and goes on when there is room.
 
-use crate::support::{Home, stdout, wait_for};
-use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use crate::support::{Home, ask, stdout, wait_for};
+use serde_json::json;
 use turnstream_testkit::disk::{FaultDisk, Faults};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
-
-/// The head of the answer, and its body.
-fn ask(address: &str, method: &str, path: &str, body: &Value) -> (String, Value) {
-    let body = body.to_string();
-    let mut socket = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    write!(
-        socket,
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_lowercase(), serde_json::from_str(body).unwrap())
-}
 
 #[test]
 fn nothing_is_accepted_that_cannot_be_kept_and_what_waited_is_kept_later() {

@@ -7,6 +7,7 @@ mod configuration;
 mod disk;
 #[cfg(feature = "real-agents")]
 mod opencode;
+mod removal;
 mod search;
 mod serve;
 mod support;

@@ -176,7 +176,8 @@ impl Meanwhile<'_> {
             | Request::Withdraw(..)
             | Request::Cancel(..)
             | Request::Change(..)
-            | Request::End(..) => false,
+            | Request::End(..)
+            | Request::EndIfQuiet(..) => false,
         }
     }
 

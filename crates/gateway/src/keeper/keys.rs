@@ -14,13 +14,17 @@ type Print = (u64, u64);
 /// Prompts that came with a key.
 pub(super) struct Keys {
     secrets: (RandomState, RandomState),
-    known: HashMap<String, (PromptId, Print)>,
+    /// Without a print where the content is no longer kept.
+    known: HashMap<String, (PromptId, Option<Print>)>,
 }
 
 impl Keys {
     /// Every prompt of the session that has a key.
     pub(super) fn resume(state: &State) -> Self {
         let mut keys = Self { secrets: (RandomState::new(), RandomState::new()), known: HashMap::new() };
+        for spent in &state.spent {
+            keys.known.insert(spent.key.clone(), (spent.prompt.clone(), None));
+        }
         for prompt in state.prompts.iter().chain(&state.queue) {
             if let Some(key) = &prompt.key {
                 keys.add(key.clone(), prompt.prompt.clone(), &prompt.content);
@@ -31,13 +35,13 @@ impl Keys {
 
     pub(super) fn add(&mut self, key: String, prompt: PromptId, content: &[Value]) {
         let print = self.print(content);
-        self.known.insert(key, (prompt, print));
+        self.known.insert(key, (prompt, Some(print)));
     }
 
-    /// The prompt that had this key, and whether this is its content.
+    /// The prompt that had this key, and whether this is its content. One whose content is no longer kept is taken for the same.
     pub(super) fn find(&self, key: &str, content: &[Value]) -> Option<(PromptId, bool)> {
         let (prompt, print) = self.known.get(key)?;
-        Some((prompt.clone(), *print == self.print(content)))
+        Some((prompt.clone(), print.is_none_or(|print| print == self.print(content))))
     }
 
     fn print(&self, content: &[Value]) -> Print {

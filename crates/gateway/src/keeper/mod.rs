@@ -349,7 +349,7 @@ fn supervise(
         let ended = work.await;
         shared.put_away(&id, number);
         drop(done);
-        if !matches!(ended, Ok(Left::InOrder)) && !shared.is_closing() {
+        if !matches!(ended, Ok(Left::InOrder)) && !shared.is_closing() && shared.board.get(&id).is_some() {
             tokio::time::sleep(AFTER_FAILURE).await;
             // A gateway that closes meanwhile leaves the session to the next start.
             let _ = shared.wake(&id);

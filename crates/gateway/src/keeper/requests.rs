@@ -22,7 +22,12 @@ impl Keeper {
             Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, reply).await,
             Request::Answer(question, answer, reply) => self.answer(&question, answer, reply).await,
             Request::Change(change, reply) => self.change(change, reply).await,
-            Request::End(reason, reply) => self.end(reason, reply).await,
+            Request::End(reason, reply) => self.end(reason, reply, ()).await,
+            Request::EndIfQuiet(_, reply) if !self.is_quiet() => {
+                let _ = reply.send(Ok(false));
+                Ok(())
+            }
+            Request::EndIfQuiet(reason, reply) => self.end(reason, reply, true).await,
         }
     }
 
@@ -211,7 +216,11 @@ impl Keeper {
         }
     }
 
-    async fn end(&mut self, reason: String, reply: Reply<()>) -> Result<(), Gone> {
+    fn is_quiet(&self) -> bool {
+        self.machine.is_quiet() && self.recovery.is_none()
+    }
+
+    async fn end<T: Send + 'static>(&mut self, reason: String, reply: Reply<T>, done: T) -> Result<(), Gone> {
         let mut work = Work::default();
         let works = self.machine.open_turn().is_some();
         self.settle_texts(&mut work);
@@ -224,7 +233,7 @@ impl Keeper {
                 }
                 self.let_go();
                 self.recovery = None;
-                work.reply(reply, ());
+                work.reply(reply, done);
                 self.commit_now(work).await
             }
             Err(refusal) => refuse(reply, refusal.into()),

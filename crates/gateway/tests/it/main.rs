@@ -11,6 +11,7 @@ mod outage;
 mod prompts;
 mod puppet;
 mod recovery;
+mod removal;
 mod secrets;
 mod sessions;
 mod support;

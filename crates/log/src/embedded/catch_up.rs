@@ -50,6 +50,11 @@ impl CatchUp {
         Left::Nothing
     }
 
+    /// That session is deleted: nothing of it is to be filed.
+    pub(crate) fn forget(&self, key: i64) {
+        self.lock().behind.retain(|(behind, _)| *behind != key);
+    }
+
     /// A step of rows was filed.
     pub(crate) fn filed(&self, more: bool) {
         self.lock().is_unindexed = more;

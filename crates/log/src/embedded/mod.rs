@@ -2,6 +2,7 @@
 
 mod catch_up;
 mod directory;
+mod erase;
 mod leases;
 mod note;
 mod open;
@@ -16,21 +17,25 @@ pub(crate) use open::{Found, open};
 
 use crate::batch::Group;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError};
+use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::log::{Options, Reports};
 use crate::open::Abandoned;
 use crate::search::{Found as FoundHits, Search, SearchError};
 use crate::session::Session;
-use crate::store::{Claiming, Commit, Known, Settling, Stale, Store, StoreError, Take};
+use crate::store::{
+    Claiming, Commit, Cut, Known, Removal, Removing, Settling, Size, Stale, Store, StoreError, Take,
+};
+use crate::stored::damaged;
 use crate::summary::Summary;
 use catch_up::CatchUp;
 use directory::Directory;
+use erase::Eraser;
 use leases::{Lease, Leases};
 use note::{Entry, Note};
 use open::Ready;
 use segment::Segments;
-use settler::{Claim, Settler, Wanted};
+use settler::{Claim, Order, Settler, Wanted};
 use sqlite::{Readers, Revision};
 use std::collections::HashMap;
 use std::io;
@@ -39,7 +44,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use turnstream_model::cursor::Seq;
-use turnstream_model::fold::Fold;
+use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::SessionId;
 use unsettled::{Haste, Unsettled};
 
@@ -80,6 +85,8 @@ impl Embedded {
         let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), options.budget));
         let leases = Arc::new(Leases::default());
         let catch_up = Arc::new(CatchUp::find(&readers).map_err(io::Error::other)?);
+        let eraser =
+            Eraser::new(database.is_removing().map_err(|error| io::Error::other(error.to_string()))?);
         let settler = Settler {
             database,
             readers: readers.clone(),
@@ -91,6 +98,7 @@ impl Embedded {
             catch_up: catch_up.clone(),
             unrevealed: Vec::new(),
             reports: Arc::new(reports),
+            eraser,
         };
         let commits = Commits { segments, unsettled: unsettled.clone(), serial: 0 };
         let thread = std::thread::Builder::new().name("log-settler".into()).spawn(move || settler.run())?;
@@ -100,7 +108,7 @@ impl Embedded {
 
     fn ask(&self, wanted: Wanted) -> Claiming {
         let (done, answer) = oneshot::channel();
-        let asked = self.unsettled.claim(Claim { wanted, done });
+        let asked = self.unsettled.order(Order::Claim(Claim { wanted, done }));
         Box::pin(async move {
             asked.map_err(|_| ClaimError::Closed)?;
             answer.await.unwrap_or(Err(ClaimError::Closed)).map(Lease::keep)
@@ -108,11 +116,26 @@ impl Embedded {
     }
 }
 
+impl Embedded {
+    /// Has the settler do it.
+    fn remove<T: Send + 'static>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<Result<T, RemoveError>>) -> Order,
+    ) -> Removing<T> {
+        let (done, answer) = oneshot::channel();
+        let asked = self.unsettled.order(order(done));
+        Box::pin(async move {
+            asked.map_err(|_| RemoveError::Closed)?;
+            answer.await.unwrap_or(Err(RemoveError::Closed))
+        })
+    }
+}
+
 impl Commit for Commits {
     fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
         let fenced = groups.iter().enumerate().filter_map(|(group, Group { session, epoch, .. })| {
-            let current = session.epoch();
-            (*epoch != current).then_some(Stale { group, current })
+            let current = (!session.is_deleted()).then(|| session.epoch());
+            (Some(*epoch) != current).then_some(Stale { group, current })
         });
         let stale: Vec<Stale> = fenced.collect();
         let is_stale = |place| stale.iter().any(|stale| stale.group == place);
@@ -124,6 +147,14 @@ impl Commit for Commits {
 
     fn keep(&mut self, groups: Vec<Group>) {
         self.unsettled.put(groups, self.serial);
+    }
+
+    fn between(&mut self) {
+        // If it fails now, it is wanted again.
+        if let Ok(Some(serial)) = self.segments.turn_over_if_wanted() {
+            self.serial = serial;
+            self.unsettled.turned_over(serial);
+        }
     }
 }
 
@@ -190,7 +221,40 @@ impl Store for Embedded {
 
     fn fold(&self, key: i64) -> Result<Fold, ReadError> {
         // One that is damaged is only a shorter way that is not there.
-        Ok(self.readers.stored(key).map_err(unreadable)?.fold().unwrap_or_default())
+        match self.readers.stored(key).map_err(unreadable)?.fold() {
+            Ok(fold) => Ok(fold),
+            Err(_) => Ok(Fold::from(self.base(key)?)),
+        }
+    }
+
+    fn base(&self, key: i64) -> Result<State, ReadError> {
+        let Some(body) = self.readers.base(key).map_err(unreadable)? else { return Ok(State::default()) };
+        serde_json::from_str(&body).map_err(|error| ReadError::Store(damaged(&error)))
+    }
+
+    fn size(&self, key: i64) -> Result<Size, ReadError> {
+        self.readers.size(key).map_err(unreadable)
+    }
+
+    fn trim(&self, session: Arc<Session>, cut: Cut) -> Removing<bool> {
+        self.remove(|done| Order::Trim(session, Box::new(cut), done))
+    }
+
+    fn delete(&self, session: Arc<Session>) -> Removing<()> {
+        self.remove(|done| Order::Delete(session, done))
+    }
+
+    fn erase(&self) -> Removing<()> {
+        let (done, told) = oneshot::channel();
+        let asked = self.unsettled.order(Order::Erase(done));
+        Box::pin(async move {
+            asked.map_err(|_| RemoveError::Closed)?;
+            told.await.map_err(|_| RemoveError::Closed)
+        })
+    }
+
+    fn removal(&self, id: &SessionId) -> Result<Option<Removal>, ReadError> {
+        self.readers.removal(id.as_str()).map_err(unreadable)
     }
 
     fn summaries(&self) -> Result<Vec<Summary>, ReadError> {

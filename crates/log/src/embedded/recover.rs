@@ -40,11 +40,13 @@ pub(crate) fn recover(
     for (place, groups) in records {
         for group in groups.into_iter().filter(|group| !void.contains(&group.session)) {
             let head = match recovery.heads.get(&group.session) {
-                Some(head) => *head,
+                Some(head) => Some(*head),
                 None => {
                     readers.head(group.session).map_err(|error| NotRecovered::Store(error.to_string()))?
                 }
             };
+            // A session has its row before its first event: this one was deleted.
+            let Some(head) = head else { continue };
             let damaged = |problem| NotRecovered::Damage(Damage { place: place.clone(), problem });
             recovery.add(group, head).map_err(damaged)?;
         }

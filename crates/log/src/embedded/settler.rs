@@ -1,16 +1,17 @@
 //! The thread that has the database: it settles what is durable in segments, many commits at a time, and records owners.
 
 use super::catch_up::{CatchUp, Left};
+use super::erase::Eraser;
 use super::leases::{Lease, Leases};
 use super::segment::{Pace, Spares};
 use super::sqlite::{self, Chunks, Database, Readers, Seen, Settlement, TurnRow};
 use super::unsettled::{Unsettled, Work};
 use crate::batch::Group;
-use crate::error::ClaimError;
+use crate::error::{ClaimError, RemoveError};
 use crate::log::Reports;
 use crate::projection::{Flush, Projection};
 use crate::session::Session;
-use crate::store::{Known, StoreError, Take};
+use crate::store::{Cut, Known, StoreError, Take};
 use crate::writer::{CLOSING, SLOWEST_RETRY};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,6 +34,17 @@ const REST: u32 = 4;
 const NICE: i32 = 10;
 /// A fold that is stored and not used for so long leaves memory.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// What the settler is asked to do beside its work.
+pub(crate) enum Order {
+    Claim(Claim),
+    /// Nobody shall find that session any more.
+    Delete(Arc<Session>, oneshot::Sender<Result<(), RemoveError>>),
+    /// That session shall begin later.
+    Trim(Arc<Session>, Box<Cut>, oneshot::Sender<Result<bool, RemoveError>>),
+    /// To be told when everything that was removed is out of all files.
+    Erase(oneshot::Sender<()>),
+}
 
 /// A change of ownership, durable before anyone acts on it.
 pub(crate) struct Claim {
@@ -68,6 +80,7 @@ pub(crate) struct Settler {
     /// Imports that are to be seen as soon as they are settled.
     pub(crate) unrevealed: Vec<Claim>,
     pub(crate) reports: Arc<Reports>,
+    pub(crate) eraser: Eraser,
 }
 
 impl Settler {
@@ -82,8 +95,8 @@ impl Settler {
         loop {
             let mut work = self.unsettled.take(rest);
             let (begin, is_last) = (Instant::now(), work.is_last);
-            for claim in std::mem::take(&mut work.claims) {
-                self.claim(claim);
+            for order in std::mem::take(&mut work.orders) {
+                self.carry_out(order);
             }
             let sweep = is_last || swept.elapsed() >= SWEEP;
             if sweep {
@@ -107,6 +120,7 @@ impl Settler {
                 return;
             }
             self.unsettled.answer(self.catch_up.is_done());
+            self.erase();
             // If this fails now, the file is made when it is needed.
             let _ = self.spares.top_up(Pace::InSteps);
             rest = begin.elapsed() * REST;
@@ -119,15 +133,19 @@ impl Settler {
         let Work { groups, serial, is_last, .. } = work;
         let now = Instant::now();
         let mut sessions = HashSet::new();
-        for group in groups {
+        // What was still said in a session that is deleted goes with it.
+        let (deleted, groups): (Vec<&Group>, Vec<&Group>) =
+            groups.iter().partition(|group| group.session.is_deleted());
+        deleted.into_iter().for_each(Group::settled);
+        for group in &groups {
             self.project(group, now);
             sessions.insert(group.session.key);
         }
         let folds = self.folds(&sessions, sweep, *is_last, now);
         if groups.is_empty() && folds.is_empty() {
-            return true;
+            return self.note_settled(*serial);
         }
-        let (chunks, turns) = rows(groups);
+        let (chunks, turns) = rows(&groups);
         let settlement = Settlement { chunks: &chunks, turns: &turns, folds: &folds, settled: *serial };
         let Ok(refused) = self.persist(|database| database.settle(&settlement)) else { return false };
         turnstream_failpoint::reach("log.settled");
@@ -140,10 +158,21 @@ impl Settler {
         for group in groups {
             group.settled();
         }
-        // Only what the database itself says it has whole: without a transaction it has not noted that yet, and after a
-        // crash a segment that is used again would be missed.
         self.spares.settled(*serial);
         true
+    }
+
+    /// Gives free the segments that the database has whole although there was nothing to write. It notes that first: after a
+    /// crash a segment that was used again would be missed. False when it had to give up.
+    fn note_settled(&mut self, serial: u64) -> bool {
+        if self.spares.are_settled(serial) {
+            return true;
+        }
+        let noted = self.persist(|database| database.settled(serial)).is_ok();
+        if noted {
+            self.spares.settled(serial);
+        }
+        noted
     }
 
     /// Files a little of what was stored before and is not in the index. False when it had to give up.
@@ -238,6 +267,67 @@ impl Settler {
         }
     }
 
+    fn carry_out(&mut self, order: Order) {
+        // Whoever asked may have gone away; what was asked is done all the same.
+        match order {
+            Order::Claim(claim) => self.claim(claim),
+            Order::Delete(session, done) => drop(done.send(self.delete(&session))),
+            Order::Trim(session, cut, done) => drop(done.send(self.trim(&session, &cut))),
+            Order::Erase(done) => self.eraser.tell(done),
+        }
+    }
+
+    fn delete(&mut self, session: &Session) -> Result<(), RemoveError> {
+        let deleted = self.persist(|database| database.delete(session.key)).map_err(RemoveError::Store)?;
+        session.delete();
+        if !deleted {
+            return Err(RemoveError::Unknown(session.id.to_string()));
+        }
+        self.projections.remove(&session.key);
+        self.catch_up.forget(session.key);
+        self.eraser.want();
+        turnstream_failpoint::reach("log.deleted");
+        Ok(())
+    }
+
+    fn trim(&mut self, session: &Session, cut: &Cut) -> Result<bool, RemoveError> {
+        self.store_fold(session).map_err(RemoveError::Store)?;
+        let trimmed = self.persist(|database| database.trim(session.key, cut)).map_err(RemoveError::Store)?;
+        if trimmed {
+            // It is read again with the next events, without what is gone.
+            self.projections.remove(&session.key);
+            session.trim(cut.base.seq.next());
+            self.eraser.want();
+            turnstream_failpoint::reach("log.trimmed");
+        }
+        Ok(trimmed)
+    }
+
+    /// Brings the stored fold of a session up to its settled events. It is behind only after a crash: the end of a turn is
+    /// stored with its fold.
+    fn store_fold(&mut self, session: &Session) -> Result<(), String> {
+        let (key, now) = (session.key, Instant::now());
+        if self.projections.contains_key(&key) {
+            return Ok(());
+        }
+        let stored = self.readers.stored(key).map_err(|error| error.to_string())?;
+        let mut projection = Projection::load(stored, session.epoch(), now)?;
+        if let Some(flush) = projection.due(now, Duration::ZERO) {
+            let (chunks, folds) = (Chunks::default(), [(key, flush)]);
+            let settlement = Settlement { chunks: &chunks, turns: &[], folds: &folds, settled: 0 };
+            self.persist(|database| database.settle(&settlement))?;
+            let [(_, flush)] = folds;
+            projection.written(&flush, now);
+        }
+        Ok(())
+    }
+
+    /// A step of taking what was removed out of all files. What fails is tried again at the next.
+    fn erase(&mut self) {
+        let Self { eraser, database, readers, spares, reports, .. } = self;
+        eraser.work(database, readers, spares, reports);
+    }
+
     /// Claims come one after the other here, so that of two only one finds a session free.
     fn claim(&mut self, claim: Claim) {
         let Claim { wanted, done } = claim;
@@ -260,6 +350,7 @@ impl Settler {
 
     fn next_epoch(&mut self, session: &Session) -> Result<Known, ClaimError> {
         let epoch = self.persist(|database| database.next_epoch(session.key)).map_err(failure(session))?;
+        let epoch = epoch.ok_or_else(|| ClaimError::Unknown(session.id.to_string()))?;
         session.set_epoch(epoch);
         Ok(known(session))
     }
@@ -285,14 +376,14 @@ impl Settler {
         let key = self.persist(|database| database.create(id.as_str(), &name, seen)).map_err(failed)?;
         let key = key.ok_or_else(|| ClaimError::Exists(id.to_string()))?;
         let generation = Generation::new(name).map_err(|error| failed(error.to_string()))?;
-        Ok(Known { key, generation, epoch: 1, head: Seq(0) })
+        Ok(Known { key, generation, epoch: 1, oldest: Seq(1), head: Seq(0) })
     }
 }
 
 /// A session as it is known here.
 fn known(session: &Session) -> Known {
     let (generation, epoch) = (session.generation.clone(), session.epoch());
-    Known { key: session.key, generation, epoch, head: session.head() }
+    Known { key: session.key, generation, epoch, oldest: session.oldest(), head: session.head() }
 }
 
 fn failure(session: &Session) -> impl Fn(String) -> ClaimError {
@@ -309,14 +400,20 @@ impl Drop for Farewell {
     fn drop(&mut self) {
         // Nothing can be settled any more: nothing more may be accepted.
         self.reports.gone();
-        for claim in self.unsettled.abandon() {
-            let _ = claim.done.send(Err(ClaimError::Closed));
+        for order in self.unsettled.abandon() {
+            match order {
+                Order::Claim(claim) => drop(claim.done.send(Err(ClaimError::Closed))),
+                Order::Delete(_, done) => drop(done.send(Err(RemoveError::Closed))),
+                Order::Trim(_, _, done) => drop(done.send(Err(RemoveError::Closed))),
+                // Whoever waits hears that nobody will tell.
+                Order::Erase(done) => drop(done),
+            }
         }
     }
 }
 
 /// The rows these commits become: chunks of one session each, and the turns that are open after them.
-fn rows(groups: &[Group]) -> (Chunks, Vec<TurnRow>) {
+fn rows(groups: &[&Group]) -> (Chunks, Vec<TurnRow>) {
     let mut chunks = Chunks::default();
     let mut turns = Vec::new();
     for group in groups {

@@ -4,7 +4,7 @@
 //! transaction touches only the pages of a few sessions. Settling all of a thousand sessions at each tick wrote a page of
 //! the index for every one of them, and its syncs were what made the slowest commits slow.
 
-use super::settler::Claim;
+use super::settler::Order;
 use crate::batch::{Group, Source, TurnChange};
 use crate::session::Session;
 use std::collections::{HashMap, VecDeque};
@@ -22,7 +22,7 @@ const HURRY_BYTES: usize = 4 << 20;
 /// A session with so much is settled without waiting: it fills a row.
 const FULL_BYTES: usize = 64 * 1024;
 
-/// Commits that wait for the database, and claims.
+/// Commits that wait for the database, and orders.
 pub(crate) struct Unsettled {
     state: Mutex<State>,
     changed: Condvar,
@@ -44,7 +44,7 @@ struct State {
     /// The segment of the last commit.
     serial: u64,
     next_ticket: u64,
-    claims: Vec<Claim>,
+    orders: Vec<Order>,
     /// Those who wait until something is settled.
     hasty: Vec<Haste>,
     /// The settler is to look at once.
@@ -75,7 +75,7 @@ struct Waiting {
 pub(crate) struct Work {
     /// Dropped when they are in the database, with what they hold of the budget.
     pub(crate) groups: Vec<Group>,
-    pub(crate) claims: Vec<Claim>,
+    pub(crate) orders: Vec<Order>,
     /// When the groups are in the database, every segment up to this one is.
     pub(crate) serial: u64,
     /// More waits than should: large steps now.
@@ -114,12 +114,12 @@ impl Unsettled {
     }
 
     /// Gives it back when the log is closed.
-    pub(crate) fn claim(&self, claim: Claim) -> Result<(), Claim> {
+    pub(crate) fn order(&self, order: Order) -> Result<(), Order> {
         let mut state = self.lock();
         if state.ended {
-            return Err(claim);
+            return Err(order);
         }
-        state.claims.push(claim);
+        state.orders.push(order);
         drop(state);
         self.changed.notify_one();
         Ok(())
@@ -163,12 +163,17 @@ impl Unsettled {
         self.lock().ended
     }
 
-    /// Ends it, and returns the claims that nobody will look at.
-    pub(crate) fn abandon(&self) -> Vec<Claim> {
+    /// The next commit goes into that segment: those before it are full.
+    pub(crate) fn turned_over(&self, serial: u64) {
+        self.lock().serial = serial;
+    }
+
+    /// Ends it, and returns the orders that nobody will look at.
+    pub(crate) fn abandon(&self) -> Vec<Order> {
         let mut state = self.lock();
         state.ended = true;
         state.hasty.clear();
-        std::mem::take(&mut state.claims)
+        std::mem::take(&mut state.orders)
     }
 
     /// What there is to do, at the latest after a tick. While there is no hurry it comes after a rest, so that a thousand
@@ -179,7 +184,7 @@ impl Unsettled {
         let (rested, deadline) = (begin + rest.min(TICK), begin + TICK);
         loop {
             let now = Instant::now();
-            if state.ended || state.poked || !state.claims.is_empty() || now >= deadline {
+            if state.ended || state.poked || !state.orders.is_empty() || now >= deadline {
                 break;
             }
             let hurry = state.in_a_hurry(self.pressure);
@@ -251,8 +256,8 @@ impl State {
     fn take(&mut self, lag: Duration, pressure: usize) -> Work {
         let now = Instant::now();
         let hurry = self.ended || self.in_a_hurry(pressure);
-        let claims = std::mem::take(&mut self.claims);
-        let mut work = Work { groups: Vec::new(), claims, serial: 0, hurry, is_last: false };
+        let orders = std::mem::take(&mut self.orders);
+        let mut work = Work { groups: Vec::new(), orders, serial: 0, hurry, is_last: false };
         let most = if hurry { HURRY_BYTES } else { AT_ONCE_BYTES };
         let mut bytes = 0;
         while bytes < most

@@ -1,9 +1,11 @@
 //! A store in memory that several logs share as if they were replicas: the smallest thing that keeps the promises.
 
-use super::{Claiming, Commit, Known, Settling, Stale, Store, StoreError, Take};
+use super::{
+    Claiming, Commit, Cut, Known, Removal, Removing, Settling, Size, Stale, Store, StoreError, Take,
+};
 use crate::batch::{Group, TurnChange};
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError};
+use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::open::Abandoned;
 use crate::search::{Entry, Found, Hit, Place, Search, SearchError, Subject, snippet};
@@ -28,6 +30,8 @@ pub(crate) struct Shared(Arc<Mutex<Data>>);
 struct Data {
     /// By key.
     sessions: Vec<Row>,
+    /// How many sessions were made, for generations.
+    made: u64,
     /// Each log, to be told of what the others commit.
     replicas: Vec<Arc<Sessions>>,
     /// What could ever be found, in the order in which it was first seen; a place in it is a place in the results.
@@ -36,14 +40,19 @@ struct Data {
 
 struct Row {
     id: SessionId,
+    generation: Generation,
+    /// Nothing of it is left but its name.
+    is_deleted: bool,
     epoch: u64,
+    /// What was before the first of its events.
+    base: State,
     /// The replica that has it, and under which epoch.
     lease: Option<(usize, u64)>,
     events: Vec<Committed>,
     parsed: Vec<Event>,
     open: Vec<(TurnId, u64)>,
     /// How far the stored fold is.
-    folded: usize,
+    folded: Seq,
     /// It is being imported: nobody finds it.
     hidden: bool,
     imported: Option<Imported>,
@@ -79,7 +88,7 @@ impl Shared {
 
     /// Makes a session without an owner.
     pub(crate) fn make(&self, id: &SessionId) {
-        self.lock().sessions.push(Row::new(id, None));
+        self.lock().push(id, None);
     }
 
     /// That replica is gone, with no time to say so: whatever holds its leases notices.
@@ -94,20 +103,69 @@ impl Shared {
     }
 }
 
-impl Row {
-    fn new(id: &SessionId, lease: Option<(usize, u64)>) -> Self {
-        let id = id.clone();
-        let (events, parsed, open) = (vec![], vec![], vec![]);
-        Self { id, epoch: 1, lease, events, parsed, open, folded: 0, hidden: false, imported: None }
+impl Data {
+    fn push(&mut self, id: &SessionId, lease: Option<(usize, u64)>) -> Known {
+        self.made += 1;
+        let generation = Generation::new(format!("memory{}", self.made)).unwrap();
+        let row = Row {
+            id: id.clone(),
+            generation,
+            is_deleted: false,
+            epoch: 1,
+            base: State::default(),
+            lease,
+            events: vec![],
+            parsed: vec![],
+            open: vec![],
+            folded: Seq(0),
+            hidden: false,
+            imported: None,
+        };
+        let known = row.known(self.sessions.len());
+        self.sessions.push(row);
+        known
     }
 
+    /// Those that are there, with their keys.
+    fn there(&self) -> impl Iterator<Item = (usize, &Row)> {
+        self.sessions.iter().enumerate().filter(|(_, row)| !row.is_deleted)
+    }
+
+    /// Those that anybody finds.
+    fn seen(&self) -> impl Iterator<Item = (usize, &Row)> {
+        self.there().filter(|(_, row)| !row.hidden)
+    }
+}
+
+impl Row {
     fn known(&self, key: usize) -> Known {
-        let generation = Generation::new("memory").unwrap();
-        Known { key: key as i64, generation, epoch: self.epoch, head: Seq(self.events.len() as u64) }
+        let (generation, oldest) = (self.generation.clone(), self.base.seq.next());
+        Known { key: key as i64, generation, epoch: self.epoch, oldest, head: self.head() }
+    }
+
+    fn head(&self) -> Seq {
+        Seq(self.base.seq.0 + self.events.len() as u64)
+    }
+
+    fn fold(&self) -> Fold {
+        let mut fold = Fold::from(self.base.clone());
+        for event in self.parsed.iter().take_while(|event| event.seq <= self.folded) {
+            fold.apply(event);
+        }
+        fold
+    }
+
+    /// With all that was said.
+    fn whole(&self) -> Fold {
+        let mut fold = Fold::from(self.base.clone());
+        for event in &self.parsed {
+            fold.apply(event);
+        }
+        fold
     }
 
     fn append(&mut self, group: &Group) {
-        assert_eq!(group.first.0, self.events.len() as u64 + 1, "the log numbers without holes");
+        assert_eq!(group.first, self.head().next(), "the log numbers without holes");
         self.events.extend(group.events.iter().cloned());
         self.parsed.extend(group.parsed.iter().cloned());
         for change in &group.turns {
@@ -123,8 +181,9 @@ impl Data {
     /// Everything that can be found now, by its place.
     fn entries(&mut self) -> Vec<(i64, usize, String, Entry)> {
         let mut entries = Vec::new();
-        for (key, row) in self.sessions.iter().enumerate() {
-            let state = Fold::of(&row.parsed).into_state();
+        let states: Vec<(usize, State)> =
+            self.seen().map(|(key, row)| (key, row.whole().into_state())).collect();
+        for (key, state) in states {
             let items = state.items.iter().filter_map(Entry::of_item);
             let prompts = state.prompts.iter().chain(&state.queue).filter_map(Entry::of_prompt);
             for entry in items.chain(prompts) {
@@ -148,12 +207,13 @@ impl Commit for Commits {
         let mut news = Vec::new();
         for (place, group) in groups.iter().enumerate() {
             let row = &mut data.sessions[group.session.key as usize];
-            if group.epoch != row.epoch {
-                stale.push(Stale { group: place, current: row.epoch });
+            let current = (!row.is_deleted).then_some(row.epoch);
+            if current != Some(group.epoch) {
+                stale.push(Stale { group: place, current });
                 continue;
             }
             row.append(group);
-            news.push((row.id.clone(), Seq(row.events.len() as u64)));
+            news.push((row.id.clone(), row.head()));
         }
         let others = data.replicas.iter().enumerate().filter(|(number, _)| *number != self.number);
         let others: Vec<Arc<Sessions>> = others.map(|(_, sessions)| sessions.clone()).collect();
@@ -173,7 +233,7 @@ impl Commit for Commits {
             // Only now and then, so that what was folded is usually behind.
             if self.kept.is_multiple_of(3) {
                 let row = &mut self.shared.lock().sessions[group.session.key as usize];
-                row.folded = row.events.len();
+                row.folded = row.head();
             }
             group.settled();
         }
@@ -185,12 +245,10 @@ impl Store for Replica {
         let (shared, number, id) = (self.shared.clone(), self.number, id.clone());
         Box::pin(async move {
             let mut data = shared.lock();
-            if data.sessions.iter().any(|row| row.id == id) {
+            if data.there().any(|(_, row)| row.id == id) {
                 return Err(ClaimError::Exists(id.to_string()));
             }
-            data.sessions.push(Row::new(&id, Some((number, 1))));
-            let key = data.sessions.len() - 1;
-            Ok(data.sessions[key].known(key))
+            Ok(data.push(&id, Some((number, 1))))
         })
     }
 
@@ -229,6 +287,9 @@ impl Store for Replica {
         Box::pin(async move {
             let key = session.key as usize;
             let row = &mut shared.lock().sessions[key];
+            if row.is_deleted {
+                return Err(ClaimError::Unknown(row.id.to_string()));
+            }
             if how == Take::IfFree && row.lease.is_some() {
                 return Err(ClaimError::Held(row.id.to_string()));
             }
@@ -245,14 +306,16 @@ impl Store for Replica {
 
     fn session(&self, id: &SessionId) -> Result<Option<Known>, ReadError> {
         let data = self.shared.lock();
-        let found = data.sessions.iter().enumerate().find(|(_, row)| row.id == *id && !row.hidden);
-        Ok(found.map(|(key, row)| row.known(key)))
+        let found = data.seen().find(|(_, row)| row.id == *id).map(|(key, row)| row.known(key));
+        Ok(found)
     }
 
     fn read(&self, key: i64, from: Seq, max_bytes: usize) -> Result<Vec<Committed>, ReadError> {
         let data = self.shared.lock();
         let mut bytes = 0;
-        let rest = data.sessions[key as usize].events.iter().skip(from.0 as usize - 1);
+        let row = &data.sessions[key as usize];
+        let Some(skip) = from.0.checked_sub(row.base.seq.0 + 1) else { return Ok(Vec::new()) };
+        let rest = row.events.iter().skip(skip as usize);
         let fits = |event: &&Committed| {
             let is_first = bytes == 0;
             bytes += event.json().len();
@@ -262,24 +325,76 @@ impl Store for Replica {
     }
 
     fn fold(&self, key: i64) -> Result<Fold, ReadError> {
+        Ok(self.shared.lock().sessions[key as usize].fold())
+    }
+
+    fn base(&self, key: i64) -> Result<State, ReadError> {
+        Ok(self.shared.lock().sessions[key as usize].base.clone())
+    }
+
+    fn size(&self, key: i64) -> Result<Size, ReadError> {
         let row = &self.shared.lock().sessions[key as usize];
-        Ok(Fold::of(&row.parsed[..row.folded]))
+        let bytes = row.events.iter().map(|event| event.json().len() as u64).sum();
+        Ok(Size { bytes, turns: row.whole().state().turns.len() as u64 })
+    }
+
+    fn trim(&self, session: Arc<Session>, cut: Cut) -> Removing<bool> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let row = &mut shared.lock().sessions[session.key as usize];
+            let Cut { after, base, gone: _ } = cut;
+            if row.is_deleted || row.base.seq != after || row.head() < base.seq {
+                return Ok(false);
+            }
+            let goes = (base.seq.0 - after.0) as usize;
+            row.events.drain(..goes);
+            row.parsed.drain(..goes);
+            row.folded = row.folded.max(base.seq);
+            row.base = base;
+            session.trim(row.base.seq.next());
+            Ok(true)
+        })
+    }
+
+    fn delete(&self, session: Arc<Session>) -> Removing<()> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let row = &mut shared.lock().sessions[session.key as usize];
+            session.delete();
+            if row.is_deleted {
+                return Err(RemoveError::Unknown(row.id.to_string()));
+            }
+            row.is_deleted = true;
+            (row.events, row.parsed, row.open) = (vec![], vec![], vec![]);
+            row.base = State::default();
+            Ok(())
+        })
+    }
+
+    fn erase(&self) -> Removing<()> {
+        // Nothing is in a file.
+        Box::pin(async { Ok(()) })
+    }
+
+    fn removal(&self, id: &SessionId) -> Result<Option<Removal>, ReadError> {
+        let data = self.shared.lock();
+        let deleted = data.sessions.iter().any(|row| row.is_deleted && row.id == *id);
+        Ok(deleted.then_some(Removal::Done))
     }
 
     fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
         let data = self.shared.lock();
         let summary = |row: &Row| {
-            let State { seq, session, queue, degraded, counters, .. } =
-                Fold::of(&row.parsed[..row.folded]).into_state();
-            let state = State { seq, session, queue, degraded, counters, ..State::default() };
+            let State { seq, session, queue, degraded, counters, spent, .. } = row.fold().into_state();
+            let state = State { seq, session, queue, degraded, counters, spent, ..State::default() };
             Summary { id: row.id.clone(), state: Some(state) }
         };
-        Ok(data.sessions.iter().filter(|row| !row.hidden).map(summary).collect())
+        Ok(data.seen().map(|(_, row)| summary(row)).collect())
     }
 
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {
         let data = self.shared.lock();
-        let free = data.sessions.iter().filter(|row| row.lease.is_none() && !row.hidden);
+        let free = data.seen().map(|(_, row)| row).filter(|row| row.lease.is_none());
         let turns = free.flat_map(|row| {
             row.open.iter().map(|(turn, epoch)| Abandoned {
                 session: row.id.clone(),

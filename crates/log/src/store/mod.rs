@@ -13,7 +13,7 @@ pub(crate) mod memory;
 
 use crate::batch::Group;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError};
+use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::open::Abandoned;
 use crate::search::{Found, Search, SearchError};
@@ -23,7 +23,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::fold::Fold;
+use turnstream_model::fold::{Fold, Gone, State};
 use turnstream_model::id::SessionId;
 
 /// The answer to a claim. Whoever drops it instead of waiting leaves the session free.
@@ -31,6 +31,8 @@ pub(crate) type Claiming = Pin<Box<dyn Future<Output = Result<Known, ClaimError>
 
 /// Ends when what it was asked for is settled, or never will be.
 pub(crate) type Settling = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The answer to a delete, a trim or an erase.
+pub(crate) type Removing<T> = Pin<Box<dyn Future<Output = Result<T, RemoveError>> + Send>>;
 
 /// The writing side of a store. A log has one, on one thread; when it is dropped, there will be no other commit.
 pub(crate) trait Commit: Send {
@@ -39,7 +41,8 @@ pub(crate) trait Commit: Send {
     ///
     /// The store compares the epoch of each group with the one that holds. A group of an older one is left out, however
     /// many others are in the same commit, and is named in the answer. Of the groups of one session at most one is not
-    /// left out, and it begins behind the last event that the store has of that session.
+    /// left out, and it begins behind the last event that the store has of that session. Groups of a session that was
+    /// deleted are left out too.
     fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError>;
 
     /// Takes over what was committed and published. Nobody waits for what is done here: it is the place for all that need
@@ -48,6 +51,9 @@ pub(crate) trait Commit: Send {
     /// The log keeps the events in memory until the store calls [`Group::settled`], which says that its readers find
     /// them, and holds their part of the budget until the group is dropped.
     fn keep(&mut self, groups: Vec<Group>);
+
+    /// Called by the writer when it was woken, between two commits: the place for what only the writing thread can do.
+    fn between(&mut self) {}
 }
 
 /// The side of a store that everyone has. It blocks only as long as the database behind it does.
@@ -88,6 +94,37 @@ pub(crate) trait Store: Send + Sync {
     /// stored fold it is the empty one: the log folds the events after it on top.
     fn fold(&self, key: i64) -> Result<Fold, ReadError>;
 
+    /// The session as it was after the last event that is no longer kept; the empty state when every event is.
+    fn base(&self, key: i64) -> Result<State, ReadError>;
+
+    /// How much is kept of a session. What is not settled yet may be left out.
+    fn size(&self, key: i64) -> Result<Size, ReadError>;
+
+    /// Forgets the beginning of a session: the events up to `cut.base.seq`, which are settled, and what they said. From one
+    /// moment on, which is durable before the answer, readers find `cut.base` as the base, no event before it, a fold
+    /// without what is gone, and a session whose oldest event follows the base. The names in `cut.gone` leave whatever else
+    /// is kept of them, such as an index. False, and nothing is changed, when the base is not at `cut.after`, the session is
+    /// not there, or the store is not so far.
+    ///
+    /// The store tells the session with [`Session::trim`]. It goes on removing the bytes by itself; [`Store::erase`] tells
+    /// when they are gone.
+    fn trim(&self, session: Arc<Session>, cut: Cut) -> Removing<bool>;
+
+    /// Deletes a session. From one moment on, which is durable before the answer, no reader finds it, no claim takes it and
+    /// no commit of it succeeds, in whatever process, and another one may be made under its id, with another key and another
+    /// generation: a key is never used again. A crash after that moment does not bring it back: the store goes on
+    /// removing its bytes when it is opened again. A session that is not there is [`RemoveError::Unknown`].
+    ///
+    /// The store tells the session with [`Session::delete`].
+    fn delete(&self, session: Arc<Session>) -> Removing<()>;
+
+    /// Returns when nothing of what was deleted or trimmed before the call is in any file of the store: not behind the end of
+    /// what is used in one either.
+    fn erase(&self) -> Removing<()>;
+
+    /// What is known of a session of that id that was deleted. The store may forget it long after its bytes are gone.
+    fn removal(&self, id: &SessionId) -> Result<Option<Removal>, ReadError>;
+
     /// Every session in the order in which they were made, with the head of its stored fold.
     fn summaries(&self) -> Result<Vec<Summary>, ReadError>;
 
@@ -124,17 +161,46 @@ pub(crate) struct Known {
     pub(crate) generation: Generation,
     /// The newest owner epoch.
     pub(crate) epoch: u64,
+    /// The first event that is kept; one after the head when none is.
+    pub(crate) oldest: Seq,
     /// Its last event.
     pub(crate) head: Seq,
 }
 
-/// A group that was left out of a commit because its session has a newer owner.
+/// A group that was left out of a commit because its session has a newer owner, or none any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stale {
     /// Its place among the groups.
     pub(crate) group: usize,
-    /// The epoch that holds.
-    pub(crate) current: u64,
+    /// The epoch that holds; `None` when the session was deleted.
+    pub(crate) current: Option<u64>,
+}
+
+/// What a trim takes away, and what it leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    /// Where the base was when the cut was decided.
+    pub(crate) after: Seq,
+    /// What is left; the events up to its seq go.
+    pub(crate) base: State,
+    pub(crate) gone: Gone,
+}
+
+/// How much is kept of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Of its events, as JSON.
+    pub(crate) bytes: u64,
+    pub(crate) turns: u64,
+}
+
+/// How far the removal of a deleted session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Nobody can read it, and its bytes are being removed.
+    Pending,
+    /// Nothing of it is in any file of the store.
+    Done,
 }
 
 /// Why a store did not do what it was asked.

@@ -1,5 +1,6 @@
 //! Kills and power cuts: what a follower was given is there afterwards, byte for byte.
 
+use crate::removal::REMOVAL_POINTS;
 use crate::support::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ fn talking_child() {
                 match follower.next().await.unwrap() {
                     Follow::Outcome(_) => {}
                     Follow::Events(events) => lines(&events).iter().for_each(|line| println!("FRAME {line}")),
-                    Follow::Closed => return,
+                    Follow::Closed | Follow::Deleted => return,
                 }
             }
         });
@@ -225,10 +226,12 @@ const LAST_POINTS: &[(&str, u64)] = &[
 ];
 
 /// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, those of an import are in
-/// `import.rs`, filling an index is in `search.rs`, the ledger of attempts in `attempts.rs`, and erasing a record that failed leaves what its failing left, or less.
+/// `import.rs`, filling an index is in `search.rs`, an older format is taken over in `removal.rs`, the ledger of attempts is in
+/// `attempts.rs`, and erasing a record that failed leaves what its failing left, or less.
 const OTHER_POINTS: &[&str] = &[
     "log.wal.aside",
     "log.segment.erase",
+    "log.upgrade",
     "log.backfill",
     "log.import",
     "log.import.appended",
@@ -258,7 +261,7 @@ fn failpoints_in(directory: &Path, found: &mut BTreeSet<String>) {
 fn every_failpoint_of_the_log_has_a_kill() {
     let mut found = BTreeSet::new();
     failpoints_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-    let timed = [OPENING_POINTS, POINTS].concat().into_iter().map(|(point, _)| point);
+    let timed = [OPENING_POINTS, POINTS, REMOVAL_POINTS].concat().into_iter().map(|(point, _)| point);
     let last = LAST_POINTS.iter().map(|(point, _)| *point);
     let others = FIRST_POINTS.iter().chain(OTHER_POINTS).copied();
     let killed: BTreeSet<String> = timed.chain(last).chain(others).map(str::to_owned).collect();

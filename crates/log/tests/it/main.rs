@@ -11,6 +11,7 @@ mod import;
 mod messages;
 mod open;
 mod read;
+mod removal;
 mod restore;
 mod resume;
 mod search;

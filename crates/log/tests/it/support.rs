@@ -89,10 +89,24 @@ pub(crate) async fn events(follower: &mut Follower, up_to: u64) -> Vec<Committed
         match follower.next().await.unwrap() {
             Follow::Outcome(_) => {}
             Follow::Events(events) => all.extend(events),
+            Follow::Deleted => panic!("the session was deleted after {} events", all.len()),
             Follow::Closed => panic!("the log was closed after {} events", all.len()),
         }
     }
     all
+}
+
+/// Appends a whole turn that says this.
+pub(crate) async fn say(appender: &mut Appender, number: u64, text: &str) {
+    let (turn, item) = (format!("t{number}"), format!("i{number}"));
+    let drafts = vec![
+        turn_started(&turn),
+        item_started(&turn, &item),
+        delta(&turn, &item, text),
+        item_ended(&turn, &item, ItemState::Completed),
+        turn_ended(&turn),
+    ];
+    append(appender, drafts).await;
 }
 
 pub(crate) fn seqs(events: &[Committed]) -> Vec<u64> {

@@ -2,11 +2,13 @@
 
 mod apply;
 mod state;
+mod trim;
 
 pub use state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Snapshot,
     State, Turn,
 };
+pub use trim::{Gone, Open, SPENT_KEPT, Spent};
 
 use crate::cursor::Seq;
 use crate::event::Event;

@@ -1,5 +1,6 @@
 //! What a session is after its events so far, as a snapshot shows it.
 
+use super::trim::Spent;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
     ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
@@ -42,6 +43,9 @@ pub struct State {
     /// How many of each were started, for ids that are never reused.
     #[serde(default)]
     pub counters: Counters,
+    /// Keys of prompts that retention has taken out, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spent: Vec<Spent>,
 }
 
 /// A fold as a client gets it.

@@ -1,4 +1,4 @@
-//! `/v1/sessions`: make, list, show, change and end sessions; `…/snapshot`: what one is at its head.
+//! `/v1/sessions`: make, list, show, change and delete sessions; `…/snapshot`: what one is at its head.
 
 use super::Answer;
 use crate::app::App;
@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use turnstream_gateway::{Change, NewSession, RequestError, SessionInfo};
+use turnstream_gateway::{Change, Deleted, NewSession, RequestError, SessionInfo};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
 
@@ -34,6 +34,21 @@ pub(crate) struct Patch {
     model: Option<String>,
     mode: Option<String>,
     permissions: Option<Permissions>,
+}
+
+/// What became of a delete.
+#[derive(Serialize)]
+struct Removal {
+    session: SessionId,
+    removed: Removed,
+}
+
+/// `true` when nothing of it is in any file of the log, and `"pending"` until then.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Removed {
+    Done(bool),
+    Pending(&'static str),
 }
 
 #[derive(Serialize)]
@@ -82,13 +97,16 @@ pub(crate) async fn change(
     Ok(Answer(StatusCode::OK, changed))
 }
 
-pub(crate) async fn end(
+pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
 ) -> Result<impl IntoResponse, Problem> {
-    app.gateway.end(&id, "deleted").await?;
-    Ok(StatusCode::NO_CONTENT)
+    let (status, removed) = match app.gateway.delete(&id).await? {
+        Deleted::Erased => (StatusCode::OK, Removed::Done(true)),
+        Deleted::Pending => (StatusCode::ACCEPTED, Removed::Pending("pending")),
+    };
+    Ok(Answer(status, Removal { session: id, removed }))
 }
 
 pub(crate) async fn snapshot(

@@ -18,6 +18,8 @@ pub(crate) enum Dialect {
 
 /// Said on every stream that the gateway ends because it shuts down.
 pub(crate) const CLOSING: &str = r#"{"type":"stream","outcome":"closing"}"#;
+/// Said at the end of a stream whose session was deleted.
+pub(crate) const GONE: &str = r#"{"type":"stream","outcome":"gone"}"#;
 /// Said on a stream that was asked to show its life by data.
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
@@ -80,6 +82,19 @@ pub(crate) fn outcome(outcome: &CursorOutcome) -> Bytes {
 /// The last frame of a stream that the gateway ends.
 pub(crate) fn closing() -> Bytes {
     data_frame("stream", CLOSING)
+}
+
+/// The last frame of a stream whose session was deleted.
+pub(crate) fn gone() -> Bytes {
+    data_frame("stream", GONE)
+}
+
+/// What became of a reader's place, in the form of its carrier.
+pub(crate) fn outcome_in(dialect: Dialect, outcome: &CursorOutcome) -> Bytes {
+    match dialect {
+        Dialect::Sse => self::outcome(outcome),
+        Dialect::Lines => Bytes::from(outcome.to_json() + "\n"),
+    }
 }
 
 /// A sign of life that programs see.

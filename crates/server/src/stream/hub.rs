@@ -10,10 +10,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use turnstream_gateway::{Gateway, RequestError};
 use turnstream_log::{Follow, Follower};
-use turnstream_model::cursor::{Cursor, Generation, Seq};
+use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
 use turnstream_model::id::SessionId;
 
-type Key = (SessionId, Dialect);
+/// The generation too: a session that was deleted may be made again under its id while somebody reads the old one.
+type Key = (SessionId, Generation, Dialect);
 
 /// The hubs of one server.
 pub(crate) struct Hubs {
@@ -51,6 +52,10 @@ pub(crate) struct State {
 pub(crate) enum End {
     /// The server is shutting down.
     Closing,
+    /// The session was deleted.
+    Gone,
+    /// What comes next is no longer kept: nobody had wanted it. Readers begin anew with another hub.
+    Behind,
     /// The log could not be read.
     Failed(String),
 }
@@ -76,7 +81,7 @@ impl Hubs {
         generation: &Generation,
         head: Seq,
     ) -> Result<Arc<Hub>, RequestError> {
-        let key = (session.clone(), dialect);
+        let key = (session.clone(), generation.clone(), dialect);
         let mut hubs = self.lock();
         if let Some(hub) = hubs.get(&key).and_then(Weak::upgrade) {
             return Ok(hub);
@@ -107,13 +112,17 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
         loop {
             shared.wanted.notified().await;
             match follower.next().await {
-                Ok(Follow::Outcome(_)) => shared.wanted.notify_one(),
+                Ok(Follow::Outcome(CursorOutcome::Reset { .. })) => return End::Behind,
+                Ok(Follow::Outcome(CursorOutcome::Replayed { .. } | CursorOutcome::CaughtUp { .. })) => {
+                    shared.wanted.notify_one();
+                }
                 Ok(Follow::Events(events)) => {
                     let (bytes, ends) = encode(&mut encoder, &events);
                     let next = shared.tail().push(bytes, ends);
                     shared.state.send_modify(|state| state.next = next);
                 }
                 Ok(Follow::Closed) => return End::Closing,
+                Ok(Follow::Deleted) => return End::Gone,
                 Err(error) => return End::Failed(error.to_string()),
             }
         }

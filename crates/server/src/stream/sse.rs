@@ -92,6 +92,8 @@ impl Sse {
                 self.ended = true;
                 Some(match end {
                     End::Closing => Ok(dialect::closing()),
+                    // A reader that is behind begins anew by itself, and never ends so.
+                    End::Gone | End::Behind => Ok(dialect::gone()),
                     End::Failed(problem) => Err(Broken(problem)),
                 })
             }

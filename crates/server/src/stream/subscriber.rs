@@ -1,6 +1,6 @@
 //! One reader of one session: a place in the log, and the frames after it.
 
-use super::dialect::{Dialect, Encoder, encode};
+use super::dialect::{Dialect, Encoder, encode, outcome_in};
 use super::hub::{End, Hub, Hubs, State};
 use super::open::{Kind, OpenStream};
 use super::tail::Take;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use turnstream_gateway::RequestError;
 use turnstream_log::{Follow, Follower};
-use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
+use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, ResetReason, Seq};
 use turnstream_model::id::SessionId;
 
 /// What a reader is handed.
@@ -47,6 +47,7 @@ impl Subscriber {
         let outcome = match follower.next().await {
             Ok(Follow::Outcome(outcome)) => outcome,
             Ok(Follow::Closed) => return Err(RequestError::Closing),
+            Ok(Follow::Deleted) => return Err(RequestError::UnknownSession(session)),
             Ok(Follow::Events(_)) => {
                 return Err(RequestError::Log("a reader did not begin with its outcome".to_owned()));
             }
@@ -72,8 +73,15 @@ impl Subscriber {
     /// The next frames; waits until there are some. Safe to drop and call again.
     pub(crate) async fn next(&mut self) -> Piece {
         loop {
-            if let Some(end) = self.state.borrow_and_update().end().cloned() {
-                return Piece::End(end);
+            let end = self.state.borrow_and_update().end().cloned();
+            match &end {
+                Some(end @ (End::Closing | End::Failed(_))) => return Piece::End(end.clone()),
+                Some(End::Behind) => match self.begin_anew() {
+                    Ok(()) => continue,
+                    Err(end) => return Piece::End(end),
+                },
+                // What is still there is handed out first.
+                Some(End::Gone) | None => {}
             }
             match self.hub.take(self.next) {
                 Take::Frames(bytes, next) => {
@@ -86,6 +94,7 @@ impl Subscriber {
                     Ok(None) => {}
                     Err(end) => return Piece::End(end),
                 },
+                Take::NotYet(_) if end.is_some() => return Piece::End(End::Gone),
                 Take::NotYet(upto) => {
                     self.behind = None;
                     self.hub.want();
@@ -96,6 +105,18 @@ impl Subscriber {
         }
     }
 
+    /// Joins the session where it is now. What this reader misses it reads for itself.
+    fn begin_anew(&mut self) -> Result<(), End> {
+        let now = self.hubs.gateway().session(&self.session).map_err(failed)?;
+        if now.generation != self.generation {
+            return Err(End::Gone);
+        }
+        let joined = self.hubs.join(&self.session, self.dialect, &self.generation, now.head);
+        self.hub = joined.map_err(failed)?;
+        self.state = self.hub.watch();
+        Ok(())
+    }
+
     /// The next frames out of the log. It has them: the hub is further.
     async fn read(&mut self) -> Result<Option<Bytes>, End> {
         let follower = match &mut self.behind {
@@ -104,12 +125,26 @@ impl Subscriber {
                 let seq = Seq(self.next.0.saturating_sub(1));
                 let cursor = Cursor { generation: Some(self.generation.clone()), seq };
                 let follower = self.hubs.gateway().follow(&self.session, &cursor);
-                none.insert(follower.map_err(|error| End::Failed(error.to_string()))?)
+                none.insert(follower.map_err(failed)?)
             }
         };
         match follower.next().await.map_err(|error| End::Failed(error.to_string()))? {
-            Follow::Outcome(_) => Ok(None),
+            // It was so far behind that what it had not read is gone: the client is told, and goes on at the oldest.
+            Follow::Outcome(CursorOutcome::Reset {
+                generation,
+                reason: ResetReason::Trimmed,
+                oldest,
+                head,
+            }) => {
+                self.next = oldest;
+                let reset = CursorOutcome::Reset { generation, reason: ResetReason::Trimmed, oldest, head };
+                Ok(Some(outcome_in(self.dialect, &reset)))
+            }
+            // Another session has its name by now.
+            Follow::Outcome(CursorOutcome::Reset { .. }) => Err(End::Gone),
+            Follow::Outcome(CursorOutcome::Replayed { .. } | CursorOutcome::CaughtUp { .. }) => Ok(None),
             Follow::Closed => Err(End::Closing),
+            Follow::Deleted => Err(End::Gone),
             Follow::Events(events) => {
                 let Some(last) = events.last() else { return Ok(None) };
                 self.next = last.seq().next();
@@ -117,5 +152,13 @@ impl Subscriber {
                 Ok(Some(encode(&mut encoder, &events).0))
             }
         }
+    }
+}
+
+/// Why a reader ends that cannot find its place again.
+fn failed(error: RequestError) -> End {
+    match error {
+        RequestError::UnknownSession(_) => End::Gone,
+        other => End::Failed(other.to_string()),
     }
 }

@@ -1,6 +1,6 @@
 //! The frames of a session as WebSocket messages: one object each.
 
-use super::dialect::CLOSING;
+use super::dialect::{CLOSING, GONE};
 use super::hub::End;
 use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
@@ -19,6 +19,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// Why the socket is closed.
 enum Bye {
     Closing,
+    Deleted,
     Failed(String),
     /// The client went away, or said that it does.
     Gone,
@@ -42,6 +43,7 @@ pub(crate) async fn speak(
         Bye::Closing => {
             (close_code::AWAY, "the gateway is shutting down; come back with your cursor".to_owned())
         }
+        Bye::Deleted => (close_code::NORMAL, "the session was deleted".to_owned()),
         Bye::Failed(problem) => (close_code::ERROR, problem),
         Bye::Gone => (close_code::NORMAL, String::new()),
     };
@@ -88,6 +90,11 @@ async fn send(
                 pulse.said();
             }
             Piece::End(End::Closing) => return Ok(Bye::Closing),
+            // A reader that is behind begins anew by itself, and never ends so.
+            Piece::End(End::Gone | End::Behind) => {
+                sink.send(Message::text(GONE)).await?;
+                return Ok(Bye::Deleted);
+            }
             Piece::End(End::Failed(problem)) => return Ok(Bye::Failed(problem)),
         }
     }

@@ -10,6 +10,7 @@ mod long;
 mod metrics;
 mod problems;
 mod readers;
+mod removal;
 mod resume;
 mod routes;
 mod search;

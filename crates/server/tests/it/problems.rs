@@ -189,9 +189,9 @@ async fn a_request_in_the_wrong_state_is_refused_with_the_state() {
     rig.ask("DELETE", &session(""), None).await;
     assert_problem(
         &rig.post(&session("/prompts"), json!({"content": [{"type": "text", "text": "x"}]})).await,
-        409,
-        "session-ended",
-        &["ended"],
+        404,
+        "unknown-session",
+        &["GET /v1/sessions"],
     );
     rig.stop().await;
 }

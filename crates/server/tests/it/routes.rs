@@ -1,7 +1,7 @@
 //! Every route, as it is meant to be used.
 
 use crate::support::Rig;
-use serde_json::{Value, json};
+use serde_json::json;
 use turnstream_testkit::lawful::Tail;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,10 +46,11 @@ async fn a_session_from_its_first_request_to_its_last() {
     assert_eq!(snapshot["items"][0]["text"], "Hello there");
     assert_eq!(snapshot["generation"], made.body["generation"]);
 
-    let gone = rig.ask("DELETE", &path, None).await;
-    assert_eq!((gone.status, gone.body), (204, Value::Null));
-    assert_eq!(rig.get(&path).await.body["ended"], "deleted");
     rig.judge(id, Tail::Settled).await;
+    let gone = rig.ask("DELETE", &path, None).await;
+    assert_eq!((gone.status, gone.body), (200, json!({"session": id, "removed": true})));
+    assert_eq!(rig.get(&path).await.status, 404);
+    assert_eq!(rig.get("/v1/sessions").await.body, json!({"sessions": []}));
     rig.stop().await;
 }
 

@@ -77,8 +77,24 @@ impl Rig {
         Self::open(home, options, Lasting::There).await
     }
 
+    /// One that removes what is not to be kept.
+    pub(crate) async fn start_retaining(options: Options, settings: Settings) -> Self {
+        let home = Arc::new(tempfile::tempdir().unwrap());
+        std::fs::create_dir(home.path().join("work")).unwrap();
+        Self::open_with(home, options, Lasting::There, settings).await
+    }
+
     /// The same directories again.
     pub(crate) async fn open(home: Arc<tempfile::TempDir>, options: Options, lasting: Lasting) -> Self {
+        Self::open_with(home, options, lasting, Settings::default()).await
+    }
+
+    async fn open_with(
+        home: Arc<tempfile::TempDir>,
+        options: Options,
+        lasting: Lasting,
+        settings: Settings,
+    ) -> Self {
         let plays = Config { pace: Duration::ZERO, ..Config::default() };
         let remembers = Config { memory: Some(home.path().join("memory")), ..plays.clone() };
         let lasting: Arc<dyn Agent> = match lasting {
@@ -92,7 +108,7 @@ impl Rig {
         ];
         let agents: BTreeMap<_, _> =
             agents.into_iter().map(|(name, agent)| (name.to_owned(), agent)).collect();
-        let settings = Settings { roots: vec![home.path().join("work")], ..Settings::default() };
+        let settings = Settings { roots: vec![home.path().join("work")], ..settings };
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), gateway, options).await.unwrap();
         let address = server.address();

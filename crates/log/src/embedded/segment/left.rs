@@ -79,7 +79,7 @@ impl Left {
             left.next_name = left.next_name.max(number + 1);
             let file = OpenOptions::new().read(true).write(true).open(&path)?;
             let size = file.metadata()?.len();
-            let mut segment = Segment { path, file, serial: 0, size };
+            let mut segment = Segment { path, file, serial: 0, size, is_stale: true };
             let start = segment.read(0, START + record::HEADER as u64)?;
             let is_record =
                 start.get(START as usize..).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));

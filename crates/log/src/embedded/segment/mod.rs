@@ -33,6 +33,8 @@ struct Segment {
     file: File,
     serial: u64,
     size: u64,
+    /// It holds records of this or of an earlier use.
+    is_stale: bool,
 }
 
 /// The segments of a log: one that is written, and the others.
@@ -57,6 +59,10 @@ pub(crate) struct Spares {
     next_name: AtomicU64,
     /// There will be no other commit, and no need for files.
     is_closing: AtomicBool,
+    /// The segment that is written; 0 before the first commit.
+    current: AtomicU64,
+    /// The next commit shall go into another one.
+    is_turn_wanted: AtomicBool,
     files: Mutex<Files>,
 }
 
@@ -97,6 +103,8 @@ impl Segments {
             size: size.max(2 * START),
             next_name: AtomicU64::new(left.next_name),
             is_closing: AtomicBool::new(false),
+            current: AtomicU64::new(0),
+            is_turn_wanted: AtomicBool::new(false),
             files: Mutex::new(Files {
                 waiting: VecDeque::new(),
                 free: left.used.into_iter().map(|(_, segment)| segment).collect(),
@@ -179,6 +187,7 @@ impl Segments {
         self.erase()?;
         let mut segment = self.spares.take(START + needed)?;
         segment.serial = self.next_serial;
+        segment.is_stale = true;
         let (serial, boot, revision) = (segment.serial, self.boot, self.revision.get());
         let header = Header { serial, boot, revision, previous_end: self.offset };
         if let Err(error) = header.write(&segment) {
@@ -189,6 +198,37 @@ impl Segments {
         self.next_serial += 1;
         self.offset = START;
         self.spares.lock().waiting.extend(self.current.replace(segment));
+        // Only now: whoever sees this finds the one before among those that wait.
+        self.spares.current.store(serial, Ordering::Release);
+        Ok(())
+    }
+
+    /// Goes on in another file, if that is wanted, so that this one can be erased when it is settled. Returns the serial of
+    /// the new one.
+    pub(crate) fn turn_over_if_wanted(&mut self) -> io::Result<Option<u64>> {
+        if !self.spares.is_turn_wanted.swap(false, Ordering::AcqRel) || self.current.is_none() {
+            return Ok(None);
+        }
+        if let Err(error) = self.rotate(0) {
+            self.spares.is_turn_wanted.store(true, Ordering::Release);
+            return Err(error);
+        }
+        Ok(self.current.as_ref().map(|segment| segment.serial))
+    }
+}
+
+impl Segment {
+    fn erase(&self) -> io::Result<()> {
+        let zeros = vec![0; STEP];
+        let mut at = START;
+        while at < self.size {
+            let piece = (self.size - at).min(zeros.len() as u64);
+            self.file.write_all_at(&zeros[..piece as usize], at)?;
+            // In steps: one sync of all of it would hold up the commits beside it.
+            self.file.sync_data()?;
+            turnstream_failpoint::reach("log.erase.segment");
+            at += piece;
+        }
         Ok(())
     }
 }
@@ -220,6 +260,39 @@ impl Spares {
                 turnstream_failpoint::reach("log.segment.discard");
             }
         }
+    }
+
+    /// The segment that is written; 0 before the first commit.
+    pub(crate) fn current(&self) -> u64 {
+        self.current.load(Ordering::Acquire)
+    }
+
+    /// The writer shall go on in another file.
+    pub(crate) fn want_turn(&self) {
+        self.is_turn_wanted.store(true, Ordering::Release);
+    }
+
+    /// True when no segment up to this one waits to be settled.
+    pub(crate) fn are_settled(&self, serial: u64) -> bool {
+        self.lock().waiting.front().is_none_or(|oldest| oldest.serial > serial)
+    }
+
+    /// The newest use of a file that is free and was not erased; `None` when there is no such file.
+    pub(crate) fn stale(&self) -> Option<u64> {
+        self.lock().free.iter().filter(|segment| segment.is_stale).map(|segment| segment.serial).max()
+    }
+
+    /// Overwrites one free file, except for its header. It has to be settled, and noted as such: after a crash its records
+    /// are not there any more.
+    pub(crate) fn erase_one(&self) -> io::Result<()> {
+        let mut files = self.lock();
+        let Some(place) = files.free.iter().position(|segment| segment.is_stale) else { return Ok(()) };
+        let mut segment = files.free.swap_remove(place);
+        drop(files);
+        let erased = segment.erase();
+        segment.is_stale = erased.is_err();
+        self.lock().free.push(segment);
+        erased
     }
 
     fn next_settled(&self, serial: u64) -> Option<Segment> {
@@ -269,7 +342,7 @@ impl Spares {
         turnstream_failpoint::reach("log.segment.synced");
         File::open(&self.directory)?.sync_all()?;
         turnstream_failpoint::reach("log.segment.made");
-        Ok(Segment { path: path.to_owned(), file, serial: 0, size })
+        Ok(Segment { path: path.to_owned(), file, serial: 0, size, is_stale: false })
     }
 
     fn lock(&self) -> MutexGuard<'_, Files> {
@@ -294,7 +367,7 @@ mod tests {
 
     async fn batch() -> Batch {
         let generation = Generation::new("g").unwrap();
-        let known = Known { key: 1, generation, epoch: 1, head: Seq(0) };
+        let known = Known { key: 1, generation, epoch: 1, oldest: Seq(1), head: Seq(0) };
         let drafts = vec![Draft::new(Body::SessionEnded { reason: "r".into() })];
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),

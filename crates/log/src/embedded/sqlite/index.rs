@@ -72,12 +72,15 @@ pub(super) fn write(transaction: &Transaction<'_>, session: i64, found: &Findabl
     for entry in entries {
         put(transaction, session, agent, entry)?;
     }
-    for subject in gone {
-        if let Some((ordinal, old)) = stored(transaction, session, subject)? {
-            take_out(transaction, ordinal, session, &old)?;
-        }
+    gone.iter().try_for_each(|subject| take(transaction, session, subject))
+}
+
+/// Takes out one thing, if it is in.
+pub(super) fn take(transaction: &Transaction<'_>, session: i64, subject: &Subject) -> rusqlite::Result<()> {
+    match stored(transaction, session, subject)? {
+        Some((ordinal, old)) => take_out(transaction, ordinal, session, &old),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Takes out up to so many entries of a session; returns how many. With none left, nothing of the session is in the index

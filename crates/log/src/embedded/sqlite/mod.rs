@@ -6,13 +6,16 @@ mod imports;
 mod index;
 mod pieces;
 mod read;
+mod remove;
 mod revision;
 mod schema;
+pub(super) mod scrub;
 mod wal;
 mod write;
 
 pub(crate) use imports::Seen;
 pub(crate) use read::Readers;
+pub(crate) use remove::More;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Found, Meta, fresh_generation, open};
 pub(crate) use write::{Chunks, Database, Generations, Settlement, TurnRow};

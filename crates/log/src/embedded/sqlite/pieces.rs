@@ -72,6 +72,12 @@ pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<St
     Ok(Stored { head, pieces, tail })
 }
 
+/// The base of a session: what it was before its oldest kept event. `None` when every event is kept.
+pub(super) fn base(connection: &Connection, session: i64) -> rusqlite::Result<Option<(u64, String)>> {
+    let mut query = connection.prepare_cached("SELECT seq, body FROM base WHERE session = ?1")?;
+    query.query_row([session], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))).optional()
+}
+
 fn kind_of(number: i64) -> Option<PieceKind> {
     let kinds =
         [PieceKind::Turn, PieceKind::Item, PieceKind::Approval, PieceKind::Question, PieceKind::Prompt];
@@ -105,6 +111,7 @@ mod tests {
     fn database() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(super::super::schema::TABLES).unwrap();
+        connection.execute_batch(super::super::schema::TABLES_2).unwrap();
         connection
     }
 

@@ -4,20 +4,25 @@ use super::imports::SEEN;
 use super::schema::open_reader;
 use super::{find, pieces};
 use crate::open::Abandoned;
+use crate::projection::PieceKind;
 use crate::search::{Found, Search, SearchError};
-use crate::store::Known;
+use crate::store::{Known, Removal, Size};
 use crate::stored::Stored;
 use rusqlite::Error::FromSqlConversionFailure;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use turnstream_model::cursor::{Generation, Seq};
 
 /// Idle connections are kept for the next reader.
 pub(crate) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
+    /// Dropped after the connections.
+    file: OnceLock<File>,
 }
 
 /// How many connections are kept idle.
@@ -32,7 +37,7 @@ pub(crate) struct Row {
 
 impl Readers {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), idle: Mutex::default() }
+        Self { path: path.to_owned(), idle: Mutex::default(), file: OnceLock::new() }
     }
 
     /// Chunks from the one that holds this event on, up to about so many bytes.
@@ -41,6 +46,8 @@ impl Readers {
             let mut query = connection.prepare_cached(
                 "SELECT first_seq, count, data FROM chunk WHERE session = ?1 AND first_seq >= coalesce(
                     (SELECT max(first_seq) FROM chunk WHERE session = ?1 AND first_seq <= ?2), ?2)
+                 -- What is being removed is not read any more.
+                 AND first_seq > coalesce((SELECT seq FROM base WHERE session = ?1), 0)
                  ORDER BY first_seq",
             )?;
             let mut rows = query.query(params![session, seq as i64])?;
@@ -67,8 +74,10 @@ impl Readers {
                 let (key, generation): (i64, String) = (row.get(0)?, row.get(1)?);
                 let generation = Generation::new(generation)
                     .map_err(|error| FromSqlConversionFailure(1, Type::Text, Box::new(error)))?;
-                let (epoch, head) = (row.get::<_, i64>(2)? as u64, Seq(head(connection, key)?));
-                Ok(Known { key, generation, epoch, head })
+                let epoch = row.get::<_, i64>(2)? as u64;
+                let base = base_seq(connection, key)?;
+                let head = Seq(last_row(connection, key)?.max(base));
+                Ok(Known { key, generation, epoch, oldest: Seq(base).next(), head })
             });
             found.optional()
         })
@@ -79,9 +88,55 @@ impl Readers {
         self.with(|connection| pieces::read(connection, session))
     }
 
-    /// The last event of a session, by its key.
-    pub(crate) fn head(&self, session: i64) -> rusqlite::Result<u64> {
-        self.with(|connection| head(connection, session))
+    /// The last event of a session, by its key; `None` when there is no such session.
+    pub(crate) fn head(&self, session: i64) -> rusqlite::Result<Option<u64>> {
+        self.with(|connection| {
+            let mut query = connection.prepare_cached("SELECT 1 FROM session WHERE key = ?1")?;
+            if !query.exists([session])? {
+                return Ok(None);
+            }
+            Ok(Some(last_row(connection, session)?.max(base_seq(connection, session)?)))
+        })
+    }
+
+    /// The state of a session before its oldest kept event; `None` when every event is kept.
+    pub(crate) fn base(&self, session: i64) -> rusqlite::Result<Option<String>> {
+        self.with(|connection| Ok(pieces::base(connection, session)?.map(|(_, body)| body)))
+    }
+
+    /// How much is kept of a session.
+    pub(crate) fn size(&self, session: i64) -> rusqlite::Result<Size> {
+        self.with(|connection| {
+            let mut query = connection.prepare_cached(
+                "SELECT (SELECT coalesce(sum(octet_length(data)), 0) FROM chunk WHERE session = ?1
+                         AND first_seq > coalesce((SELECT seq FROM base WHERE session = ?1), 0)),
+                        (SELECT count(*) FROM piece WHERE session = ?1 AND kind = ?2)",
+            )?;
+            query.query_row(params![session, PieceKind::Turn as i64], |row| {
+                let (bytes, turns): (i64, i64) = (row.get(0)?, row.get(1)?);
+                Ok(Size { bytes: bytes as u64, turns: turns as u64 })
+            })
+        })
+    }
+
+    /// The newest deleted session of that id, and whether its bytes are gone.
+    pub(crate) fn removal(&self, id: &str) -> rusqlite::Result<Option<Removal>> {
+        self.with(|connection| {
+            let mut query = connection
+                .prepare_cached("SELECT done FROM tombstone WHERE id = ?1 ORDER BY session DESC LIMIT 1")?;
+            let done: Option<bool> = query.query_row([id], |row| row.get(0)).optional()?;
+            Ok(done.map(|done| if done { Removal::Done } else { Removal::Pending }))
+        })
+    }
+
+    /// The database file itself. It stays open until the last connection is closed: to close a file takes the locks of
+    /// every connection of this process with it.
+    pub(crate) fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = File::options().read(true).write(true).open(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
     }
 
     /// Turns that started and did not end.
@@ -156,7 +211,12 @@ impl Readers {
     }
 }
 
-fn head(connection: &Connection, session: i64) -> rusqlite::Result<u64> {
+fn base_seq(connection: &Connection, session: i64) -> rusqlite::Result<u64> {
+    Ok(pieces::base(connection, session)?.map_or(0, |(seq, _)| seq))
+}
+
+/// The last event that is in a row; all of them may have been trimmed.
+fn last_row(connection: &Connection, session: i64) -> rusqlite::Result<u64> {
     let mut query = connection.prepare_cached(
         "SELECT first_seq + count - 1 FROM chunk WHERE session = ?1 ORDER BY first_seq DESC LIMIT 1",
     )?;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
 
 const APPLICATION: i64 = 0x7475_726e;
-/// 2 has an index for search.
+/// 2 has an index for search, and can forget.
 const FORMAT: i64 = 2;
 
 pub(super) const TABLES: &str = "
@@ -57,6 +57,21 @@ CREATE TABLE meta (
 ) STRICT;
 ";
 
+/// What came with format 2: the state of a session before its oldest kept event, and sessions that were deleted.
+pub(super) const TABLES_2: &str = "
+CREATE TABLE base (
+    session INTEGER PRIMARY KEY,
+    seq     INTEGER NOT NULL,
+    body    TEXT NOT NULL
+) STRICT;
+CREATE TABLE tombstone (
+    session INTEGER PRIMARY KEY,
+    id      TEXT NOT NULL,
+    done    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX tombstone_id ON tombstone (id);
+";
+
 /// The database as it was found.
 pub(crate) struct Found {
     pub(crate) database: Database,
@@ -88,6 +103,8 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
     connection.pragma_update(None, "cache_size", -16_384).map_err(failed)?;
+    // What is deleted is overwritten, in pages that stay and in pages that become free.
+    connection.pragma_update(None, "secure_delete", "ON").map_err(failed)?;
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, format) =
         (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
@@ -99,8 +116,8 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     if format > FORMAT {
         return Err(OpenError::TooNew { path: path.to_owned(), found: format, known: FORMAT });
     }
-    if is_new || format < FORMAT || !index::is_current(&connection).map_err(failed)? {
-        bring_up_to_date(&connection, is_new).map_err(failed)?;
+    if format < FORMAT || !index::is_current(&connection).map_err(failed)? {
+        bring_up_to_date(&connection, format).map_err(failed)?;
     }
     let meta = read_meta(&connection).map_err(failed)?;
     let database = Database::new(connection, path, meta.as_ref());
@@ -109,11 +126,21 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
 
 /// All or none: a file with half of it would be taken for another program's. It is not one of the transactions that are
 /// counted (`revision.rs`), because whether the database was put back from a backup is only seen after this.
-fn bring_up_to_date(connection: &Connection, is_new: bool) -> rusqlite::Result<()> {
+fn bring_up_to_date(connection: &Connection, format: i64) -> rusqlite::Result<()> {
     let transaction = connection.unchecked_transaction()?;
-    if is_new {
-        turnstream_failpoint::reach("log.tables");
-        transaction.execute_batch(TABLES)?;
+    match format {
+        // A new one has none.
+        0 => {
+            turnstream_failpoint::reach("log.tables");
+            transaction.execute_batch(TABLES)?;
+            transaction.execute_batch(TABLES_2)?;
+        }
+        1 => {
+            turnstream_failpoint::reach("log.upgrade");
+            transaction.execute_batch(TABLES_2)?;
+        }
+        // Only its index is of another version.
+        _ => {}
     }
     index::make(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;

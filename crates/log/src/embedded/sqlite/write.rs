@@ -1,16 +1,21 @@
 //! The writing side of the database. Only the settler has it.
 
 use super::imports::{self, Seen};
+use super::remove::{self, More};
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
+use super::scrub;
 use super::wal::WalWatch;
 use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
 use crate::projection::Flush;
-use crate::store::StoreError;
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
+use crate::store::{Cut, StoreError};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 use turnstream_model::cursor::Seq;
 
 impl From<rusqlite::Error> for StoreError {
@@ -83,6 +88,11 @@ impl TurnRow {
 const CHECKPOINT_PAGES: i64 = 50;
 /// The same when there is more to do than small steps can.
 const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
+
+/// How long a checkpoint waits for a reader.
+const READER: Duration = Duration::from_millis(50);
+/// How long a transaction waits for whoever else writes, which is nobody but a person with a shell.
+const WRITER: Duration = Duration::from_secs(5);
 
 /// What is settled in one transaction, all or none.
 pub(crate) struct Settlement<'a> {
@@ -182,11 +192,7 @@ impl Database {
                 index::write(transaction, *session, &flush.found)?;
             }
             turnstream_failpoint::reach("log.settle.index");
-            transaction
-                .prepare_cached(
-                    "UPDATE meta SET value = ?1 WHERE name = 'settled' AND CAST(value AS INTEGER) < ?1",
-                )?
-                .execute([*settled as i64])?;
+            note_settled(transaction, *settled)?;
             turnstream_failpoint::reach("log.before_settle");
             Ok(refused)
         })
@@ -201,7 +207,8 @@ impl Database {
         })
     }
 
-    /// Makes a session and returns its key; `None` when there is one of that id.
+    /// Makes a session and returns its key; `None` when there is one of that id. A key of a deleted session is not used
+    /// again: what a crash leaves in segments is found by it.
     pub(crate) fn create(
         &mut self,
         id: &str,
@@ -210,7 +217,11 @@ impl Database {
     ) -> Result<Option<i64>, StoreError> {
         self.transact(0, |transaction| {
             let made = transaction.execute(
-                "INSERT INTO session (id, generation, epoch) VALUES (?1, ?2, 1) ON CONFLICT DO NOTHING",
+                "INSERT INTO session (key, id, generation, epoch)
+                 SELECT 1 + max(coalesce((SELECT max(key) FROM session), 0),
+                                coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'last_key'), 0)),
+                        ?1, ?2, 1
+                 WHERE true ON CONFLICT DO NOTHING",
                 params![id, generation],
             )?;
             if made == 0 {
@@ -225,17 +236,71 @@ impl Database {
         })
     }
 
-    /// The next epoch of a session: from now on only that one may append.
-    pub(crate) fn next_epoch(&mut self, key: i64) -> Result<u64, StoreError> {
+    /// The next epoch of a session: from now on only that one may append. `None` when there is no such session.
+    pub(crate) fn next_epoch(&mut self, key: i64) -> Result<Option<u64>, StoreError> {
         self.transact(0, |transaction| {
-            let epoch: i64 = transaction.query_row(
-                "UPDATE session SET epoch = epoch + 1 WHERE key = ?1 RETURNING epoch",
-                [key],
-                |row| row.get(0),
-            )?;
+            let epoch: Option<i64> = transaction
+                .query_row(
+                    "UPDATE session SET epoch = epoch + 1 WHERE key = ?1 RETURNING epoch",
+                    [key],
+                    |row| row.get(0),
+                )
+                .optional()?;
             turnstream_failpoint::reach("log.next_epoch");
-            Ok(epoch as u64)
+            Ok(epoch.map(|epoch| epoch as u64))
         })
+    }
+
+    /// Deletes a session: no reader finds it from here on. Its rows go later. False when it is not there.
+    pub(crate) fn delete(&mut self, key: i64) -> Result<bool, StoreError> {
+        self.transact(0, |transaction| remove::delete(transaction, key))
+    }
+
+    /// Forgets the beginning of a session; most of its rows go later. False when it is not as the cut expects it.
+    pub(crate) fn trim(&mut self, key: i64, cut: &Cut) -> Result<bool, StoreError> {
+        self.transact(0, |transaction| remove::trim(transaction, key, cut))
+    }
+
+    /// Removes some rows of what was deleted or trimmed.
+    pub(crate) fn remove_some(&mut self) -> Result<More, StoreError> {
+        self.transact(0, remove::some)
+    }
+
+    /// True when a run of the log ended before everything that was removed was out of all files.
+    pub(crate) fn is_removing(&self) -> Result<bool, StoreError> {
+        Ok(remove::is_wanted(&self.connection)?)
+    }
+
+    /// Everything that was removed is out of all files.
+    pub(crate) fn removed(&mut self) -> Result<(), StoreError> {
+        self.transact(0, remove::done)
+    }
+
+    /// The database has every segment up to this one whole.
+    pub(crate) fn settled(&mut self, serial: u64) -> Result<(), StoreError> {
+        self.transact(0, |transaction| note_settled(transaction, serial))
+    }
+
+    /// Moves everything into the database file, and leaves nothing in SQLite's own log. False while a reader is in the way.
+    pub(crate) fn empty_log(&mut self) -> Result<bool, StoreError> {
+        // Readers take a moment each: waiting long for one would hold up whatever else this thread does.
+        self.connection.busy_timeout(READER)?;
+        let busy =
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        self.connection.busy_timeout(WRITER)?;
+        Ok(!busy?)
+    }
+
+    /// Overwrites what these pages of the database file hold and do not use; see [`scrub`]. False while a reader is in the
+    /// way. Returns false and does nothing then.
+    pub(crate) fn scrub(&mut self, file: &File, pages: Range<u64>) -> Result<bool, StoreError> {
+        if !self.empty_log()? {
+            return Ok(false);
+        }
+        // A page that this connection has in memory would bring the old bytes back when it is written next.
+        self.connection.execute_batch("PRAGMA shrink_memory")?;
+        scrub::pages(file, pages).map_err(|error| StoreError::Passing(error.to_string()))?;
+        Ok(true)
     }
 
     /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
@@ -261,6 +326,13 @@ impl Database {
         turnstream_failpoint::reach("log.transacted");
         Ok(done)
     }
+}
+
+fn note_settled(transaction: &Transaction<'_>, serial: u64) -> rusqlite::Result<()> {
+    let mut note = transaction.prepare_cached(
+        "UPDATE meta SET value = ?1 WHERE name = 'settled' AND CAST(value AS INTEGER) < ?1",
+    )?;
+    note.execute([serial as i64]).map(drop)
 }
 
 impl TurnRow {

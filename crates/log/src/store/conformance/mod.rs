@@ -3,6 +3,7 @@
 
 mod flapping;
 mod imports;
+mod removal;
 mod replicas;
 mod rules;
 mod searches;
@@ -132,6 +133,10 @@ impl Commit for Gated {
     fn keep(&mut self, groups: Vec<Group>) {
         self.0.keep(groups);
     }
+
+    fn between(&mut self) {
+        self.0.between();
+    }
 }
 
 /// A log without a gate.
@@ -212,6 +217,24 @@ macro_rules! a_store_imports {
     };
 }
 
+macro_rules! a_store_forgets {
+    ($module:ident, $place:expr) => {
+        every!($module, $place, removal:
+            a_deleted_session_is_found_by_nobody,
+            an_owner_of_a_deleted_session_cannot_append,
+            a_deleted_session_makes_room_for_another_of_its_name,
+            a_follower_of_a_deleted_session_is_handed_the_rest_and_told,
+            a_second_delete_finds_nothing,
+            a_trimmed_session_begins_later_for_every_reader,
+            a_trim_keeps_what_is_asked_for,
+            a_trim_never_touches_what_is_open,
+            a_cut_that_was_decided_on_another_base_is_refused,
+            a_follower_that_is_behind_a_trim_is_reset,
+            a_trimmed_session_goes_on,
+        );
+    };
+}
+
 macro_rules! a_shared_store_passes {
     ($module:ident, $place:expr) => {
         every!($module, $place, replicas:
@@ -229,6 +252,8 @@ a_store_passes!(in_a_directory, found_in_a_directory, InDirectory(tempfile::temp
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
 a_store_imports!(imported_into_a_directory, InDirectory(tempfile::tempdir().unwrap()));
+a_store_forgets!(forgets_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 a_store_passes!(in_memory, found_in_memory, InMemory::default());
 a_store_imports!(imported_into_memory, InMemory::default());
+a_store_forgets!(forgets_in_memory, InMemory::default());
 a_shared_store_passes!(shared_in_memory, InMemory::default());

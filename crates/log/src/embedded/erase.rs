@@ -1,0 +1,161 @@
+//! Taking what was removed out of all files, a step at a time, beside the settler's work.
+//!
+//! Readers do not find what was deleted or trimmed. Its bytes are still there: in rows, in SQLite's own log, in segments that
+//! are written, wait or are free, and where SQLite left copies of rows. A pass goes through all of them in this order, so that
+//! nothing comes back where it was already looked for. A pass that a crash cuts off is begun anew at the next start.
+
+use super::segment::Spares;
+use super::sqlite::scrub::extent;
+use super::sqlite::{Database, More, Readers};
+use crate::log::Reports;
+use crate::store::StoreError;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How long a pass works before the settler does something else.
+const AT_ONCE: Duration = Duration::from_millis(20);
+/// Pages of the database that are looked at in one step: 4 MiB.
+const PAGES: u64 = 1_024;
+
+/// What is under way.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Nothing is wanted.
+    Rest,
+    Rows,
+    /// The writer shall leave this segment.
+    Turn(u64),
+    /// Up to this segment, everything shall be settled and overwritten.
+    Segments(u64),
+    /// From this page of the database on.
+    Pages(u64),
+}
+
+/// What a step came to.
+enum Step {
+    /// There is more to do, now.
+    Done(Stage),
+    /// Somebody else has to do something first.
+    Wait,
+}
+
+/// Takes what was removed out of all files.
+pub(crate) struct Eraser {
+    stage: Stage,
+    /// Something was removed since the pass began.
+    wanted: bool,
+    /// Who is told when the pass has ended, and when the next one has.
+    told: Vec<oneshot::Sender<()>>,
+    told_next: Vec<oneshot::Sender<()>>,
+}
+
+impl Eraser {
+    /// `wanted`: the last run of the log left something.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self { stage: Stage::Rest, wanted, told: Vec::new(), told_next: Vec::new() }
+    }
+
+    /// Something was removed.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Tells when everything that was removed so far is out of all files.
+    pub(crate) fn tell(&mut self, done: oneshot::Sender<()>) {
+        match (self.stage, self.wanted) {
+            // If nobody waits any more, nobody is told.
+            (Stage::Rest, false) => drop(done.send(())),
+            (_, true) => self.told_next.push(done),
+            (_, false) => self.told.push(done),
+        }
+    }
+
+    /// Works for a moment.
+    pub(crate) fn work(
+        &mut self,
+        database: &mut Database,
+        readers: &Readers,
+        spares: &Spares,
+        reports: &Reports,
+    ) {
+        let begin = Instant::now();
+        if matches!(self.stage, Stage::Rest) && self.wanted {
+            self.wanted = false;
+            self.told.append(&mut self.told_next);
+            self.stage = Stage::Rows;
+        }
+        while !matches!(self.stage, Stage::Rest) && begin.elapsed() < AT_ONCE {
+            match self.step(database, readers, spares, reports) {
+                Ok(Step::Done(stage)) => self.stage = stage,
+                // An error is tried again: what is removed has been found by nobody since it was.
+                Ok(Step::Wait) | Err(_) => return,
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        database: &mut Database,
+        readers: &Readers,
+        spares: &Spares,
+        reports: &Reports,
+    ) -> Result<Step, StoreError> {
+        let passing = |error: std::io::Error| StoreError::Passing(error.to_string());
+        Ok(Step::Done(match self.stage {
+            Stage::Rest => return Ok(Step::Wait),
+            Stage::Rows => match database.remove_some()? {
+                More::Yes => Stage::Rows,
+                More::No => {
+                    let current = spares.current();
+                    if current > 0 {
+                        spares.want_turn();
+                        reports.nudge();
+                    }
+                    Stage::Turn(current)
+                }
+            },
+            Stage::Turn(left) if left > 0 && spares.current() == left => {
+                // It may have failed.
+                spares.want_turn();
+                reports.nudge();
+                return Ok(Step::Wait);
+            }
+            Stage::Turn(left) => Stage::Segments(left),
+            Stage::Segments(last) if !spares.are_settled(last) => return Ok(Step::Wait),
+            Stage::Segments(last) => match spares.stale() {
+                Some(serial) => {
+                    database.settled(serial)?;
+                    spares.erase_one().map_err(passing)?;
+                    Stage::Segments(last)
+                }
+                None => Stage::Pages(0),
+            },
+            Stage::Pages(first) => {
+                let file = readers.file().map_err(passing)?;
+                if !database.scrub(file, first..first + PAGES)? {
+                    return Ok(Step::Wait);
+                }
+                turnstream_failpoint::reach("log.erase.pages");
+                let (_, count) = extent(file).map_err(passing)?;
+                if first + PAGES < count {
+                    Stage::Pages(first + PAGES)
+                } else {
+                    self.finish(database, reports)?;
+                    Stage::Rest
+                }
+            }
+        }))
+    }
+
+    fn finish(&mut self, database: &mut Database, reports: &Reports) -> Result<(), StoreError> {
+        if !self.wanted {
+            database.removed()?;
+        }
+        reports.erased();
+        for done in self.told.drain(..) {
+            // Whoever waited may have gone away.
+            let _ = done.send(());
+        }
+        Ok(())
+    }
+}

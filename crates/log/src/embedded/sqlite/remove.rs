@@ -1,0 +1,189 @@
+//! Removing what was deleted or trimmed: the one place that knows which tables hold anything of a session.
+//!
+//! First comes one small transaction after which no reader finds it and no crash brings it back. The rows go after that, a few
+//! at a time. SQLite overwrites them (`secure_delete`); what that leaves behind is for `scrub`.
+
+use super::{index, pieces};
+use crate::projection::PieceKind;
+use crate::search::Subject;
+use crate::store::Cut;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use turnstream_model::fold::{Gone, State};
+
+/// Rows of events in one transaction: about 2 MiB at most.
+const CHUNKS_AT_ONCE: i64 = 32;
+/// Small rows in one transaction.
+const ROWS_AT_ONCE: i64 = 512;
+/// Entries of the index in one transaction: each may have 1 MiB of text.
+const ENTRIES_AT_ONCE: usize = 32;
+/// Deleted sessions that are remembered after their bytes are gone, so that a repeated delete is answered as the first was.
+const REMEMBERED: i64 = 10_000;
+
+/// Whether anything is left to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    Yes,
+    No,
+}
+
+/// Tables with rows of one session each, whatever is in them. The index comes after them: it may be filled from them.
+const TABLES: &[&str] = &["piece", "fold", "base", "open_turn", "imported"];
+
+/// A session is no longer there: its name is free, and its rows wait to be removed.
+pub(super) fn delete(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<bool> {
+    let mut gone = transaction.prepare_cached("DELETE FROM session WHERE key = ?1 RETURNING id")?;
+    let id: Option<String> = gone.query_row([session], |row| row.get(0)).optional()?;
+    let Some(id) = id else { return Ok(false) };
+    transaction
+        .execute("INSERT INTO tombstone (session, id, done) VALUES (?1, ?2, 0)", params![session, id])?;
+    // Its turns are nobody's from here on.
+    transaction.execute("DELETE FROM open_turn WHERE session = ?1", [session])?;
+    transaction.execute(
+        "INSERT INTO meta (name, value) VALUES ('last_key', ?1)
+         ON CONFLICT (name) DO UPDATE SET value = max(CAST(value AS INTEGER), ?1)",
+        [session],
+    )?;
+    want(transaction)?;
+    turnstream_failpoint::reach("log.delete");
+    Ok(true)
+}
+
+/// A session begins later from now on. Its stored fold has to be as far as the cut.
+pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> rusqlite::Result<bool> {
+    let Cut { after, base, gone } = cut;
+    let last = base.seq.0 as i64;
+    let at = pieces::base(transaction, session)?.map_or(0, |(seq, _)| seq);
+    let is_there = transaction.prepare_cached("SELECT 1 FROM session WHERE key = ?1")?.exists([session])?;
+    let fold: Option<(i64, String)> = transaction
+        .prepare_cached("SELECT seq, body FROM fold WHERE session = ?1")?
+        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let head = match fold {
+        Some((seq, body)) if is_there && at == after.0 && seq >= last => body,
+        Some(_) | None => return Ok(false),
+    };
+    transaction.execute(
+        "INSERT OR REPLACE INTO base (session, seq, body) VALUES (?1, ?2, ?3)",
+        params![session, last, json(base)],
+    )?;
+    // Which keys are spent is part of the stored fold too. One that cannot be read is made from the base.
+    if let Ok(head) = serde_json::from_str::<State>(&head) {
+        let head = State { spent: base.spent.clone(), ..head };
+        transaction.execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, json(&head)])?;
+    }
+    split_row(transaction, session, base.seq.0)?;
+    forget(transaction, session, gone)?;
+    want(transaction)?;
+    turnstream_failpoint::reach("log.trim");
+    Ok(true)
+}
+
+/// The row in which the cut is keeps the events behind it.
+fn split_row(transaction: &Transaction<'_>, session: i64, last: u64) -> rusqlite::Result<()> {
+    let row: Option<(i64, i64, i64, String)> = transaction
+        .prepare_cached(
+            "SELECT rowid, first_seq, count, data FROM chunk WHERE session = ?1 AND first_seq <= ?2
+             ORDER BY first_seq DESC LIMIT 1",
+        )?
+        .query_row([session, last as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .optional()?;
+    let Some((rowid, first, count, data)) = row else { return Ok(()) };
+    let goes = last as i64 - first + 1;
+    if goes >= count {
+        return Ok(());
+    }
+    let start =
+        memchr::memchr_iter(b'\n', data.as_bytes()).nth(goes as usize - 1).map_or(data.len(), |at| at + 1);
+    transaction.execute("DELETE FROM chunk WHERE rowid = ?1", [rowid])?;
+    transaction.execute(
+        "INSERT INTO chunk (session, first_seq, count, data) VALUES (?1, ?2, ?3, ?4)",
+        params![session, last as i64 + 1, count - goes, &data[start..]],
+    )?;
+    Ok(())
+}
+
+/// What is kept under these names of a session that stays.
+fn forget(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite::Result<()> {
+    let Gone { turns, items, approvals, questions, prompts } = gone;
+    let mut delete =
+        transaction.prepare_cached("DELETE FROM piece WHERE session = ?1 AND kind = ?2 AND id = ?3")?;
+    let mut forget = |kind: PieceKind, id: &str| delete.execute(params![session, kind as i64, id]).map(drop);
+    turns.iter().try_for_each(|id| forget(PieceKind::Turn, id.as_str()))?;
+    items.iter().try_for_each(|id| forget(PieceKind::Item, id.as_str()))?;
+    approvals.iter().try_for_each(|id| forget(PieceKind::Approval, id.as_str()))?;
+    questions.iter().try_for_each(|id| forget(PieceKind::Question, id.as_str()))?;
+    prompts.iter().try_for_each(|id| forget(PieceKind::Prompt, id.as_str()))?;
+    let items = items.iter().cloned().map(Subject::Item);
+    items
+        .chain(prompts.iter().cloned().map(Subject::Prompt))
+        .try_for_each(|subject| index::take(transaction, session, &subject))
+}
+
+/// Removes some of the rows that nobody reads any more.
+pub(super) fn some(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
+    let mut removed = transaction.execute(
+        "DELETE FROM chunk WHERE rowid IN (SELECT chunk.rowid FROM tombstone JOIN chunk
+             ON chunk.session = tombstone.session WHERE tombstone.done = 0 LIMIT ?1)",
+        [CHUNKS_AT_ONCE],
+    )?;
+    if removed == 0 {
+        removed = transaction.execute(
+            "DELETE FROM chunk WHERE rowid IN (SELECT chunk.rowid FROM base JOIN chunk
+                 ON chunk.session = base.session AND chunk.first_seq <= base.seq LIMIT ?1)",
+            [CHUNKS_AT_ONCE],
+        )?;
+    }
+    for table in TABLES {
+        if removed > 0 {
+            break;
+        }
+        removed = transaction.execute(
+            &format!(
+                "DELETE FROM {table} WHERE rowid IN (SELECT {table}.rowid FROM tombstone JOIN {table}
+                     ON {table}.session = tombstone.session WHERE tombstone.done = 0 LIMIT ?1)"
+            ),
+            [ROWS_AT_ONCE],
+        )?;
+    }
+    if removed == 0 {
+        removed = forget_index(transaction)?;
+    }
+    turnstream_failpoint::reach("log.remove");
+    Ok(if removed == 0 { More::No } else { More::Yes })
+}
+
+/// Takes some entries of deleted sessions out of the index.
+fn forget_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
+    let mut query = transaction.prepare_cached(
+        "SELECT session FROM tombstone WHERE done = 0 AND EXISTS (SELECT 1 FROM entry WHERE entry.session = tombstone.session)",
+    )?;
+    let session: Option<i64> = query.query_row([], |row| row.get(0)).optional()?;
+    session.map_or(Ok(0), |session| index::forget(transaction, session, ENTRIES_AT_ONCE))
+}
+
+/// Noted until everything is out of all files, so that the next start goes on.
+fn want(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('removing', '1')", []).map(drop)
+}
+
+pub(super) fn is_wanted(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM meta WHERE name = 'removing'")?.exists([])
+}
+
+/// Nothing of what was removed is in any file.
+pub(super) fn done(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM meta WHERE name = 'removing'", [])?;
+    transaction.execute("UPDATE tombstone SET done = 1 WHERE done = 0", [])?;
+    transaction.execute(
+        "DELETE FROM tombstone WHERE done = 1 AND session <=
+             (SELECT session FROM tombstone WHERE done = 1 ORDER BY session DESC LIMIT 1 OFFSET ?1)",
+        [REMEMBERED],
+    )?;
+    turnstream_failpoint::reach("log.removed");
+    Ok(())
+}
+
+fn json(state: &State) -> String {
+    // Types of the model with string keys: there is nothing in them that JSON refuses.
+    serde_json::to_string(state).unwrap_or_default()
+}

@@ -1,0 +1,197 @@
+//! Overwriting what the database file holds and does not use.
+//!
+//! `secure_delete` zeroes a row where it is when it is deleted, and a page when it becomes free. It does not reach copies of a
+//! row: when SQLite rebuilds a page to make room (`rebuildPage` in 3.54), cells move and what they leave stays in the gap of
+//! the page. These are unused bytes by the file format (<https://www.sqlite.org/fileformat2.html>), so they are overwritten in
+//! the file itself: readers do not look at them, and the one writer, which is the caller, has nothing in memory and nothing in
+//! its log at that moment. Free pages are overwritten too, for files that were written before `secure_delete` was on. Only the
+//! end of an overflow page is not seen here; with `secure_delete` nothing old is there.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::iter;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// The header of the file, at the beginning of its first page.
+const FILE_HEADER: usize = 100;
+/// Pages of a file in which no page number reaches the first byte of an overflow page, which tells it from a tree's: 64 GiB.
+/// In a larger file, pages of trees are left as SQLite leaves them.
+const MOST_PAGES: u64 = 1 << 24;
+
+/// The page size of a database file, and how many pages it has.
+pub(crate) fn extent(file: &File) -> io::Result<(u64, u64)> {
+    let mut header = [0; FILE_HEADER];
+    file.read_exact_at(&mut header, 0)?;
+    let size = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    if size < 512 {
+        return Err(io::Error::other(format!("the database has a page size of {size}")));
+    }
+    Ok((size, file.metadata()?.len() / size))
+}
+
+/// Overwrites what is unused in these pages, counted from 0. Everything SQLite knows has to be in the file.
+pub(super) fn pages(file: &File, pages: Range<u64>) -> io::Result<()> {
+    let (size, count) = extent(file)?;
+    let pages = pages.start..pages.end.min(count);
+    let free = free_pages(file, size, count, &pages)?;
+    let mut page = vec![0; size as usize];
+    let mut changed = false;
+    for number in pages {
+        file.read_exact_at(&mut page, number * size)?;
+        let unused = match free.get(&number) {
+            Some(start) => iter::once(*start..page.len()).collect(),
+            None if count > MOST_PAGES => Vec::new(),
+            None => unused(&page, if number == 0 { FILE_HEADER } else { 0 }),
+        };
+        for Range { start, end } in unused {
+            if page[start..end].iter().any(|byte| *byte != 0) {
+                page[start..end].fill(0);
+                file.write_all_at(&page[start..end], number * size + start as u64)?;
+                changed = true;
+            }
+        }
+    }
+    if changed { file.sync_data() } else { Ok(()) }
+}
+
+/// The parts of a tree's page that nothing is in: the gap before its cells, and the blocks between them.
+fn unused(page: &[u8], start: usize) -> Vec<Range<usize>> {
+    let number =
+        |at: usize| page.get(at..at + 2).map_or(0, |two| usize::from(u16::from_be_bytes([two[0], two[1]])));
+    let header = match page[start] {
+        2 | 5 => 12,
+        10 | 13 => 8,
+        // Of an overflow page the first byte is part of a page number, and 0.
+        _ => return Vec::new(),
+    };
+    let cells = start + header + 2 * number(start + 3);
+    let content = match number(start + 5) {
+        0 => 65_536,
+        content => content,
+    };
+    if cells > content || content > page.len() {
+        return Vec::new();
+    }
+    let mut unused: Vec<Range<usize>> = iter::once(cells..content).collect();
+    let mut block = number(start + 1);
+    // Blocks stand in the order of their places. The first four bytes of each say where the next is and how long this is.
+    while block >= content && block + 4 <= page.len() {
+        let (next, length) = (number(block), number(block + 2));
+        if block + length > page.len() || length < 4 {
+            break;
+        }
+        unused.push(block + 4..block + length);
+        if next <= block {
+            break;
+        }
+        block = next;
+    }
+    unused
+}
+
+/// Which of these pages are free, counted from 0, with the byte from which on each is unused: all of a page that a trunk of
+/// the list names, and what is behind the names in a trunk.
+fn free_pages(file: &File, size: u64, count: u64, pages: &Range<u64>) -> io::Result<BTreeMap<u64, usize>> {
+    let mut header = [0; FILE_HEADER];
+    file.read_exact_at(&mut header, 0)?;
+    let number = |bytes: &[u8], at: usize| {
+        let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+        four.map_or(0, |four| u64::from(u32::from_be_bytes(four)))
+    };
+    let (mut free, mut page) = (BTreeMap::new(), vec![0; size as usize]);
+    let mut trunk = number(&header, 32);
+    // A list that is longer than the file is a circle.
+    for _ in 0..count {
+        if trunk == 0 || trunk > count {
+            break;
+        }
+        file.read_exact_at(&mut page, (trunk - 1) * size)?;
+        let leaves = number(&page, 4).min(size / 4 - 2) as usize;
+        let named = (0..leaves).map(|index| number(&page, 8 + 4 * index)).filter(|leaf| *leaf > 0);
+        free.extend(named.map(|leaf| (leaf - 1, 0)).filter(|(leaf, _)| pages.contains(leaf)));
+        if pages.contains(&(trunk - 1)) {
+            free.insert(trunk - 1, 8 + 4 * leaves);
+        }
+        trunk = number(&page, 0);
+    }
+    Ok(free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::{Connection, params};
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    /// Rows that grow, shrink and go between each other, and then half of them goes. Returns the texts that went.
+    fn churn(path: &Path) -> (Connection, Vec<String>) {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        connection.pragma_update(None, "secure_delete", "ON").unwrap();
+        connection
+            .execute_batch("CREATE TABLE t (key INTEGER PRIMARY KEY, data TEXT, UNIQUE (data))")
+            .unwrap();
+        connection.execute_batch("BEGIN").unwrap();
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut texts = vec![Vec::new(); 200];
+        for _ in 0..2_500 {
+            let (key, length) = (random.usize(0..texts.len()), random.usize(20..900));
+            // Some are too large for a page.
+            let length = if random.u8(..) < 10 { length * 20 } else { length };
+            let text: String = (0..length).map(|_| random.alphanumeric()).collect();
+            connection
+                .execute("INSERT OR REPLACE INTO t VALUES (?1, ?2)", params![key as i64, text])
+                .unwrap();
+            texts[key].push(text);
+        }
+        connection.execute_batch("DELETE FROM t WHERE key % 2 = 0; COMMIT").unwrap();
+        let deleted = texts.into_iter().enumerate().flat_map(|(key, mut texts)| {
+            // The last one of an odd key is still there.
+            if key % 2 == 1 {
+                texts.pop();
+            }
+            texts
+        });
+        (connection, deleted.collect())
+    }
+
+    /// How many pieces of 12 bytes of these texts are in the file.
+    fn pieces_found(path: &Path, texts: &[String]) -> usize {
+        let pieces: HashSet<&[u8]> = texts.iter().flat_map(|text| text.as_bytes().windows(12)).collect();
+        std::fs::read(path).unwrap().windows(12).filter(|window| pieces.contains(window)).count()
+    }
+
+    #[test]
+    fn what_sqlite_leaves_behind_is_overwritten_and_the_rest_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.db");
+        let (connection, deleted) = churn(&path);
+        let rows = |connection: &Connection| -> (i64, i64) {
+            let count = "SELECT count(*), sum(length(data)) FROM t";
+            connection.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        let before = rows(&connection);
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        connection.execute_batch("PRAGMA shrink_memory").unwrap();
+        assert!(pieces_found(&path, &deleted) > 0, "SQLite alone leaves something");
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let (_, count) = extent(&file).unwrap();
+        for first in (0..count).step_by(10) {
+            pages(&file, first..first + 10).unwrap();
+        }
+        assert_eq!(pieces_found(&path, &deleted), 0);
+        assert_eq!(rows(&connection), before);
+        let sound: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+        // And the file can be written again.
+        connection.execute("INSERT INTO t VALUES (1000, 'more')", []).unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        assert_eq!(pieces_found(&path, &deleted), 0, "nothing came back");
+    }
+}

@@ -1,0 +1,302 @@
+//! Bytes that were deleted or trimmed are in no file of the data directory, also when the process was killed on the way.
+
+use crate::support::*;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Trimmed};
+use turnstream_model::cursor::Seq;
+use turnstream_model::fold::Fold;
+use turnstream_testkit::crash::{KillPoint, Program, role};
+use turnstream_testkit::lawful::{Tail, assert_lawful};
+
+const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
+/// A file that holds so much of a planted text is one too many.
+const PIECE: usize = 12;
+
+/// A text that is nowhere else.
+fn planted(seed: u64, length: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..length).map(|_| random.alphanumeric()).collect()
+}
+
+/// Files of the directory with a piece of one of these texts.
+fn found(directory: &Path, texts: &[String]) -> Vec<String> {
+    let windows = |text: &String| text.as_bytes().windows(PIECE).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let pieces: HashSet<Vec<u8>> = texts.iter().flat_map(windows).collect();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let is_text = |window: &&[u8]| window.iter().all(u8::is_ascii_alphanumeric);
+        let places = bytes.windows(PIECE).enumerate().filter(|(_, window)| is_text(window));
+        let hits: Vec<usize> =
+            places.filter(|(_, window)| pieces.contains(*window)).map(|(at, _)| at).collect();
+        if let Some(first) = hits.first() {
+            found.push(format!("{}: {} pieces, the first at byte {first}", path.display(), hits.len()));
+        }
+    }
+    found
+}
+
+/// The settled events of a session are there whole.
+async fn settled(log: &Log, name: &str) {
+    for _ in 0..3_000 {
+        let kept = log.kept(&id(name)).unwrap();
+        let events = log.read(&id(name), Seq(kept.oldest.0 - 1), usize::MAX).unwrap();
+        if kept.bytes >= events.iter().map(|event| event.json().len() as u64).sum() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("session {name} was not settled within 30 s");
+}
+
+/// L4 on what is kept, and its laws.
+fn assert_whole(log: &Log, name: &str, turns: usize) {
+    let kept = log.kept(&id(name)).unwrap();
+    let events = log.read(&id(name), Seq(kept.oldest.0 - 1), usize::MAX).unwrap();
+    let lines = lines(&events);
+    assert_lawful(lines.iter().map(String::as_str), Tail::Settled);
+    let state = log.snapshot(&id(name)).unwrap().state;
+    assert_eq!(state.turns.len(), turns, "{name}");
+    if kept.oldest == Seq(1) {
+        let parsed: Vec<_> = events.iter().map(|event| event.event().unwrap()).collect();
+        assert_eq!(state, Fold::of(&parsed).into_state());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_session_is_in_no_file_when_that_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let text = planted(1, 4_000);
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s")]).await;
+    say(&mut appender, 1, &text).await;
+    // Half of it may still be on its way into the database.
+    settled(&log, "s").await;
+    say(&mut appender, 2, &text).await;
+    assert!(!found(directory.path(), std::slice::from_ref(&text)).is_empty());
+    log.delete(&id("s")).await.unwrap();
+    log.erased().await.unwrap();
+    assert_eq!(found(directory.path(), &[text]), Vec::<String>::new());
+    assert_eq!(log.removal(&id("s")).unwrap(), Some(Removal::Done));
+    assert_eq!((log.removed().sessions, log.removed().erasures), (1, 1));
+}
+
+/// Sessions of very different sizes whose rows grow, move and go between each other: SQLite leaves copies of rows behind
+/// where it makes room.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_between_the_rows_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let sessions = 60;
+    let mut appenders = Vec::new();
+    for number in 0..sessions {
+        let name = format!("s{number}");
+        let mut appender = log.create(&id(&name)).await.unwrap();
+        append(&mut appender, vec![created(&name)]).await;
+        appenders.push(appender);
+    }
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut gone, mut trimmed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 1..=6_u64 {
+        for (number, appender) in appenders.iter_mut().enumerate() {
+            let text = planted(random.u64(..), random.usize(20..1_500));
+            say(appender, turn, &text).await;
+            match (number % 3, turn) {
+                (0, _) => gone.push(text),
+                (1, 1..=4) => trimmed.push(text),
+                _ => kept.push(text),
+            }
+        }
+    }
+    drop(appenders);
+    for number in 0..sessions {
+        settled(&log, &format!("s{number}")).await;
+    }
+    for number in 0..sessions {
+        let name = id(&format!("s{number}"));
+        match number % 3 {
+            0 => log.delete(&name).await.unwrap(),
+            1 => {
+                let keep = Keep { turns: Some(2), ..Keep::default() };
+                assert_eq!(log.trim(&name, &keep).await.unwrap().turns, 4);
+            }
+            _ => {}
+        }
+    }
+    log.erased().await.unwrap();
+    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+    assert_eq!(found(directory.path(), &trimmed), Vec::<String>::new());
+    let check = |log: &Log| {
+        for number in (0..sessions).filter(|number| number % 3 != 0) {
+            assert_whole(log, &format!("s{number}"), if number % 3 == 1 { 2 } else { 6 });
+        }
+        let shown: String = (0..sessions)
+            .filter(|number| number % 3 != 0)
+            .map(|number| format!("{:?}", log.snapshot(&id(&format!("s{number}"))).unwrap().state.items))
+            .collect();
+        assert!(kept.iter().all(|text| shown.contains(text)), "everything else is still there");
+    };
+    check(&log);
+    log.close().await;
+    let Opened { log, restored, .. } = open(directory.path());
+    assert_eq!(restored, None);
+    check(&log);
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    let sound: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+}
+
+/// The child of the test below: makes sessions, removes, and says so.
+#[test]
+fn removing_child() {
+    if role().as_deref() != Some("remove") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = open(&PathBuf::from(std::env::var(DIRECTORY).unwrap())).log;
+        for (number, name) in ["gone", "trimmed", "kept"].into_iter().enumerate() {
+            let mut appender = log.create(&id(name)).await.unwrap();
+            append(&mut appender, vec![created(name)]).await;
+            for turn in 1..=3_u64 {
+                say(&mut appender, turn, &text_of(number as u64, turn)).await;
+            }
+        }
+        settled(&log, "trimmed").await;
+        log.delete(&id("gone")).await.unwrap();
+        println!("DELETED");
+        let keep = Keep { turns: Some(1), ..Keep::default() };
+        assert_eq!(log.trim(&id("trimmed"), &keep).await.unwrap().turns, 2);
+        println!("TRIMMED");
+        log.erased().await.unwrap();
+        println!("ERASED");
+        log.close().await;
+    });
+}
+
+fn text_of(session: u64, turn: u64) -> String {
+    // More than a segment, so that several are used.
+    planted(100 * session + turn, 30_000)
+}
+
+/// The failpoints of removing, and at which time one is reached.
+pub(crate) const REMOVAL_POINTS: &[(&str, &[u64])] = &[
+    ("log.delete", &[1]),
+    ("log.deleted", &[1]),
+    ("log.trim", &[1]),
+    ("log.trimmed", &[1]),
+    ("log.remove", &[1, 2, 4]),
+    ("log.erase.segment", &[1, 2]),
+    ("log.erase.pages", &[1]),
+    ("log.removed", &[1]),
+];
+
+#[test]
+fn a_kill_at_every_step_of_a_removal_leaves_nothing_half_removed() {
+    for (point, times) in REMOVAL_POINTS {
+        for nth in *times {
+            let directory = tempfile::tempdir().unwrap();
+            let mut child = Program::this_test("removal::removing_child", "remove")
+                .unwrap()
+                .env(DIRECTORY, directory.path());
+            let seen = child.run(&KillPoint::failpoint(*point, *nth)).unwrap();
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+            runtime.block_on(after_a_kill(
+                directory.path(),
+                &seen.lines("DELETED"),
+                &seen.lines("TRIMMED"),
+                point,
+            ));
+        }
+    }
+}
+
+async fn after_a_kill(directory: &Path, deleted: &[String], trimmed: &[String], point: &str) {
+    let Opened { log, restored, .. } = open(directory);
+    assert_eq!(restored, None, "{point}");
+    let gone: Vec<String> = (1..=3).map(|turn| text_of(0, turn)).collect();
+    match log.head(&id("gone")) {
+        // Nobody was told that it is deleted.
+        Ok(_) => {
+            assert!(deleted.is_empty(), "{point}: what was said to be deleted is back");
+            assert_whole(&log, "gone", 3);
+            log.delete(&id("gone")).await.unwrap();
+        }
+        Err(ReadError::Unknown(_)) => assert!(log.removal(&id("gone")).unwrap().is_some(), "{point}"),
+        Err(error) => panic!("{point}: {error}"),
+    }
+    // What the last run began, this one finishes.
+    log.erased().await.unwrap();
+    assert_eq!(found(directory, &gone), Vec::<String>::new(), "{point}");
+    assert_eq!(log.removal(&id("gone")).unwrap(), Some(Removal::Done), "{point}");
+    let is_trimmed = log.kept(&id("trimmed")).unwrap().oldest > Seq(1);
+    assert!(is_trimmed || trimmed.is_empty(), "{point}: what was trimmed is back");
+    if !is_trimmed {
+        assert_whole(&log, "trimmed", 3);
+        settled(&log, "trimmed").await;
+        let keep = Keep { turns: Some(1), ..Keep::default() };
+        assert_eq!(log.trim(&id("trimmed"), &keep).await.unwrap().turns, 2, "{point}");
+        log.erased().await.unwrap();
+    }
+    assert_whole(&log, "trimmed", 1);
+    assert_eq!(found(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{point}");
+    assert_whole(&log, "kept", 3);
+    let keep = Keep { turns: Some(9), ..Keep::default() };
+    assert_eq!(log.trim(&id("kept"), &keep).await.unwrap(), Trimmed::default());
+    // The name is free, and what comes under it is another session.
+    let mut again = log.create(&id("gone")).await.unwrap();
+    append(&mut again, vec![created("gone")]).await;
+    say(&mut again, 1, "new").await;
+    drop(again);
+    log.close().await;
+    let Opened { log, restored, .. } = open(directory);
+    assert_eq!(restored, None, "{point}");
+    assert_whole(&log, "gone", 1);
+    assert_whole(&log, "trimmed", 1);
+    assert_whole(&log, "kept", 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_fold_that_is_damaged_is_made_from_the_base() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s")]).await;
+    for turn in 1..=3 {
+        say(&mut appender, turn, "text").await;
+    }
+    drop(appender);
+    settled(&log, "s").await;
+    assert_eq!(log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap().turns, 2);
+    let before = log.snapshot(&id("s")).unwrap();
+    log.close().await;
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    database.execute("UPDATE fold SET body = 'none'", []).unwrap();
+    drop(database);
+    let log = open(directory.path()).log;
+    assert_eq!(log.snapshot(&id("s")).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_the_first_format_is_taken_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s")]).await;
+    say(&mut appender, 1, "text").await;
+    drop(appender);
+    log.close().await;
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    database.execute_batch("DROP TABLE base; DROP TABLE tombstone; PRAGMA user_version = 1;").unwrap();
+    drop(database);
+    let mut child =
+        Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory.path());
+    child.run(&KillPoint::failpoint("log.upgrade", 1)).unwrap();
+    let log = open(directory.path()).log;
+    assert_whole(&log, "s", 1);
+    assert_eq!(log.trim(&id("s"), &Keep { turns: Some(0), ..Keep::default() }).await.unwrap().turns, 1);
+    log.erased().await.unwrap();
+}

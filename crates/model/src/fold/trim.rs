@@ -1,0 +1,148 @@
+//! Forgetting the beginning of a session: what is left of a state when the events that made it are no longer kept.
+//!
+//! A log may be cut at the end of a turn. What the events up to the cut said goes with them: turns, items, approvals,
+//! questions and prompts that are over. What is still open stays, and so do the session itself and its counters, because
+//! ids are never reused. The base that is left and the events after the cut give the same as a fold of all events
+//! without what is gone.
+
+use super::{Fold, ItemStage, State};
+use crate::event::{Body, Event};
+use crate::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Keys of forgotten prompts that are remembered. A repeat that comes after so many others is taken for a new prompt.
+pub const SPENT_KEPT: usize = 1_024;
+
+/// The key of a prompt that is no longer kept. Without it a repeated request would run the prompt again (L12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// The client's own key.
+    pub key: String,
+    /// The prompt it made.
+    pub prompt: PromptId,
+}
+
+/// What a trim takes out of a state, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// Turns that had ended.
+    pub turns: BTreeSet<TurnId>,
+    /// Items that had ended.
+    pub items: BTreeSet<ItemId>,
+    /// Approvals that were settled.
+    pub approvals: BTreeSet<ApprovalId>,
+    /// Questions that were settled.
+    pub questions: BTreeSet<QuestionId>,
+    /// Prompts that had their outcome.
+    pub prompts: BTreeSet<PromptId>,
+}
+
+/// What is open in a state: retention never touches it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    items: BTreeSet<ItemId>,
+    approvals: BTreeSet<ApprovalId>,
+    questions: BTreeSet<QuestionId>,
+    prompts: BTreeSet<PromptId>,
+    has_turn: bool,
+}
+
+impl State {
+    /// The state without what is over in it, and the names of that. The events up to its `seq` are no longer needed for
+    /// any later state.
+    pub fn trimmed(self) -> (Self, Gone) {
+        let Self {
+            seq,
+            session,
+            turns,
+            items,
+            approvals,
+            questions,
+            queue,
+            prompts,
+            degraded,
+            counters,
+            spent,
+        } = self;
+        let mut gone = Gone::default();
+        let (open, ended): (Vec<_>, Vec<_>) = turns.into_iter().partition(|turn| turn.outcome.is_none());
+        gone.turns = ended.into_iter().map(|turn| turn.turn).collect();
+        let is_open = |turn: Option<&TurnId>| open.iter().any(|open| Some(&open.turn) == turn);
+        let (items, ended): (Vec<_>, Vec<_>) = items
+            .into_iter()
+            .partition(|item| item.state == ItemStage::Streaming || is_open(item.turn.as_ref()));
+        gone.items = ended.into_iter().map(|item| item.id).collect();
+        let (approvals, settled): (Vec<_>, Vec<_>) =
+            approvals.into_iter().partition(|ask| ask.outcome.is_none() || is_open(ask.turn.as_ref()));
+        gone.approvals = settled.into_iter().map(|ask| ask.approval).collect();
+        let (questions, settled): (Vec<_>, Vec<_>) =
+            questions.into_iter().partition(|asked| asked.outcome.is_none() || is_open(asked.turn.as_ref()));
+        gone.questions = settled.into_iter().map(|asked| asked.question).collect();
+        let (prompts, settled): (Vec<_>, Vec<_>) =
+            prompts.into_iter().partition(|prompt| is_open(prompt.turn.as_ref()));
+        let new = settled
+            .iter()
+            .filter_map(|prompt| Some(Spent { key: prompt.key.clone()?, prompt: prompt.prompt.clone() }));
+        let mut spent: Vec<Spent> = spent.into_iter().chain(new).collect();
+        spent.drain(..spent.len().saturating_sub(SPENT_KEPT));
+        gone.prompts = settled.into_iter().map(|prompt| prompt.prompt).collect();
+        let turns = open;
+        let base = Self {
+            seq,
+            session,
+            turns,
+            items,
+            approvals,
+            questions,
+            queue,
+            prompts,
+            degraded,
+            counters,
+            spent,
+        };
+        (base, gone)
+    }
+
+    /// What is open in it.
+    pub fn open(&self) -> Open {
+        let streaming = self.items.iter().filter(|item| item.state == ItemStage::Streaming);
+        Open {
+            items: streaming.map(|item| item.id.clone()).collect(),
+            approvals: (self.approvals.iter().filter(|ask| ask.outcome.is_none()))
+                .map(|ask| ask.approval.clone())
+                .collect(),
+            questions: (self.questions.iter().filter(|asked| asked.outcome.is_none()))
+                .map(|asked| asked.question.clone())
+                .collect(),
+            prompts: self.queue.iter().map(|prompt| prompt.prompt.clone()).collect(),
+            has_turn: self.turns.iter().any(|turn| turn.outcome.is_none()),
+        }
+    }
+}
+
+impl Open {
+    /// True when something is open in both: its beginning must be kept.
+    pub fn shares_with(&self, later: &Self) -> bool {
+        !self.items.is_disjoint(&later.items)
+            || !self.approvals.is_disjoint(&later.approvals)
+            || !self.questions.is_disjoint(&later.questions)
+            || !self.prompts.is_disjoint(&later.prompts)
+    }
+
+    /// True when nothing is: no turn, no item, no ask and no prompt without an outcome.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Fold {
+    /// True when the log may be cut behind this event, which was just taken in: a turn has ended with it, and nothing of
+    /// what is open `now`, at the head, began before it.
+    pub fn may_cut_after(&self, event: &Event, now: &Open) -> bool {
+        matches!(event.draft.body, Body::TurnEnded { .. })
+            && event.seq == self.state.seq
+            && self.state.turns.last().is_none_or(|turn| turn.outcome.is_some())
+            && !self.state.open().shares_with(now)
+    }
+}
