@@ -32,17 +32,17 @@ pub(crate) fn looks(first: &[u8], head: &Head) -> Looks {
     if !head.is_success() {
         return Looks::Body;
     }
-    let text = first.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(first).trim_ascii_start();
-    let is_field = |field: &&[u8]| text.starts_with(field);
+    // Never more than these, or the answer would depend on how much came in the first read.
+    let judged = &first[..first.len().min(FIRST_BYTES)];
+    let text = judged.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(judged).trim_ascii_start();
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    let more = judged.len() < FIRST_BYTES;
     match text.first() {
-        None if first.len() < FIRST_BYTES => Looks::Undecided,
-        None if head.says_stream() => Looks::Stream,
-        None => Looks::Body,
-        Some(b'{' | b'[' | b'<') => Looks::Body,
-        Some(0x1F) => Looks::Body,
-        _ if fields.iter().any(is_field) => Looks::Stream,
-        _ if fields.iter().any(|field| field.starts_with(text)) => Looks::Undecided,
+        Some(b'{' | b'[' | b'<' | 0x1F) => Looks::Body,
+        _ if fields.iter().any(|field| text.starts_with(field)) => Looks::Stream,
+        _ if more && fields.iter().any(|field| field.starts_with(text)) => Looks::Undecided,
+        // Half a byte order mark.
+        _ if more && b"\xEF\xBB\xBF".starts_with(text) => Looks::Undecided,
         // Not a field, under a header that says stream: a damaged stream, which the decoder will show.
         _ if head.says_stream() => Looks::Stream,
         _ => Looks::Body,

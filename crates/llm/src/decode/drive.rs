@@ -4,6 +4,7 @@ use super::attempt::{Attempt, Over};
 use super::payload::{self, Diagnosis};
 use super::{Place, Relation, Wire};
 use crate::attempt::{AnomalyKind, Evidence, Repair, Residue, Transport};
+use crate::wire::error;
 use std::ops::Range;
 use turnstream_sse::{AnomalyKind as SseAnomaly, Decoder, Event, Frame, Text};
 
@@ -108,6 +109,10 @@ fn watch<W: Wire>(wire: &W, place: &Place<'_>, attempt: &mut Attempt) {
 
 #[cold]
 fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
+    // An event without a name and with nothing in it is a keepalive.
+    if place.name == "message" && place.data.trim_ascii().is_empty() {
+        return attempt.alive();
+    }
     match payload::diagnose(place.data) {
         Diagnosis::Whole(values) => {
             attempt.repair(Repair::MissingBlankLine);
@@ -129,6 +134,11 @@ fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
         }
         Diagnosis::Truncated => wire.lost(AnomalyKind::Truncated, place.range.clone(), attempt),
         Diagnosis::Shape => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
+        // Some servers fail in plain words.
+        Diagnosis::Unparseable if place.name == "error" => {
+            let error = error::read(place.data, place.data, &attempt.profile);
+            attempt.fail(error, place.range.start);
+        }
         Diagnosis::Unparseable => wire.lost(AnomalyKind::Unparseable, place.range.clone(), attempt),
     }
 }

@@ -189,3 +189,15 @@ fn a_lost_item_of_a_response_comes_from_its_end_and_one_that_differs_there_runs_
     assert_eq!((read.outcome.ended.clone(), read.runnable()), (Ended::Corrupt, vec![]));
     assert_eq!(read.anomalies(), [AnomalyKind::Contradiction]);
 }
+
+#[test]
+fn a_failure_in_plain_words_is_a_failure() {
+    for format in Format::ALL {
+        let mut failing = plain(format);
+        failing.events.truncate(4);
+        failing.events.push(b"event: error\ndata: Internal Server Error\n\n".to_vec());
+        let read = read(&failing);
+        let Ended::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
+        assert_eq!((error.kind.as_deref(), error.message.as_str()), (None, "Internal Server Error"));
+    }
+}

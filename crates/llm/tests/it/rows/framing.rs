@@ -183,3 +183,15 @@ fn an_event_above_the_limit_taints() {
     assert_eq!((read.outcome.ended.clone(), read.anomalies()), (Ended::Corrupt, vec![AnomalyKind::Oversize]));
     assert_eq!(read.outcome.committed, []);
 }
+
+#[test]
+fn an_event_with_nothing_in_it_is_a_keepalive() {
+    for format in Format::ALL {
+        let mut quiet = plain(format);
+        quiet.events.insert(3, b"data:\n\n".to_vec());
+        assert_repaired(&quiet, &plain(format), &[]);
+        // With a name, something that had one is missing.
+        quiet.events[3] = b"event: content_block_delta\ndata: \n\n".to_vec();
+        assert_ne!(read_stream(&quiet).anomalies(), []);
+    }
+}
