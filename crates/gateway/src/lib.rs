@@ -12,6 +12,7 @@ mod export;
 mod gateway;
 mod import;
 mod keeper;
+mod ledger;
 mod redactor;
 mod repeat;
 mod request;

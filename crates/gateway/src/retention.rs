@@ -6,6 +6,7 @@
 use crate::board::Entry;
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
+use crate::ledger;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -120,6 +121,11 @@ impl Gateway {
         let mut round = Round::default();
         if retention.trims() {
             self.trim_all(&retention, &mut round).await;
+        }
+        if let Some(age) = retention.max_age
+            && ledger::trim(self.data(), before_now(age)).await.is_err()
+        {
+            round.failed += 1;
         }
         if retention.deletes() {
             self.delete_some(&retention, activities, &mut round).await;

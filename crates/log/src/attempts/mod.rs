@@ -68,6 +68,11 @@ impl Attempts {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// True when there are attempts in this directory, open or not.
+    pub fn are_in(directory: &Path) -> bool {
+        directory.join(DATABASE).exists()
+    }
+
     /// Writes what was asked for and gives the directory free. Whoever asks later is told so.
     pub fn close(&self) {
         self.inner.close();
