@@ -146,6 +146,7 @@ fn make_old(directory: &Path) {
         database
             .execute_batch(
                 "DROP TABLE entry_word; DROP TABLE entry; DROP TABLE entry_hour;
+                 DROP TABLE base; DROP TABLE tombstone;
                  DELETE FROM meta WHERE name IN ('words', 'index', 'unindexed'); PRAGMA user_version = 1;",
             )
             .unwrap();
