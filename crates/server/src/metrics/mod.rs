@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use turnstream_agents::Counts;
 use turnstream_gateway::{Stage, Tally};
-use turnstream_log::Health;
+use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
 
 /// The whole page.
@@ -18,6 +18,7 @@ pub(crate) fn page(app: &App) -> String {
     let mut page = Page::default();
     process(&mut page, app);
     log(&mut page, app);
+    removed(&mut page, app);
     sessions(&mut page, app);
     let tallies = app.gateway.tallies();
     prompts_and_turns(&mut page, &tallies);
@@ -88,6 +89,20 @@ fn log(page: &mut Page, app: &App) {
         "Bytes that may be on their way; then appends wait.",
     )
     .sample(&[], figures.most_under_way);
+}
+
+fn removed(page: &mut Page, app: &App) {
+    let Removed { sessions, turns, events, bytes, erasures } = app.gateway.removed();
+    let families = [
+        ("turnstream_removed_sessions_total", "Sessions that were deleted.", sessions),
+        ("turnstream_removed_turns_total", "Turns that were trimmed.", turns),
+        ("turnstream_removed_events_total", "Events that were trimmed.", events),
+        ("turnstream_removed_bytes_total", "Bytes of the events that were trimmed.", bytes),
+        ("turnstream_erasures_total", "Times that all that was removed was out of all files.", erasures),
+    ];
+    for (name, help, value) in families {
+        page.family(name, Kind::Counter, help).sample(&[], value);
+    }
 }
 
 fn sessions(page: &mut Page, app: &App) {
