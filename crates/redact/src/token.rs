@@ -82,7 +82,8 @@ pub(crate) static TOKENS: &[Token] = &[
     word("openai", "sk-admin-", &URLSAFE, 16),
     // Also DeepSeek, Moonshot and others that took over the form.
     weak("openai", "sk-", &URLSAFE, 20),
-    sure("google", "AIza", &URLSAFE, 35),
+    // Not within words: it stands in one of fifty images of a megabyte in base64.
+    word("google", "AIza", &URLSAFE, 35),
     weak("google", "ya29.", &URLSAFE_DOT, 20),
     word("google", "GOCSPX-", &URLSAFE, 20),
     weak("groq", "gsk_", &ALNUM, 20),
@@ -104,7 +105,8 @@ pub(crate) static TOKENS: &[Token] = &[
     key_id("aws_key_id", "ASIA"),
     key_id("aws_key_id", "ABIA"),
     key_id("aws_key_id", "ACCA"),
-    weak("aws_bedrock", "ABSK", &BASE64, 100),
+    // Of base64 that goes on much longer it is a part.
+    Token { max: 300, ..weak("aws_bedrock", "ABSK", &BASE64, 100) },
     word("aws_bedrock", "bedrock-api-key-", &BASE64, 30),
     word("digitalocean", "dop_v1_", &HEX, 32),
     word("digitalocean", "doo_v1_", &HEX, 32),
