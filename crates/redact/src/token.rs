@@ -72,6 +72,11 @@ const fn webhook(kind: &'static str, prefix: &'static str, body: &'static Class,
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: true }
 }
 
+/// A key block in base64: the beginning of its BEGIN line, which is the same in all of them.
+const fn key_block(prefix: &'static str) -> Token {
+    word("private_key", prefix, &BASE64, 40)
+}
+
 /// What stands first wins where two prefixes begin alike.
 pub(crate) static TOKENS: &[Token] = &[
     // Model providers.
@@ -108,6 +113,12 @@ pub(crate) static TOKENS: &[Token] = &[
     // Of base64 that goes on much longer it is a part.
     Token { max: 300, ..weak("aws_bedrock", "ABSK", &BASE64, 100) },
     word("aws_bedrock", "bedrock-api-key-", &BASE64, 30),
+    // Key blocks in base64, as Kubernetes keeps them.
+    key_block("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt"),
+    key_block("LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0t"),
+    key_block("LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0t"),
+    key_block("LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZLS0t"),
+    key_block("LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURSBLRVkt"),
     word("digitalocean", "dop_v1_", &HEX, 32),
     word("digitalocean", "doo_v1_", &HEX, 32),
     word("digitalocean", "dor_v1_", &HEX, 32),

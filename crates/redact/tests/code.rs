@@ -226,3 +226,15 @@ fn a_key_block_in_a_numbered_file_is_redacted_in_every_cut() {
         assert_eq!(out, "     1→[redacted:private_key]\n     5→x", "cut at {cut}");
     }
 }
+
+#[test]
+fn a_key_block_in_base64_is_redacted_and_a_certificate_is_not() {
+    let rng = &mut fastrand::Rng::with_seed(5);
+    let mut rest = || -> String { (0..400).map(|_| rng.alphanumeric()).collect() };
+    let certificate =
+        format!("    client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk{}\n", rest());
+    let key = format!("    client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQp{}\n", rest());
+    let text = format!("{certificate}{key}");
+    let redacted = format!("{certificate}    client-key-data: [redacted:private_key]\n");
+    assert_eq!(Rules::standard().redact(&text), redacted);
+}
