@@ -6,7 +6,8 @@ use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
 pub(crate) const BEGINNING: &[u8] = b"-----BEGIN ";
 const DASHES: &[u8] = b"-----";
 const LABEL_LENGTH: usize = 48;
-/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation, indentation.
+/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation, indentation, the
+/// number of the line.
 const FILLER: usize = 64;
 /// So much base64 is a key and not the word that says where one would be.
 const BODY: usize = 16;
@@ -35,6 +36,9 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     let body = filler(text, from);
     if body - from > FILLER {
         return Verdict::No;
+    }
+    if let Number::Cut = number(text, body) {
+        return Verdict::Pending(Pending { hold: at, firm: true, at_end: None });
     }
     let end = BASE64.run(text, body, body + BODY);
     let found = Found { start: at, end, kind, then: Then::Block };
@@ -73,8 +77,34 @@ fn filler(text: &[u8], from: usize) -> usize {
             }
             // Also in the alphabet of keys, but no key begins with it.
             b'+' => at += 1,
+            b'0'..=b'9' => match number(text, at) {
+                Number::Until(end) => at = end,
+                Number::None | Number::Cut => break,
+            },
             _ => break,
         }
     }
     at
+}
+
+/// The number of a line, as tools show files: `2\t`, `00002| `, `2: `, `2→`.
+enum Number {
+    None,
+    /// The text ends in what may follow one.
+    Cut,
+    /// With the sign behind it.
+    Until(usize),
+}
+
+fn number(text: &[u8], at: usize) -> Number {
+    let digits = text[at..].iter().take(8).take_while(|byte| byte.is_ascii_digit()).count();
+    let end = at + digits;
+    match &text[end..] {
+        _ if digits == 0 => Number::None,
+        [b'\\'] => Number::Cut,
+        [b'\\', b't', ..] => Number::Until(end + 2),
+        [b'\t' | b'|' | b':', ..] => Number::Until(end + 1),
+        rest if rest.starts_with("→".as_bytes()) => Number::Until(end + "→".len()),
+        _ => Number::None,
+    }
 }

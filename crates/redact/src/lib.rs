@@ -44,7 +44,7 @@
 //! # What is not found
 //!
 //! Secrets without a form of their own and without a name before them; passwords of words only, with spaces, or with
-//! brackets; secrets that are encoded (base64 of a key), split over lines or spelled out. A literal given with
+//! brackets; secrets that are encoded (base64 of a key, other than of a key block), split over lines or spelled out. A literal given with
 //! [`Builder::literal`] is always found, as it is and as JSON and URLs write it.
 
 mod after;

@@ -48,6 +48,8 @@ pub(crate) static WORDS: &[Word] = &[
     Word { word: b"sswd", before: &[b"pa"], sort: Sort::Password },
     Word { word: b"ssphrase", before: &[b"pa"], sort: Sort::Password },
     Word { word: b"pwd", before: ANY, sort: Sort::Password },
+    // `DB_PASS`. Also a step of a renderer or a compiler, so its value must look generated.
+    Word { word: b"_pass", before: ANY, sort: Sort::Key },
     Word { word: b"secret", before: ANY, sort: Sort::Key },
     Word { word: b"token", before: ANY, sort: Sort::Key },
     Word { word: b"key", before: KEYS, sort: Sort::Key },

@@ -1,7 +1,7 @@
 //! The compiled rules, and redacting what is there as a whole.
 
 use crate::builder::Builder;
-use crate::scan::{Scanner, Step};
+use crate::scan::{Scanner, Step, Want};
 use crate::view::{Kind, Then, View};
 #[cfg(feature = "json")]
 use crate::{name::Sort, scan::Rule};
@@ -76,7 +76,7 @@ impl Rules {
         let mut done = 0;
         let mut from = 0;
         loop {
-            let found = match self.inner.scanner.next(&View { text: bytes, floor: done }, from) {
+            let found = match self.inner.scanner.next(&View { text: bytes, floor: done }, from, Want::AtEnd) {
                 Step::Found(found) => found,
                 Step::Clean => break,
                 Step::Waiting(waiting) => match waiting.at_end {

@@ -84,6 +84,16 @@ enum Stretched {
     Cut(Pending),
 }
 
+/// What is to be known of a text that ends in what may become a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// From where on it is held. What begins behind that changes nothing, and is not looked at: held text would be judged
+    /// from each of its places with every piece that comes.
+    Held,
+    /// Also what it is if the text ends here.
+    AtEnd,
+}
+
 /// What comes next in a text.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -108,10 +118,15 @@ pub(crate) struct Waiting {
 
 impl Scanner {
     /// Looks from `from` on.
-    pub(crate) fn next(&self, view: &View<'_>, from: usize) -> Step {
+    pub(crate) fn next(&self, view: &View<'_>, from: usize, want: Want) -> Step {
         let mut waiting: Option<Waiting> = None;
         let mut from = from;
         while let Some(at) = self.gate.next(view.text, from) {
+            if want == Want::Held
+                && let Some(waiting) = waiting.take_if(|waiting| waiting.firm <= at)
+            {
+                return Step::Waiting(waiting);
+            }
             for rule in self.gate.rules(view.text, at) {
                 let pending = match (self.verify(view, at, rule), &waiting) {
                     (Verdict::No, _) => continue,

@@ -3,7 +3,7 @@
 use crate::class::BASE64;
 use crate::fragment;
 use crate::rules::{OVER, Rules};
-use crate::scan::Step;
+use crate::scan::{Step, Want};
 use crate::view::{Found, Kind, Pending, Then, Verdict, View};
 
 /// Rules look behind by less than this.
@@ -123,7 +123,11 @@ impl Stream {
                     }
                 }
             }
-            let found = match (self.rules.inner.scanner.next(&view, self.from), end) {
+            let want = match end {
+                End::Unknown => Want::Held,
+                End::Here => Want::AtEnd,
+            };
+            let found = match (self.rules.inner.scanner.next(&view, self.from, want), end) {
                 (Step::Found(found), _) => found,
                 (Step::Clean, _) => {
                     self.from = self.tail.len();
@@ -154,7 +158,7 @@ impl Stream {
     /// Where the scanner would hold firmly.
     fn firm_from(&self) -> usize {
         let view = View { text: self.tail.as_bytes(), floor: 0 };
-        match self.rules.inner.scanner.next(&view, self.from) {
+        match self.rules.inner.scanner.next(&view, self.from, Want::Held) {
             Step::Clean => self.tail.len(),
             Step::Found(found) => found.start,
             Step::Waiting(waiting) => waiting.firm,

@@ -72,6 +72,11 @@ const fn webhook(kind: &'static str, prefix: &'static str, body: &'static Class,
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: true }
 }
 
+/// A key block in base64: the beginning of its BEGIN line, which is the same in all of them.
+const fn key_block(prefix: &'static str) -> Token {
+    word("private_key", prefix, &BASE64, 40)
+}
+
 /// What stands first wins where two prefixes begin alike.
 pub(crate) static TOKENS: &[Token] = &[
     // Model providers.
@@ -82,7 +87,8 @@ pub(crate) static TOKENS: &[Token] = &[
     word("openai", "sk-admin-", &URLSAFE, 16),
     // Also DeepSeek, Moonshot and others that took over the form.
     weak("openai", "sk-", &URLSAFE, 20),
-    sure("google", "AIza", &URLSAFE, 35),
+    // Not within words: it stands in one of fifty images of a megabyte in base64.
+    word("google", "AIza", &URLSAFE, 35),
     weak("google", "ya29.", &URLSAFE_DOT, 20),
     word("google", "GOCSPX-", &URLSAFE, 20),
     weak("groq", "gsk_", &ALNUM, 20),
@@ -104,8 +110,15 @@ pub(crate) static TOKENS: &[Token] = &[
     key_id("aws_key_id", "ASIA"),
     key_id("aws_key_id", "ABIA"),
     key_id("aws_key_id", "ACCA"),
-    weak("aws_bedrock", "ABSK", &BASE64, 100),
+    // Of base64 that goes on much longer it is a part.
+    Token { max: 300, ..weak("aws_bedrock", "ABSK", &BASE64, 100) },
     word("aws_bedrock", "bedrock-api-key-", &BASE64, 30),
+    // Key blocks in base64, as Kubernetes keeps them.
+    key_block("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt"),
+    key_block("LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0t"),
+    key_block("LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0t"),
+    key_block("LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZLS0t"),
+    key_block("LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURSBLRVkt"),
     word("digitalocean", "dop_v1_", &HEX, 32),
     word("digitalocean", "doo_v1_", &HEX, 32),
     word("digitalocean", "dor_v1_", &HEX, 32),

@@ -36,8 +36,17 @@ const PLACEHOLDERS: &[&[u8]] = &[
 /// What names of variables and made-up values contain, and generated ones do not.
 const NAMES: &[&[u8]] = &[b"token", b"secret", b"password", b"apikey", b"api_key", b"api-key"];
 
+/// So much of a value is looked at to judge it. What is longer was no word in the beginning either, and is judged again with
+/// every piece that comes and from every name within it.
+const JUDGED: usize = 256;
+
+fn head(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(JUDGED)]
+}
+
 /// Said so, or made of hardly any characters, or it names a variable.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
+    let value = head(value);
     if value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))
         || value.starts_with(b"$")
         || value.starts_with(b"%")
@@ -98,11 +107,13 @@ fn strange(value: &[u8]) -> usize {
 
 /// A few characters that are no word.
 pub(crate) fn mixes(value: &[u8]) -> bool {
+    let value = head(value);
     strange(value) >= 2
 }
 
 /// Words in one case with signs between them, perhaps with a number.
 pub(crate) fn is_wordy(value: &[u8]) -> bool {
+    let value = head(value);
     let camel = value.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
     !camel && strange(value) == 0 && value.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
 }
@@ -110,12 +121,14 @@ pub(crate) fn is_wordy(value: &[u8]) -> bool {
 /// Long, of many different characters, and no words: what a generator makes. Of pairs in names one in twenty is
 /// strange, of pairs in random text one in two.
 pub(crate) fn looks_random(value: &[u8]) -> bool {
+    let value = head(value);
     let many = distinct(value);
     value.len() >= 16 && ((many >= 8 && strange(value) * 5 >= value.len()) || (many >= 6 && is_hex(value)))
 }
 
 /// The end of a secret whose beginning was not seen: shorter than a whole one, and stranger than any name.
 pub(crate) fn looks_cut(value: &[u8]) -> bool {
+    let value = head(value);
     value.len() >= 12
         && (looks_random(value)
             || is_long_number(value)
@@ -138,6 +151,7 @@ fn is_hex(value: &[u8]) -> bool {
 
 /// A password is told from a word by a digit or a sign.
 pub(crate) fn is_password(value: &[u8]) -> bool {
+    let value = head(value);
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
     let letters = value.iter().filter(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
     let signs = value
@@ -153,6 +167,7 @@ pub(crate) fn is_password(value: &[u8]) -> bool {
 
 /// Shorter than what [`looks_random`] needs, but no name.
 pub(crate) fn looks_generated(value: &[u8]) -> bool {
+    let value = head(value);
     if NAMES.iter().any(|word| contains_in_any_case(value, word)) {
         return false;
     }
@@ -162,11 +177,13 @@ pub(crate) fn looks_generated(value: &[u8]) -> bool {
 
 /// Digits with hyphens between them: an id may begin like this.
 pub(crate) fn is_number(value: &[u8]) -> bool {
+    let value = head(value);
     value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-')
 }
 
 /// A path, a URL, an access to a member or a name from a module.
 pub(crate) fn is_code(value: &[u8]) -> bool {
+    let value = head(value);
     let has = |part: &[u8]| value.windows(part.len()).any(|here| here == part);
     let path = value.starts_with(b"/")
         || value.starts_with(b"./")

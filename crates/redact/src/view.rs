@@ -73,7 +73,7 @@ impl<'a> View<'a> {
     }
 
     /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like one
-    /// (`\n`, `\u003d`), or of a URL (`%3D`).
+    /// (`\n`, `\u003d`), or of a URL (`%3D`), or a colour of a terminal.
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = self.before(at) else { return true };
         if !WORD.has(before) && before != b'-' {
@@ -87,9 +87,21 @@ impl<'a> View<'a> {
             [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
             [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [b'\\', b'u', rest @ ..] => rest.len() == 4 && rest.iter().all(u8::is_ascii_hexdigit),
+            [.., b'm'] => ends_colour(self.behind(at, COLOUR)),
             _ => false,
         }
     }
+}
+
+/// The longest colour that is known as one, with an escape as JSON writes it.
+const COLOUR: usize = 32;
+
+/// `ESC[1;33m`: what a terminal shows in another colour from here on.
+fn ends_colour(text: &[u8]) -> bool {
+    let Some(text) = text.strip_suffix(b"m") else { return false };
+    let numbers = text.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+    let Some(text) = text[..text.len() - numbers].strip_suffix(b"[") else { return false };
+    text.ends_with(b"\x1b") || text.ends_with(b"\\u001b") || text.ends_with(b"\\u001B")
 }
 
 /// How much of `word` stands at `at`.

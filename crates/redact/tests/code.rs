@@ -66,6 +66,7 @@ fn hashes_ids_and_data_stay_what_they_are() {
         (0..length).map(|_| char::from(alphabet[rng.usize(..alphabet.len())])).collect()
     };
     let hex = "0123456789abcdef";
+    let alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     untouched(&format!("commit {}", of(hex, 40)));
     untouched(&format!("sha256:{}", of(hex, 64)));
@@ -73,6 +74,13 @@ fn hashes_ids_and_data_stay_what_they_are() {
     untouched(&format!("id 550e8400-e29b-41d4-a716-{}", of(hex, 12)));
     untouched(&format!("\"integrity\": \"sha512-{}==\"", of(base64, 86)));
     untouched(&format!("data:image/png;base64,{}", of(base64, 200_000)));
+    // What would begin a key of Google or Amazon stands in an image by chance.
+    untouched(&format!(
+        "data:image/png;base64,iVBORw0{}AIza{}/ABSK{}",
+        of(base64, 60),
+        of(alnum, 40),
+        of(base64, 5_000)
+    ));
     untouched(&format!("data:application/json;base64,eyJ{}", of(base64, 5_000)));
     untouched(&format!("!function(e,t){{var n={{}};{}}}", "function r(e){return e+1}".repeat(200)));
 }
@@ -202,4 +210,31 @@ fn bytes_that_are_no_text_are_kept_around_a_secret() {
     let token = format!("ghp_{}", "Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5");
     let bytes = [b"\xff\xfe\x00".as_slice(), token.as_bytes(), b"\xc3"].concat();
     assert_eq!(&Rules::standard().redact_bytes(&bytes)[..], b"\xff\xfe\x00[redacted:github]\xc3");
+}
+
+#[test]
+fn a_key_block_in_a_numbered_file_is_redacted_in_every_cut() {
+    let line = "MIIEpAIBAAKCAQEAx7Kq9Zt2Lm4Wp8Rs6Vb1Yd3Nf5Gh7Jk9Mn1Pq3Rs5Tv7Wx9Y";
+    let text = format!(
+        "     1→-----BEGIN RSA PRIVATE KEY-----\n     2→{line}\n     3→{line}\n     4→-----END RSA PRIVATE KEY-----\n     5→x"
+    );
+    for (cut, _) in text.char_indices() {
+        let (mut stream, mut out) = (Stream::new(&Rules::standard()), String::new());
+        stream.push(&text[..cut], &mut out);
+        stream.push(&text[cut..], &mut out);
+        stream.settle(&mut out);
+        assert_eq!(out, "     1→[redacted:private_key]\n     5→x", "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_key_block_in_base64_is_redacted_and_a_certificate_is_not() {
+    let rng = &mut fastrand::Rng::with_seed(5);
+    let mut rest = || -> String { (0..400).map(|_| rng.alphanumeric()).collect() };
+    let certificate =
+        format!("    client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk{}\n", rest());
+    let key = format!("    client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQp{}\n", rest());
+    let text = format!("{certificate}{key}");
+    let redacted = format!("{certificate}    client-key-data: [redacted:private_key]\n");
+    assert_eq!(Rules::standard().redact(&text), redacted);
 }

@@ -2,7 +2,7 @@
 
 use super::commit::Work;
 use super::connection::Connection;
-use super::{Gone, Keeper, moment};
+use super::{Gone, Keeper, moment, now as wall_clock};
 use crate::settings::OnTimeout;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -169,10 +169,11 @@ impl Keeper {
 
         let mut work = Work::default();
         self.release_texts(&mut work);
-        if due(self.machine.deadline().map(moment)) {
+        // By the machine's own clock: as a moment of this one it would always be a little later than `now`.
+        if self.machine.deadline().is_some_and(|deadline| deadline <= wall_clock()) {
             self.settle_texts(&mut work);
+            self.step(&mut work, |machine, step| machine.tick(step));
         }
-        self.step(&mut work, |machine, step| machine.tick(step));
         self.commit(work).await?;
 
         if let Connection::Making(making) = &self.connection

@@ -4,7 +4,7 @@ use super::aftermath::Effect;
 use super::ears::Meanwhile;
 use super::{Gone, Keeper, now};
 use crate::error::RequestError;
-use crate::redactor::{Prompts, redact_body};
+use crate::redactor::redact_body;
 use crate::tally::Fact;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
@@ -60,9 +60,8 @@ impl Keeper {
         let mut step =
             Step { now: now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
         let result = act(&mut self.machine, &mut step);
-        let prompts = Prompts::of(&self.session);
         for draft in &mut work.drafts[before..] {
-            redact_body(&self.shared.settings.secrets, prompts, &mut draft.body);
+            redact_body(&self.shared.settings.secrets, &mut draft.body);
         }
         self.note(before, work);
         result

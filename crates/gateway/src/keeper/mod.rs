@@ -323,12 +323,19 @@ impl Keeper {
         let stopped = matches!(end, End::Stopped);
         connection.close(if stopped { HURRY } else { GOODBYE }).await;
         self.farewell.clone().over().await;
-        if stopped && was_up && !outlives {
-            // Its agent has just been stopped: what was open is over, and how it ended is not known.
+        if stopped && was_up {
             let mut work = Work::default();
-            self.lose_all("the gateway was shut down", &mut work);
-            // If it cannot be kept, the next start finds the turn open and says the same.
-            let _ = self.commit_now(work).await;
+            if outlives {
+                // The turn goes on. If it is never heard of again, what was said until here is there.
+                self.settle_texts(&mut work);
+            } else {
+                // Its agent has just been stopped: what was open is over, and how it ended is not known.
+                self.lose_all("the gateway was shut down", &mut work);
+            }
+            if !work.drafts.is_empty() {
+                // If it cannot be kept, the next start finds the turn open and says the same.
+                let _ = self.commit_now(work).await;
+            }
         }
         // Requests that came too late are dropped: whoever asked wakes another keeper, or hears that the gateway closes.
         self.aftermath.finish().await;

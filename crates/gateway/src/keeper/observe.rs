@@ -4,6 +4,7 @@ use super::commit::Work;
 use super::connection::Connection;
 use super::waits::{OpenAsk, OpenQuestion, option_for};
 use super::{Gone, Keeper, moment};
+use crate::redactor::Prompts;
 use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{
@@ -50,7 +51,8 @@ impl Keeper {
 
     fn signal(&mut self, signal: Signal, work: &mut Work) {
         let mut passed = std::mem::take(&mut self.passed);
-        self.redactor.pass(signal, Instant::now(), &mut passed);
+        let prompts = Prompts::of(&self.session);
+        self.redactor.pass(signal, &self.machine, prompts, Instant::now(), &mut passed);
         if passed.is_empty() {
             // Text that is held back is a sign of life all the same.
             self.clocks.active();

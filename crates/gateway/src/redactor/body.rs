@@ -1,9 +1,9 @@
 //! The last look before the log: what an event says apart from streamed text. Messages of errors and notices are made in
 //! many places, and not all of them by agents.
 
-use super::redact_tool;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
-use turnstream_model::event::{Body, Question, Resolution, SessionPatch, TurnError};
+use turnstream_model::event::{ApprovalOption, Body, Choice, Question, TurnError};
 use turnstream_redact::Rules;
 
 /// What becomes of that which people said.
@@ -15,52 +15,28 @@ pub(crate) enum Prompts {
     AsTheyAre,
 }
 
-/// Redacts what an event says. Ids, keys and the texts that came through a stream stay as they are.
-pub(crate) fn redact_body(rules: &Rules, prompts: Prompts, body: &mut Body) {
+/// Redacts what an event says that was not redacted on its way: tools, titles and streamed texts were before the machine saw
+/// them, what people say at the door. Not once more: a value from configuration may stand in a marker, and then twice is
+/// not once, and the agent would be sent something else than was kept. Ids and keys stay as they are.
+pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
     match body {
-        Body::SessionCreated { title, .. } => redact_option(rules, title),
-        Body::SessionUpdated(patch) => {
-            let SessionPatch { title, .. } = &mut **patch;
-            redact_option(rules, title);
-        }
-        Body::PromptAccepted { content, .. } => {
-            if prompts == Prompts::Redacted {
-                for block in content {
-                    rules.redact_json(block);
-                }
-            }
-        }
-        Body::ItemStarted { tool, .. } | Body::ItemUpdated { tool } | Body::ItemRevised { tool, .. } => {
-            if let Some(tool) = tool {
-                redact_tool(rules, tool);
-            }
-        }
         Body::ItemEnded { reason, caused_by, .. } => {
             redact_option(rules, reason);
             redact_option(rules, caused_by);
         }
-        Body::ApprovalRequested { tool, options, .. } => {
-            if let Some(tool) = tool {
-                redact_tool(rules, tool);
-            }
-            options.iter_mut().for_each(|option| redact_text(rules, &mut option.name));
-        }
-        Body::ApprovalResolved { resolution, .. } => {
-            let Resolution { message, .. } = &mut **resolution;
-            if prompts == Prompts::Redacted {
-                redact_option(rules, message);
+        Body::ApprovalRequested { options, .. } => {
+            for ApprovalOption { name, extra, .. } in options {
+                redact_text(rules, name);
+                redact_members(rules, extra);
             }
         }
         Body::QuestionAsked { questions, .. } => {
-            for Question { text, options, .. } in questions {
+            for Question { text, options, extra, .. } in questions {
                 redact_text(rules, text);
-                options.iter_mut().for_each(|choice| redact_text(rules, &mut choice.label));
-            }
-        }
-        Body::QuestionAnswered { answers, .. } => {
-            if prompts == Prompts::Redacted {
-                for answer in answers.iter_mut().flat_map(|answers| answers.values_mut()) {
-                    rules.redact_json(answer);
+                redact_members(rules, extra);
+                for Choice { label, extra } in options {
+                    redact_text(rules, label);
+                    redact_members(rules, extra);
                 }
             }
         }
@@ -68,9 +44,7 @@ pub(crate) fn redact_body(rules: &Rules, prompts: Prompts, body: &mut Body) {
             if let Some(error) = error {
                 let TurnError { message, extra, .. } = &mut **error;
                 redact_text(rules, message);
-                for value in extra.values_mut() {
-                    rules.redact_json(value);
-                }
+                redact_members(rules, extra);
             }
         }
         Body::Notice { message, detail, .. } => {
@@ -80,19 +54,36 @@ pub(crate) fn redact_body(rules: &Rules, prompts: Prompts, body: &mut Body) {
             }
         }
         Body::SessionEnded { reason } => redact_text(rules, reason),
-        Body::SessionStatus(_)
+        Body::SessionCreated { .. }
+        | Body::SessionUpdated(_)
+        | Body::SessionStatus(_)
+        | Body::PromptAccepted { .. }
         | Body::PromptSent { .. }
         | Body::PromptTaken { .. }
         | Body::PromptWithdrawn { .. }
         | Body::TurnStarted { .. }
         | Body::TurnCancelling { .. }
         | Body::AttemptStarted { .. }
+        | Body::ItemStarted { .. }
         | Body::ItemDelta { .. }
         | Body::ItemReplaced { .. }
+        | Body::ItemUpdated { .. }
+        | Body::ItemRevised { .. }
         | Body::ItemRemoved
         | Body::AttemptEnded { .. }
         | Body::AttemptSuperseded { .. }
+        | Body::ApprovalResolved { .. }
+        | Body::QuestionAnswered { .. }
         | Body::Unknown { .. } => {}
+    }
+}
+
+/// Redacts the values of members, by their names too.
+pub(super) fn redact_members(rules: &Rules, members: &mut Map<String, Value>) {
+    let mut whole = Value::Object(std::mem::take(members));
+    rules.redact_json(&mut whole);
+    if let Value::Object(redacted) = whole {
+        *members = redacted;
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turnstream_model::event::{Field, Tool, ToolStatus};
 use turnstream_model::id::Key;
+use turnstream_model::machine::Machine;
 use turnstream_model::signal::{Finality, Signal, Truth};
 use turnstream_redact::{Held, Rules, Stream};
 
@@ -49,12 +50,25 @@ impl Redactor {
     }
 
     /// What the machine may see of this now. What is held back comes with a later signal, or by time.
-    pub(crate) fn pass(&mut self, signal: Signal, now: Instant, out: &mut Vec<Signal>) {
+    pub(crate) fn pass(
+        &mut self,
+        signal: Signal,
+        machine: &Machine,
+        prompts: Prompts,
+        now: Instant,
+        out: &mut Vec<Signal>,
+    ) {
         match signal {
             Signal::TextDelta { key, field, text } => self.delta(key, field, &text, now, out),
-            Signal::TextSnapshot { key, field, text, finality } => {
-                let text = self.snapshot(&key, field, text, finality, now);
+            Signal::TextSnapshot { key, field, text, finality: Finality::Final } => {
+                self.texts.remove(&(key.clone(), field));
+                let (text, finality) = (self.rules.redact(&text).into_owned(), Finality::Final);
                 out.push(Signal::TextSnapshot { key, field, text, finality });
+            }
+            Signal::TextSnapshot { key, field, text, finality: Finality::SoFar } => {
+                let have = machine.text(&key, field).unwrap_or_default();
+                let text = self.snapshot(&key, field, &text, have, now);
+                out.push(Signal::TextSnapshot { key, field, text, finality: Finality::SoFar });
             }
             Signal::ToolSeen { key, parent, mut tool } => {
                 if matches!(tool.status, Some(ToolStatus::Completed | ToolStatus::Failed)) {
@@ -68,6 +82,15 @@ impl Redactor {
                     redact_tool(&self.rules, tool);
                 }
                 out.push(Signal::Ask { key, item, tool, options });
+            }
+            // A person has answered it elsewhere.
+            Signal::QuestionClosed { key, outcome, mut answers } => {
+                if prompts == Prompts::Redacted
+                    && let Some(answers) = &mut answers
+                {
+                    body::redact_members(&self.rules, answers);
+                }
+                out.push(Signal::QuestionClosed { key, outcome, answers });
             }
             Signal::Session(mut patch) => {
                 patch.title = patch.title.map(|title| self.rules.redact(&title).into_owned());
@@ -92,28 +115,41 @@ impl Redactor {
                 self.settle(out);
                 out.push(signal);
             }
-            // What comes after it does not continue what came before.
+            // The texts of the call that is repeated begin anew. Those of others go on, and which is which is not said. What a
+            // tool puts out is none of a call.
             Signal::Retrying { .. } => {
                 self.settle(out);
-                self.texts.clear();
+                for ((_, field), text) in &mut self.texts {
+                    match field {
+                        Field::Text | Field::Input => *text = Text::new(&self.rules, true),
+                        Field::Output => {}
+                    }
+                }
                 out.push(signal);
             }
             Signal::Gap(_) => {
                 self.settle(out);
-                self.texts.clear();
+                for text in self.texts.values_mut() {
+                    *text = Text { taken: text.taken, ..Text::new(&self.rules, true) };
+                }
                 self.missed = true;
                 out.push(signal);
             }
+            // It ends the open turn if it is another.
+            Signal::TurnBegan { ref native_id, .. } => {
+                if machine.is_another_turn(native_id.as_deref()) {
+                    self.settle(out);
+                }
+                out.push(signal);
+            }
             // They say nothing that grows; what they say is redacted in the event they become.
-            Signal::TurnBegan { .. }
-            | Signal::PromptTaken(_)
+            Signal::PromptTaken(_)
             | Signal::PromptRefused { .. }
             | Signal::AttemptBegan { .. }
             | Signal::AttemptEnded { .. }
             | Signal::ItemSeen(_)
             | Signal::AskClosed { .. }
             | Signal::Question { .. }
-            | Signal::QuestionClosed { .. }
             | Signal::Usage { .. }
             | Signal::Failed(_)
             | Signal::Truth { truth: Truth::Busy, .. }
@@ -163,32 +199,35 @@ impl Redactor {
         say(&key, field, passed, out);
     }
 
-    /// The text as the machine may compare it with what streamed. One that is not final may be cut in the middle of a
-    /// secret, and may be older than what streamed; only one that goes further is what the next piece continues.
-    fn snapshot(
-        &mut self,
-        key: &Key,
-        field: Field,
-        text: String,
-        finality: Finality,
-        now: Instant,
-    ) -> String {
+    /// The text at some moment as the machine may compare it with what it has. It may be cut in the middle of a secret, and
+    /// may be older than what streamed: only one that is not is what the next piece continues.
+    fn snapshot(&mut self, key: &Key, field: Field, text: &str, have: &str, now: Instant) -> String {
         let place = (key.clone(), field);
-        match finality {
-            Finality::Final => {
-                self.texts.remove(&place);
-                self.rules.redact(&text).into_owned()
-            }
-            Finality::SoFar => {
-                let mut passed = String::with_capacity(text.len());
-                let mut whole = Text::new(&self.rules, false);
-                whole.push(&text, now, &mut passed);
-                if self.texts.get(&place).is_none_or(|streamed| streamed.taken < whole.taken) {
-                    self.texts.insert(place, whole);
-                }
-                passed
-            }
+        let mut passed = String::with_capacity(text.len());
+        let mut whole = Text::new(&self.rules, false);
+        whole.push(text, now, &mut passed);
+        let streamed = self.texts.get(&place);
+        // Nothing is what an agent shows that has not written down yet what it streams.
+        if text.is_empty() || streamed.is_some_and(|streamed| streamed.taken >= whole.taken) {
+            return passed;
         }
+        let is_older = have.len() > passed.len() && have.starts_with(&passed);
+        if is_older {
+            // Unless the machine has what is held here: time released it, or a gap settled it. Then it is no secret, or
+            // the rest of it is passed over.
+            let mut shown = passed.clone();
+            whole.stream.release(&mut shown);
+            if !shown.starts_with(have) {
+                whole.stream.settle(&mut shown);
+            }
+            if !shown.starts_with(have) {
+                return passed;
+            }
+            whole.since = None;
+            passed = shown;
+        }
+        self.texts.insert(place, whole);
+        passed
     }
 
     /// The item is over.
@@ -231,13 +270,14 @@ fn say(key: &Key, field: Field, text: String, out: &mut Vec<Signal>) {
 }
 
 /// Everything a tool call says.
-pub(super) fn redact_tool(rules: &Rules, tool: &mut Tool) {
+fn redact_tool(rules: &Rules, tool: &mut Tool) {
     let Tool { name, kind: _, title, status: _, input, output, content, locations, extra } = tool;
     for text in [name, title].into_iter().flatten() {
         body::redact_text(rules, text);
     }
     let lists = [content, locations].into_iter().flatten().flatten();
-    for value in [input, output].into_iter().flatten().chain(lists).chain(extra.values_mut()) {
+    for value in [input, output].into_iter().flatten().chain(lists) {
         rules.redact_json(value);
     }
+    body::redact_members(rules, extra);
 }

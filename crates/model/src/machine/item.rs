@@ -285,6 +285,14 @@ impl OpenItem {
         field == Field::Text || self.kind == ItemKind::Tool
     }
 
+    pub(crate) fn text(&self, field: Field) -> &str {
+        match field {
+            Field::Text => &self.text,
+            Field::Input => &self.input,
+            Field::Output => &self.output,
+        }
+    }
+
     fn field(&mut self, field: Field) -> &mut String {
         match field {
             Field::Text => &mut self.text,

@@ -50,6 +50,14 @@ impl Items {
         self.by_key.get(key).is_some_and(|index| matches!(self.slots[*index], Slot::Open(_)))
     }
 
+    /// What one that can still grow has of this text.
+    pub(crate) fn text(&self, key: &Key, field: Field) -> Option<&str> {
+        match &self.slots[*self.by_key.get(key)?] {
+            Slot::Open(item) => Some(item.text(field)),
+            Slot::Ended(_) | Slot::Gone => None,
+        }
+    }
+
     /// True when the item is `above` or somewhere below it: then it cannot be above it too, or neither would be shown.
     fn is_below(&self, item: &ItemId, above: &ItemId) -> bool {
         let mut at = Some(item);

@@ -23,7 +23,7 @@ pub use command::{Accepted, Refusal};
 pub use prompts::PromptState;
 pub use turn::OpenTurn;
 
-use crate::event::{Body, Draft, NoticeCode, Origin, SessionPatch, Status, TurnError};
+use crate::event::{Body, Draft, Field, NoticeCode, Origin, SessionPatch, Status, TurnError};
 use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
@@ -101,6 +101,21 @@ impl Machine {
     /// True for an item that can still grow, by the agent's name of it.
     pub fn is_open(&self, item: &Key) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.items.is_open(item)) || self.background.is_open(item)
+    }
+
+    /// What an item that can still grow has of this text so far.
+    pub fn text(&self, item: &Key, field: Field) -> Option<&str> {
+        let in_turn = self.turn.as_ref().and_then(|turn| turn.items.text(item, field));
+        in_turn.or_else(|| self.background.text(item, field))
+    }
+
+    /// True when a turn of this name is not the open one: by beginning it ends that.
+    pub fn is_another_turn(&self, native_id: Option<&str>) -> bool {
+        let open = self.turn.as_ref().and_then(OpenTurn::native_id);
+        native_id.is_some()
+            && open.is_some()
+            && open != native_id
+            && !self.closed.iter().any(|turn| turn.native_id.as_deref() == native_id)
     }
 
     /// How far a prompt has come, while it has no outcome.

@@ -139,9 +139,8 @@ impl Machine {
         if native_id.is_some() && self.closed.iter().any(|turn| turn.native_id == native_id) {
             return;
         }
+        let another = self.is_another_turn(native_id.as_deref());
         if let Some(turn) = &mut self.turn {
-            let another =
-                native_id.is_some() && turn.native_id().is_some() && turn.native_id() != native_id.as_deref();
             if !another {
                 turn.name_natively(native_id);
                 // Work that nobody asked for, and now somebody has: it is one turn.

@@ -120,6 +120,7 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
         let token = format!("{prefix}{}", random(rng, alphabet, *length));
         add(kind, "the key is ", &token, " as of today");
         add(kind, "{\\\"x\\\":\\\"a\\n", &token, "\\\"}");
+        add(kind, "KEY\u{1b}[0m=\u{1b}[1;33m", &token, "\u{1b}[0m\n");
     }
     let hook = format!("T{}/B{}/{}", random(rng, UPPER, 8), random(rng, UPPER, 8), random(rng, ALNUM, 24));
     add("slack", "POST https://hooks.slack.com/services/", &hook, " now");
@@ -148,6 +149,7 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
         ("curl -H \"x-api-key: ", "\" https://x"),
         ("api-key: ", "\n"),
         ("API_KEY=", "\n"),
+        ("SMTP_PASS=", "\n"),
         ("export CLOUDFLARE_API_TOKEN=", "\n"),
         ("api_key = \"", "\"\n"),
         ("\"apiKey\": \"", "\","),
@@ -192,6 +194,10 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
         ("OPENSSH PRIVATE KEY", "\n"),
         ("ENCRYPTED PRIVATE KEY", "\\\\n"),
         ("PGP PRIVATE KEY BLOCK", "\n\n"),
+        ("RSA PRIVATE KEY", "\n     2\t"),
+        ("RSA PRIVATE KEY", "\\n     2\\t"),
+        ("PRIVATE KEY", "\n00002| "),
+        ("PRIVATE KEY", "\n  12: "),
     ] {
         let lines: Vec<String> = (0..6).map(|_| random(rng, BASE64, 64)).collect();
         let key =

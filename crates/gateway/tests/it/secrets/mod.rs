@@ -1,6 +1,7 @@
 //! No secret reaches the disk, the wire or the agent's prompt, however it is cut (L9, I16).
 
 mod crash;
+mod held;
 mod people;
 mod stream;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use turnstream_agents::Command;
 use turnstream_gateway::{Change, Gateway, NewPrompt, NewSession, ResolveApproval};
 use turnstream_model::event::ApprovalOutcome;
+use turnstream_redact::Rules;
 
 type Heard = Arc<Mutex<Vec<Command>>>;
 
@@ -113,4 +114,24 @@ async fn a_session_can_be_made_to_hand_over_secrets() {
     until(&gateway, &id, "an ask", |snapshot| snapshot.state.approvals.len() == 2).await;
     assert_eq!(prompts(&heard), [prompt.content]);
     gateway.close().await;
+}
+
+#[tokio::test]
+async fn the_agent_is_sent_what_was_committed_also_when_a_secret_is_part_of_a_marker() {
+    let mut home = Home::new();
+    home.settings.secrets = Rules::builder().literal("weak_password", "password").unwrap().build();
+    let (gateway, heard) = listening(&home).await;
+    let title = Some("the password".to_owned());
+    let new = NewSession { title, key: Some("s".into()), ..new_session(&home, "puppet") };
+    let id = id_of(&gateway.create(new.clone()).await.unwrap());
+    assert_eq!(id_of(&gateway.create(new).await.unwrap()), id, "a repeat is known by what was kept of it");
+    let content = vec![json!({"type": "text", "text": "say password"})];
+    gateway.prompt(&id, NewPrompt { content, key: None }).await.unwrap();
+    let snapshot = until(&gateway, &id, "an ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+    gateway.resolve(&id, &snapshot.state.approvals[0].approval, allow()).await.unwrap();
+    let snapshot = settled(&gateway, &id, 1).await;
+    let kept = snapshot.state.prompts[0].content.clone();
+    assert_eq!(kept, [json!({"type": "text", "text": "say [redacted:weak_password]"})]);
+    assert_eq!(prompts(&heard), [kept]);
+    home.close(gateway).await;
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
-    ErrorClass, Field, ItemKind, ItemState, NoticeCode, Tool, ToolStatus, TurnError,
+    ApprovalOption, ApprovalOutcome, Choice, ErrorClass, Field, ItemKind, ItemState, NoticeCode, OptionKind,
+    Question, QuestionOutcome, Tool, ToolStatus, TurnError,
 };
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Ending, Finality, Signal};
@@ -260,4 +261,51 @@ async fn text_that_only_looks_like_a_beginning_is_shown_as_it_is() {
     })
     .await;
     assert!(events.len() as u64 > Seq(3).0);
+}
+
+#[tokio::test]
+async fn questions_and_options_hold_no_secret_in_any_member() {
+    let home = Home::new();
+    let gateway = stage(&home, false, move |_, mut commands, observer| async move {
+        while let Some(command) = commands.recv().await {
+            let Command::Prompt { native_id, .. } = command else { continue };
+            began(&observer, "n1", &[&native_id]).await;
+            let secrets = secrets(10);
+            let member = |name: &str, secret: &str| {
+                serde_json::Map::from_iter([(name.to_owned(), json!(format!("uses {secret} there")))])
+            };
+            let choice = Choice { label: "Rotate it".into(), extra: member("description", &secrets[0]) };
+            let question = Question {
+                id: "0".into(),
+                text: "What now?".into(),
+                options: vec![choice],
+                multiple: false,
+                custom: true,
+                extra: member("header", &secrets[1]),
+            };
+            let (key, questions) = (Key::from("q"), vec![question]);
+            let _ = observer.signal(Signal::Question { key: key.clone(), item: None, questions }).await;
+            let answers = Some(member("0", &secrets[2]));
+            let outcome = QuestionOutcome::Answered;
+            let _ = observer.signal(Signal::QuestionClosed { key, outcome, answers }).await;
+            let option = ApprovalOption {
+                id: "once".into(),
+                kind: OptionKind::AllowOnce,
+                name: "Once".into(),
+                extra: member("about", &secrets[3]),
+            };
+            let (key, options) = (Key::from("a"), vec![option]);
+            let _ = observer.signal(Signal::Ask { key: key.clone(), item: None, tool: None, options }).await;
+            let _ = observer.signal(Signal::AskClosed { key, outcome: ApprovalOutcome::Reject }).await;
+            let _ = observer.signal(done("n1")).await;
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    gateway.prompt(&id, hello()).await.unwrap();
+    settled(&gateway, &id, 1).await;
+    let sent = wire(&home, gateway, &id).await;
+    assert_eq!(sent.matches("there\"").count(), 4, "all of it is there:\n{sent}");
+    assert_eq!(leaks_of(sent.as_bytes(), &secrets(10)), Vec::<String>::new());
+    assert_eq!(leaks_in(&home.path("data"), &secrets(10)), Vec::<String>::new());
 }
