@@ -84,6 +84,8 @@ struct Resync {
     /// The turn in which it was begun, and the messages and subagents that were known then.
     turn: u64,
     known: Vec<String>,
+    /// The messages of turns that are long over that were remembered then.
+    past: Vec<String>,
     /// The parts that were known then, each with its message.
     parts: Vec<(String, String)>,
     children: Vec<String>,
