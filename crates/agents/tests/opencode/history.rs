@@ -130,7 +130,7 @@ fn a_message_of_an_older_turn_that_was_taken_back_in_a_gap_is_gone() {
         }
         gone
     };
-    let without = [&[first.clone()], last].concat();
+    let without = [std::slice::from_ref(first), last].concat();
     assert_eq!(gone_after_a_gap(without), parts);
     assert_eq!(gone_after_a_gap(stored.clone()), []);
     // Not everything that is older was taken back if it is not handed out.
