@@ -153,28 +153,34 @@ fn nothing_is_held_once_the_end_was_told_twice() {
     assert_eq!(decoder.held(), 0);
 }
 
-/// The shortest of some runs, so that what else the machine does matters little.
-fn time_for_an_event_of(bytes: usize) -> Duration {
-    let event = [b"data: ", vec![b'x'; bytes].as_slice(), b"\n\n"].concat();
-    let run = || {
-        let start = Instant::now();
-        let mut decoder = Decoder::new();
-        let mut events = 0;
-        for piece in event.chunks(1460) {
-            let mut frames = decoder.feed(piece);
-            while frames.next_frame().is_some() {
-                events += 1;
-            }
+/// Decodes an event of that size in small reads.
+fn time_for(event: &[u8]) -> Duration {
+    let start = Instant::now();
+    let mut decoder = Decoder::new();
+    let mut events = 0;
+    for piece in event.chunks(1460) {
+        let mut frames = decoder.feed(piece);
+        while frames.next_frame().is_some() {
+            events += 1;
         }
-        assert_eq!(events, 1);
-        start.elapsed()
-    };
-    (0..7).map(|_| run()).min().unwrap_or_default()
+    }
+    assert_eq!(events, 1);
+    start.elapsed()
 }
 
 #[test]
 fn a_huge_event_in_small_reads_takes_linear_time() {
-    let (small, large) = (time_for_an_event_of(1024 * 1024), time_for_an_event_of(15 * 1024 * 1024));
-    // 15 times as long if it is linear; 225 times for a decoder that rescans what it holds.
-    assert!(large < small * 75, "{small:?} for 1 MiB, {large:?} for 15 MiB");
+    let event = |bytes: usize| [b"data: ", vec![b'x'; bytes].as_slice(), b"\n\n"].concat();
+    let (small, large) = (event(1024 * 1024), event(15 * 1024 * 1024));
+    let first = (0..7).map(|_| time_for(&small)).min().unwrap_or_default();
+    let mut shortest = (first, Duration::MAX);
+    // 15 times as long if it is linear; 225 times for a decoder that rescans what it holds, in each of the runs. What else
+    // the machine does makes single runs longer and none shorter: once is enough.
+    for _ in 0..50 {
+        shortest = (shortest.0.min(time_for(&small)), shortest.1.min(time_for(&large)));
+        if shortest.1 < shortest.0 * 75 {
+            return;
+        }
+    }
+    panic!("{:?} for 1 MiB, {:?} for 15 MiB", shortest.0, shortest.1);
 }

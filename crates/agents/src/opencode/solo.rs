@@ -29,6 +29,8 @@ pub struct Solo {
     events: VecDeque<Event>,
     /// The prompt was cancelled before it had a turn.
     cancelled: bool,
+    /// What was answered in this turn.
+    answered: HashMap<Key, Command>,
     recovery: Option<Recovery>,
 }
 
@@ -52,6 +54,7 @@ impl Solo {
             seq: 0,
             events: VecDeque::new(),
             cancelled: false,
+            answered: HashMap::new(),
             recovery: None,
         };
         let (session, cwd) = (SessionId::from(session), cwd.to_owned());
@@ -86,6 +89,7 @@ impl Solo {
             seq: state.seq.0,
             events: VecDeque::new(),
             cancelled: false,
+            answered: HashMap::new(),
             recovery: is_open.then_some(recovery),
         };
         solo.step(now, |machine, step| match is_open {
@@ -125,6 +129,7 @@ impl Solo {
     /// Sends a prompt under this name.
     pub fn prompt(&mut self, native_id: String, content: Vec<Value>, now: Time) -> Result<(), Refusal> {
         self.cancelled = false;
+        self.answered.clear();
         let name = native_id.clone();
         let kept = content.clone();
         self.step(now, |machine, step| {
@@ -166,7 +171,8 @@ impl Solo {
         let key = self.machine.ask_key(approval).cloned();
         self.step(now, |machine, step| machine.resolve(approval, Resolution::new(outcome, by), step))?;
         if let Some(key) = key {
-            self.conductor.command(Command::Approve { key, outcome, option: None, message: None }, now);
+            let answer = Command::Approve { key: key.clone(), outcome, option: None, message: None };
+            self.tell(key, answer, now);
         }
         self.pump(now);
         Ok(())
@@ -187,10 +193,16 @@ impl Solo {
         let given = answers.clone();
         self.step(now, |machine, step| machine.answer(question, outcome, given, None, step))?;
         if let Some(key) = key {
-            self.conductor.command(Command::Answer { key, outcome, answers }, now);
+            self.tell(key.clone(), Command::Answer { key, outcome, answers }, now);
         }
         self.pump(now);
         Ok(())
+    }
+
+    /// Tells the server what was answered, and again whenever it asks again: an answer may be lost on its way.
+    fn tell(&mut self, key: Key, answer: Command, now: Time) {
+        self.answered.insert(key, answer.clone());
+        self.conductor.command(answer, now);
     }
 
     /// Ends the turn without the server's word.
@@ -299,6 +311,11 @@ impl Solo {
         {
             recovery.asks.remove(key);
             recovery.questions.remove(key);
+        }
+        if let Signal::Ask { key, .. } | Signal::Question { key, .. } = &signal
+            && let Some(answer) = self.answered.get(key)
+        {
+            self.conductor.command(answer.clone(), now);
         }
         let before = self.events.len();
         let lost = match &signal {

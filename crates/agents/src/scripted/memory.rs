@@ -221,7 +221,6 @@ impl Memory {
     }
 }
 
-/// A file name that no two sessions share, whatever is in their ids.
 /// Removes what was remembered of a session, durably.
 pub(super) fn forget(directory: &Path, session: &SessionId) -> io::Result<()> {
     match fs::remove_file(path_of(directory, session)) {
@@ -231,6 +230,7 @@ pub(super) fn forget(directory: &Path, session: &SessionId) -> io::Result<()> {
     }
 }
 
+/// A file name that no two sessions share, whatever is in their ids.
 fn path_of(directory: &Path, session: &SessionId) -> PathBuf {
     let mut name = String::new();
     for byte in session.as_str().bytes() {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_agents::opencode::conduct::Budget;
 use turnstream_agents::opencode::event::Event as AgentEvent;
+use turnstream_agents::opencode::translate::Stored;
 
 /// A capture of one stream.
 #[derive(Clone)]
@@ -169,6 +170,11 @@ impl Capture {
     /// The last prompt that is ours. Names of messages ascend.
     pub(crate) fn last_prompt(&self) -> &str {
         self.ours.last().unwrap()
+    }
+
+    /// The messages as the server had them after all was over.
+    pub(crate) fn stored(&self) -> Vec<Stored> {
+        serde_json::from_value(self.snapshot["after"][&self.session]["message"].clone()).unwrap()
     }
 
     /// The model's texts as the server had them after all was over; texts that a retry left behind are empty there.

@@ -5,7 +5,12 @@ use crate::capture::Capture;
 use crate::playback::Fault;
 use crate::slow::summary;
 use serde_json::Value;
-use turnstream_agents::opencode::conduct::Budget;
+use turnstream_agents::Observed;
+use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, Shelf};
+use turnstream_agents::opencode::translate::Stored;
+use turnstream_model::id::Key;
+use turnstream_model::signal::Signal;
+use turnstream_model::time::Time;
 
 fn budget() -> Budget {
     Budget { steps: None, ..Budget::default() }
@@ -97,4 +102,37 @@ fn what_is_taken_back_after_a_crash_is_taken_back_in_the_log() {
     assert!(played > 3);
     let run = capture.play(&Fault::Crash(removed[2] - 3, removed[2] - 3));
     assert_eq!(run.texts, stored);
+}
+
+/// Another client may take back what is long over while the stream is cut.
+#[test]
+fn a_message_of_an_older_turn_that_was_taken_back_in_a_gap_is_gone() {
+    let capture = Capture::load("s7-revert-removes");
+    let stored = capture.stored();
+    let (first, taken_back, last) = (&stored[0], &stored[1], &stored[2..]);
+    let parts: Vec<Key> = taken_back.parts.iter().map(|part| Key::from(part.id.as_str())).collect();
+    assert!(!parts.is_empty() && !last.is_empty());
+    let gone_after_a_gap = |messages: Vec<Stored>| {
+        let now = Time(1_794_770_000_000);
+        let mut conductor = Conductor::new(&first.info.session, Pace::default(), budget(), now);
+        conductor.continue_session();
+        conductor.connected(None, now);
+        assert_eq!(conductor.call(), Some(Call::Past));
+        conductor.answer(Answer::Past(stored.clone()), now);
+        conductor.connected(Some("cut".to_owned()), now);
+        assert_eq!(conductor.call(), Some(Call::Shelf { children: Vec::new() }));
+        conductor.answer(Answer::Shelf(Ok(Box::new(Shelf { messages, ..Shelf::default() }))), now);
+        let mut gone = Vec::new();
+        while let Some(observed) = conductor.observed() {
+            if let Observed::Signal(Signal::ItemRemoved(key)) = observed {
+                gone.push(key);
+            }
+        }
+        gone
+    };
+    let without = [std::slice::from_ref(first), last].concat();
+    assert_eq!(gone_after_a_gap(without), parts);
+    assert_eq!(gone_after_a_gap(stored.clone()), []);
+    // Not everything that is older was taken back if it is not handed out.
+    assert_eq!(gone_after_a_gap(last.to_vec()), []);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod acp;
+mod answers;
 mod capture;
 mod captures;
 mod desk;

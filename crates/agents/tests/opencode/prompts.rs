@@ -217,3 +217,35 @@ fn a_turn_past_its_time_is_stopped_and_fails_for_that() {
         .collect();
     assert_eq!(said, [ErrorClass::Budget]);
 }
+
+/// A revert by another client takes effect with the next prompt, and its removals name messages alone (capture s7).
+#[test]
+fn a_prompt_in_an_older_session_leaves_when_what_was_there_before_is_known() {
+    let older = || {
+        let mut talk = Talk::new();
+        talk.conductor.continue_session();
+        talk.conductor.connected(None, Time(talk.now));
+        talk.prompt_again();
+        assert_eq!(talk.calls(), ["past"]);
+        talk
+    };
+    let mut talk = older();
+    talk.answer(Answer::Past(Vec::new()));
+    assert_eq!(talk.calls(), ["prompt"]);
+
+    // It is not worth more than a few seconds.
+    let mut talk = older();
+    assert_eq!(talk.conductor.deadline(), Some(Time(talk.now + 5_000)));
+    talk.pass(5);
+    assert_eq!(talk.calls(), ["prompt"]);
+    talk.answer(Answer::Past(Vec::new()));
+    assert_eq!(talk.calls(), [""; 0]);
+
+    let mut talk = older();
+    talk.conductor.command(Command::Cancel, Time(talk.now));
+    assert_eq!(talk.refused(), Some(ErrorClass::Cancelled));
+    talk.answer(Answer::Past(Vec::new()));
+    assert_eq!(talk.calls(), [""; 0]);
+
+    assert_eq!(Call::Past.unanswered(), Some(Answer::Past(Vec::new())));
+}

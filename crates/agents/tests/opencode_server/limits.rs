@@ -26,6 +26,11 @@ fn script() -> Vec<Step> {
 #[tokio::test(flavor = "multi_thread")]
 async fn turns_that_reach_a_limit() {
     let lab = Lab::start(script()).await;
+    // In a directory that has just been opened, opencode 1.18.33 loads its models in the first turn; if that is aborted
+    // then, which a limit does on a slow machine, all turns that wait for them fail with "All fibers interrupted without
+    // error". A first turn that is answered leaves nothing to load.
+    let first = lab.ask(&lab.session().await, "Say hello").ended().await;
+    assert_eq!((first.text().as_str(), first.end().as_str()), (ANSWER, "end_turn"));
     tokio::join!(
         a_model_that_never_says_why_it_stopped_is_stopped_by_the_budget(&lab),
         silence_stops_a_turn(&lab),
@@ -83,13 +88,13 @@ async fn waiting_for_a_person_is_no_silence_but_takes_its_time(lab: &Lab) {
     // The first turn of a directory takes longer.
     lab.ask(&session, "Say hello").ended().await;
     let settings = TurnSettings {
-        inactivity: Duration::from_secs(4),
-        wall_clock: Some(Duration::from_secs(12)),
+        inactivity: Duration::from_secs(6),
+        wall_clock: Some(Duration::from_secs(15)),
         ..TurnSettings::default()
     };
     let seen = lab.send(&session, "Ask me", settings).ended().await;
     assert!(seen.events.iter().any(|event| matches!(event, AcpEvent::Permission(_))), "{:?}", seen.events);
-    assert!(seen.fault().message.contains("longer than 12 seconds"), "{:?}", seen.fault());
+    assert!(seen.fault().message.contains("longer than 15 seconds"), "{:?}", seen.fault());
     assert_eq!(seen.open_asks(), 0);
     is_over(lab, &session, &seen, (-1, "timeout")).await;
     assert_eq!(lab.asks(&session).await, 0);

@@ -6,6 +6,8 @@ mod configuration;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(feature = "real-agents")]
+mod history;
+#[cfg(feature = "real-agents")]
 mod opencode;
 mod removal;
 mod search;

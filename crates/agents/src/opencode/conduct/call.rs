@@ -69,7 +69,8 @@ impl Call {
             Self::Abort => Some(Answer::Abort),
             Self::Message { .. } => Some(Answer::Message(None)),
             Self::Shelf { .. } => Some(Answer::Shelf(Err(Self::unanswered_error()))),
-            Self::Past | Self::Reply { .. } | Self::Answer { .. } | Self::Refuse(_) | Self::Adopt(_) => None,
+            Self::Past => Some(Answer::Past(Vec::new())),
+            Self::Reply { .. } | Self::Answer { .. } | Self::Refuse(_) | Self::Adopt(_) => None,
         }
     }
 
@@ -87,7 +88,7 @@ pub enum Answer {
     Abort,
     /// To [`Call::Message`]; nothing when there is none or it could not be had.
     Message(Option<Box<Stored>>),
-    /// To [`Call::Past`], if they could be had.
+    /// To [`Call::Past`]; nothing when they could not be had.
     Past(Vec<Stored>),
     /// To [`Call::Shelf`].
     Shelf(Result<Box<Shelf>, TurnError>),

@@ -33,6 +33,9 @@ const WAITING: usize = 50_000;
 /// A call that is not answered for so long never is: the way to the server gives calls up well before.
 pub(super) const UNANSWERED: Duration = Duration::from_secs(180);
 
+/// How long a prompt waits for what the session had before: that is asked for to name what is taken back, no more.
+const REMEMBERING: Duration = Duration::from_secs(5);
+
 /// One conversation.
 pub struct Conductor {
     translator: Translator,
@@ -49,6 +52,8 @@ pub struct Conductor {
     left: Option<Left>,
     /// The session is older than this conversation, and what it has is not known yet.
     is_older: bool,
+    /// What it has is being asked for; until when a prompt waits for that.
+    remembering_until: Option<Time>,
     resync: Resync,
     /// Messages that were asked for, also without success, with what they were asked for: the same piece is no reason to
     /// ask again, and a part that came later is.
@@ -79,6 +84,8 @@ struct Resync {
     /// The turn in which it was begun, and the messages and subagents that were known then.
     turn: u64,
     known: Vec<String>,
+    /// The messages of turns that are long over that were remembered then.
+    past: Vec<String>,
     /// The parts that were known then, each with its message.
     parts: Vec<(String, String)>,
     children: Vec<String>,
@@ -116,6 +123,7 @@ impl Conductor {
             sent: None,
             left: None,
             is_older: false,
+            remembering_until: None,
             resync: Resync::default(),
             fetched: HashSet::new(),
             heard: now,
@@ -163,7 +171,7 @@ impl Conductor {
         let quiet = self.quiet_until();
         let sent = self.sent.as_ref().and_then(Sent::until);
         let stop = self.stop.as_ref().and_then(Stop::until);
-        let unanswered = [self.resync.until, self.aborting_until];
+        let unanswered = [self.resync.until, self.aborting_until, self.remembering_until];
         let own = [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)];
         own.into_iter().chain(unanswered).flatten().min()
     }
@@ -184,6 +192,7 @@ impl Conductor {
             self.waiting.get_or_insert_default();
             self.ask_server();
         } else if std::mem::take(&mut self.is_older) {
+            self.remembering_until = Some(now.plus_millis(REMEMBERING.as_millis() as u64));
             self.calls.push_back(Call::Past);
         }
     }
@@ -369,9 +378,18 @@ impl Conductor {
         if self.aborting_until.is_some_and(|until| now >= until) {
             self.aborts_over();
         }
+        if self.remembering_until.is_some_and(|until| now >= until) {
+            self.remembered();
+        }
         if self.resync.until.is_some_and(|until| now >= until) {
             self.asked(Err(Call::unanswered_error()), now);
         }
+    }
+
+    /// What the session had before is known, or not waited for any more: a prompt that waited for that leaves.
+    fn remembered(&mut self) {
+        self.remembering_until = None;
+        self.post_held();
     }
 
     /// When silence makes us ask: soon after what looks like the end, else after a while.
@@ -400,7 +418,10 @@ impl Conductor {
                 }
                 self.take(found, now);
             }
-            Answer::Past(messages) => self.translator.remember(&messages),
+            Answer::Past(messages) => {
+                self.translator.remember(&messages);
+                self.remembered();
+            }
             Answer::Shelf(shelf) => self.asked(shelf, now),
         }
     }

@@ -47,7 +47,8 @@ pub(super) struct Sent {
     tries: u32,
     /// It was sent and not answered yet.
     on_its_way: bool,
-    /// An abort of the turn before is on its way, and must not hit this one.
+    /// An abort of the turn before is on its way, and must not hit this one; or what the session has is not known yet, and a
+    /// revert by another client takes effect with the next prompt (capture s7).
     held: bool,
     /// The first answer of the server that is newer than the question about this prompt.
     asked: Option<u64>,
@@ -96,7 +97,7 @@ impl Conductor {
         self.sent.as_ref().is_some_and(|sent| sent.busy_until.is_some())
     }
 
-    /// Sends what waited for an abort to be over.
+    /// Sends what waited, if nothing else is to be waited for.
     pub(super) fn post_held(&mut self) {
         if self.sent.as_mut().is_some_and(|sent| std::mem::take(&mut sent.held)) {
             self.post();
@@ -122,7 +123,7 @@ impl Conductor {
     }
 
     fn post(&mut self) {
-        let waits = self.is_aborting();
+        let waits = self.is_aborting() || self.remembering_until.is_some();
         if let Some(Sent { native_id, content, on_its_way, held, asked, until, .. }) = &mut self.sent {
             *asked = None;
             *held = waits;

@@ -7,6 +7,7 @@ use crate::link::{Fate, Observed};
 use crate::opencode::event::Event;
 use crate::opencode::fault::turn_error;
 use crate::opencode::translate::{Found, Translator};
+use std::collections::HashSet;
 use std::sync::Arc;
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, TurnError};
 use turnstream_model::id::Key;
@@ -34,6 +35,7 @@ impl Conductor {
         self.resync.asks = self.translator.open_asks().cloned().collect();
         self.resync.turn = self.translator.turn();
         self.resync.known = self.translator.known_messages();
+        self.resync.past = self.translator.past_messages();
         self.resync.parts = self.translator.known_parts();
         let children: Vec<String> = self.translator.children().map(str::to_owned).collect();
         self.resync.children.clone_from(&children);
@@ -83,8 +85,16 @@ impl Conductor {
             }
         }
         // What came to be known since the server was asked may be too new for its answer.
-        let stored = |id: &String| shelf.messages.iter().any(|stored| stored.info.id == *id);
-        for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored(id)) {
+        let stored: HashSet<&str> = shelf.messages.iter().map(|stored| stored.info.id.as_str()).collect();
+        for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored.contains(id.as_str())) {
+            self.translator.forget(id, &mut found);
+        }
+        // Of those that are long over only what is newer than the oldest that is there: a server that does not hand out
+        // everything leaves out the oldest. Names ascend with time.
+        let oldest = stored.iter().min().copied();
+        let is_gone =
+            |id: &&String| oldest.is_some_and(|oldest| id.as_str() > oldest) && !stored.contains(id.as_str());
+        for id in std::mem::take(&mut self.resync.past).iter().filter(is_gone) {
             self.translator.forget(id, &mut found);
         }
         // Another client may have taken back a part alone (capture s7).

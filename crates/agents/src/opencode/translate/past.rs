@@ -32,6 +32,11 @@ impl Past {
         self.note(&stored.info.id, stored.parts.iter().map(|part| part.id.clone()).collect());
     }
 
+    /// The messages that are remembered.
+    pub(super) fn messages(&self) -> impl Iterator<Item = &str> {
+        self.parts.keys().map(String::as_str)
+    }
+
     /// The parts of a message that is taken back.
     pub(super) fn take(&mut self, message: &str) -> Vec<String> {
         let parts = self.parts.remove(message);

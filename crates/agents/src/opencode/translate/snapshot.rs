@@ -113,6 +113,11 @@ impl Translator {
         known.map(|(part, message)| (message.to_owned(), part.to_owned())).collect()
     }
 
+    /// The messages of turns that are long over, as far as they are remembered.
+    pub fn past_messages(&self) -> Vec<String> {
+        self.past.messages().map(str::to_owned).collect()
+    }
+
     /// The messages of the session that are known with their author.
     pub fn known_messages(&self) -> Vec<String> {
         let known = self.main.messages.iter().filter(|(_, message)| message.author != Author::Unknown);
