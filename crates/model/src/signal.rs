@@ -54,6 +54,8 @@ pub enum Signal {
         reason: Option<ErrorClass>,
         /// When it goes on.
         until: Option<Time>,
+        /// Why, in the agent's words.
+        message: Option<String>,
     },
     /// A message, reasoning, plan, file or compaction is there. Repeating it may add the parent.
     ItemSeen(ItemSeen),

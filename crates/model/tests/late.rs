@@ -238,7 +238,7 @@ fn a_name_that_was_voided_can_be_used_again() {
     let mut session = Session::new();
     session.prompt("go");
     session.observe_all([busy(), attempt("m1"), message("a"), delta("a", "first")]);
-    session.observe(Signal::Retrying { attempt: None, reason: None, until: None });
+    session.observe(Signal::Retrying { attempt: None, reason: None, until: None, message: None });
     session.observe_all([
         attempt("m2"),
         message("a"),
@@ -263,7 +263,7 @@ fn a_call_that_ended_badly_is_superseded_by_its_repeat() {
         delta("a", "half"),
         attempt_done("m1", "error"),
     ]);
-    session.observe(Signal::Retrying { attempt: Some(1), reason: None, until: None });
+    session.observe(Signal::Retrying { attempt: Some(1), reason: None, until: None, message: None });
     session.observe_all([attempt("m2"), message("b"), done("b"), attempt_done("m2", "stop"), idle()]);
     assert!(session.item("a").is_none());
     let steps: Vec<u32> = session.fold.state().turns[0].attempts.iter().map(|attempt| attempt.step).collect();
@@ -278,7 +278,7 @@ fn a_retry_before_the_next_call_leaves_the_last_one_alone() {
     let mut session = Session::new();
     session.prompt("go");
     session.observe_all([busy(), attempt("m1"), message("a"), done("a"), attempt_done("m1", "tool_use")]);
-    session.observe(Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None });
+    session.observe(Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None, message: None });
     session.observe_all([attempt("m2"), message("b"), done("b"), attempt_done("m2", "stop"), idle()]);
     assert!(session.item("a").is_some());
     assert_eq!(session.count("attempt.superseded"), 0);

@@ -223,7 +223,7 @@ fn ids_are_not_reused_after_a_restart() {
     let mut session = Session::new();
     session.prompt("go");
     session.observe_all([busy(), attempt("m1"), message("a")]);
-    session.observe(Signal::Retrying { attempt: None, reason: None, until: None });
+    session.observe(Signal::Retrying { attempt: None, reason: None, until: None, message: None });
     session.observe_all([attempt("m2"), Signal::ItemRemoved(Key::from("a"))]);
     assert_eq!(session.fold.state().counters, session.ids);
     let fresh = Counters { prompts: 1, turns: 1, attempts: 2, items: 1, ..Counters::default() };

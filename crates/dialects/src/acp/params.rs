@@ -67,10 +67,11 @@ impl Members for Status {
         map.serialize_entry("status", self.as_str())?;
         match self {
             Self::Idle | Self::Busy | Self::Waiting | Self::Recovering => Ok(()),
-            Self::Retrying { attempt, reason, until } => {
+            Self::Retrying { attempt, reason, until, message } => {
                 entry(map, "attempt", attempt)?;
                 entry(map, "reason", reason)?;
-                entry(map, "until", until)
+                entry(map, "until", until)?;
+                entry(map, "message", message)
             }
         }
     }

@@ -137,6 +137,7 @@ fn status(session: &Session) -> Status {
                 attempt: retry.and_then(|retry| retry.attempt),
                 reason: retry.and_then(|retry| retry.reason),
                 until: retry.and_then(|retry| retry.until),
+                message: retry.and_then(|retry| retry.message.clone()),
             }
         }
     }

@@ -85,7 +85,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         3 => (key("call"), finish(), 0..9u64).prop_map(move |(key, finish, n)| Signal::AttemptEnded {
             key, finish: finish.map(str::to_owned), usage: Some(usage(n)),
         }),
-        2 => Just(Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None }),
+        2 => Just(Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None, message: None }),
         6 => (key("text"), one_of(&[ItemKind::Message, ItemKind::Reasoning, ItemKind::File, ItemKind::Compaction]),
               proptest::option::of(one_of(Role::ALL)), proptest::option::weighted(0.3, key("tool")), any::<bool>())
             .prop_map(|(key, kind, role, parent, synthetic)| {

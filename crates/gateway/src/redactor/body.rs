@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use turnstream_model::event::{ApprovalOption, Body, Choice, Question, TurnError};
+use turnstream_model::event::{ApprovalOption, Body, Choice, Question, Status, TurnError};
 use turnstream_redact::Rules;
 
 /// What becomes of that which people said.
@@ -54,9 +54,10 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
             }
         }
         Body::SessionEnded { reason } => redact_text(rules, reason),
-        Body::SessionCreated { .. }
+        Body::SessionStatus(Status::Retrying { message, .. }) => redact_option(rules, message),
+        Body::SessionStatus(Status::Idle | Status::Busy | Status::Waiting | Status::Recovering)
+        | Body::SessionCreated { .. }
         | Body::SessionUpdated(_)
-        | Body::SessionStatus(_)
         | Body::PromptAccepted { .. }
         | Body::PromptSent { .. }
         | Body::PromptTaken { .. }

@@ -240,6 +240,7 @@ impl Members {
                 attempt: self.take("attempt")?,
                 reason: self.take("reason")?,
                 until: self.take("until")?,
+                message: self.take("message")?,
             }),
             _ => Err(EventError::Malformed {
                 r#type: self.r#type.clone(),

@@ -169,10 +169,11 @@ fn status_members<M: SerializeMap>(status: &Status, map: &mut M) -> Result<(), M
     map.serialize_entry("status", status.as_str())?;
     match status {
         Status::Idle | Status::Busy | Status::Waiting | Status::Recovering => Ok(()),
-        Status::Retrying { attempt, reason, until } => {
+        Status::Retrying { attempt, reason, until, message } => {
             optional(map, "attempt", attempt)?;
             optional(map, "reason", reason)?;
-            optional(map, "until", until)
+            optional(map, "until", until)?;
+            optional(map, "message", message)
         }
     }
 }

@@ -80,6 +80,8 @@ pub enum Status {
         reason: Option<ErrorClass>,
         /// When it goes on.
         until: Option<Time>,
+        /// Why, in the agent's words.
+        message: Option<String>,
     },
 }
 

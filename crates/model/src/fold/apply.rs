@@ -301,8 +301,9 @@ impl Session {
                     Status::Busy => (Activity::Busy, None),
                     Status::Waiting => (Activity::Waiting, None),
                     Status::Recovering => (Activity::Recovering, None),
-                    Status::Retrying { attempt, reason, until } => {
-                        let retry = Retry { attempt: *attempt, reason: *reason, until: *until };
+                    Status::Retrying { attempt, reason, until, message } => {
+                        let message = message.clone();
+                        let retry = Retry { attempt: *attempt, reason: *reason, until: *until, message };
                         (Activity::Retrying, Some(retry))
                     }
                 };

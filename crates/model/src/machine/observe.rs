@@ -41,10 +41,10 @@ impl Machine {
                     turn.end_attempt(&key, finish, usage, step.drafts);
                 }
             }
-            Signal::Retrying { attempt, reason, until } => {
+            Signal::Retrying { attempt, reason, until, message } => {
                 if let Some(turn) = &mut self.turn {
                     turn.retry(step.drafts);
-                    self.retrying = Some(Status::Retrying { attempt, reason, until });
+                    self.retrying = Some(Status::Retrying { attempt, reason, until, message });
                     self.work_seen(step);
                 }
             }

@@ -135,6 +135,7 @@ fn resume_status(state: &State) -> Status {
                 attempt: retry.and_then(|retry| retry.attempt),
                 reason: retry.and_then(|retry| retry.reason),
                 until: retry.and_then(|retry| retry.until),
+                message: retry.and_then(|retry| retry.message.clone()),
             }
         }
     }

@@ -72,7 +72,7 @@ fn some_signal() -> impl Strategy<Value = Signal> {
         3 => key("call").prop_map(|key| Signal::AttemptBegan { key, model: None }),
         3 => (key("call"), proptest::option::of(prop_oneof!["stop", "tool_calls"]), usage())
             .prop_map(|(key, finish, usage)| Signal::AttemptEnded { key, finish, usage }),
-        2 => Just(Signal::Retrying { attempt: Some(1), reason: None, until: None }),
+        2 => Just(Signal::Retrying { attempt: Some(1), reason: None, until: None, message: None }),
         6 => (key("item"), one_of(ItemKind::ALL), proptest::option::of(one_of(Role::ALL)),
               proptest::option::weighted(0.2, key("tool")), any::<bool>())
             .prop_map(|(key, kind, role, parent, synthetic)| {

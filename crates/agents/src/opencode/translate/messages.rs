@@ -311,7 +311,7 @@ impl Translator {
         if message.stepping && !message.repeat_due {
             message.repeat_due = true;
             self.main.void_texts(&part.message, found);
-            found.signals.push(Signal::Retrying { attempt: None, reason: None, until: None });
+            found.signals.push(Signal::Retrying { attempt: None, reason: None, until: None, message: None });
         }
         if self.main.message(&part.message).repeat_due {
             self.repeat_begins(found);

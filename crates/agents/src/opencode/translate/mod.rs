@@ -12,7 +12,7 @@ mod totals;
 pub use snapshot::Stored;
 
 use super::event::{Event, Kind};
-use super::fault::turn_error;
+use super::fault::{shorten, turn_error};
 use super::info::{AgentError, SessionInfo, Status, Todo};
 use past::Past;
 use serde_json::Value;
@@ -382,7 +382,7 @@ impl Translator {
                 self.repeat_begins(found);
             }
             Status::Unknown => {}
-            Status::Retry { attempt, message: _, next } => {
+            Status::Retry { attempt, message: words, next } => {
                 self.evidence = true;
                 let open: Vec<String> = self.main.open_answers().map(str::to_owned).collect();
                 let mut is_new = open.is_empty();
@@ -400,7 +400,12 @@ impl Translator {
                     return;
                 }
                 let until = next.map(|next| Time(next as u64));
-                found.signals.push(Signal::Retrying { attempt: Some(*attempt), reason: None, until });
+                found.signals.push(Signal::Retrying {
+                    attempt: Some(*attempt),
+                    reason: None,
+                    until,
+                    message: Some(shorten(words)).filter(|words| !words.is_empty()),
+                });
             }
         }
     }
