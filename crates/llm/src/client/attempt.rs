@@ -119,7 +119,6 @@ async fn read(
     tried.status = Some(status);
     tried.request_id = answer.request_id();
     let head = Head { status, content_type: headers.get("content-type").map(str::to_owned) };
-    let is_refusal = !head.is_success();
     let mut reader = Reader::new(call.route.format, &call.route.profile, head);
     let (mut said, mut bytes, mut over) = (Vec::new(), 0_u64, None);
     let mut broke: Option<Failure> = None;
@@ -128,8 +127,13 @@ async fn read(
         if reader.is_over() {
             limit = limit.min(AFTER_THE_END.saturating_sub(over.get_or_insert_with(Instant::now).elapsed()));
         }
-        if limit.is_zero() || (is_refusal && bytes > REFUSAL) {
+        if limit.is_zero() || (reader.is_document() && bytes > REFUSAL) {
             broke = broke.or((limit.is_zero() && !reader.is_over()).then(|| timers.failure(clock)));
+            break Transport::Stopped;
+        }
+        if bytes > client.settings.most_bytes {
+            let message = format!("more than {} bytes are no answer", client.settings.most_bytes);
+            broke = Some(Failure::new(ErrorClass::StreamCorrupt, Source::Stream, message));
             break Transport::Stopped;
         }
         let began = Instant::now();

@@ -209,8 +209,13 @@ impl Run {
             since: now,
             until,
             error: {
+                let rules = &self.client.keeping.redact;
                 let mut error = failure.error(Some(until));
-                error.message = self.client.keeping.redact.redact(&error.message).into_owned();
+                error.message = rules.redact(&error.message).into_owned();
+                error.request_id = error.request_id.map(|id| row::safe_name(&id, rules));
+                for text in error.extra.values_mut() {
+                    rules.redact_json(text);
+                }
                 error
             },
             spent: self.retries.spent().clone(),
