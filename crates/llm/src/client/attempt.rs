@@ -72,7 +72,8 @@ pub(super) async fn once(client: &Client, call: &Call, number: u32, teller: &mut
     timers.waited(began.elapsed());
     match sent {
         Err(_) => tried.failure = Some(timers.failure(clock)),
-        Ok(Err(error)) => tried.failure = Some(not_sent(&error, &timers)),
+        // Without the address: some providers want the key in it, and the row names the route.
+        Ok(Err(error)) => tried.failure = Some(not_sent(&error.without_url(), &timers)),
         Ok(Ok(response)) => read(client, call, number, response, &mut timers, teller, &mut tried).await,
     }
     tried
@@ -153,7 +154,7 @@ async fn read(
                 break Transport::Stopped;
             }
             Ok(Err(error)) => {
-                broke = Some(transport(&error, Phase::Body));
+                broke = Some(transport(&error.without_url(), Phase::Body));
                 break Transport::Broken;
             }
             Ok(Ok(None)) => break Transport::Clean,

@@ -126,6 +126,18 @@ async fn a_secret_in_a_name_does_not_reach_the_disk() {
     assert_eq!(row.end.unwrap().findings.lost.len(), 1);
 }
 
+/// Some providers want the key in the address.
+#[tokio::test]
+async fn the_address_of_a_request_that_failed_is_not_kept() {
+    let server = Server::of(b"nonsense\r\n\r\n".to_vec()).await;
+    let mut call = call(&server.base, Format::Chat, Consumer::AttemptAware);
+    call.route.url.push_str("?pass=Kartoffel7");
+    assert_eq!(class(&all(server.client(settings()).start(call)).await), ErrorClass::TransportLost);
+    let row = server.row().await;
+    server.attempts.close();
+    assert!(is_nowhere(server.directory.path(), "Kartoffel7"), "{row:?}");
+}
+
 /// Names are short. One of a megabyte is not kept whole.
 #[tokio::test]
 async fn a_name_without_end_is_cut() {
