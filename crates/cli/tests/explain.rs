@@ -62,6 +62,34 @@ fn a_whole_stream_is_trusted_in_every_format() {
 }
 
 #[test]
+fn calls_of_a_step_that_ran_out_of_tokens_are_not_to_be_trusted() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    for (format, name) in
+        [(WireFormat::Chat, "chat"), (WireFormat::Responses, "responses"), (WireFormat::Messages, "messages")]
+    {
+        let step = Step::new(called().finished(turnstream_scripted::Finish::Length));
+        let file = save(directory.path(), format, &step);
+        let output = run(&["inspect", &file, "--format", name]);
+        let text = stdout(&output);
+        assert!(text.contains("Lost: a call of \"edit\""), "{name}: {text}");
+        assert!(text.contains("All of it may be trusted, except for what is lost."), "{name}: {text}");
+        assert!(!text.contains("may run"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_finish_that_acts_on_the_terminal_is_shown_and_does_not() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let file = save(directory.path(), WireFormat::Chat, &Step::text("Hi."));
+    let stream = std::fs::read_to_string(&file).expect("the stream");
+    let hostile = stream.replace(r#""finish_reason":"stop""#, r#""finish_reason":"\u001b[2Jstop""#);
+    assert_ne!(stream, hostile);
+    std::fs::write(&file, hostile).expect("written");
+    let output = run(&["inspect", &file, "--format", "chat"]);
+    assert!(!stdout(&output).contains('\u{1b}'), "{:?}", stdout(&output));
+}
+
+#[test]
 fn a_splice_is_explained_with_both_completions_and_what_is_void() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let splice = Fault::Splice { after: 1500, second: Completion::text("Another one.") };

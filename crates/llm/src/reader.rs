@@ -82,6 +82,12 @@ impl Reader {
         self.attempt.over().is_some()
     }
 
+    /// Whether the body was recognised as something that is no stream, so that its beginning is enough.
+    #[cfg(feature = "client")]
+    pub(crate) fn is_document(&self) -> bool {
+        matches!(self.input, Input::Body(_))
+    }
+
     /// The body is over. Adds the last things it said to `said`.
     pub fn end(mut self, transport: Transport, said: &mut Vec<Said>) -> Outcome {
         std::mem::swap(&mut self.attempt.said, said);

@@ -58,7 +58,8 @@ fn text(outcome: &Outcome, heard: &Heard) -> String {
     let finish = outcome.finish.as_ref().map_or("none", |finish| finish.raw.as_str());
     // Writing into a string does not fail.
     let _ = writeln!(text, "{}", escape::text(&why));
-    let _ = writeln!(text, "{} bytes, {} events, finish {finish}", outcome.bytes, outcome.events);
+    let _ =
+        writeln!(text, "{} bytes, {} events, finish {}", outcome.bytes, outcome.events, escape::text(finish));
     for sentence in sentences(Some(verdict), &findings(outcome, heard)) {
         let _ = writeln!(text, "- {}", escape::text(&sentence));
     }

@@ -61,7 +61,7 @@ pub fn findings(outcome: &Outcome, heard: &Heard) -> Findings {
             }),
         }
     }
-    let committed = outcome.committed.iter().filter_map(Item::call).map(|call| call.name.clone());
+    let committed = outcome.runnable().into_iter().map(|call| call.name.clone());
     Findings {
         bytes: outcome.bytes,
         events: outcome.events,
@@ -106,6 +106,14 @@ fn lost(outcome: &Outcome, heard: &Heard) -> Vec<Loss> {
     for call in &outcome.withheld {
         let bytes = heard.arguments.get(&call.item).copied().unwrap_or(0);
         lost.push(Loss { what: call.name.clone(), bytes, shown: false });
+    }
+    // Whole, in a step of which no call may run.
+    if outcome.runnable().is_empty() {
+        lost.extend(outcome.committed.iter().filter_map(Item::call).map(|call| Loss {
+            what: call.name.clone(),
+            bytes: call.arguments.len() as u64,
+            shown: false,
+        }));
     }
     lost
 }

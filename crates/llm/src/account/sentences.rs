@@ -53,6 +53,9 @@ fn loss(loss: &Loss) -> String {
 fn trust(verdict: Option<Verdict>, findings: &Findings) -> String {
     let calls = || findings.committed.iter().map(|call| format!("{call:?}")).collect::<Vec<_>>().join(", ");
     match verdict {
+        Some(Verdict::Complete) if !findings.lost.is_empty() => {
+            "All of it may be trusted, except for what is lost.".to_owned()
+        }
         Some(Verdict::Complete) => "All of it may be trusted.".to_owned(),
         Some(Verdict::Truncated) => {
             format!("May be trusted: the calls of {}. They may have run. Nothing else of it counts.", calls())

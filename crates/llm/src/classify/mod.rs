@@ -56,6 +56,10 @@ impl Answer<'_> {
             Some(to) if (300..400).contains(&self.status) => {
                 format!("the provider redirects to {to}; give the route that address")
             }
+            // An answer that was not streamed: it begins with the text of a model.
+            Some(_) | None if class == ErrorClass::NotAStream && is_json(body) => {
+                "a JSON document where a stream should be".to_owned()
+            }
             Some(_) | None => prefix(body),
         };
         self.failure(class, source, message, json.as_ref())
@@ -115,6 +119,12 @@ impl Answer<'_> {
             ..Failure::new(class, source, message)
         }
     }
+}
+
+/// Whether a body is JSON, or the beginning of some.
+fn is_json(body: &[u8]) -> bool {
+    let start = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
+    matches!(start.first(), Some(b'{' | b'['))
 }
 
 /// The beginning of a body that is no error of a known form: the title of a page, or the first 512 bytes.

@@ -72,7 +72,8 @@ pub(super) async fn once(client: &Client, call: &Call, number: u32, teller: &mut
     timers.waited(began.elapsed());
     match sent {
         Err(_) => tried.failure = Some(timers.failure(clock)),
-        Ok(Err(error)) => tried.failure = Some(not_sent(&error, &timers)),
+        // Without the address: some providers want the key in it, and the row names the route.
+        Ok(Err(error)) => tried.failure = Some(not_sent(&error.without_url(), &timers)),
         Ok(Ok(response)) => read(client, call, number, response, &mut timers, teller, &mut tried).await,
     }
     tried
@@ -119,7 +120,6 @@ async fn read(
     tried.status = Some(status);
     tried.request_id = answer.request_id();
     let head = Head { status, content_type: headers.get("content-type").map(str::to_owned) };
-    let is_refusal = !head.is_success();
     let mut reader = Reader::new(call.route.format, &call.route.profile, head);
     let (mut said, mut bytes, mut over) = (Vec::new(), 0_u64, None);
     let mut broke: Option<Failure> = None;
@@ -128,8 +128,13 @@ async fn read(
         if reader.is_over() {
             limit = limit.min(AFTER_THE_END.saturating_sub(over.get_or_insert_with(Instant::now).elapsed()));
         }
-        if limit.is_zero() || (is_refusal && bytes > REFUSAL) {
+        if limit.is_zero() || (reader.is_document() && bytes > REFUSAL) {
             broke = broke.or((limit.is_zero() && !reader.is_over()).then(|| timers.failure(clock)));
+            break Transport::Stopped;
+        }
+        if bytes > client.settings.most_bytes {
+            let message = format!("more than {} bytes are no answer", client.settings.most_bytes);
+            broke = Some(Failure::new(ErrorClass::StreamCorrupt, Source::Stream, message));
             break Transport::Stopped;
         }
         let began = Instant::now();
@@ -149,7 +154,7 @@ async fn read(
                 break Transport::Stopped;
             }
             Ok(Err(error)) => {
-                broke = Some(transport(&error, Phase::Body));
+                broke = Some(transport(&error.without_url(), Phase::Body));
                 break Transport::Broken;
             }
             Ok(Ok(None)) => break Transport::Clean,

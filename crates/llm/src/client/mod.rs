@@ -32,12 +32,21 @@ pub struct Keeping {
 }
 
 /// How a client behaves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How long each part of a request may take.
     pub clocks: Clocks,
     /// What is done about failures.
     pub policy: Policy,
+    /// More bytes than this are no answer. Clocks do not end one whose bytes come faster than they are read.
+    pub most_bytes: u64,
+}
+
+impl Default for Settings {
+    /// The longest answers of today's models are 2 MiB of text, which chat completions wrap in a hundred times as much.
+    fn default() -> Self {
+        Self { clocks: Clocks::default(), policy: Policy::default(), most_bytes: 512 << 20 }
+    }
 }
 
 /// The one who asks. Clones share connections.

@@ -5,13 +5,15 @@ use crate::account::findings;
 use crate::attempt::{Ended, Meaning, Outcome, Usage};
 use crate::classify::Failure;
 use crate::evidence::Kind;
-use turnstream_model::attempts::{self, Tokens, Verdict};
+use turnstream_model::attempts::{self, Findings, Tokens, Verdict};
 use turnstream_model::event::{self, ErrorClass};
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
 
 /// Bytes of text that make about one token, for those who were told nothing.
 const BYTES_PER_TOKEN: u64 = 4;
+/// Bytes of a name that are kept. Ids of providers have up to 200.
+const NAME: usize = 256;
 
 /// The end of a row.
 pub(super) fn ended(
@@ -26,19 +28,45 @@ pub(super) fn ended(
     let is_stream = outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, Ended::NotAStream(_)));
     let kind = if is_stream { Kind::Stream } else { Kind::Document };
     let bytes = outcome.as_ref().map_or(0, |outcome| outcome.bytes);
+    let name = |text: &str| safe_name(text, rules);
     let is_kept = failure.is_some() && bytes > 0;
     attempts::Ended {
         verdict,
         class,
         problem: failure.map(|failure| rules.redact(&failure.message).into_owned()),
         status,
-        request_id: failure.and_then(|failure| failure.request_id.clone()).or(request_id),
-        finish: outcome.as_ref().and_then(|outcome| outcome.finish.as_ref()).map(|finish| finish.raw.clone()),
+        request_id: failure
+            .and_then(|failure| failure.request_id.as_deref())
+            .or(request_id.as_deref())
+            .map(name),
+        finish: outcome.as_ref().and_then(|outcome| outcome.finish.as_ref()).map(|finish| name(&finish.raw)),
         tokens: tokens(outcome.as_ref(), hold.heard.bytes()),
-        findings: outcome.as_ref().map(|outcome| findings(outcome, &hold.heard)).unwrap_or_default(),
+        findings: outcome
+            .as_ref()
+            .map(|outcome| named(findings(outcome, &hold.heard), name))
+            .unwrap_or_default(),
         ended: now,
         evidence: is_kept.then(|| recorder.evidence(kind, rules)),
     }
+}
+
+/// A name that a provider or a model gave, as it may be kept: either can put a secret there, or a megabyte.
+pub(super) fn safe_name(text: &str, rules: &Rules) -> String {
+    let safe = rules.redact(text);
+    let cut = safe.floor_char_boundary(NAME);
+    if cut < safe.len() { format!("{}…", &safe[..cut]) } else { safe.into_owned() }
+}
+
+/// The same findings under safe names.
+fn named(mut findings: Findings, name: impl Fn(&str) -> String) -> Findings {
+    for id in findings.completions.iter_mut().filter_map(|completion| completion.id.as_mut()) {
+        *id = name(id);
+    }
+    let losses = findings.lost.iter_mut().map(|loss| &mut loss.what);
+    for what in findings.committed.iter_mut().chain(losses) {
+        *what = name(what);
+    }
+    findings
 }
 
 /// What stopped an answer that is whole.

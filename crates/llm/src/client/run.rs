@@ -118,22 +118,32 @@ impl Run {
         if let Err(unkept) = self.begin().await {
             return Next::End(Box::new(Ending::Unkept(unkept)));
         }
-        let tried = if is_parked && !self.unpark().await {
-            // Somebody took the wait away: it is cancelled, and nothing leaves.
-            let gone = Some(Gone::Cancelled);
-            Tried { gone, ..Tried::nothing(self.call.consumer) }
-        } else {
-            turnstream_failpoint::reach("llm.begun");
-            let mut told = self.teller.tell(Told::Began { attempt: self.number }).await;
-            if let (Ok(()), Some((attempt, items))) = (told, self.replaced.take()) {
-                told = self.teller.tell(Told::Superseded { attempt, by: self.number, items }).await;
-            }
-            match told {
-                Ok(()) => once(&self.client, &self.call, self.number, &mut self.teller).await,
-                Err(gone) => Tried { gone: Some(gone), ..Tried::nothing(self.call.consumer) },
+        turnstream_failpoint::reach("llm.begun");
+        let gone = match self.announce().await {
+            // A reader that is gone leaves its wait parked, so it is told first.
+            Ok(()) if is_parked && !self.unpark().await => Some(Gone::Cancelled),
+            Ok(()) => None,
+            Err(gone) => {
+                if is_parked && gone == Gone::Cancelled {
+                    self.unpark().await;
+                }
+                Some(gone)
             }
         };
+        let tried = match gone {
+            None => once(&self.client, &self.call, self.number, &mut self.teller).await,
+            Some(_) => Tried { gone, ..Tried::nothing(self.call.consumer) },
+        };
         self.settle(tried).await
+    }
+
+    /// Tells that an attempt begins, and what it takes the place of.
+    async fn announce(&mut self) -> Result<(), Gone> {
+        self.teller.tell(Told::Began { attempt: self.number }).await?;
+        if let Some((attempt, items)) = self.replaced.take() {
+            self.teller.tell(Told::Superseded { attempt, by: self.number, items }).await?;
+        }
+        Ok(())
     }
 
     /// Writes the row of the next attempt, durably.
@@ -209,8 +219,13 @@ impl Run {
             since: now,
             until,
             error: {
+                let rules = &self.client.keeping.redact;
                 let mut error = failure.error(Some(until));
-                error.message = self.client.keeping.redact.redact(&error.message).into_owned();
+                error.message = rules.redact(&error.message).into_owned();
+                error.request_id = error.request_id.map(|id| row::safe_name(&id, rules));
+                for text in error.extra.values_mut() {
+                    rules.redact_json(text);
+                }
                 error
             },
             spent: self.retries.spent().clone(),

@@ -124,6 +124,10 @@ impl Attempt {
     pub(crate) fn anomaly(&mut self, kind: AnomalyKind, range: Range<u64>, items: Vec<ItemNo>) {
         self.anomaly_count = self.anomaly_count.saturating_add(1);
         let anomaly = Anomaly { kind, range };
+        // A contradiction forbids calls to run, so it has a place in the list however long that is.
+        if kind == AnomalyKind::Contradiction && self.anomalies.len() == Outcome::MOST_ANOMALIES {
+            self.anomalies.pop();
+        }
         if self.anomalies.len() < Outcome::MOST_ANOMALIES {
             self.anomalies.push(anomaly.clone());
         }

@@ -86,6 +86,8 @@ impl Wire for Responses {
             return;
         }
         let kept = match kind {
+            // Of the same name, or it would be another's by now. What follows may be the same answer again.
+            "response.created" if attempt.opened && !late => Err(AnomalyKind::SecondOpening),
             "response.created" | "response.in_progress" | "response.queued" => {
                 if let Some(response) = event.response.as_deref() {
                     self.identify(response, attempt);
@@ -362,6 +364,9 @@ impl Responses {
                 self.compare(index, &item, Source::Item(raw.get()))?;
             }
         }
+        if !output.is_empty() && self.items.iter().any(|item| item.is_unlisted_call(output.len())) {
+            return Err(AnomalyKind::Contradiction);
+        }
         let calls = self.items.iter().any(|item| item.call.is_some());
         match (kind, response.incomplete_details.as_ref().and_then(|details| filled(&details.reason))) {
             ("response.completed", _) if calls => attempt.finish("completed", Meaning::ToolCalls),
@@ -412,6 +417,15 @@ impl<'a> Source<'a> {
 }
 
 impl OutputItem {
+    /// A committed call behind the last of so many items in the list at the end: that response did not make it.
+    fn is_unlisted_call(&self, listed: usize) -> bool {
+        let is_call = match &self.state {
+            State::Committed(item) => item.call().is_some(),
+            State::Open | State::Withheld => false,
+        };
+        is_call && self.index as usize >= listed
+    }
+
     fn remember(&mut self, id: Option<&str>) {
         if self.id.is_none() {
             self.id = id.map(str::to_owned);

@@ -48,8 +48,13 @@ pub fn read(
             said.push(Hint { by: by.to_owned(), delay });
         }
     };
-    add("retry-after-ms", headers.get("retry-after-ms").and_then(|value| span::number(value, Unit::Millis)));
-    add("retry-after", headers.get("retry-after").and_then(|value| retry_after(value, headers, now)));
+    // A proxy may add its own to the provider's.
+    for value in headers.all("retry-after-ms") {
+        add("retry-after-ms", span::number(value, Unit::Millis));
+    }
+    for value in headers.all("retry-after") {
+        add("retry-after", retry_after(value, headers, now));
+    }
     limits::read(headers, now, &mut add);
     if let Some(body) = body {
         body::read(body, status, now, &mut add);
@@ -90,6 +95,11 @@ impl Headers {
 
     /// The first header of that name, which is in lower case.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.all(name).next()
+    }
+
+    /// All headers of that name, which is in lower case.
+    fn all<'h, 'n>(&'h self, name: &'n str) -> impl Iterator<Item = &'h str> + use<'h, 'n> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }

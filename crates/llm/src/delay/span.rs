@@ -32,7 +32,8 @@ pub(super) fn leading_units(text: &str) -> Option<(Duration, &str)> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     let mut any = false;
-    while let Some((part, after)) = one_unit(rest) {
+    // `1h 20m` too.
+    while let Some((part, after)) = one_unit(if any { rest.trim_start() } else { rest }) {
         total = total.checked_add(part)?;
         rest = after;
         any = true;
@@ -140,6 +141,7 @@ mod tests {
             ("6m0s", Some(Duration::from_secs(360))),
             ("1h2m3.5s", Some(Duration::from_millis(3_723_500))),
             ("20ms", Some(Duration::from_millis(20))),
+            ("1 hour 20 minutes", Some(Duration::from_secs(4800))),
             ("2 minutes", Some(Duration::from_secs(120))),
             ("55763274", None),
             ("soon", None),

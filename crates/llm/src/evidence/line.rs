@@ -1,11 +1,22 @@
 //! Lines of a body without the text of a model.
 
-use super::{Kind, payload};
+use super::payload;
+
+/// What the lines are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An event stream.
+    Stream,
+    /// JSON, perhaps only a part of it, or bytes that are no text: a completion that was not streamed, or packed.
+    Json,
+    /// A page or plain words.
+    Document,
+}
 
 /// The same lines, with text replaced by its length.
 pub(super) fn without_text(bytes: &[u8], kind: Kind) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
-    if kind == Kind::Document && payload::as_json(bytes, &mut out) {
+    if kind == Kind::Json && payload::as_json(bytes, &mut out) {
         return out;
     }
     for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -13,7 +24,12 @@ pub(super) fn without_text(bytes: &[u8], kind: Kind) -> Vec<u8> {
         let (line, ending) = line.split_at(line.len() - ending);
         match kind {
             Kind::Stream => stream_line(line, &mut out),
-            Kind::Document => document_line(line, &mut out),
+            Kind::Document => out.extend_from_slice(line),
+            Kind::Json => {
+                if !payload::as_json(line, &mut out) {
+                    payload::by_words(line, &mut out);
+                }
+            }
         }
         out.extend_from_slice(ending);
     }
@@ -56,15 +72,4 @@ fn glued(mut value: &[u8], out: &mut Vec<u8>) {
         }
     }
     payload::by_words(value, out);
-}
-
-fn document_line(line: &[u8], out: &mut Vec<u8>) {
-    if !payload::as_json(line, out) {
-        // Half a JSON document: it may be a completion that was not streamed.
-        if line.trim_ascii_start().starts_with(b"{") || line.trim_ascii_start().starts_with(b"\"") {
-            payload::by_words(line, out);
-        } else {
-            out.extend_from_slice(line);
-        }
-    }
 }

@@ -27,7 +27,7 @@ pub struct Recorder {
 pub enum Kind {
     /// An event stream: every line that is not a field that we know may be torn text of a model.
     Stream,
-    /// Something else: an error body, a page. Only what is JSON can be text of a model.
+    /// Something else: an error body, a page. What is JSON, looks like a stream or is no text can be a model's.
     Document,
 }
 
@@ -51,7 +51,28 @@ impl Recorder {
         if omitted == 0 {
             head.append(&mut tail);
         }
+        let kind = match kind {
+            Kind::Stream => line::Kind::Stream,
+            Kind::Document => document(&head),
+        };
         let safe = |bytes: &[u8]| rules.redact_bytes(&line::without_text(bytes, kind)).into_owned();
         Evidence { head: safe(&head), omitted, tail: safe(&tail) }
+    }
+}
+
+/// What a body that was not read as a stream is, by its beginning, since its end may begin within a text.
+fn document(head: &[u8]) -> line::Kind {
+    let start = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
+    let is_data = |line: &[u8]| line.starts_with(b"data:");
+    // The end of what was kept may be within a character.
+    let is_binary = std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
+    match start.first() {
+        Some(b'<') => line::Kind::Document,
+        Some(b'{' | b'[' | b'"') => line::Kind::Json,
+        // A stream under an error status, or behind a line that does not belong there.
+        _ if start.split(|byte| matches!(byte, b'\n' | b'\r')).any(is_data) => line::Kind::Stream,
+        // Compressed, it would still be the text of a model.
+        _ if is_binary => line::Kind::Json,
+        _ => line::Kind::Document,
     }
 }

@@ -102,18 +102,15 @@ pub(super) fn as_json(bytes: &[u8], out: &mut Vec<u8>) -> bool {
 enum Under {
     Event,
     Error,
-    Theirs,
 }
 
 fn hide(value: &mut Value, under: Under, name: &str) {
     match value {
         Value::String(text) => {
-            let is_ours = OURS.contains(&name) && text.len() <= NAME;
             let stays = match under {
-                Under::Event => is_ours,
+                Under::Event => OURS.contains(&name) && is_name(text),
                 // Messages of errors are whole and not a model's: the redactor sees all of them.
                 Under::Error => true,
-                Under::Theirs => false,
             };
             if !stays {
                 *text = length(text.len());
@@ -122,17 +119,34 @@ fn hide(value: &mut Value, under: Under, name: &str) {
         Value::Array(list) => list.iter_mut().for_each(|value| hide(value, under, name)),
         Value::Object(members) => {
             for (name, value) in members {
-                let under = match under {
-                    Under::Theirs => Under::Theirs,
-                    Under::Event | Under::Error if THEIRS.contains(&name.as_str()) => Under::Theirs,
-                    Under::Event if name == "error" => Under::Error,
-                    Under::Event | Under::Error => under,
-                };
-                hide(value, under, name);
+                if THEIRS.contains(&name.as_str()) {
+                    hide_whole(value);
+                } else {
+                    let is_error = under == Under::Error || name == "error";
+                    hide(value, if is_error { Under::Error } else { Under::Event }, name);
+                }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// Names and numbers in it may be secrets as well as text.
+fn hide_whole(value: &mut Value) {
+    let bytes = match value {
+        Value::Null => return,
+        Value::String(text) => text.len(),
+        Value::Array(list) if list.is_empty() => return,
+        Value::Object(members) if members.is_empty() => return,
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string().len(),
+    };
+    *value = Value::String(length(bytes));
+}
+
+/// Ids, models and words from lists are written so; a program under `code` is not.
+fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@+=|".contains(&byte);
+    text.len() <= NAME && text.bytes().all(is_part)
 }
 
 /// Keeps punctuation, known words and what directly follows `"id":"`; every other word becomes its length. It needs no

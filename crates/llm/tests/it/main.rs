@@ -2,6 +2,7 @@
 
 mod bodies;
 mod corpus;
+mod hostile;
 mod law;
 mod property;
 mod random;

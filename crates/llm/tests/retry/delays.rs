@@ -94,4 +94,27 @@ fn the_longest_counts_and_what_cannot_be_is_left_out() {
     let body = json!({"error": {"message": "try again in 11s", "retry_after": 55_763_274}});
     assert_eq!(of(&[("retry-after", "7")], 429, Some(body)), Some(Duration::from_secs(11)));
     assert_eq!(of(&[("retry-after", "99999999")], 429, None), None);
+    let twice = [("retry-after", "1"), ("retry-after", "60"), ("retry-after", "soon")];
+    assert_eq!(of(&twice, 429, None), Some(Duration::from_secs(60)), "a proxy's and the provider's");
+}
+
+#[test]
+fn numbers_that_are_no_length_of_time_are_left_out() {
+    for odd in ["-1", "NaN", "inf", "1e400", "18446744073709551616", "", "0x10", "99999999999999999999999999"]
+    {
+        for name in ["retry-after", "retry-after-ms"] {
+            assert_eq!(of(&[(name, odd)], 429, None), None, "{name}: {odd:?}");
+        }
+        let limit = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", odd)];
+        assert_eq!(of(&limit, 429, None), None, "{odd:?}");
+        for name in ["retry_after", "retry_after_ms", "resets_in_seconds", "resets_at", "retryDelay"] {
+            assert_eq!(of(&[], 429, Some(json!({"error": {name: odd}}))), None, "{name}: {odd:?}");
+        }
+    }
+    for number in [json!(-1), json!(-1e300), json!(1e300), json!(u64::MAX), json!(i64::MIN)] {
+        for name in ["retry_after", "retry_after_ms", "resets_in_seconds", "resets_at", "X-RateLimit-Reset"] {
+            let body = json!({"error": {name: number}});
+            assert_eq!(of(&[], 429, Some(body.clone())), None, "{body}");
+        }
+    }
 }

@@ -105,3 +105,67 @@ proptest! {
         }
     }
 }
+
+/// An answer that was not streamed although that was asked for, too long to be kept whole.
+fn unstreamed(text: &str) -> Vec<u8> {
+    let filling = "Kartoffel salat99 ".repeat(10_000);
+    let call = serde_json::json!({"id": "call_1", "type": "function", "function": {"name": "edit", "arguments": "{}"}});
+    let message =
+        serde_json::json!({"role": "assistant", "content": format!("{filling}{text}"), "tool_calls": [call]});
+    serde_json::json!({"id": "chatcmpl-1", "choices": [{"index": 0, "message": message}]})
+        .to_string()
+        .into_bytes()
+}
+
+#[test]
+fn the_end_of_a_long_answer_that_was_not_streamed_shows_no_text() {
+    let kept = kept(&unstreamed("QQQQ"), Kind::Document);
+    for text in SPOKEN {
+        assert!(!kept.contains(text), "{text} is in {}", &kept[kept.len() - 500..]);
+    }
+}
+
+#[test]
+fn names_and_numbers_that_a_model_gives_as_input_are_not_kept() {
+    let input = serde_json::json!({"Kartoffel": 4_111_111, "QQQQ": {"salat99": [true, 7_222_222]}});
+    let start = serde_json::json!({"type": "content_block_start", "index": 0,
+        "content_block": {"type": "tool_use", "id": "toolu_1", "name": "edit", "input": input}});
+    let kept = kept(format!("data: {start}\n\n").as_bytes(), Kind::Stream);
+    for text in SPOKEN.into_iter().chain(["4111111", "7222222"]) {
+        assert!(!kept.contains(text), "{text} is in {kept}");
+    }
+    assert!(kept.contains("toolu_1"), "{kept}");
+}
+
+/// `code` is a word in errors, and a program in the items of a code interpreter.
+#[test]
+fn a_program_is_no_name() {
+    let done = serde_json::json!({"type": "response.code_interpreter_call_code.done", "item_id": "ci_1",
+        "code": "open('Kartoffel').write('QQQQ')"});
+    let kept = kept(format!("data: {done}\n\n").as_bytes(), Kind::Stream);
+    assert!(!kept.contains("Kartoffel") && !kept.contains("QQQ"), "{kept}");
+    assert!(kept.contains("ci_1"), "{kept}");
+}
+
+#[test]
+fn a_stream_that_was_not_read_as_one_shows_no_text() {
+    for format in WireFormat::ALL {
+        let stream = body(format, &Step::new(spoken()));
+        for bytes in [stream.clone(), [b"ok\n".to_vec(), stream].concat()] {
+            let kept = kept(&bytes, Kind::Document);
+            for text in SPOKEN {
+                assert!(!kept.contains(text), "{format:?}: {text} is in {kept}");
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_bytes_are_not_kept_as_they_are() {
+    let packed: Vec<u8> =
+        b"\x1F\x8B\x08\x00".iter().copied().chain((0..4000_u32).map(|at| (at * 37 % 251) as u8)).collect();
+    let mut recorder = Recorder::default();
+    recorder.add(&packed);
+    let evidence = recorder.evidence(Kind::Document, &Rules::none());
+    assert!(!evidence.head.windows(16).any(|kept| packed.windows(16).any(|window| window == kept)));
+}

@@ -14,5 +14,7 @@ mod parked;
 #[cfg(feature = "client")]
 mod scenarios;
 #[cfg(feature = "client")]
+mod socket;
+#[cfg(feature = "client")]
 mod support;
 mod waits;

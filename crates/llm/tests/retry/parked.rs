@@ -1,14 +1,19 @@
 //! Waits that are stored: visible, cancellable, taken up again.
 
 use crate::support::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use turnstream_llm::Format;
-use turnstream_llm::client::{Clocks, Ending, Running, Told, Wait};
+use turnstream_llm::client::{Client, Clocks, Ending, Keeping, Running, Settings, Told, Wait};
 use turnstream_llm::retry::Consumer::AttemptAware;
-use turnstream_model::attempts::{Verdict, Waits};
+use turnstream_log::Attempts;
+use turnstream_model::attempts::{
+    Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Verdict, Waits,
+};
 use turnstream_model::event::ErrorClass;
+use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
+use turnstream_redact::Rules;
 use turnstream_scripted::{Refusal, RetryAfter, Step};
 
 const HOURS_15: u64 = 55_852;
@@ -125,4 +130,57 @@ async fn a_wait_outlives_its_reader_and_goes_on_with_what_was_used_up() {
     let told = all(last.resume(again, again_parked)).await;
     assert_eq!(text_of(&told), "At last.");
     assert_eq!(bench.rows().await.len(), 3);
+}
+
+/// A ledger whose reader goes away while the row of the second attempt is written.
+struct Leaving {
+    attempts: Attempts,
+    running: Arc<Mutex<Option<Running>>>,
+}
+
+impl Ledger for Leaving {
+    fn begin(&self, begun: Begun) -> Answer<()> {
+        if begun.name.number == 2 {
+            drop(self.running.lock().unwrap().take());
+        }
+        self.attempts.begin(begun)
+    }
+
+    fn end(&self, name: AttemptName, ended: Ended) -> Answer<()> {
+        self.attempts.end(name, ended)
+    }
+
+    fn attempts(&self, session: SessionId) -> Answer<Vec<Attempt>> {
+        self.attempts.attempts(session)
+    }
+
+    fn evidence(&self, name: AttemptName) -> Answer<Option<Evidence>> {
+        self.attempts.evidence(name)
+    }
+}
+
+#[tokio::test]
+async fn a_wait_whose_reader_goes_away_as_it_ends_stays_parked() {
+    let bench = bench([limited(), Step::text("At last.")]).await;
+    let running = Arc::new(Mutex::new(None));
+    let keeping = Keeping {
+        ledger: Arc::new(Leaving { attempts: bench.attempts.clone(), running: running.clone() }),
+        waits: Arc::new(bench.attempts.clone()),
+        clock: Arc::new(QuickClock::new()),
+        redact: Arc::new(Rules::standard()),
+    };
+    let client = Client::new(Settings::default(), keeping).unwrap();
+    let started = client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    *running.lock().unwrap() = Some(started);
+    let ended = async {
+        loop {
+            let rows = bench.attempts.attempts("ses_1".into()).await.unwrap();
+            if rows.get(1).is_some_and(|row| row.verdict() == Some(Verdict::Cancelled)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
+    assert_eq!((bench.waits().await, bench.provider.calls().len()), (1, 1));
 }

@@ -91,7 +91,7 @@ pub(crate) fn client(attempts: Attempts, clocks: Clocks, clock: Arc<dyn Clock>) 
         clock,
         redact: Arc::new(Rules::standard()),
     };
-    Client::new(Settings { clocks, policy: Policy::default() }, keeping).unwrap()
+    Client::new(Settings { clocks, policy: Policy::default(), ..Settings::default() }, keeping).unwrap()
 }
 
 pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {

@@ -25,10 +25,13 @@ impl Database {
         Ok(Self { connection, owner: format!("{:016x}", fastrand::u64(..)) })
     }
 
-    /// One transaction for all of it. What fails of it fails alone, unless the commit does.
-    pub(super) fn commit(&mut self, work: impl FnOnce(&Self)) -> Result<(), Unkept> {
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-        work(self);
+    /// Begins a transaction, to which [`Database::commit`] belongs.
+    pub(super) fn open_transaction(&self) -> Result<(), Unkept> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)
+    }
+
+    /// All that was done since the transaction began, or nothing of it. A part that failed has failed alone.
+    pub(super) fn commit(&self) -> Result<(), Unkept> {
         turnstream_failpoint::reach("attempts.commit");
         self.connection.execute_batch("COMMIT").map_err(|error| {
             // If there is nothing to roll back, SQLite has done it.

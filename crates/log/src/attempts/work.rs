@@ -28,23 +28,35 @@ pub(super) enum Work {
 /// Answers when told whether the commit succeeded.
 type Reply = Box<dyn FnOnce(Option<&Unkept>)>;
 
-pub(super) fn run(mut database: Database, work: &Receiver<Work>) {
+pub(super) fn run(database: Database, work: &Receiver<Work>) {
     while let Ok(first) = work.recv() {
         let mut batch = vec![first];
         batch.extend(work.try_iter().take(TOGETHER - 1));
-        let forgets = batch.iter().any(|work| matches!(work, Work::Forget(..) | Work::Trim(..)));
-        let mut replies: Vec<Reply> = Vec::new();
-        let committed =
-            database.commit(|database| replies.extend(batch.into_iter().map(|work| one(work, database))));
-        let scrubbed = match (&committed, forgets) {
-            (Ok(()), true) => database.scrub(),
-            (Ok(()), false) | (Err(_), _) => Ok(()),
-        };
-        let failed = committed.and(scrubbed).err();
+        // Whether it can be kept is known only at the end, so all of it is answered after that.
+        let begun = database.open_transaction();
+        let each = batch.into_iter().map(|work| {
+            let forgets = matches!(work, Work::Forget(..) | Work::Trim(..));
+            let reply = match &begun {
+                Ok(()) => one(work, &database),
+                Err(unkept) => refused(work, unkept),
+            };
+            (forgets, reply)
+        });
+        let (forgetting, others): (Vec<_>, Vec<_>) = each.partition(|(forgets, _)| *forgets);
+        let committed = begun.and_then(|()| database.commit());
         turnstream_failpoint::reach("attempts.committed");
-        for reply in replies {
-            reply(failed.as_ref());
+        answer(others, committed.as_ref().err());
+        if !forgetting.is_empty() {
+            // Only those who wanted something gone care whether it is gone from every file.
+            let scrubbed = committed.and_then(|()| database.scrub());
+            answer(forgetting, scrubbed.as_ref().err());
         }
+    }
+}
+
+fn answer(replies: Vec<(bool, Reply)>, failed: Option<&Unkept>) {
+    for (_, reply) in replies {
+        reply(failed);
     }
 }
 
@@ -59,6 +71,19 @@ fn one(work: Work, database: &Database) -> Reply {
         Work::Parked(done) => reply(database.parked(), done),
         Work::Forget(session, done) => reply(database.forget(&session), done),
         Work::Trim(before, done) => reply(database.trim(before), done),
+    }
+}
+
+/// The same answer to whatever was asked.
+fn refused(work: Work, why: &Unkept) -> Reply {
+    let why = why.clone();
+    match work {
+        Work::Begin(_, done) | Work::End(_, _, done) | Work::Park(_, done) => reply(Err(why), done),
+        Work::Attempts(_, done) => reply(Err(why), done),
+        Work::Evidence(_, done) => reply(Err(why), done),
+        Work::Unpark(_, _, done) => reply(Err(why), done),
+        Work::Parked(done) => reply(Err(why), done),
+        Work::Forget(_, done) | Work::Trim(_, done) => reply(Err(why), done),
     }
 }
 

@@ -161,6 +161,43 @@ async fn what_is_forgotten_is_in_no_file_any_more() {
     assert_eq!(attempts.parked().await, Ok(Vec::new()));
 }
 
+fn other_connection(directory: &Path, sql: &str) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(directory.join("attempts.db")).unwrap();
+    connection.execute_batch(sql).unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn a_database_that_somebody_else_holds_is_named_as_that_and_not_as_closed() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    let holder = other_connection(directory.path(), "BEGIN IMMEDIATE");
+    let answer = attempts.begin(begun("ses_1", 1)).await;
+    assert!(matches!(&answer, Err(Unkept::Store(problem)) if problem.contains("locked")), "{answer:?}");
+    drop(holder);
+    assert_eq!(attempts.begin(begun("ses_1", 1)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_row_does_not_fail_because_another_session_cannot_be_scrubbed_yet() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    attempts.begin(begun("ses_old", 1)).await.unwrap();
+    let reader = other_connection(directory.path(), "BEGIN");
+    let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+    assert_eq!(reader.query_row("SELECT count(*) FROM attempt", [], count), Ok(1));
+    // What comes while the first one waits for the lock goes into one commit.
+    let holder = other_connection(directory.path(), "BEGIN IMMEDIATE");
+    let first = attempts.begin(begun("ses_1", 1));
+    let forgotten = attempts.forget("ses_old".into());
+    let begun = attempts.begin(begun("ses_1", 2));
+    drop(holder);
+    assert_eq!(first.await, Ok(()));
+    assert_eq!(begun.await, Ok(()));
+    let forgotten = forgotten.await;
+    assert!(matches!(&forgotten, Err(Unkept::Store(problem)) if problem.contains("wal")), "{forgotten:?}");
+}
+
 #[tokio::test]
 async fn retention_takes_what_ended_before_and_what_will_never_end_and_leaves_what_runs() {
     let directory = TempDir::new().unwrap();

@@ -1,5 +1,5 @@
 //! The documented ways of streams to break, each as a mutation of a rendered stream, decoded at every split position. The numbers
-//! are those of the rows in `docs/llm.md`.
+//! are those of the list of reports that they were taken from.
 
 mod content;
 mod ends;
