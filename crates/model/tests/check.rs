@@ -21,7 +21,12 @@ fn good() -> Vec<Line> {
         attempt("m1"),
         message("void"),
         delta("void", "x"),
-        Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None, message: None },
+        Signal::Retrying {
+            attempt: Some(1),
+            reason: Some(ErrorClass::Overloaded),
+            until: None,
+            message: None,
+        },
         attempt("m2"),
         message("a"),
         delta("a", "Hello"),

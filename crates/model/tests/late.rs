@@ -278,7 +278,12 @@ fn a_retry_before_the_next_call_leaves_the_last_one_alone() {
     let mut session = Session::new();
     session.prompt("go");
     session.observe_all([busy(), attempt("m1"), message("a"), done("a"), attempt_done("m1", "tool_use")]);
-    session.observe(Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None, message: None });
+    session.observe(Signal::Retrying {
+        attempt: Some(1),
+        reason: Some(ErrorClass::Overloaded),
+        until: None,
+        message: None,
+    });
     session.observe_all([attempt("m2"), message("b"), done("b"), attempt_done("m2", "stop"), idle()]);
     assert!(session.item("a").is_some());
     assert_eq!(session.count("attempt.superseded"), 0);

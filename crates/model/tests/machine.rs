@@ -249,7 +249,12 @@ fn a_retried_call_supersedes_its_half_written_text() {
         attempt("m1"),
         message("a"),
         delta("a", "The ans"),
-        Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None, message: None },
+        Signal::Retrying {
+            attempt: Some(1),
+            reason: Some(ErrorClass::Overloaded),
+            until: None,
+            message: None,
+        },
         attempt("m2"),
         message("b"),
         delta("b", "The answer"),

@@ -73,7 +73,8 @@ fn clean(turn: usize, calls: &[Call]) -> Vec<Signal> {
             signals.push(Signal::Retrying {
                 attempt: Some(1),
                 reason: Some(ErrorClass::Overloaded),
-                until: None, message: None,
+                until: None,
+                message: None,
             });
         }
         signals.push(attempt(&id));

@@ -292,7 +292,8 @@ impl Player {
         let repeats = self.scene.attempt().is_some();
         let wait = Duration::from_millis(retry.wait_ms);
         let until = (!wait.is_zero()).then(|| now().plus_millis(retry.wait_ms));
-        self.show(Signal::Retrying { attempt: retry.attempt, reason: retry.reason, until, message: None }).await?;
+        self.show(Signal::Retrying { attempt: retry.attempt, reason: retry.reason, until, message: None })
+            .await?;
         self.pause_between_pieces(wait).await?;
         if repeats {
             let model = self.memory.model.clone();

@@ -110,8 +110,12 @@ async fn what_runs_on_over_a_retry_is_still_one_text() {
         };
         let _ = observer.signal(call(ToolStatus::InProgress)).await;
         let _ = observer.signal(output(&format!("GITHUB={}", &secret[..16]))).await;
-        let retrying =
-            Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::RateLimited), until: None, message: None };
+        let retrying = Signal::Retrying {
+            attempt: Some(1),
+            reason: Some(ErrorClass::RateLimited),
+            until: None,
+            message: None,
+        };
         let _ = observer.signal(retrying).await;
         let _ = observer.signal(output(&format!("{}\n", &secret[16..]))).await;
         let _ = observer.signal(call(ToolStatus::Completed)).await;
