@@ -6,7 +6,7 @@
 
 use super::segment::Spares;
 use super::sqlite::scrub::extent;
-use super::sqlite::{Database, More, Readers};
+use super::sqlite::{Database, More, Readers, Separator};
 use crate::log::Reports;
 use crate::store::StoreError;
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ enum Stage {
     /// Nothing is wanted.
     Rest,
     Rows,
+    /// What the index keeps of words that were in them.
+    Separators,
     /// The writer shall leave this segment.
     Turn(u64),
     /// Up to this segment, everything shall be settled and overwritten.
@@ -42,6 +44,8 @@ enum Step {
 /// Takes what was removed out of all files.
 pub(crate) struct Eraser {
     stage: Stage,
+    /// How far the index is looked through.
+    separator: Separator,
     /// Something was removed since the pass began.
     wanted: bool,
     /// Who is told when the pass has ended, and when the next one has.
@@ -52,7 +56,13 @@ pub(crate) struct Eraser {
 impl Eraser {
     /// `wanted`: the last run of the log left something.
     pub(crate) fn new(wanted: bool) -> Self {
-        Self { stage: Stage::Rest, wanted, told: Vec::new(), told_next: Vec::new() }
+        Self {
+            stage: Stage::Rest,
+            separator: Separator::default(),
+            wanted,
+            told: Vec::new(),
+            told_next: Vec::new(),
+        }
     }
 
     /// Something was removed.
@@ -106,6 +116,14 @@ impl Eraser {
             Stage::Rows => match database.remove_some()? {
                 More::Yes => Stage::Rows,
                 More::No => {
+                    self.separator = Separator::default();
+                    Stage::Separators
+                }
+            },
+            Stage::Separators => match database.renew_separators(&mut self.separator)? {
+                More::Yes => Stage::Separators,
+                More::No => {
+                    turnstream_failpoint::reach("log.erase.separators");
                     let current = spares.current();
                     if current > 0 {
                         spares.want_turn();

@@ -189,6 +189,7 @@ pub(crate) const REMOVAL_POINTS: &[(&str, &[u64])] = &[
     ("log.trim", &[1]),
     ("log.trimmed", &[1]),
     ("log.remove", &[1, 2, 4]),
+    ("log.erase.separators", &[1]),
     ("log.erase.segment", &[1, 2]),
     ("log.erase.pages", &[1]),
     ("log.removed", &[1]),
