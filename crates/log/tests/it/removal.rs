@@ -260,6 +260,86 @@ async fn after_a_kill(directory: &Path, deleted: &[String], trimmed: &[String], 
     assert_whole(&log, "kept", 3);
 }
 
+/// A session that comes from elsewhere, with this text.
+fn told_elsewhere(text: &str) -> Vec<turnstream_model::event::Event> {
+    let drafts = vec![
+        created("s"),
+        turn_started("t1"),
+        item_started("t1", "i1"),
+        delta("t1", "i1", text),
+        item_ended("t1", "i1", turnstream_model::event::ItemState::Completed),
+        turn_ended("t1"),
+    ];
+    let placed = |(index, draft): (usize, turnstream_model::event::Draft)| {
+        draft.at(Seq(index as u64 + 1), turnstream_model::time::Time(1))
+    };
+    drafts.into_iter().enumerate().map(placed).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_was_given_up_is_in_no_file_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let text = planted(9, 4_000);
+    let events = told_elsewhere(&text);
+    let mut importer = log.import(&id("s")).await.unwrap();
+    importer.append(events[..5].to_vec()).await.unwrap();
+    drop(importer);
+    // The second time it comes whole, and goes again.
+    let mut importer = loop {
+        match log.import(&id("s")).await {
+            Ok(importer) => break importer,
+            Err(turnstream_log::ClaimError::Exists(_)) => {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    importer.append(events).await.unwrap();
+    importer.finish(None).await.unwrap();
+    settled(&log, "s").await;
+    log.delete(&id("s")).await.unwrap();
+    log.erased().await.unwrap();
+    assert_eq!(found(directory.path(), &[text]), Vec::<String>::new());
+    assert_eq!(log.removal(&id("s")).unwrap(), Some(Removal::Done));
+}
+
+/// The child of the test below: imports half of a session, and says so.
+#[test]
+fn half_importing_child() {
+    if role().as_deref() != Some("half-import") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = open(&PathBuf::from(std::env::var(DIRECTORY).unwrap())).log;
+        let mut importer = log.import(&id("s")).await.unwrap();
+        importer.append(told_elsewhere(&planted(9, 4_000))[..5].to_vec()).await.unwrap();
+        // What is settled is in the database too.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        println!("APPENDED");
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+fn an_import_that_was_killed_is_in_no_file_when_the_next_start_has_erased() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Program::this_test("removal::half_importing_child", "half-import")
+        .unwrap()
+        .env(DIRECTORY, directory.path());
+    child.run(&KillPoint::line("APPENDED", 1)).unwrap();
+    assert!(!found(directory.path(), &[planted(9, 4_000)]).is_empty());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = open(directory.path()).log;
+        log.erased().await.unwrap();
+        assert_eq!(found(directory.path(), &[planted(9, 4_000)]), Vec::<String>::new());
+        assert_eq!(log.removal(&id("s")).unwrap(), None, "it was never there");
+        log.close().await;
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_fold_that_is_damaged_is_made_from_the_base() {
     let directory = tempfile::tempdir().unwrap();
