@@ -25,8 +25,9 @@ enum Stage {
     Rows,
     /// What the index keeps of words that were in them.
     Separators,
-    /// The writer shall leave this segment.
-    Turn(u64),
+    /// The writer shall leave its segment. One that has filled up meanwhile is not enough: a commit that began before the
+    /// removal may be on its way into the next.
+    Turn,
     /// Up to this segment, everything shall be settled and overwritten.
     Segments(u64),
     /// From this page of the database on.
@@ -124,21 +125,17 @@ impl Eraser {
                 More::Yes => Stage::Separators,
                 More::No => {
                     turnstream_failpoint::reach("log.erase.separators");
-                    let current = spares.current();
-                    if current > 0 {
-                        spares.want_turn();
-                        reports.nudge();
-                    }
-                    Stage::Turn(current)
+                    spares.want_turn();
+                    reports.nudge();
+                    Stage::Turn
                 }
             },
-            Stage::Turn(left) if left > 0 && spares.current() == left => {
-                // It may have failed.
-                spares.want_turn();
+            Stage::Turn if spares.is_turn_wanted() => {
+                // It may have failed, and then nobody would try it again.
                 reports.nudge();
                 return Ok(Step::Wait);
             }
-            Stage::Turn(left) => Stage::Segments(left),
+            Stage::Turn => Stage::Segments(spares.current().saturating_sub(1)),
             Stage::Segments(last) if !spares.are_settled(last) => return Ok(Step::Wait),
             Stage::Segments(last) => match spares.stale() {
                 Some(serial) => {
