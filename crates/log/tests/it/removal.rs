@@ -381,3 +381,77 @@ async fn a_database_of_the_first_format_is_taken_over() {
     assert_eq!(log.trim(&id("s"), &Keep { turns: Some(0), ..Keep::default() }).await.unwrap().turns, 1);
     log.erased().await.unwrap();
 }
+
+/// What search finds of these texts.
+fn findable(log: &Log, texts: &[String]) -> Vec<String> {
+    let found = |text: &&String| {
+        let query = turnstream_log::Query { words: format!("\"{}\"", &text[..27]), ..Default::default() };
+        !log.search(&query).unwrap().hits.is_empty()
+    };
+    texts.iter().filter(found).cloned().collect()
+}
+
+/// Words of one text, each nowhere else.
+fn words(seed: u64, count: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut word = || (0..13).map(|_| random.lowercase()).collect::<String>();
+    (0..count).map(|_| word()).collect::<Vec<_>>().join(" ")
+}
+
+/// An index that is made anew is filled from what is stored: also from what is being removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut texts = [Vec::new(), Vec::new(), Vec::new()];
+    for number in 0..18_u64 {
+        let name = format!("s{number}");
+        let mut appender = log.create(&id(&name)).await.unwrap();
+        append(&mut appender, vec![created(&name)]).await;
+        for turn in 1..=3 {
+            let text = words(100 * number + turn, if turn == 1 { 2_000 } else { 100 });
+            say(&mut appender, turn, &text).await;
+            texts[if number % 3 == 1 && turn == 3 { 2 } else { (number % 3) as usize }].push(text);
+        }
+    }
+    log.settle().await;
+    log.close().await;
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    database.execute("UPDATE meta SET value = 'other' WHERE name = 'words'", []).unwrap();
+    drop(database);
+    let log = open(directory.path()).log;
+    for number in 0..18_u64 {
+        let name = id(&format!("s{number}"));
+        match number % 3 {
+            0 => log.delete(&name).await.unwrap(),
+            1 => {
+                let keep = Keep { turns: Some(1), ..Keep::default() };
+                assert_eq!(log.trim(&name, &keep).await.unwrap().turns, 2);
+            }
+            _ => {}
+        }
+    }
+    log.erased().await.unwrap();
+    let pieces = |texts: &[String]| -> Vec<String> {
+        found(
+            directory.path(),
+            &texts.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(pieces(&texts[0]), Vec::<String>::new());
+    assert_eq!(pieces(&texts[1]), Vec::<String>::new());
+    log.settle().await;
+    let check = |log: &Log| {
+        assert_eq!(findable(log, &texts[0]), Vec::<String>::new());
+        assert_eq!(findable(log, &texts[1]), Vec::<String>::new());
+        assert_eq!(findable(log, &texts[2]).len(), texts[2].len());
+    };
+    check(&log);
+    assert_eq!(pieces(&texts[0]), Vec::<String>::new());
+    log.close().await;
+    let log = open(directory.path()).log;
+    log.settle().await;
+    check(&log);
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    database.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
+}
