@@ -9,7 +9,7 @@ mod read;
 mod remove;
 mod revision;
 mod schema;
-pub(super) mod scrub;
+pub(crate) mod scrub;
 mod separators;
 mod wal;
 mod write;
