@@ -371,15 +371,30 @@ async fn a_database_of_the_first_format_is_taken_over() {
     drop(appender);
     log.close().await;
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
-    database.execute_batch("DROP TABLE base; DROP TABLE tombstone; PRAGMA user_version = 1;").unwrap();
+    database
+        .execute_batch(
+            "DROP TABLE base; DROP TABLE tombstone; DROP TABLE imported;
+             DROP TABLE entry; DROP TABLE entry_hour; DROP TABLE entry_word;
+             DELETE FROM meta WHERE name IN ('words', 'index', 'unindexed'); PRAGMA user_version = 1;",
+        )
+        .unwrap();
     drop(database);
-    let mut child =
-        Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory.path());
-    child.run(&KillPoint::failpoint("log.upgrade", 1)).unwrap();
-    let log = open(directory.path()).log;
+    for point in
+        ["log.upgrade", "log.up_to_date", "log.open.database", "log.begin", "log.open.ready", "log.backfill"]
+    {
+        let mut child =
+            Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory.path());
+        child.run(&KillPoint::failpoint(point, 1)).unwrap();
+    }
+    let Opened { log, restored, .. } = open(directory.path());
+    assert_eq!(restored, None);
+    log.settle().await;
+    let text = turnstream_log::Query { words: "text".to_owned(), ..Default::default() };
+    assert_eq!(log.search(&text).unwrap().hits.len(), 1);
     assert_whole(&log, "s", 1);
     assert_eq!(log.trim(&id("s"), &Keep { turns: Some(0), ..Keep::default() }).await.unwrap().turns, 1);
     log.erased().await.unwrap();
+    assert_eq!(log.search(&text).unwrap().hits.len(), 0);
 }
 
 /// What search finds of these texts.
