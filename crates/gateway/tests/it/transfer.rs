@@ -194,3 +194,22 @@ async fn a_file_in_which_anything_is_changed_is_refused_with_its_line_or_works()
     assert!(refused > 100 && taken > 10, "{refused} refused, {taken} taken");
     home.close(gateway).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_an_agent_that_is_not_here_can_be_imported_and_deleted() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "Hi"}])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await.replace("\"agent\":\"scripted\"", "\"agent\":\"elsewhere\"");
+    let copy = id_of(&gateway.import(spooled(&gateway, &file).await, ImportAs::New).await.unwrap());
+    assert_eq!(gateway.session(&copy).unwrap().session.agent, "elsewhere");
+    assert_eq!(gateway.delete(&copy).await, Ok(turnstream_gateway::Deleted::Erased));
+    // And again under the id it has, a moment after that was deleted.
+    assert_eq!(gateway.delete(&id).await, Ok(turnstream_gateway::Deleted::Erased));
+    let again = gateway.import(spooled(&gateway, &file).await, ImportAs::Itself).await.unwrap();
+    assert_eq!(id_of(&again), id);
+    assert_eq!(gateway.delete(&id).await, Ok(turnstream_gateway::Deleted::Erased));
+    home.close(gateway).await;
+}
