@@ -3,7 +3,6 @@
 use crate::board::DELETED;
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
-use crate::ledger;
 use crate::request::Request;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -99,7 +98,7 @@ impl Gateway {
             // Before the log: a crash in between leaves a session that can be deleted again.
             agent.forget(id).await.map_err(RequestError::Log)?;
         }
-        ledger::forget(self.data(), id).await?;
+        shared.ledger.forget(id).await?;
         turnstream_failpoint::reach("keeper.forgotten");
         match shared.log.delete(id).await {
             Ok(()) | Err(turnstream_log::RemoveError::Unknown(_)) => {}

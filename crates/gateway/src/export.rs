@@ -100,6 +100,10 @@ impl Export {
     pub async fn next(&mut self) -> Result<Option<Vec<Committed>>, RequestError> {
         while self.next <= self.header.head {
             let mut events = match self.follower.next().await.map_err(RequestError::of_read)? {
+                // The next events may be a long time coming, and are not those that were promised.
+                Follow::Outcome(CursorOutcome::Reset { oldest, .. }) if oldest > self.next => {
+                    return Err(trimmed(self.next));
+                }
                 Follow::Outcome(_) => continue,
                 Follow::Deleted => return Err(RequestError::UnknownSession(self.header.session.clone())),
                 Follow::Closed => return Err(RequestError::Closing),

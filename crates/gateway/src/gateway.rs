@@ -5,6 +5,7 @@ use crate::delete::Deletions;
 use crate::error::{OpenError, RequestError};
 use crate::import;
 use crate::keeper::{Handle, Keeper};
+use crate::ledger::Ledger;
 use crate::redactor::{Prompts, Said};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
 use crate::retention::{self, Round};
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     creating: tokio::sync::Mutex<()>,
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
+    pub(crate) ledger: Ledger,
     data: PathBuf,
     closing: AtomicBool,
     pub(crate) deletions: Deletions,
@@ -77,6 +79,7 @@ impl Gateway {
             creating: tokio::sync::Mutex::default(),
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
+            ledger: Ledger::new(data),
             data: data.to_owned(),
             closing: AtomicBool::new(false),
             deletions: Deletions::default(),

@@ -6,7 +6,6 @@
 use crate::board::Entry;
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
-use crate::ledger;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -123,7 +122,7 @@ impl Gateway {
             self.trim_all(&retention, &mut round).await;
         }
         if let Some(age) = retention.max_age
-            && ledger::trim(self.data(), before_now(age)).await.is_err()
+            && self.shared().ledger.trim(before_now(age)).await.is_err()
         {
             round.failed += 1;
         }

@@ -84,12 +84,14 @@ impl Judge {
     }
 
     fn line(&mut self, text: &str, lines: &Lines<&mut File>) -> Result<(), BadFile> {
-        self.checker.line(text);
         if text.trim().is_empty() {
+            self.checker.line(text);
             return Ok(());
         }
         let event =
             Event::from_json(text).map_err(|error| lines.damaged(format!("it is no event: {error}")))?;
+        // As it will stand in the log: a member that is null is none there.
+        self.checker.line(&event.to_json());
         let expected = self.last.map_or(Seq(1), Seq::next);
         if event.seq != expected {
             return Err(lines.damaged(format!("event {expected} is missing: this is event {}", event.seq)));

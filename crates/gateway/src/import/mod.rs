@@ -17,6 +17,7 @@ use crate::trouble::trouble;
 use judge::{Judged, judge};
 use lines::Events;
 use std::fs::File;
+use tokio::sync::MutexGuard;
 use turnstream_log::{AppendError, ClaimError};
 use turnstream_model::event::{Body, Event};
 use turnstream_model::id::SessionId;
@@ -69,20 +70,24 @@ impl Gateway {
             ImportAs::New => SessionId::from(format!("ses_{:016x}", fastrand::u64(..))),
         };
         let native_id = judged.native_id.clone();
-        self.fill(&id, judged, file, native_id).await?;
+        // One of that id that is being deleted leaves the board last, and must not take this one with it.
+        self.shared().deletions.over(&id).await;
+        // Until the board shows it too, whoever makes a session with a key would take it for one that a crash left empty.
+        let _shown = self.fill(&id, judged, file, native_id).await?;
         turnstream_failpoint::reach("gateway.imported");
         let snapshot = self.snapshot(&id).await?;
         self.board().show(&id, snapshot.state.session);
         Ok(self.session(&id)?)
     }
 
+    /// Returns with the lock under which sessions are made by key.
     async fn fill(
         &self,
         id: &SessionId,
         judged: Judged,
         file: File,
         native_id: Option<String>,
-    ) -> Result<(), ImportError> {
+    ) -> Result<MutexGuard<'_, ()>, ImportError> {
         let mut importer = self.log().import(id).await.map_err(|error| of_claim(id, error))?;
         turnstream_failpoint::reach("gateway.importing");
         let mut reader = Events::begin(file).map_err(ImportError::spool)?;
@@ -100,8 +105,9 @@ impl Gateway {
             rename(&mut events, id);
             importer.append(events).await.map_err(|error| of_append(&judged, &error))?;
         }
+        let shown = self.creating().lock().await;
         importer.finish(native_id).await.map_err(|error| of_claim(id, error))?;
-        Ok(())
+        Ok(shown)
     }
 }
 

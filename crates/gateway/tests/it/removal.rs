@@ -163,6 +163,28 @@ async fn many_who_delete_at_once_are_all_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_deleted_at_once_also_where_provider_requests_are_kept() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    turnstream_log::Attempts::open(&home.path("data")).unwrap().close();
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        ids.push(session(&gateway, &home, "scripted").await);
+    }
+    let deletes: Vec<_> = ids
+        .into_iter()
+        .map(|id| {
+            let gateway = gateway.clone();
+            tokio::spawn(async move { gateway.delete(&id).await })
+        })
+        .collect();
+    for delete in deletes {
+        assert_eq!(delete.await.unwrap(), Ok(Deleted::Erased));
+    }
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn old_turns_are_trimmed_and_the_session_goes_on() {
     const TEXT: &str = "the first text Zp4Lw9";
     let mut home = Home::new();

@@ -131,3 +131,85 @@ async fn an_import_that_nobody_waits_for_is_there_whole_or_not_at_all() {
     home.close(gateway).await;
     other.close(there).await;
 }
+
+/// A file in which one member of one line says something else. It is refused with its line, or the session works.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_in_which_anything_is_changed_is_refused_with_its_line_or_works() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    let script = json!([{"do": "text", "text": "Hi"}, {"do": "tool", "title": "Write"}]);
+    prompt(&gateway, &id, script).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await;
+    let odd = [
+        json!(null),
+        json!(u64::MAX),
+        json!(-1),
+        json!(1e300),
+        json!(""),
+        json!("\u{0}\u{202e}../|<script>`\r\n\u{2028}"),
+        json!("x".repeat(3_000)),
+        json!([[[[[]]]]]),
+        json!({"a": {"b": {"c": null}}}),
+        json!(true),
+    ];
+    let lines: Vec<&str> = file.lines().collect();
+    let (mut refused, mut taken) = (0, 0);
+    for (number, line) in lines.iter().enumerate() {
+        let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+        for name in members.keys() {
+            for value in &odd {
+                let mut members = members.clone();
+                members.insert(name.clone(), value.clone());
+                let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+                lines[number] = serde_json::Value::Object(members).to_string();
+                let changed = lines.join("\n") + "\n";
+                let what = format!("line {}, {name}: {value}", number + 1);
+                match gateway.import(spooled(&gateway, &changed).await, ImportAs::New).await {
+                    Ok(made) => {
+                        let copy = id_of(&made);
+                        gateway.snapshot(&copy).await.unwrap();
+                        let again = self::file(&gateway, &copy).await;
+                        let of = |file: &str| file.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+                        assert_eq!(of(&again).len(), of(&changed).len(), "{what}");
+                        let parsed = |lines: Vec<String>| -> Vec<serde_json::Value> {
+                            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+                        };
+                        if !value.is_null() {
+                            assert_eq!(parsed(of(&again)), parsed(of(&changed)), "{what}");
+                        }
+                        gateway.import(spooled(&gateway, &again).await, ImportAs::New).await.expect(&what);
+                        taken += 1;
+                    }
+                    Err(ImportError::File(bad)) => {
+                        assert!(bad.line >= 1, "{what}: {bad:?}");
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{what}: {error:?}"),
+                }
+            }
+        }
+    }
+    assert!(refused > 100 && taken > 10, "{refused} refused, {taken} taken");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_an_agent_that_is_not_here_can_be_imported_and_deleted() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "Hi"}])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await.replace("\"agent\":\"scripted\"", "\"agent\":\"elsewhere\"");
+    let copy = id_of(&gateway.import(spooled(&gateway, &file).await, ImportAs::New).await.unwrap());
+    assert_eq!(gateway.session(&copy).unwrap().session.agent, "elsewhere");
+    assert_eq!(gateway.delete(&copy).await, Ok(turnstream_gateway::Deleted::Erased));
+    // And again under the id it has, a moment after that was deleted.
+    assert_eq!(gateway.delete(&id).await, Ok(turnstream_gateway::Deleted::Erased));
+    let again = gateway.import(spooled(&gateway, &file).await, ImportAs::Itself).await.unwrap();
+    assert_eq!(id_of(&again), id);
+    assert_eq!(gateway.delete(&id).await, Ok(turnstream_gateway::Deleted::Erased));
+    home.close(gateway).await;
+}

@@ -1,8 +1,11 @@
 //! Rows in and out of SQLite.
 
 use super::schema;
+use crate::embedded::scrub;
 use crate::error::OpenError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::cell::Cell;
+use std::fs::File;
 use std::path::Path;
 use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
 use turnstream_model::id::{SessionId, TurnId};
@@ -11,6 +14,10 @@ use turnstream_model::time::Time;
 /// The writing connection.
 pub(super) struct Database {
     connection: Connection,
+    /// The same file, for [`Database::scrub`]. Dropped after the connection: to close a file takes its locks with it.
+    file: File,
+    /// Something was deleted and may have left copies.
+    is_unscrubbed: Cell<bool>,
     /// This run. A row without an end that was begun by another one is orphaned.
     owner: String,
 }
@@ -22,7 +29,13 @@ impl Database {
         connection
             .execute(orphan, [])
             .map_err(|error| OpenError::Store { path: path.to_owned(), problem: error.to_string() })?;
-        Ok(Self { connection, owner: format!("{:016x}", fastrand::u64(..)) })
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
+        let owner = format!("{:016x}", fastrand::u64(..));
+        Ok(Self { connection, file, is_unscrubbed: Cell::new(false), owner })
     }
 
     /// Begins a transaction, to which [`Database::commit`] belongs.
@@ -40,8 +53,11 @@ impl Database {
         })
     }
 
-    /// Takes what was deleted out of SQLite's own log too.
+    /// Takes what was deleted out of SQLite's own log too, and out of the gaps of pages in which rows have moved.
     pub(super) fn scrub(&self) -> Result<(), Unkept> {
+        if !self.is_unscrubbed.get() {
+            return Ok(());
+        }
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         let busy: i64 = self.connection.query_row(checkpoint, [], |row| row.get(0)).map_err(failed)?;
         if busy != 0 {
@@ -49,6 +65,11 @@ impl Database {
                            ask again when it has ended";
             return Err(Unkept::Store(problem.to_owned()));
         }
+        // A page that is in memory would bring the old bytes back when it is written next.
+        self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)?;
+        let every = scrub::extent(&self.file).and_then(|(_, count)| scrub::pages(&self.file, 0..count));
+        every.map_err(|error| Unkept::Store(error.to_string()))?;
+        self.is_unscrubbed.set(false);
         Ok(())
     }
 
@@ -120,6 +141,8 @@ impl Database {
 
     pub(super) fn forget(&self, session: &SessionId) -> Result<u64, Unkept> {
         let session = session.as_str();
+        // Also when nothing is there: the process may have ended between the commit and the scrub.
+        self.is_unscrubbed.set(true);
         self.execute("DELETE FROM evidence WHERE session = ?1", params![session])?;
         self.execute("DELETE FROM parked WHERE session = ?1", params![session])?;
         Ok(self.execute("DELETE FROM attempt WHERE session = ?1", params![session])? as u64)
@@ -132,7 +155,11 @@ impl Database {
             "DELETE FROM evidence WHERE (session, turn, number) IN (SELECT session, turn, number FROM attempt WHERE {old})"
         );
         self.execute(&evidence, params![millis(before)])?;
-        Ok(self.execute(&format!("DELETE FROM attempt WHERE {old}"), params![millis(before)])? as u64)
+        let trimmed = self.execute(&format!("DELETE FROM attempt WHERE {old}"), params![millis(before)])?;
+        if trimmed > 0 {
+            self.is_unscrubbed.set(true);
+        }
+        Ok(trimmed as u64)
     }
 
     fn execute(&self, sql: &str, row: impl rusqlite::Params) -> Result<usize, Unkept> {

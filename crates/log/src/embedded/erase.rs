@@ -6,7 +6,7 @@
 
 use super::segment::Spares;
 use super::sqlite::scrub::extent;
-use super::sqlite::{Database, More, Readers};
+use super::sqlite::{Database, More, Readers, Separator};
 use crate::log::Reports;
 use crate::store::StoreError;
 use std::time::{Duration, Instant};
@@ -23,8 +23,11 @@ enum Stage {
     /// Nothing is wanted.
     Rest,
     Rows,
-    /// The writer shall leave this segment.
-    Turn(u64),
+    /// What the index keeps of words that were in them.
+    Separators,
+    /// The writer shall leave its segment. One that has filled up meanwhile is not enough: a commit that began before the
+    /// removal may be on its way into the next.
+    Turn,
     /// Up to this segment, everything shall be settled and overwritten.
     Segments(u64),
     /// From this page of the database on.
@@ -42,6 +45,8 @@ enum Step {
 /// Takes what was removed out of all files.
 pub(crate) struct Eraser {
     stage: Stage,
+    /// How far the index is looked through.
+    separator: Separator,
     /// Something was removed since the pass began.
     wanted: bool,
     /// Who is told when the pass has ended, and when the next one has.
@@ -52,7 +57,13 @@ pub(crate) struct Eraser {
 impl Eraser {
     /// `wanted`: the last run of the log left something.
     pub(crate) fn new(wanted: bool) -> Self {
-        Self { stage: Stage::Rest, wanted, told: Vec::new(), told_next: Vec::new() }
+        Self {
+            stage: Stage::Rest,
+            separator: Separator::default(),
+            wanted,
+            told: Vec::new(),
+            told_next: Vec::new(),
+        }
     }
 
     /// Something was removed.
@@ -106,21 +117,25 @@ impl Eraser {
             Stage::Rows => match database.remove_some()? {
                 More::Yes => Stage::Rows,
                 More::No => {
-                    let current = spares.current();
-                    if current > 0 {
-                        spares.want_turn();
-                        reports.nudge();
-                    }
-                    Stage::Turn(current)
+                    self.separator = Separator::default();
+                    Stage::Separators
                 }
             },
-            Stage::Turn(left) if left > 0 && spares.current() == left => {
-                // It may have failed.
-                spares.want_turn();
+            Stage::Separators => match database.renew_separators(&mut self.separator)? {
+                More::Yes => Stage::Separators,
+                More::No => {
+                    turnstream_failpoint::reach("log.erase.separators");
+                    spares.want_turn();
+                    reports.nudge();
+                    Stage::Turn
+                }
+            },
+            Stage::Turn if spares.is_turn_wanted() => {
+                // It may have failed, and then nobody would try it again.
                 reports.nudge();
                 return Ok(Step::Wait);
             }
-            Stage::Turn(left) => Stage::Segments(left),
+            Stage::Turn => Stage::Segments(spares.current().saturating_sub(1)),
             Stage::Segments(last) if !spares.are_settled(last) => return Ok(Step::Wait),
             Stage::Segments(last) => match spares.stale() {
                 Some(serial) => {

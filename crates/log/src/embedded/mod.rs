@@ -14,6 +14,7 @@ mod unsettled;
 
 pub(crate) use directory::make as make_directory;
 pub(crate) use open::{Found, open};
+pub(crate) use sqlite::scrub;
 
 use crate::batch::Group;
 use crate::committed::Committed;

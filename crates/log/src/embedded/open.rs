@@ -89,7 +89,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Found, OpenError> {
     let generations = if restored.is_some() { Generations::AreNew } else { Generations::Stay };
     database.begin(boot, known, settled, generations).map_err(|error| failed(error.to_string()))?;
     directory.write_note(&Note::of(entry.clone())).map_err(io)?;
-    database.remove_unfinished_imports().map_err(|error| failed(error.to_string()))?;
+    database.give_up_unfinished_imports().map_err(|error| failed(error.to_string()))?;
     let segments = Segments::begin(left, boot, database.revision().clone(), options.segment).map_err(io)?;
     segments.spares().top_up(Pace::Fast).map_err(io)?;
     turnstream_failpoint::reach("log.open.ready");

@@ -283,11 +283,16 @@ impl Settler {
         if !deleted {
             return Err(RemoveError::Unknown(session.id.to_string()));
         }
+        self.leave(session);
+        turnstream_failpoint::reach("log.deleted");
+        Ok(())
+    }
+
+    /// Nothing more is done for a session that is gone, but to take it out of all files.
+    fn leave(&mut self, session: &Session) {
         self.projections.remove(&session.key);
         self.catch_up.forget(session.key);
         self.eraser.want();
-        turnstream_failpoint::reach("log.deleted");
-        Ok(())
     }
 
     fn trim(&mut self, session: &Session, cut: &Cut) -> Result<bool, RemoveError> {
@@ -366,7 +371,10 @@ impl Settler {
             Wanted::Reveal(waiting, _) => waiting.key != session.key,
             Wanted::New(_) | Wanted::Import(_) | Wanted::GiveUp(_) | Wanted::Next(..) => true,
         });
-        self.persist(|database| database.give_up(session.key)).map_err(failure(session))?;
+        if self.persist(|database| database.give_up(session.key)).map_err(failure(session))? {
+            session.delete();
+            self.leave(session);
+        }
         Ok(known(session))
     }
 

@@ -198,6 +198,47 @@ async fn a_row_does_not_fail_because_another_session_cannot_be_scrubbed_yet() {
     assert!(matches!(&forgotten, Err(Unkept::Store(problem)) if problem.contains("wal")), "{forgotten:?}");
 }
 
+/// Rows of very different sizes that grow between each other: SQLite leaves copies of them where it makes room.
+#[tokio::test]
+async fn nothing_of_what_is_forgotten_is_left_between_the_rows_of_others() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut planted = Vec::new();
+    // Many are under way at once, and end in any order.
+    let mut names: Vec<(String, u32)> =
+        (1..60).flat_map(|number| (0..8).map(move |session| (format!("ses_{session}"), number))).collect();
+    for (session, number) in &names {
+        attempts.begin(begun(session, *number)).await.unwrap();
+    }
+    random.shuffle(&mut names);
+    for (session, number) in &names {
+        let length = random.usize(20..900);
+        let text: String = (0..length).map(|_| random.alphanumeric()).collect();
+        let end = Ended { problem: Some(text.clone()), ..ended(2000, Some(evidence(&text))) };
+        attempts.end(name(session, *number), end).await.unwrap();
+        if session.as_str() < "ses_4" {
+            planted.push(text);
+        }
+    }
+    for session in ["ses_0", "ses_1", "ses_2", "ses_3"] {
+        attempts.forget(session.into()).await.unwrap();
+    }
+    let pieces: std::collections::HashSet<&[u8]> =
+        planted.iter().flat_map(|text| text.as_bytes().windows(12)).collect();
+    let mut left = 0;
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        left += bytes.windows(12).filter(|window| pieces.contains(window)).count();
+    }
+    assert_eq!(left, 0);
+    assert_eq!(attempts.attempts("ses_7".into()).await.unwrap().len(), 59);
+    attempts.close();
+    let database = rusqlite::Connection::open(directory.path().join("attempts.db")).unwrap();
+    let sound: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+}
+
 #[tokio::test]
 async fn retention_takes_what_ended_before_and_what_will_never_end_and_leaves_what_runs() {
     let directory = TempDir::new().unwrap();

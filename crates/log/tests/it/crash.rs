@@ -238,7 +238,7 @@ const OTHER_POINTS: &[&str] = &[
     "log.import.finish",
     "log.import.reveal",
     "log.import.revealed",
-    "log.import.removing",
+    "log.import.void",
     "attempts.commit",
     "attempts.committed",
 ];

@@ -189,6 +189,7 @@ pub(crate) const REMOVAL_POINTS: &[(&str, &[u64])] = &[
     ("log.trim", &[1]),
     ("log.trimmed", &[1]),
     ("log.remove", &[1, 2, 4]),
+    ("log.erase.separators", &[1]),
     ("log.erase.segment", &[1, 2]),
     ("log.erase.pages", &[1]),
     ("log.removed", &[1]),
@@ -259,6 +260,86 @@ async fn after_a_kill(directory: &Path, deleted: &[String], trimmed: &[String], 
     assert_whole(&log, "kept", 3);
 }
 
+/// A session that comes from elsewhere, with this text.
+fn told_elsewhere(text: &str) -> Vec<turnstream_model::event::Event> {
+    let drafts = vec![
+        created("s"),
+        turn_started("t1"),
+        item_started("t1", "i1"),
+        delta("t1", "i1", text),
+        item_ended("t1", "i1", turnstream_model::event::ItemState::Completed),
+        turn_ended("t1"),
+    ];
+    let placed = |(index, draft): (usize, turnstream_model::event::Draft)| {
+        draft.at(Seq(index as u64 + 1), turnstream_model::time::Time(1))
+    };
+    drafts.into_iter().enumerate().map(placed).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_was_given_up_is_in_no_file_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let text = planted(9, 4_000);
+    let events = told_elsewhere(&text);
+    let mut importer = log.import(&id("s")).await.unwrap();
+    importer.append(events[..5].to_vec()).await.unwrap();
+    drop(importer);
+    // The second time it comes whole, and goes again.
+    let mut importer = loop {
+        match log.import(&id("s")).await {
+            Ok(importer) => break importer,
+            Err(turnstream_log::ClaimError::Exists(_)) => {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    importer.append(events).await.unwrap();
+    importer.finish(None).await.unwrap();
+    settled(&log, "s").await;
+    log.delete(&id("s")).await.unwrap();
+    log.erased().await.unwrap();
+    assert_eq!(found(directory.path(), &[text]), Vec::<String>::new());
+    assert_eq!(log.removal(&id("s")).unwrap(), Some(Removal::Done));
+}
+
+/// The child of the test below: imports half of a session, and says so.
+#[test]
+fn half_importing_child() {
+    if role().as_deref() != Some("half-import") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = open(&PathBuf::from(std::env::var(DIRECTORY).unwrap())).log;
+        let mut importer = log.import(&id("s")).await.unwrap();
+        importer.append(told_elsewhere(&planted(9, 4_000))[..5].to_vec()).await.unwrap();
+        // What is settled is in the database too.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        println!("APPENDED");
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+fn an_import_that_was_killed_is_in_no_file_when_the_next_start_has_erased() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Program::this_test("removal::half_importing_child", "half-import")
+        .unwrap()
+        .env(DIRECTORY, directory.path());
+    child.run(&KillPoint::line("APPENDED", 1)).unwrap();
+    assert!(!found(directory.path(), &[planted(9, 4_000)]).is_empty());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = open(directory.path()).log;
+        log.erased().await.unwrap();
+        assert_eq!(found(directory.path(), &[planted(9, 4_000)]), Vec::<String>::new());
+        assert_eq!(log.removal(&id("s")).unwrap(), None, "it was never there");
+        log.close().await;
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_fold_that_is_damaged_is_made_from_the_base() {
     let directory = tempfile::tempdir().unwrap();
@@ -290,13 +371,102 @@ async fn a_database_of_the_first_format_is_taken_over() {
     drop(appender);
     log.close().await;
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
-    database.execute_batch("DROP TABLE base; DROP TABLE tombstone; PRAGMA user_version = 1;").unwrap();
+    database
+        .execute_batch(
+            "DROP TABLE base; DROP TABLE tombstone; DROP TABLE imported;
+             DROP TABLE entry; DROP TABLE entry_hour; DROP TABLE entry_word;
+             DELETE FROM meta WHERE name IN ('words', 'index', 'unindexed'); PRAGMA user_version = 1;",
+        )
+        .unwrap();
     drop(database);
-    let mut child =
-        Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory.path());
-    child.run(&KillPoint::failpoint("log.upgrade", 1)).unwrap();
-    let log = open(directory.path()).log;
+    for point in
+        ["log.upgrade", "log.up_to_date", "log.open.database", "log.begin", "log.open.ready", "log.backfill"]
+    {
+        let mut child =
+            Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory.path());
+        child.run(&KillPoint::failpoint(point, 1)).unwrap();
+    }
+    let Opened { log, restored, .. } = open(directory.path());
+    assert_eq!(restored, None);
+    log.settle().await;
+    let text = turnstream_log::Query { words: "text".to_owned(), ..Default::default() };
+    assert_eq!(log.search(&text).unwrap().hits.len(), 1);
     assert_whole(&log, "s", 1);
     assert_eq!(log.trim(&id("s"), &Keep { turns: Some(0), ..Keep::default() }).await.unwrap().turns, 1);
     log.erased().await.unwrap();
+    assert_eq!(log.search(&text).unwrap().hits.len(), 0);
+}
+
+/// What search finds of these texts.
+fn findable(log: &Log, texts: &[String]) -> Vec<String> {
+    let found = |text: &&String| {
+        let query = turnstream_log::Query { words: format!("\"{}\"", &text[..27]), ..Default::default() };
+        !log.search(&query).unwrap().hits.is_empty()
+    };
+    texts.iter().filter(found).cloned().collect()
+}
+
+/// Words of one text, each nowhere else.
+fn words(seed: u64, count: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut word = || (0..13).map(|_| random.lowercase()).collect::<String>();
+    (0..count).map(|_| word()).collect::<Vec<_>>().join(" ")
+}
+
+/// An index that is made anew is filled from what is stored: also from what is being removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut texts = [Vec::new(), Vec::new(), Vec::new()];
+    for number in 0..18_u64 {
+        let name = format!("s{number}");
+        let mut appender = log.create(&id(&name)).await.unwrap();
+        append(&mut appender, vec![created(&name)]).await;
+        for turn in 1..=3 {
+            let text = words(100 * number + turn, if turn == 1 { 2_000 } else { 100 });
+            say(&mut appender, turn, &text).await;
+            texts[if number % 3 == 1 && turn == 3 { 2 } else { (number % 3) as usize }].push(text);
+        }
+    }
+    log.settle().await;
+    log.close().await;
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    database.execute("UPDATE meta SET value = 'other' WHERE name = 'words'", []).unwrap();
+    drop(database);
+    let log = open(directory.path()).log;
+    for number in 0..18_u64 {
+        let name = id(&format!("s{number}"));
+        match number % 3 {
+            0 => log.delete(&name).await.unwrap(),
+            1 => {
+                let keep = Keep { turns: Some(1), ..Keep::default() };
+                assert_eq!(log.trim(&name, &keep).await.unwrap().turns, 2);
+            }
+            _ => {}
+        }
+    }
+    log.erased().await.unwrap();
+    let pieces = |texts: &[String]| -> Vec<String> {
+        found(
+            directory.path(),
+            &texts.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(pieces(&texts[0]), Vec::<String>::new());
+    assert_eq!(pieces(&texts[1]), Vec::<String>::new());
+    log.settle().await;
+    let check = |log: &Log| {
+        assert_eq!(findable(log, &texts[0]), Vec::<String>::new());
+        assert_eq!(findable(log, &texts[1]), Vec::<String>::new());
+        assert_eq!(findable(log, &texts[2]).len(), texts[2].len());
+    };
+    check(&log);
+    assert_eq!(pieces(&texts[0]), Vec::<String>::new());
+    log.close().await;
+    let log = open(directory.path()).log;
+    log.settle().await;
+    check(&log);
+    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+    database.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
 }

@@ -320,7 +320,7 @@ impl Lifecycle {
         let repeats = step == turn.steps && step > 0;
         if repeats && !was_named {
             turn.repeat = Some(id.to_owned());
-        } else if !repeats && step != turn.steps + 1 {
+        } else if !repeats && Some(step) != turn.steps.checked_add(1) {
             found.push((Law::Attempt, format!("attempt {id} is step {step} after step {}", turn.steps)));
         }
         turn.steps = turn.steps.max(step);

@@ -206,14 +206,17 @@ impl Segments {
     /// Goes on in another file, if that is wanted, so that this one can be erased when it is settled. Returns the serial of
     /// the new one.
     pub(crate) fn turn_over_if_wanted(&mut self) -> io::Result<Option<u64>> {
-        if !self.spares.is_turn_wanted.swap(false, Ordering::AcqRel) || self.current.is_none() {
+        if !self.spares.is_turn_wanted() {
             return Ok(None);
         }
-        if let Err(error) = self.rotate(0) {
-            self.spares.is_turn_wanted.store(true, Ordering::Release);
-            return Err(error);
+        // Where nothing was written yet, there is nothing to leave.
+        let turned = self.current.is_some();
+        if turned {
+            self.rotate(0)?;
         }
-        Ok(self.current.as_ref().map(|segment| segment.serial))
+        // Only now: whoever wanted it takes this for the sign that it is done.
+        self.spares.is_turn_wanted.store(false, Ordering::Release);
+        Ok(self.current.as_ref().filter(|_| turned).map(|segment| segment.serial))
     }
 }
 
@@ -270,6 +273,12 @@ impl Spares {
     /// The writer shall go on in another file.
     pub(crate) fn want_turn(&self) {
         self.is_turn_wanted.store(true, Ordering::Release);
+    }
+
+    /// False when the writer has gone on in another file since that was wanted. No commit is then under way that began
+    /// before.
+    pub(crate) fn is_turn_wanted(&self) -> bool {
+        self.is_turn_wanted.load(Ordering::Acquire)
     }
 
     /// True when no segment up to this one waits to be settled.

@@ -1,8 +1,8 @@
 //! Sessions that were imported. One that is being imported has its rows like any other and is found by nobody, until one
-//! transaction shows it; a crash before that leaves rows that the next opening removes.
+//! transaction shows it; what a crash before that leaves, the next opening gives up.
 
-use super::index;
 use super::read::Readers;
+use super::remove;
 use super::write::Database;
 use crate::importer::Imported;
 use crate::store::StoreError;
@@ -20,9 +20,6 @@ CREATE TABLE IF NOT EXISTS imported (
 
 /// A condition on rows of `session`: it is not one that is being imported.
 pub(super) const SEEN: &str = "session.key NOT IN (SELECT session FROM imported WHERE NOT finished)";
-
-/// Rows that are removed in one transaction, so that it does not grow with the session.
-const AT_ONCE: usize = 256;
 
 /// When a new session is found by those who look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +52,16 @@ impl Database {
         Ok(())
     }
 
-    /// Gives the id of an import free. Its rows go when the directory is opened again: segments that hold some of them are
-    /// still read until then, and have to find out whose they were.
-    pub(crate) fn give_up(&mut self, key: i64) -> Result<(), StoreError> {
+    /// Gives the id of an import free; its rows go as those of a deleted session do. False for one that was shown a moment
+    /// before: it stays.
+    pub(crate) fn give_up(&mut self, key: i64) -> Result<bool, StoreError> {
         self.transact(0, |transaction| {
-            // One that was shown a moment before stays.
-            let unseen = "key = ?1 AND key IN (SELECT session FROM imported WHERE NOT finished)";
-            let rename = format!("UPDATE session SET id = 'given up, ' || key WHERE {unseen}");
-            transaction.execute(&rename, [key]).map(drop)
+            let unseen = "SELECT 1 FROM imported WHERE session = ?1 AND NOT finished";
+            let is_unseen = transaction.prepare_cached(unseen)?.exists([key])?;
+            if is_unseen {
+                remove::void(transaction, key)?;
+            }
+            Ok(is_unseen)
         })
     }
 
@@ -78,27 +77,10 @@ impl Database {
         Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 
-    /// Removes all there is of them, the row that names one last: a crash in between leaves the rest to the next time.
-    pub(crate) fn remove_unfinished_imports(&mut self) -> Result<(), StoreError> {
+    /// Gives all of them up.
+    pub(crate) fn give_up_unfinished_imports(&mut self) -> Result<(), StoreError> {
         for key in self.unfinished_imports()? {
-            while self.transact(0, |transaction| index::forget(transaction, key, AT_ONCE))? > 0 {}
-            for (table, id) in [("chunk", "rowid"), ("piece", "ordinal")] {
-                let some = format!(
-                    "DELETE FROM {table} WHERE {id} IN (SELECT {id} FROM {table} WHERE session = ?1 LIMIT ?2)"
-                );
-                while self
-                    .transact(0, |transaction| transaction.execute(&some, params![key, AT_ONCE as i64]))?
-                    > 0
-                {
-                    turnstream_failpoint::reach("log.import.removing");
-                }
-            }
-            self.transact(0, |transaction| {
-                for rest in ["fold", "open_turn", "imported"] {
-                    transaction.execute(&format!("DELETE FROM {rest} WHERE session = ?1"), [key])?;
-                }
-                transaction.execute("DELETE FROM session WHERE key = ?1", [key])
-            })?;
+            self.give_up(key)?;
         }
         Ok(())
     }

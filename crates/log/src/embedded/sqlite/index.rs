@@ -262,6 +262,8 @@ fn key_of(subject: &Subject) -> (i64, &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::remove::More;
+    use super::super::separators::{Separator, renew_some};
     use super::*;
     use std::path::Path;
     use turnstream_model::id::ItemId;
@@ -329,6 +331,62 @@ mod tests {
             connection.query_row(query, [words], |row| row.get(0)).unwrap()
         };
         assert_eq!((count("words"), count("_s1"), count("have"), count("\"other 599\"")), (600, 0, 0, 1));
+    }
+
+    /// Words that begin alike stand next to each other in the index, and its own index of pages holds the beginnings of some.
+    #[test]
+    fn of_words_that_begin_alike_no_byte_stays_either() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.db");
+        let mut connection = database(&path);
+        connection.pragma_update(None, "secure_delete", true).unwrap();
+        let mut random = fastrand::Rng::with_seed(5);
+        for number in 0..300 {
+            let words = |beginning: &str, random: &mut fastrand::Rng| -> String {
+                (0..40).map(|_| format!("{beginning}{:06} ", random.u32(..1_000_000))).collect()
+            };
+            file(&mut connection, 1, &format!("i{number}"), words("projectnightingale", &mut random));
+            file(&mut connection, 2, &format!("i{number}"), words("projectnight", &mut random));
+            file(&mut connection, 2, &format!("j{number}"), words("projectnightz", &mut random));
+        }
+        loop {
+            let transaction = connection.transaction().unwrap();
+            let some = forget(&transaction, 1, 100).unwrap();
+            transaction.commit().unwrap();
+            if some == 0 {
+                break;
+            }
+        }
+        let mut after = Separator::default();
+        loop {
+            let transaction = connection.transaction().unwrap();
+            let more = renew_some(&transaction, &mut after).unwrap();
+            transaction.commit().unwrap();
+            if more == More::No {
+                break;
+            }
+        }
+        connection.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let bytes = bytes_beside(&path);
+        let left = bytes.windows(13).filter(|window| window == b"projectnighti").count();
+        assert_eq!(left, 0);
+        let count: i64 = connection
+            .query_row("SELECT count(*) FROM entry_word WHERE entry_word MATCH 'projectnight*'", [], |row| {
+                row.get(0)
+            })
+            .unwrap();
+        assert_eq!(count, 600, "the others are found");
+        let texts: Vec<String> = {
+            let mut query = connection.prepare("SELECT text FROM entry ORDER BY ordinal").unwrap();
+            query.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        let found = |word: &str| -> i64 {
+            let query = "SELECT count(*) FROM entry_word WHERE entry_word MATCH ?1";
+            connection.query_row(query, [word], |row| row.get(0)).unwrap()
+        };
+        let words = texts.iter().flat_map(|text| text.split_whitespace());
+        assert_eq!(words.filter(|word| found(word) == 0).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

@@ -9,7 +9,8 @@ mod read;
 mod remove;
 mod revision;
 mod schema;
-pub(super) mod scrub;
+pub(crate) mod scrub;
+mod separators;
 mod wal;
 mod write;
 
@@ -18,4 +19,5 @@ pub(crate) use read::Readers;
 pub(crate) use remove::More;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Found, Meta, fresh_generation, open};
+pub(crate) use separators::Separator;
 pub(crate) use write::{Chunks, Database, Generations, Settlement, TurnRow};

@@ -34,6 +34,21 @@ pub(super) fn delete(transaction: &Transaction<'_>, session: i64) -> rusqlite::R
     let mut gone = transaction.prepare_cached("DELETE FROM session WHERE key = ?1 RETURNING id")?;
     let id: Option<String> = gone.query_row([session], |row| row.get(0)).optional()?;
     let Some(id) = id else { return Ok(false) };
+    bury(transaction, session, &id)?;
+    turnstream_failpoint::reach("log.delete");
+    Ok(true)
+}
+
+/// The same for one that nobody has seen: that it was there is not remembered under its name.
+pub(super) fn void(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM session WHERE key = ?1", [session])?;
+    transaction.execute("DELETE FROM imported WHERE session = ?1", [session])?;
+    bury(transaction, session, &format!("given up, {session}"))?;
+    turnstream_failpoint::reach("log.import.void");
+    Ok(())
+}
+
+fn bury(transaction: &Transaction<'_>, session: i64, id: &str) -> rusqlite::Result<()> {
     transaction
         .execute("INSERT INTO tombstone (session, id, done) VALUES (?1, ?2, 0)", params![session, id])?;
     // Its turns are nobody's from here on.
@@ -43,9 +58,7 @@ pub(super) fn delete(transaction: &Transaction<'_>, session: i64) -> rusqlite::R
          ON CONFLICT (name) DO UPDATE SET value = max(CAST(value AS INTEGER), ?1)",
         [session],
     )?;
-    want(transaction)?;
-    turnstream_failpoint::reach("log.delete");
-    Ok(true)
+    want(transaction)
 }
 
 /// A session begins later from now on. Its stored fold has to be as far as the cut.

@@ -35,7 +35,7 @@ pub(crate) fn extent(file: &File) -> io::Result<(u64, u64)> {
 }
 
 /// Overwrites what is unused in these pages, counted from 0. Everything SQLite knows has to be in the file.
-pub(super) fn pages(file: &File, pages: Range<u64>) -> io::Result<()> {
+pub(crate) fn pages(file: &File, pages: Range<u64>) -> io::Result<()> {
     let (size, count) = extent(file)?;
     let pages = pages.start..pages.end.min(count);
     let free = free_pages(file, size, count, &pages)?;

@@ -5,6 +5,7 @@ use super::remove::{self, More};
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
 use super::scrub;
+use super::separators::{self, Separator};
 use super::wal::WalWatch;
 use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
@@ -264,6 +265,15 @@ impl Database {
     /// Removes some rows of what was deleted or trimmed.
     pub(crate) fn remove_some(&mut self) -> Result<More, StoreError> {
         self.transact(0, remove::some)
+    }
+
+    /// Replaces some of what FTS5 keeps of words that are gone; see [`separators`].
+    pub(crate) fn renew_separators(&mut self, after: &mut Separator) -> Result<More, StoreError> {
+        // A transaction that fails has looked at nothing.
+        let mut next = after.clone();
+        let more = self.transact(0, |transaction| separators::renew_some(transaction, &mut next))?;
+        *after = next;
+        Ok(more)
     }
 
     /// True when a run of the log ended before everything that was removed was out of all files.

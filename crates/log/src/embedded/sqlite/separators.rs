@@ -1,0 +1,69 @@
+//! Beginnings of words that FTS5 keeps to find its pages, and does not take back.
+//!
+//! `entry_word_idx` has the beginning of the first word of each page, as long as it takes to tell that word from the last one
+//! before it. `secure-delete` takes a word out of its page and leaves this row: with words that begin alike, it still holds
+//! most of one. The row only has to be behind everything on the pages before and not behind the first word of its own page
+//! (`fts5IndexIntegrityCheckSegment` in 3.54), so that first word itself can stand there.
+
+use super::remove::More;
+use rusqlite::{OptionalExtension, Transaction, params};
+
+/// Rows that are looked at in one transaction, with a page of 4 KiB each.
+const AT_ONCE: usize = 256;
+/// Shorter ones say nothing of a word: one byte tells which of FTS5's indexes it is, the others are of the word.
+const SHORT: i64 = 12;
+
+/// After which row to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Separator {
+    segment: i64,
+    term: Vec<u8>,
+}
+
+/// Replaces some of those that are of words which are not there any more.
+pub(super) fn renew_some(transaction: &Transaction<'_>, after: &mut Separator) -> rusqlite::Result<More> {
+    let mut query = transaction.prepare_cached(
+        "SELECT segid, term, pgno FROM entry_word_idx WHERE (segid, term) > (?1, ?2) AND length(term) >= ?3
+         ORDER BY segid, term LIMIT ?4",
+    )?;
+    let rows = query.query_map(params![after.segment, after.term, SHORT, AT_ONCE as i64], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let rows: Vec<(i64, Vec<u8>, i64)> = rows.collect::<Result<_, _>>()?;
+    let more = if rows.len() < AT_ONCE { More::No } else { More::Yes };
+    let mut page = transaction.prepare_cached("SELECT block FROM entry_word_data WHERE id = ?1")?;
+    let mut renew =
+        transaction.prepare_cached("UPDATE entry_word_idx SET term = ?3 WHERE segid = ?1 AND term = ?2")?;
+    for (segment, term, place) in rows {
+        // Its lowest bit tells of something else; the page is named as `FTS5_SEGMENT_ROWID` does.
+        let name = (segment << 37) + (place >> 1);
+        let block: Option<Vec<u8>> = page.query_row([name], |row| row.get(0)).optional()?;
+        if let Some(first) = block.as_deref().and_then(first_term)
+            && !first.starts_with(&term)
+        {
+            renew.execute(params![segment, term, first])?;
+        }
+        *after = Separator { segment, term };
+    }
+    Ok(more)
+}
+
+/// The first word that begins on a page: it stands there whole.
+fn first_term(block: &[u8]) -> Option<&[u8]> {
+    let end = usize::from(u16::from_be_bytes([*block.get(2)?, *block.get(3)?]));
+    let (at, _) = number(block.get(end..)?)?;
+    let (length, start) = number(block.get(at..end)?)?;
+    block.get(at + start..at + start + length)
+}
+
+/// A number as SQLite writes it, and how many bytes it takes. No page is so large that three were not enough.
+fn number(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0;
+    for (place, byte) in bytes.iter().take(3).enumerate() {
+        value = value << 7 | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, place + 1));
+        }
+    }
+    None
+}
