@@ -2,18 +2,10 @@
 
 use serde_json::Value;
 
-/// Members whose text is a provider's own: names of things, and words from lists.
-const OURS: [&str; 24] = [
+/// Members whose text is a provider's own name of something. A cut in the middle of one may join it with text that follows.
+const NAMES: [&str; 12] = [
     "id",
-    "object",
-    "type",
-    "role",
     "model",
-    "finish_reason",
-    "native_finish_reason",
-    "stop_reason",
-    "status",
-    "code",
     "name",
     "call_id",
     "item_id",
@@ -22,17 +14,30 @@ const OURS: [&str; 24] = [
     "request_id",
     "system_fingerprint",
     "provider",
+    "@type",
+    "quotaId",
+];
+/// Members whose text is a word from a provider's list.
+const LISTED: [&str; 12] = [
+    "object",
+    "type",
+    "role",
+    "finish_reason",
+    "native_finish_reason",
+    "stop_reason",
+    "status",
+    "code",
     "service_tier",
     "param",
     "reason",
     "event",
-    "@type",
-    "quotaId",
 ];
 /// Members below which everything is the model's or the user's.
 const THEIRS: [&str; 6] = ["input", "arguments", "parameters", "metadata", "instructions", "tools"];
 /// A name of a provider is not longer.
 const NAME: usize = 160;
+/// Nor is a word of one of its lists.
+const LISTED_WORD: usize = 48;
 /// Words that stay in a payload that is no JSON.
 const WORDS: [&str; 51] = [
     "data",
@@ -108,7 +113,8 @@ fn hide(value: &mut Value, under: Under, name: &str) {
     match value {
         Value::String(text) => {
             let stays = match under {
-                Under::Event => OURS.contains(&name) && is_name(text),
+                Under::Event if NAMES.contains(&name) => is_name(text),
+                Under::Event => LISTED.contains(&name) && is_listed(text),
                 // Messages of errors are whole and not a model's: the redactor sees all of them.
                 Under::Error => true,
             };
@@ -143,7 +149,15 @@ fn hide_whole(value: &mut Value) {
     *value = Value::String(length(bytes));
 }
 
-/// Ids, models and words from lists are written so; a program under `code` is not.
+/// Words of lists are written so; a program under `code` is not, nor is a word with text behind it, as a rule.
+fn is_listed(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
+    // Some write theirs in capitals.
+    let shouts = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+    text.len() <= LISTED_WORD && (text.bytes().all(is_part) || text.bytes().all(shouts))
+}
+
+/// Ids and models are written so.
 fn is_name(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@+=|".contains(&byte);
     text.len() <= NAME && text.bytes().all(is_part)

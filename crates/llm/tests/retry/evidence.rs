@@ -92,12 +92,22 @@ fn a_page_and_an_error_stay_readable() {
     assert!(kept(&error, Kind::Document).contains("It broke."));
 }
 
+/// A cut in the middle of a provider's own name joins it with what follows, which nothing can tell from a longer name.
+fn is_in_a_name(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let Some((before, value)) = text.rsplit_once("\":\"") else { return false };
+    let member = before.rsplit('"').next().unwrap_or_default();
+    !value.contains('"')
+        && (member.ends_with("id") || ["name", "model", "system_fingerprint"].contains(&member))
+}
+
 proptest! {
     /// Wherever the bytes are cut and whatever is put in, no delta's text is kept.
     #[test]
     fn no_damage_brings_text_to_light(format in 0..3_usize, at in 0.0_f64..1.0, cut in 0.0_f64..1.0, put in "[\"{}:,\\\\\n ]{0,6}") {
         let whole = body(WireFormat::ALL[format], &Step::new(spoken()));
         let (at, cut) = ((whole.len() as f64 * at) as usize, (whole.len() as f64 * cut) as usize);
+        prop_assume!(!is_in_a_name(&whole[..at]));
         let damaged = [&whole[..at], put.as_bytes(), &whole[cut..]].concat();
         let kept = kept(&damaged, Kind::Stream);
         for text in SPOKEN {
