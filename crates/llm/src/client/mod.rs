@@ -7,6 +7,7 @@ mod row;
 mod run;
 mod running;
 mod timers;
+mod waiting;
 
 pub use call::{Call, Route};
 pub use running::{Canceller, Ending, Running, Told, Wait};

@@ -93,6 +93,11 @@ impl Retries {
         &self.spent
     }
 
+    /// The wall clock was set by so many milliseconds: the window and the counts are as they were.
+    pub fn clock_moved(&mut self, by: i64) {
+        self.spent.clock_moved(by);
+    }
+
     /// An answer came: counts begin anew. The time that was lost stays lost.
     pub fn answered(&mut self, now: Time) {
         if let Some(since) = self.spent.failing_since.take() {

@@ -90,7 +90,7 @@ async fn refusals_that_pass_are_tried_again_and_their_delays_kept() {
             is_whole(&told);
             assert_eq!(bench.verdicts().await, [(Verdict::Failed, Some(class)), (Verdict::Complete, None)]);
             let waited = told.iter().find_map(|told| match told {
-                Told::Retrying { attempt: 2, reason, until, wait: Wait::Slept } if *reason == class => {
+                Told::Retrying { attempt: 2, reason, until, wait: Wait::Slept, .. } if *reason == class => {
                     Some(until.0 - START.0)
                 }
                 _ => None,
