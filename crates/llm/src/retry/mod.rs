@@ -129,7 +129,8 @@ impl Retries {
             return Decision::Truncate;
         }
         let cannot_take_back = consumer == Consumer::PlainWire && shown.delivered.text;
-        let Some(limit) = self.policy.limit(class).filter(|_| !cannot_take_back) else {
+        let is_hopeless = cannot_take_back || failure.is_final;
+        let Some(limit) = self.policy.limit(class).filter(|_| !is_hopeless) else {
             return Decision::Fail { retry_at: asked };
         };
         let is_quota = class == ErrorClass::QuotaExhausted;

@@ -20,4 +20,6 @@ mod socket;
 #[cfg(feature = "client")]
 mod support;
 #[cfg(feature = "client")]
+mod tls;
+#[cfg(feature = "client")]
 mod waits;

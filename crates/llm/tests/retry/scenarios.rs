@@ -350,11 +350,11 @@ async fn a_closed_door_is_unreachable_and_every_knock_has_its_row() {
 #[tokio::test]
 async fn an_address_that_cannot_be_asked_is_our_mistake_and_not_tried_again() {
     let bench = bench([good()]).await;
-    for address in ["https://127.0.0.1:1", "no address"] {
+    for address in ["ftp://127.0.0.1:1", "no address", "/v1"] {
         let told = all(bench.client.start(call(address, Format::Chat, PlainWire))).await;
         assert_eq!(failed(&told), ErrorClass::InvalidRequest, "{address}");
     }
-    assert_eq!(bench.attempts.attempts("ses_1".into()).await.unwrap().len(), 2);
+    assert_eq!(bench.attempts.attempts("ses_1".into()).await.unwrap().len(), 3);
 }
 
 #[tokio::test]

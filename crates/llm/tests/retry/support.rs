@@ -180,13 +180,17 @@ pub(crate) async fn bench_with(
 }
 
 pub(crate) fn client(attempts: Attempts, clocks: Clocks, clock: Arc<dyn Clock>) -> Client {
+    client_with(Settings { clocks, policy: Policy::default(), ..Settings::default() }, attempts, clock)
+}
+
+pub(crate) fn client_with(settings: Settings, attempts: Attempts, clock: Arc<dyn Clock>) -> Client {
     let keeping = Keeping {
         ledger: Arc::new(attempts.clone()),
         waits: Arc::new(attempts),
         clock,
         redact: Arc::new(Rules::standard()),
     };
-    Client::new(Settings { clocks, policy: Policy::default(), ..Settings::default() }, keeping).unwrap()
+    Client::new(settings, keeping).unwrap()
 }
 
 pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
