@@ -10,12 +10,14 @@ mod post;
 mod row;
 mod run;
 mod running;
+mod signals;
 mod timers;
 mod trust;
 mod waiting;
 
 pub use call::{Call, Route};
 pub use running::{Canceller, Ending, Running, Told, Wait};
+pub use signals::Translator;
 pub use timers::Clocks;
 
 use crate::retry::{Policy, Retries};

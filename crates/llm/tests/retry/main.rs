@@ -22,4 +22,6 @@ mod support;
 #[cfg(feature = "client")]
 mod tls;
 #[cfg(feature = "client")]
+mod visible;
+#[cfg(feature = "client")]
 mod waits;
