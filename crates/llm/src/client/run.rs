@@ -183,6 +183,8 @@ impl Run {
         let runnable = outcome.filter(|outcome| !outcome.runnable().is_empty());
         match (decision, runnable) {
             (Decision::Truncate, Some(outcome)) => {
+                // Not all of an answer, and one that the turn goes on with.
+                self.retries.answered(now);
                 self.end(tried, Verdict::Truncated, Some(&failure)).await;
                 Next::End(Box::new(Ending::Truncated { outcome, failure }))
             }
@@ -200,9 +202,14 @@ impl Run {
                 self.sleep(&failure, after).await
             }
             (Decision::Park { until, supersede }, _) => {
-                self.end(tried, Verdict::Failed, Some(&failure)).await;
                 self.replaced = Some((self.number, supersede));
-                self.park(&failure, Duration::from_millis(until.0.saturating_sub(now.0))).await
+                // Before the end of the row: a kill between the two leaves a row that is unknown, and loses no wait.
+                let parked = self.park(&failure, Duration::from_millis(until.0.saturating_sub(now.0))).await;
+                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                match parked {
+                    Ok(waiting) => self.sit_out(waiting).await,
+                    Err(unkept) => Next::End(Box::new(Ending::Unkept(unkept))),
+                }
             }
         }
     }

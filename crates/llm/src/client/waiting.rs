@@ -7,12 +7,12 @@ use crate::attempt::ItemNo;
 use crate::classify::Failure;
 use crate::wait::Alarm;
 use std::time::Duration;
-use turnstream_model::attempts::Parked;
+use turnstream_model::attempts::{Parked, Unkept};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
 
 /// A wait, and what is told of it.
-struct Waiting {
+pub(super) struct Waiting {
     alarm: Alarm,
     reason: ErrorClass,
     message: String,
@@ -37,8 +37,8 @@ impl Run {
         self.sit_out(Waiting { alarm, reason: failure.class, message, until, parked: None }).await
     }
 
-    /// Stores a wait, and waits.
-    pub(super) async fn park(&mut self, failure: &Failure, how_long: Duration) -> Next {
+    /// Stores a wait that begins now.
+    pub(super) async fn park(&mut self, failure: &Failure, how_long: Duration) -> Result<Waiting, Unkept> {
         let now = self.now();
         let until = now.plus_millis(millis(how_long));
         let alarm = Alarm::after(how_long, &*self.client.keeping.clock);
@@ -55,11 +55,9 @@ impl Run {
             error: self.safe_error(failure, until),
             spent: self.retries.spent().clone(),
         };
-        if let Err(unkept) = self.client.keeping.waits.park(parked.clone()).await {
-            return Next::End(Box::new(Ending::Unkept(unkept)));
-        }
+        self.client.keeping.waits.park(parked.clone()).await?;
         turnstream_failpoint::reach("llm.parked");
-        self.sit_out(Waiting::of(alarm, parked)).await
+        Ok(Waiting::of(alarm, parked))
     }
 
     /// Goes on with a wait that was stored by an earlier process.
@@ -81,7 +79,7 @@ impl Run {
     }
 
     /// Waits, visibly, until it is over or nobody wants it any more.
-    async fn sit_out(&mut self, mut waiting: Waiting) -> Next {
+    pub(super) async fn sit_out(&mut self, mut waiting: Waiting) -> Next {
         match self.wait(&mut waiting).await {
             Over::Parked => Next::Again { is_parked: true },
             Over::Slept => Next::Again { is_parked: false },
