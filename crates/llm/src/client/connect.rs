@@ -55,7 +55,7 @@ impl Connector {
     /// A fresh connection.
     pub(super) async fn open(&self, address: &Address) -> Result<Box<dyn Socket>, Failure> {
         let dialled = tokio::time::timeout(self.limit, self.dial(address)).await;
-        dialled.unwrap_or_else(|_| Err(Failure::clock(Clock::Connect, self.limit)))
+        dialled.unwrap_or_else(|_| Err(named(&address.host, Failure::clock(Clock::Connect, self.limit))))
     }
 
     async fn dial(&self, address: &Address) -> Result<Box<dyn Socket>, Failure> {
@@ -103,6 +103,10 @@ impl Connector {
 }
 
 fn unreachable(name: &str, error: &(dyn Error + 'static)) -> Failure {
-    let failure = transport(error, Phase::Connect);
+    named(name, transport(error, Phase::Connect))
+}
+
+/// With the name of the one who could not be reached.
+fn named(name: &str, failure: Failure) -> Failure {
     Failure { message: format!("{name}: {}", failure.message), ..failure }
 }

@@ -9,12 +9,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use turnstream_llm::client::{Client, Ending, Keeping, NoClient, Settings, Told};
+use turnstream_llm::classify::{Clock, Source};
+use turnstream_llm::client::{Client, Clocks, Ending, Keeping, NoClient, Settings, Told};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{DoneMarker, Format, Profile};
 use turnstream_log::Attempts;
@@ -234,6 +236,28 @@ async fn a_handshake_that_breaks_off_is_tried_again() {
     let told = place.ask(&url, Format::Chat).await;
     assert!(matches!(ending(&told), Ending::Failed { .. }), "{:?}", ending(&told));
     assert_eq!(place.verdicts().await, [(Verdict::Failed, Some(ErrorClass::TransportLost)); 6]);
+}
+
+#[tokio::test]
+async fn a_handshake_without_end_is_ended_by_the_clock_of_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let held = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((tcp, _)) = listener.accept().await {
+            held.push(tcp);
+        }
+    });
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    let clocks = Clocks { connect: Duration::from_millis(200), ..Clocks::default() };
+    let client = client(attempts.clone(), clocks, Arc::new(QuickClock::new()));
+    let told = all(client.start(call(&url, Format::Chat, AttemptAware))).await;
+    let Ending::Failed { failure, .. } = ending(&told) else { panic!("{:?}", ending(&told)) };
+    assert_eq!((failure.class, failure.source), (ErrorClass::Unreachable, Source::Clock(Clock::Connect)));
+    assert_eq!(failure.message, "localhost: no connection within 200ms");
+    assert_eq!(attempts.attempts("ses_1".into()).await.unwrap().len(), 6);
+    held.abort();
 }
 
 /// The events of an answer in the chat format.
