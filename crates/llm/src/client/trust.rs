@@ -5,6 +5,7 @@ use crate::classify::{Failure, Source};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls_native_certs::CertificateResult;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,11 +66,24 @@ fn load(own: &[CertificateDer<'static>]) -> Result<ClientConfig, String> {
         File::open(&path)
             .map_err(|error| format!("{FILE} is {}: {error}; correct or remove it", path.display()))?;
     }
-    let found = rustls_native_certs::load_native_certs();
+    let named = [FILE, DIRECTORY].into_iter().find(|name| std::env::var_os(name).is_some());
+    let roots = roots(rustls_native_certs::load_native_certs(), named, own)?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Those that were found, or else those in the binary, unless a variable says where they are; and one's own.
+fn roots(
+    found: CertificateResult,
+    named: Option<&str>,
+    own: &[CertificateDer<'static>],
+) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     // Systems have a few that are too old or too odd to be used; the others count.
     roots.add_parsable_certificates(found.certs);
-    let named = [FILE, DIRECTORY].into_iter().find(|name| std::env::var_os(name).is_some());
     match named {
         Some(name) if roots.is_empty() && own.is_empty() => {
             let problems: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
@@ -80,9 +94,31 @@ fn load(own: &[CertificateDer<'static>]) -> Result<ClientConfig, String> {
         Some(_) | None => {}
     }
     roots.add_parsable_certificates(own.iter().cloned());
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::roots;
+    use rustls_native_certs::CertificateResult;
+
+    #[test]
+    fn the_list_in_the_binary_is_for_machines_that_have_none_and_were_told_of_none() {
+        let bundled = webpki_roots::TLS_SERVER_ROOTS.len();
+        assert_eq!(roots(CertificateResult::default(), None, &[]).map(|roots| roots.len()), Ok(bundled));
+        let problem = roots(CertificateResult::default(), Some("SSL_CERT_DIR"), &[]).map(|roots| roots.len());
+        assert!(problem.as_ref().is_err_and(|problem| problem.contains("SSL_CERT_DIR")), "{problem:?}");
+
+        let key = rcgen::KeyPair::generate().unwrap();
+        let own = rcgen::CertificateParams::default().self_signed(&key).unwrap().der().clone();
+        let mut found = CertificateResult::default();
+        found.certs.push(own.clone());
+        assert_eq!(
+            roots(found, None, &[]).map(|roots| roots.len()),
+            Ok(1),
+            "the machine's own choice counts"
+        );
+        let with_own = roots(CertificateResult::default(), Some("SSL_CERT_DIR"), &[own]);
+        assert_eq!(with_own.map(|roots| roots.len()), Ok(1));
+    }
 }
