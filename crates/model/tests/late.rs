@@ -13,6 +13,7 @@ use turnstream_model::fold::ItemStage;
 use turnstream_model::id::{Key, SessionId};
 use turnstream_model::machine::{Machine, Refusal};
 use turnstream_model::signal::{Ending, Need, Signal, Truth};
+use turnstream_model::time::Time;
 
 fn users_message(key: &str) -> [Signal; 3] {
     [seen(key, ItemKind::Message, Some(Role::User), None), whole(key, "go"), done(key)]
@@ -287,6 +288,33 @@ fn a_retry_before_the_next_call_leaves_the_last_one_alone() {
     session.observe_all([attempt("m2"), message("b"), done("b"), attempt_done("m2", "stop"), idle()]);
     assert!(session.item("a").is_some());
     assert_eq!(session.count("attempt.superseded"), 0);
+    session.assert_lawful(Tail::Settled);
+}
+
+#[test]
+fn a_restart_during_a_wait_shows_the_wait_until_it_goes_on() {
+    let mut session = Session::new();
+    session.prompt("go");
+    session.observe_all([busy(), attempt("m1"), message("a"), delta("a", "half")]);
+    let retrying = || Signal::Retrying {
+        attempt: Some(2),
+        reason: Some(ErrorClass::RateLimited),
+        until: Some(Time(1_794_800_000_000)),
+        message: Some("later".into()),
+    };
+    session.observe(retrying());
+    let shown = session.fold.state().session.retry.clone();
+    restart(&mut session);
+    session.step(|machine, step| machine.begin_recovery(step));
+    session.step(|machine, step| machine.end_recovery(step));
+    assert_eq!(session.fold.state().session.retry, shown);
+    // Said once more by whoever takes the wait up, and nothing new by that.
+    let before = session.log.len();
+    session.observe(retrying());
+    assert_eq!(session.log.len(), before);
+    session.observe_all([attempt("m2"), message("b"), done("b"), attempt_done("m2", "stop"), idle()]);
+    assert_eq!((session.fold.state().session.retry.clone(), session.count("attempt.superseded")), (None, 1));
+    assert!(session.item("a").is_none());
     session.assert_lawful(Tail::Settled);
 }
 

@@ -27,6 +27,8 @@ pub struct Failure {
     pub request_id: Option<String>,
     /// How long the provider asks to wait.
     pub wait: Option<Duration>,
+    /// Asking again is of no use, whatever its class: a person has to change something first.
+    pub is_final: bool,
     /// What went wrong after it and because of it. It has no say.
     pub secondary: Vec<Secondary>,
 }
@@ -97,6 +99,7 @@ impl Failure {
             status: None,
             request_id: None,
             wait: None,
+            is_final: false,
             secondary: Vec::new(),
         }
     }

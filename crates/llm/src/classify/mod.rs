@@ -22,6 +22,7 @@ use crate::delay::{self, Headers};
 use serde_json::Value;
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
+use words::Weight;
 
 /// Names of the header in which providers say what they call a request.
 const REQUEST_IDS: [&str; 5] =
@@ -80,7 +81,7 @@ impl Answer<'_> {
             Some(ProfileSays::ErrorAsContent) => {
                 // `Throttling: TPM(10680324/10000000)`: by the profile this is an error, and it begins with its code.
                 let code = error.message.split(':').next().unwrap_or_default();
-                let class = words::class(code).unwrap_or(ErrorClass::ProviderError);
+                let class = words::class(code).map_or(ErrorClass::ProviderError, |(class, _)| class);
                 self.failure(class, Source::Profile, error.message.clone(), None)
             }
         }
@@ -95,17 +96,28 @@ impl Answer<'_> {
         failure
     }
 
-    /// The body's own words win over the status: a 401 whose body says ModelError is about the model.
+    /// The body's own words win over the status: a 401 whose body says ModelError is about the model. Words that are on
+    /// every error do not.
     fn class_of(&self, report: &Report) -> (ErrorClass, Option<String>) {
         if report.is_quota_of_a_day {
             return (ErrorClass::QuotaExhausted, Some("QuotaFailure".to_owned()));
         }
-        let known = report.words.iter().find_map(|word| Some((words::class(word)?, word.clone())));
-        if let Some((class, word)) = known {
-            return (class, Some(word));
-        }
-        let inner = report.status.and_then(status::class);
-        (inner.or_else(|| status::class(self.status)).unwrap_or(ErrorClass::ProviderError), None)
+        let word_of = |wanted: Weight| {
+            report.words.iter().find_map(|word| {
+                let (class, weight) = words::class(word)?;
+                (weight == wanted).then(|| (class, Some(word.clone())))
+            })
+        };
+        let statuses = [report.status, Some(self.status)].into_iter().flatten();
+        let status_of = |is_wanted: fn(u16) -> bool| {
+            let class = statuses.clone().filter(|status| is_wanted(*status)).find_map(status::class)?;
+            Some((class, None))
+        };
+        word_of(Weight::Telling)
+            .or_else(|| status_of(status::is_telling))
+            .or_else(|| word_of(Weight::Vague))
+            .or_else(|| status_of(|_| true))
+            .unwrap_or((ErrorClass::ProviderError, None))
     }
 
     fn failure(&self, class: ErrorClass, source: Source, message: String, json: Option<&Value>) -> Failure {

@@ -20,3 +20,8 @@ pub(super) fn class(status: u16) -> Option<ErrorClass> {
         _ => None,
     }
 }
+
+/// Whether a status says more than that something is wrong with the request, or with the server.
+pub(super) fn is_telling(status: u16) -> bool {
+    matches!(status, 401 | 402 | 403 | 404 | 407 | 410 | 413 | 429 | 503 | 529)
+}

@@ -1,7 +1,7 @@
 //! Failures of the transport, from the kinds in the chain of causes.
 //!
-//! reqwest calls everything that happens in a body a decoding error, so its own kind says little: a reset, an end in the
-//! middle and an error of HTTP/2 differ only further down the chain.
+//! HTTP clients wrap what happened in errors of their own, which say little: a reset and an end in the middle differ only
+//! further down the chain.
 
 use super::{Failure, Source};
 use std::error::Error;

@@ -182,16 +182,39 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
     ),
 ];
 
+/// Words that some providers and gateways put on every error. DeepSeek's 401 and 402 have the code `invalid_request_error`
+/// (deepseek-ai/DeepSeek-R1 #82, Aider #4851), and gateways call all that comes from behind them an `upstream_error`.
+const VAGUE: &[&str] = &[
+    "invalidrequesterror",
+    "invalidrequest",
+    "badrequest",
+    "badrequesterror",
+    "apierror",
+    "servererror",
+    "upstreamerror",
+    "providererror",
+];
+
+/// How much a word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// It decides.
+    Telling,
+    /// It decides if nothing else does.
+    Vague,
+}
+
 /// The class of a provider's word, if it is a known one.
-pub(super) fn class(word: &str) -> Option<ErrorClass> {
+pub(super) fn class(word: &str) -> Option<(ErrorClass, Weight)> {
     let plain: String =
         word.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
-    WORDS.iter().find(|(_, words)| words.contains(&plain.as_str())).map(|(class, _)| *class)
+    let weight = if VAGUE.contains(&plain.as_str()) { Weight::Vague } else { Weight::Telling };
+    WORDS.iter().find(|(_, words)| words.contains(&plain.as_str())).map(|(class, _)| (*class, weight))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::WORDS;
+    use super::{VAGUE, WORDS};
     use std::collections::BTreeSet;
 
     #[test]
@@ -200,5 +223,6 @@ mod tests {
         let plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         assert!(all.iter().all(plain));
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        assert!(VAGUE.iter().all(|word| all.contains(word)));
     }
 }

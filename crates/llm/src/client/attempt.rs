@@ -1,12 +1,12 @@
 //! One attempt: one POST, read to whatever end it comes to.
 
 use super::hold::Hold;
+use super::post::{Response, post};
 use super::run::{Gone, Teller};
 use super::timers::Timers;
 use super::{Call, Client};
 use crate::attempt::{Ended, Outcome, Said, Transport};
-use crate::classify::{Answer, Case, Clock, Failure, Phase, Source, transport};
-use crate::delay::Headers;
+use crate::classify::{Answer, Case, Failure, Source};
 use crate::evidence::Recorder;
 use crate::head::Head;
 use crate::reader::Reader;
@@ -17,7 +17,7 @@ use turnstream_model::event::ErrorClass;
 
 /// Of a body that is no stream, no more is read than this.
 const REFUSAL: u64 = 1 << 20;
-/// After the end of a completion the body should end, so that its connection can be used again. No longer than this.
+/// After the end of a completion the body should end too, and whether it does in order is worth knowing. No longer than this.
 const AFTER_THE_END: Duration = Duration::from_millis(500);
 
 /// What became of an attempt.
@@ -51,14 +51,6 @@ impl Tried {
 pub(super) async fn once(client: &Client, call: &Call, number: u32, teller: &mut Teller) -> Tried {
     let mut timers = Timers::new(&client.settings.clocks, &call.route.profile);
     let mut tried = Tried::nothing(call.consumer);
-    if call.route.url.starts_with("https:") {
-        // The HTTP client of the workspace is built without TLS. Asked all the same, it would call the address
-        // unreachable, and that would be tried again.
-        let message =
-            "this build has no TLS: give the route an http:// address, such as that of a local TLS proxy";
-        tried.failure = Some(Failure::new(ErrorClass::InvalidRequest, Source::Ours, message));
-        return tried;
-    }
     let (limit, clock) = timers.for_head();
     let began = Instant::now();
     let sent = tokio::select! {
@@ -67,55 +59,27 @@ pub(super) async fn once(client: &Client, call: &Call, number: u32, teller: &mut
             tried.gone = Some(gone);
             return tried;
         }
-        sent = timeout(limit, request(client, call).send()) => sent,
+        sent = timeout(limit, post(&client.connector, call)) => sent,
     };
     timers.waited(began.elapsed());
     match sent {
         Err(_) => tried.failure = Some(timers.failure(clock)),
-        // Without the address: some providers want the key in it, and the row names the route.
-        Ok(Err(error)) => tried.failure = Some(not_sent(&error.without_url(), &timers)),
+        Ok(Err(failure)) => tried.failure = Some(failure),
         Ok(Ok(response)) => read(client, call, number, response, &mut timers, teller, &mut tried).await,
     }
     tried
-}
-
-fn request(client: &Client, call: &Call) -> reqwest::RequestBuilder {
-    let mut request = client.http.post(&call.route.url);
-    for (name, value) in &call.route.headers {
-        request = request.header(name, value);
-    }
-    request
-        .header(reqwest::header::CONTENT_TYPE, "application/json")
-        .header(reqwest::header::ACCEPT, "text/event-stream")
-        // Proxies leave the header and unpack the body, or the other way round.
-        .header(reqwest::header::ACCEPT_ENCODING, "identity")
-        .body(call.body.clone())
-}
-
-fn not_sent(error: &reqwest::Error, timers: &Timers) -> Failure {
-    if error.is_connect() && error.is_timeout() {
-        return timers.failure(Clock::Connect);
-    }
-    if error.is_builder() {
-        // The address or a header: nothing was sent, and nothing would be.
-        let message = format!("the request cannot be made: {error}");
-        return Failure::new(ErrorClass::InvalidRequest, Source::Ours, message);
-    }
-    let phase = if error.is_connect() { Phase::Connect } else { Phase::Request };
-    transport(error, phase)
 }
 
 async fn read(
     client: &Client,
     call: &Call,
     number: u32,
-    mut response: reqwest::Response,
+    mut response: Response,
     timers: &mut Timers,
     teller: &mut Teller,
     tried: &mut Tried,
 ) {
-    let headers = headers(&response);
-    let status = response.status().as_u16();
+    let (status, headers) = (response.status, std::mem::take(&mut response.headers));
     let answer = Answer { status, headers: &headers, now: client.keeping.clock.wall() };
     tried.status = Some(status);
     tried.request_id = answer.request_id();
@@ -153,8 +117,8 @@ async fn read(
                 broke = Some(timers.failure(clock));
                 break Transport::Stopped;
             }
-            Ok(Err(error)) => {
-                broke = Some(transport(&error.without_url(), Phase::Body));
+            Ok(Err(failure)) => {
+                broke = Some(failure);
                 break Transport::Broken;
             }
             Ok(Ok(None)) => break Transport::Clean,
@@ -205,11 +169,4 @@ async fn tell(said: &mut Vec<Said>, hold: &mut Hold, attempt: u32, teller: &mut 
         teller.tell(super::Told::Said { attempt, said }).await?;
     }
     Ok(())
-}
-
-fn headers(response: &reqwest::Response) -> Headers {
-    let text = |(name, value): (&reqwest::header::HeaderName, &reqwest::header::HeaderValue)| {
-        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
-    };
-    Headers(response.headers().iter().filter_map(text).collect())
 }

@@ -1,19 +1,29 @@
 //! Asks providers: one POST per attempt, one owner of retries, every attempt in the ledger before it leaves.
 
+mod address;
 mod attempt;
 mod call;
+mod connect;
+mod handshake;
 mod hold;
+mod post;
 mod row;
 mod run;
 mod running;
+mod signals;
 mod timers;
+mod trust;
+mod waiting;
 
 pub use call::{Call, Route};
 pub use running::{Canceller, Ending, Running, Told, Wait};
+pub use signals::Translator;
 pub use timers::Clocks;
 
 use crate::retry::{Policy, Retries};
 use crate::wait::Clock;
+use connect::Connector;
+use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_model::attempts::{Ledger, Parked, Unkept, Waits};
 use turnstream_redact::Rules;
@@ -40,39 +50,46 @@ pub struct Settings {
     pub policy: Policy,
     /// More bytes than this are no answer. Clocks do not end one whose bytes come faster than they are read.
     pub most_bytes: u64,
+    /// A PEM file of certificate authorities that are believed besides the system's, such as a company's own. Those of the
+    /// system are replaced by the variables `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    pub authorities: Option<PathBuf>,
 }
 
 impl Default for Settings {
     /// The longest answers of today's models are 2 MiB of text, which chat completions wrap in a hundred times as much.
     fn default() -> Self {
-        Self { clocks: Clocks::default(), policy: Policy::default(), most_bytes: 512 << 20 }
+        let (clocks, policy) = (Clocks::default(), Policy::default());
+        Self { clocks, policy, most_bytes: 512 << 20, authorities: None }
     }
 }
 
-/// The one who asks. Clones share connections.
+/// The one who asks. Clones share what they were set up with.
 #[derive(Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    connector: Arc<Connector>,
     settings: Settings,
     keeping: Keeping,
 }
 
 /// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up requests to providers: {0}")]
-pub struct NoClient(#[source] reqwest::Error);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoClient {
+    /// The file of certificate authorities cannot be used.
+    #[error("no certificate authorities in {}: {problem}; give a PEM file, or none to believe those of the system", path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
 
 impl Client {
-    /// A client that retries, redirects and unpacks nothing by itself: a repeated POST is another completion, billed again.
+    /// A client that retries, redirects and unpacks nothing by itself, and never uses a connection again: a repeated POST is
+    /// another completion, billed again.
     pub fn new(settings: Settings, keeping: Keeping) -> Result<Self, NoClient> {
-        let http = reqwest::Client::builder()
-            .retry(reqwest::retry::never())
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .connect_timeout(settings.clocks.connect)
-            .build()
-            .map_err(NoClient)?;
-        Ok(Self { http, settings, keeping })
+        let connector = Connector::new(settings.clocks.connect, settings.authorities.as_deref())?;
+        Ok(Self { connector: Arc::new(connector), settings, keeping })
     }
 
     /// Starts a model call of a turn whose retries have used up nothing.

@@ -90,7 +90,7 @@ fn tokens(outcome: Option<&Outcome>, content: u64) -> Tokens {
 }
 
 /// The words of events: what came from a cache is not part of the input there.
-fn reported(usage: Usage) -> event::Usage {
+pub(super) fn reported(usage: Usage) -> event::Usage {
     let Usage { input, cached, cache_written, output, reasoning } = usage;
     let cache = cached.unwrap_or(0).saturating_add(cache_written.unwrap_or(0));
     event::Usage {

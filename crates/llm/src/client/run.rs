@@ -1,12 +1,12 @@
 //! The attempts of one call, one after the other, until there is an end.
 
 use super::attempt::{Tried, once};
-use super::running::{Ending, Running, Told, Wait};
+use super::running::{Ending, Running, Told};
 use super::{Call, Client, row};
 use crate::attempt::ItemNo;
 use crate::classify::Failure;
 use crate::retry::{Decision, Retries};
-use crate::wait::Alarm;
+use crate::wait::WallWatch;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use turnstream_model::attempts::{Parked, Unkept, Verdict};
@@ -63,28 +63,34 @@ pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option
     let (cancel, cancelled) = watch::channel(false);
     let number = parked.as_ref().map_or(call.attempts_before, |parked| parked.attempt);
     let teller = Teller { told: sender, cancelled };
-    let run = Run { client, call, retries, teller, rng: fastrand::Rng::new(), number, replaced: None };
+    let watch = WallWatch::new(&*client.keeping.clock);
+    let rng = fastrand::Rng::new();
+    let run = Run { client, call, retries, teller, rng, watch, number, replaced: None };
     tokio::spawn(run.all(parked));
     Running { told, cancel }
 }
 
-struct Run {
-    client: Client,
-    call: Call,
-    retries: Retries,
-    teller: Teller,
+pub(super) struct Run {
+    pub(super) client: Client,
+    pub(super) call: Call,
+    pub(super) retries: Retries,
+    pub(super) teller: Teller,
     rng: fastrand::Rng,
+    pub(super) watch: WallWatch,
     /// Of the last attempt.
-    number: u32,
+    pub(super) number: u32,
     /// The attempt that the next one takes the place of, and what was shown of it.
-    replaced: Option<(u32, Vec<ItemNo>)>,
+    pub(super) replaced: Option<(u32, Vec<ItemNo>)>,
 }
 
 /// What to do next.
-enum Next {
+pub(super) enum Next {
+    /// Ask again.
     Again {
+        /// A wait that is stored has ended.
         is_parked: bool,
     },
+    /// That is all.
     End(Box<Ending>),
     /// Nobody is there to be told.
     Stop,
@@ -93,12 +99,7 @@ enum Next {
 impl Run {
     async fn all(mut self, parked: Option<Parked>) {
         let mut next = match parked {
-            Some(parked) => {
-                let alarm = Alarm::resumed(&parked, &*self.client.keeping.clock);
-                let shown = parked.shown.iter().map(|item| ItemNo(*item)).collect();
-                self.replaced = Some((parked.attempt, shown));
-                self.sit_out(alarm, parked.error.class, parked.until, Wait::Parked).await
-            }
+            Some(parked) => self.take_up(parked).await,
             None => Next::Again { is_parked: false },
         };
         let ending = loop {
@@ -150,7 +151,8 @@ impl Run {
     async fn begin(&mut self) -> Result<(), Unkept> {
         for _ in 0..SKIPPED {
             self.number = self.number.saturating_add(1);
-            let begun = self.call.begun(self.number, self.now());
+            let now = self.now();
+            let begun = self.call.begun(self.number, now);
             match self.client.keeping.ledger.begin(begun).await {
                 // A run that was killed has used it: its row is there, its request may have left.
                 Err(Unkept::Repeated(_)) => {}
@@ -181,6 +183,8 @@ impl Run {
         let runnable = outcome.filter(|outcome| !outcome.runnable().is_empty());
         match (decision, runnable) {
             (Decision::Truncate, Some(outcome)) => {
+                // Not all of an answer, and one that the turn goes on with.
+                self.retries.answered(now);
                 self.end(tried, Verdict::Truncated, Some(&failure)).await;
                 Next::End(Box::new(Ending::Truncated { outcome, failure }))
             }
@@ -195,77 +199,23 @@ impl Run {
             (Decision::Retry { after, supersede }, _) => {
                 self.end(tried, Verdict::Failed, Some(&failure)).await;
                 self.replaced = Some((self.number, supersede));
-                let until = now.plus_millis(millis(after));
-                let alarm = Alarm::new(until, &*self.client.keeping.clock);
-                self.sit_out(alarm, failure.class, until, Wait::Slept).await
+                self.sleep(&failure, after).await
             }
             (Decision::Park { until, supersede }, _) => {
-                self.end(tried, Verdict::Failed, Some(&failure)).await;
-                let shown = supersede.iter().map(|item| item.0).collect();
                 self.replaced = Some((self.number, supersede));
-                self.park(&failure, shown, now, until).await
-            }
-        }
-    }
-
-    async fn park(&mut self, failure: &Failure, shown: Vec<u32>, now: Time, until: Time) -> Next {
-        let parked = Parked {
-            session: self.call.session.clone(),
-            turn: self.call.turn.clone(),
-            step: self.call.step,
-            attempt: self.number,
-            shown,
-            route: self.call.route.name.clone(),
-            since: now,
-            until,
-            error: {
-                let rules = &self.client.keeping.redact;
-                let mut error = failure.error(Some(until));
-                error.message = rules.redact(&error.message).into_owned();
-                error.request_id = error.request_id.map(|id| row::safe_name(&id, rules));
-                for text in error.extra.values_mut() {
-                    rules.redact_json(text);
+                // Before the end of the row: a kill between the two leaves a row that is unknown, and loses no wait.
+                let parked = self.park(&failure, Duration::from_millis(until.0.saturating_sub(now.0))).await;
+                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                match parked {
+                    Ok(waiting) => self.sit_out(waiting).await,
+                    Err(unkept) => Next::End(Box::new(Ending::Unkept(unkept))),
                 }
-                error
-            },
-            spent: self.retries.spent().clone(),
-        };
-        let alarm = Alarm::new(until, &*self.client.keeping.clock);
-        if let Err(unkept) = self.client.keeping.waits.park(parked).await {
-            return Next::End(Box::new(Ending::Unkept(unkept)));
-        }
-        turnstream_failpoint::reach("llm.parked");
-        self.sit_out(alarm, failure.class, until, Wait::Parked).await
-    }
-
-    /// Waits, visibly, until it is over or nobody wants it any more.
-    async fn sit_out(&mut self, alarm: Alarm, reason: ErrorClass, until: Time, wait: Wait) -> Next {
-        let retrying = Told::Retrying { attempt: self.number.saturating_add(1), reason, until, wait };
-        let told = self.teller.tell(retrying).await;
-        let clock = self.client.keeping.clock.clone();
-        let gone = match told {
-            Err(gone) => Some(gone),
-            Ok(()) => tokio::select! {
-                biased;
-                gone = self.teller.gone() => Some(gone),
-                () = alarm.wait(&*clock) => None,
-            },
-        };
-        match (gone, wait) {
-            (None, Wait::Parked) => Next::Again { is_parked: true },
-            (None, Wait::Slept) => Next::Again { is_parked: false },
-            (Some(Gone::Cancelled), Wait::Parked) => {
-                self.unpark().await;
-                Next::End(Box::new(Ending::Cancelled))
             }
-            (Some(Gone::Cancelled), Wait::Slept) => Next::End(Box::new(Ending::Cancelled)),
-            // A parked wait outlives its reader, and is taken up again.
-            (Some(Gone::Dropped), Wait::Parked | Wait::Slept) => Next::Stop,
         }
     }
 
     /// Whether the wait was still there.
-    async fn unpark(&mut self) -> bool {
+    pub(super) async fn unpark(&mut self) -> bool {
         let (session, turn) = (self.call.session.clone(), self.call.turn.clone());
         match self.client.keeping.waits.unpark(session, turn).await {
             Ok(was_there) => was_there,
@@ -278,7 +228,8 @@ impl Run {
     }
 
     async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
-        let ended = row::ended(tried, verdict, failure, self.now(), &self.client.keeping.redact);
+        let now = self.now();
+        let ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
         let name = self.call.name(self.number);
         if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
             // Whoever is gone needs not to be told.
@@ -286,8 +237,13 @@ impl Run {
         }
     }
 
-    fn now(&self) -> Time {
-        self.client.keeping.clock.wall()
+    /// What time it is. Times that were noted before are moved if somebody has set the clock since.
+    pub(super) fn now(&mut self) -> Time {
+        let clock = &*self.client.keeping.clock;
+        if let Some(by) = self.watch.moved(clock) {
+            self.retries.clock_moved(by);
+        }
+        clock.wall()
     }
 }
 
@@ -296,8 +252,4 @@ fn missing() -> Ending {
     let message = "an attempt ended without an outcome";
     let failure = Failure::new(ErrorClass::Internal, crate::classify::Source::Ours, message);
     Ending::Failed { failure, retry_at: None }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -31,7 +31,7 @@ pub enum Told {
         /// What.
         said: Said,
     },
-    /// It failed, and is tried again later.
+    /// It failed, and is tried again later. Told again with another time when the wall clock was set.
     Retrying {
         /// The number of the attempt that comes.
         attempt: u32,
@@ -41,6 +41,8 @@ pub enum Told {
         until: Time,
         /// How it is waited.
         wait: Wait,
+        /// Why, in a sentence, redacted.
+        message: String,
     },
     /// Something could not be written down. The answer is not worse for it; the row stays without an end.
     Unkept(Unkept),

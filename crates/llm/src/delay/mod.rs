@@ -42,6 +42,8 @@ pub fn read(
     body: Option<&serde_json::Value>,
     now: Time,
 ) -> Vec<Hint> {
+    // A moment is compared with the answer's own date, so that it does not matter how far our clock is from the provider's.
+    let now = headers.get("date").and_then(date).unwrap_or(now);
     let mut said = Vec::new();
     let mut add = |by: &str, delay: Option<Duration>| {
         if let Some(delay) = delay.filter(|delay| *delay <= SANE) {
@@ -53,7 +55,7 @@ pub fn read(
         add("retry-after-ms", span::number(value, Unit::Millis));
     }
     for value in headers.all("retry-after") {
-        add("retry-after", retry_after(value, headers, now));
+        add("retry-after", retry_after(value, now));
     }
     limits::read(headers, now, &mut add);
     if let Some(body) = body {
@@ -74,16 +76,15 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// Seconds or a date. A date is compared with the answer's own `date`, so that it does not matter how far our clock is
-/// from the provider's.
-fn retry_after(value: &str, headers: &Headers, now: Time) -> Option<Duration> {
-    if let Some(delay) = span::number(value, Unit::Seconds) {
-        return Some(delay);
-    }
-    let until = httpdate::parse_http_date(value.trim()).ok()?;
-    let theirs = headers.get("date").and_then(|date| httpdate::parse_http_date(date.trim()).ok());
-    let now = theirs.unwrap_or(SystemTime::UNIX_EPOCH + Duration::from_millis(now.0));
-    Some(until.duration_since(now).unwrap_or_default())
+/// Seconds or a date.
+fn retry_after(value: &str, now: Time) -> Option<Duration> {
+    span::number(value, Unit::Seconds).or_else(|| Some(span::until(date(value)?, now)))
+}
+
+/// A date as HTTP writes it.
+fn date(value: &str) -> Option<Time> {
+    let since = httpdate::parse_http_date(value.trim()).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
 
 impl Headers {

@@ -93,6 +93,11 @@ impl Retries {
         &self.spent
     }
 
+    /// The wall clock was set by so many milliseconds: the window and the counts are as they were.
+    pub fn clock_moved(&mut self, by: i64) {
+        self.spent.clock_moved(by);
+    }
+
     /// An answer came: counts begin anew. The time that was lost stays lost.
     pub fn answered(&mut self, now: Time) {
         if let Some(since) = self.spent.failing_since.take() {
@@ -124,7 +129,8 @@ impl Retries {
             return Decision::Truncate;
         }
         let cannot_take_back = consumer == Consumer::PlainWire && shown.delivered.text;
-        let Some(limit) = self.policy.limit(class).filter(|_| !cannot_take_back) else {
+        let is_hopeless = cannot_take_back || failure.is_final;
+        let Some(limit) = self.policy.limit(class).filter(|_| !is_hopeless) else {
             return Decision::Fail { retry_at: asked };
         };
         let is_quota = class == ErrorClass::QuotaExhausted;

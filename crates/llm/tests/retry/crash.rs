@@ -144,3 +144,17 @@ async fn a_kill_at_the_end_of_a_wait_repeats_the_wake_up_and_loses_nothing() {
     assert_eq!(verdicts, [Verdict::Failed, Verdict::Unknown, Verdict::Complete].map(Some));
     assert_eq!(provider.calls().len(), 2, "the unknown one never left");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_right_after_a_wait_was_stored_loses_the_end_of_a_row_and_no_wait() {
+    let provider = Provider::start(Script::new([limited(), Step::text("At last.")])).await.unwrap();
+    let directory = TempDir::new().unwrap();
+    let at = directory.path();
+    child("ask", at, &provider, START).run(&KillPoint::failpoint("llm.parked", 1)).unwrap();
+    let until = AttemptsReader::open(at).unwrap().parked().unwrap()[0].until;
+    let seen = child("resume", at, &provider, until).run(&KillPoint::Exit).unwrap();
+    assert!(seen.lines("frame ended ")[0].starts_with("Complete"), "{seen}");
+    let verdicts: Vec<_> = rows(at).iter().map(Attempt::verdict).collect();
+    assert_eq!(verdicts, [Verdict::Unknown, Verdict::Complete].map(Some));
+    assert_eq!(provider.calls().len(), 2);
+}

@@ -51,6 +51,15 @@ fn headers_in_all_their_forms() {
             None,
         ),
         (&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1794812855000")], seconds(3600)),
+        // The same for the moments in other headers.
+        (
+            &[
+                ("anthropic-ratelimit-requests-remaining", "0"),
+                ("anthropic-ratelimit-requests-reset", "2026-11-16T07:08:35Z"),
+                ("date", "Mon, 16 Nov 2026 07:07:35 GMT"),
+            ],
+            seconds(60),
+        ),
         (&[("retry-after", "soon")], None),
         (&[("retry-after", "-5")], None),
         (&[], None),

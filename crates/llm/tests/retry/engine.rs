@@ -130,28 +130,25 @@ fn an_unreachable_provider_is_not_tried_for_longer_than_two_minutes() {
     assert_eq!(second, Decision::Fail { retry_at: None });
 }
 
+/// 429 and a used up quota in turns, neither of which has a limit of its own: only the window is left.
 #[test]
 fn a_change_of_the_kind_of_error_does_not_begin_the_window_anew() {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut retries = Retries::new(Policy::default());
-    let kinds = [waiting(ErrorClass::RateLimited, 3600), waiting(ErrorClass::ProviderError, 3600)];
-    let mut now = START;
-    let mut kind = kinds.iter().cycle();
-    loop {
-        // Every failure is answered by a new kind, so that no count is ever used up.
-        let decision =
-            retries.decide(kind.next().unwrap(), &Shown::default(), Consumer::PlainWire, now, &mut rng);
-        match decision {
+    let kinds = [waiting(ErrorClass::RateLimited, 3600), waiting(ErrorClass::QuotaExhausted, 3600)];
+    let (mut now, mut times) = (START, 0);
+    let last = loop {
+        let kind = &kinds[times % 2];
+        match retries.decide(kind, &Shown::default(), Consumer::PlainWire, now, &mut rng) {
             Decision::Park { until, .. } => now = until,
-            Decision::Fail { retry_at } => {
-                // What ended it is either the window or that kind's own limit.
-                assert!(retry_at.is_some());
-                break;
-            }
-            other => panic!("{other:?}"),
+            other => break other,
         }
+        times += 1;
         assert!(now.0 <= START.0 + 7 * DAY, "the window was left");
-    }
+    };
+    assert!(matches!(last, Decision::Fail { retry_at: Some(_) }), "{last:?}");
+    assert_eq!(times, 167, "an hour and a little, in 7 days");
+    assert_eq!(retries.spent().failing_since, Some(START));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use turnstream_llm::client::{Ending, Told};
+use turnstream_llm::client::{Ending, Told, Translator};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{Format, Item, ItemNo, Said};
 use turnstream_model::cursor::Seq;
@@ -14,7 +14,9 @@ use turnstream_model::event::{
     TurnError,
 };
 use turnstream_model::fold::{self, Fold};
-use turnstream_model::id::{AttemptId, ItemId};
+use turnstream_model::id::{AttemptId, Counters, ItemId};
+use turnstream_model::machine::{Machine, Step as MachineStep};
+use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use turnstream_scripted::{
     Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Identity, Part, Step, WireFormat, render,
@@ -164,6 +166,46 @@ fn log_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> Log {
     log
 }
 
+/// The items of a session that was shown these things, without the ids that they happen to have, and the log itself.
+fn session_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> (Vec<Content>, Vec<String>) {
+    let (mut machine, mut ids, mut events) = (Machine::new(), Counters::default(), Vec::new());
+    let mut translator = Translator::new(&call("http://127.0.0.1", Format::Chat, AttemptAware));
+    let created = |machine: &mut Machine, step: &mut MachineStep<'_>| {
+        machine.create("s".into(), "builtin".into(), "/w".into(), None, None, step).unwrap();
+        machine.observe(Signal::TurnBegan { origin: None, prompts: Vec::new(), native_id: None }, step);
+    };
+    let mut step = |act: &mut dyn FnMut(&mut Machine, &mut MachineStep<'_>)| {
+        let (mut drafts, mut needs) = (Vec::new(), Vec::new());
+        act(
+            &mut machine,
+            &mut MachineStep { now: Time(1), ids: &mut ids, drafts: &mut drafts, needs: &mut needs },
+        );
+        for draft in drafts {
+            events.push(draft.at(Seq(events.len() as u64 + 1), Time(1)));
+        }
+        assert_eq!(needs, []);
+    };
+    step(&mut { created });
+    for told in told {
+        for signal in translator.signals(told) {
+            step(&mut |machine, step| machine.observe(signal.clone(), step));
+        }
+        if let Told::Ended { ending, .. } = told
+            && let Some(ending) = ending.of_turn()
+        {
+            let done = Signal::TurnDone { native_id: None, ending };
+            step(&mut |machine, step| machine.observe(done.clone(), step));
+        }
+    }
+    let items = Fold::of(&events).into_state().items;
+    let content =
+        items.into_iter().map(|item| (item.kind, item.text, item.tool, item.state, item.incomplete));
+    (content.collect(), events.iter().map(|event| serde_json::to_string(event).unwrap()).collect())
+}
+
+/// What an item is, whatever it is called.
+type Content = (ItemKind, Option<String>, Option<Box<Tool>>, fold::ItemStage, bool);
+
 fn items_of(log: &Log) -> Vec<fold::Item> {
     Fold::of(&log.events).into_state().items
 }
@@ -254,6 +296,13 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
             let last = told.last().and_then(attempt_of);
             let survivor = log_of(told.iter().filter(|told| attempt_of(told) == last));
             prop_assert_eq!(items_of(&log), items_of(&survivor));
+            // The same through the machine, as a session has it.
+            let (items, lines) = session_of(&told);
+            let has_calls = matches!(ending(&told), Ending::Complete(outcome) if !outcome.runnable().is_empty())
+                || matches!(ending(&told), Ending::Truncated { .. });
+            let tail = if has_calls { Tail::Live } else { Tail::Settled };
+            assert_lawful(lines.iter().map(String::as_str), tail);
+            prop_assert_eq!(items, session_of(told.iter().filter(|told| attempt_of(told) == last)).0);
         }
         // Whoever cannot take anything back was given the text of one attempt at most, and no call in pieces.
         if !is_aware {

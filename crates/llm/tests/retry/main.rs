@@ -3,6 +3,8 @@
 
 mod classify;
 #[cfg(feature = "client")]
+mod clocks;
+#[cfg(feature = "client")]
 mod crash;
 mod delays;
 mod engine;
@@ -17,4 +19,9 @@ mod scenarios;
 mod socket;
 #[cfg(feature = "client")]
 mod support;
+#[cfg(feature = "client")]
+mod tls;
+#[cfg(feature = "client")]
+mod visible;
+#[cfg(feature = "client")]
 mod waits;

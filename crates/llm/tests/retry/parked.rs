@@ -27,7 +27,13 @@ async fn until_parked(running: &mut Running) -> Time {
     let waiting = async {
         loop {
             match running.next().await.expect("it ended without a wait") {
-                Told::Retrying { until, wait: Wait::Parked, attempt: 2, reason: ErrorClass::RateLimited } => {
+                Told::Retrying {
+                    until,
+                    wait: Wait::Parked,
+                    attempt: 2,
+                    reason: ErrorClass::RateLimited,
+                    ..
+                } => {
                     return until;
                 }
                 Told::Retrying { .. }
@@ -103,7 +109,13 @@ async fn a_wait_outlives_its_reader_and_goes_on_with_what_was_used_up() {
     let mut waiting = early.resume(again.clone(), parked[0].clone());
     assert_eq!(
         waiting.next().await,
-        Some(Told::Retrying { attempt: 2, reason: ErrorClass::RateLimited, until, wait: Wait::Parked })
+        Some(Told::Retrying {
+            attempt: 2,
+            reason: ErrorClass::RateLimited,
+            until,
+            wait: Wait::Parked,
+            message: "m".to_owned()
+        })
     );
     let nothing = tokio::time::timeout(Duration::from_millis(200), waiting.next()).await;
     assert!(nothing.is_err(), "a millisecond early: {nothing:?}");

@@ -90,7 +90,7 @@ async fn refusals_that_pass_are_tried_again_and_their_delays_kept() {
             is_whole(&told);
             assert_eq!(bench.verdicts().await, [(Verdict::Failed, Some(class)), (Verdict::Complete, None)]);
             let waited = told.iter().find_map(|told| match told {
-                Told::Retrying { attempt: 2, reason, until, wait: Wait::Slept } if *reason == class => {
+                Told::Retrying { attempt: 2, reason, until, wait: Wait::Slept, .. } if *reason == class => {
                     Some(until.0 - START.0)
                 }
                 _ => None,
@@ -350,11 +350,11 @@ async fn a_closed_door_is_unreachable_and_every_knock_has_its_row() {
 #[tokio::test]
 async fn an_address_that_cannot_be_asked_is_our_mistake_and_not_tried_again() {
     let bench = bench([good()]).await;
-    for address in ["https://127.0.0.1:1", "no address"] {
+    for address in ["ftp://127.0.0.1:1", "no address", "/v1"] {
         let told = all(bench.client.start(call(address, Format::Chat, PlainWire))).await;
         assert_eq!(failed(&told), ErrorClass::InvalidRequest, "{address}");
     }
-    assert_eq!(bench.attempts.attempts("ses_1".into()).await.unwrap().len(), 2);
+    assert_eq!(bench.attempts.attempts("ses_1".into()).await.unwrap().len(), 3);
 }
 
 #[tokio::test]

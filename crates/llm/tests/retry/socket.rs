@@ -242,3 +242,19 @@ async fn who_cancels_hangs_up() {
     assert_eq!(*ending(&all(running).await), Ending::Cancelled);
     tokio::time::timeout(Duration::from_secs(10), hanging_up).await.unwrap().unwrap();
 }
+
+/// A server that takes a request and says nothing is what makes other clients ask twice. Every POST is one attempt.
+#[tokio::test]
+async fn a_request_that_is_swallowed_is_sent_as_often_as_the_ledger_says() {
+    let posts = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = posts.clone();
+    // Called with the request read.
+    let server = Server::start(move |connection| {
+        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        async move { drop(connection) }
+    })
+    .await;
+    assert_eq!(class(&server.ask(Settings::default()).await), ErrorClass::TransportLost);
+    let rows = server.attempts.attempts("ses_1".into()).await.unwrap();
+    assert_eq!((rows.len(), posts.load(std::sync::atomic::Ordering::SeqCst)), (6, 6));
+}

@@ -33,12 +33,107 @@ impl Clock for QuickClock {
         START.plus_millis(self.0.lock().unwrap().as_millis() as u64)
     }
 
-    fn monotonic(&self) -> Duration {
+    fn elapsed(&self) -> Duration {
         *self.0.lock().unwrap()
     }
 
     fn sleep(&self, how_long: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         *self.0.lock().unwrap() += how_long;
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// What happens to the clocks of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Happening {
+    /// Somebody sets the wall clock by so many milliseconds.
+    Jump(i64),
+    /// The machine sleeps for so many: both clocks go on, and no timer does.
+    Suspended(u64),
+    /// The clocks stand still from here on.
+    Halt,
+}
+
+/// Clocks that move when somebody sleeps, and to which things happen at given moments, in milliseconds that have passed.
+pub(crate) struct HandClock(Mutex<Hands>);
+
+struct Hands {
+    wall: u64,
+    elapsed: u64,
+    happenings: Vec<(u64, Happening)>,
+    suspended: u64,
+    is_halted: bool,
+}
+
+impl HandClock {
+    pub(crate) fn new(happenings: impl IntoIterator<Item = (u64, Happening)>) -> Self {
+        Self::at(START, happenings)
+    }
+
+    /// With another time on the wall clock.
+    pub(crate) fn at(wall: Time, happenings: impl IntoIterator<Item = (u64, Happening)>) -> Self {
+        let happenings = happenings.into_iter().collect();
+        Self(Mutex::new(Hands { wall: wall.0, elapsed: 0, happenings, suspended: 0, is_halted: false }))
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&self, millis: u64) {
+        let mut hands = self.0.lock().unwrap();
+        hands.wall += millis;
+        hands.elapsed += millis;
+    }
+
+    /// Somebody sets the wall clock.
+    pub(crate) fn jump(&self, by: i64) {
+        let mut hands = self.0.lock().unwrap();
+        hands.wall = hands.wall.saturating_add_signed(by);
+    }
+
+    /// How long the machine slept, all in all.
+    pub(crate) fn suspended(&self) -> u64 {
+        self.0.lock().unwrap().suspended
+    }
+
+    fn happen(&self) {
+        let mut due = Vec::new();
+        {
+            let mut hands = self.0.lock().unwrap();
+            let now = hands.elapsed;
+            hands.happenings.retain(|(at, happening)| {
+                if *at <= now {
+                    due.push(*happening);
+                }
+                *at > now
+            });
+        }
+        for happening in due {
+            match happening {
+                Happening::Jump(by) => self.jump(by),
+                Happening::Suspended(millis) => {
+                    self.pass(millis);
+                    self.0.lock().unwrap().suspended += millis;
+                }
+                Happening::Halt => self.0.lock().unwrap().is_halted = true,
+            }
+        }
+    }
+}
+
+impl Clock for HandClock {
+    fn wall(&self) -> Time {
+        Time(self.0.lock().unwrap().wall)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.0.lock().unwrap().elapsed)
+    }
+
+    fn sleep(&self, how_long: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        if self.0.lock().unwrap().is_halted {
+            return Box::pin(std::future::pending());
+        }
+        self.pass(how_long.as_nanos().div_ceil(1_000_000) as u64);
+        self.happen();
         Box::pin(tokio::task::yield_now())
     }
 }
@@ -51,7 +146,7 @@ impl Clock for StoppedClock {
         self.0
     }
 
-    fn monotonic(&self) -> Duration {
+    fn elapsed(&self) -> Duration {
         Duration::ZERO
     }
 
@@ -85,13 +180,17 @@ pub(crate) async fn bench_with(
 }
 
 pub(crate) fn client(attempts: Attempts, clocks: Clocks, clock: Arc<dyn Clock>) -> Client {
+    client_with(Settings { clocks, policy: Policy::default(), ..Settings::default() }, attempts, clock)
+}
+
+pub(crate) fn client_with(settings: Settings, attempts: Attempts, clock: Arc<dyn Clock>) -> Client {
     let keeping = Keeping {
         ledger: Arc::new(attempts.clone()),
         waits: Arc::new(attempts),
         clock,
         redact: Arc::new(Rules::standard()),
     };
-    Client::new(Settings { clocks, policy: Policy::default(), ..Settings::default() }, keeping).unwrap()
+    Client::new(settings, keeping).unwrap()
 }
 
 pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {

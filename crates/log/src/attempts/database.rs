@@ -130,6 +130,12 @@ impl Database {
         Ok(())
     }
 
+    pub(super) fn restate(&self, parked: &Parked) -> Result<bool, Unkept> {
+        let update = "UPDATE parked SET until = ?3, body = ?4 WHERE session = ?1 AND turn = ?2";
+        let (session, turn) = (parked.session.as_str(), parked.turn.as_str());
+        Ok(self.execute(update, params![session, turn, millis(parked.until), json(parked)?])? > 0)
+    }
+
     pub(super) fn unpark(&self, session: &SessionId, turn: &TurnId) -> Result<bool, Unkept> {
         let delete = "DELETE FROM parked WHERE session = ?1 AND turn = ?2";
         Ok(self.execute(delete, params![session.as_str(), turn.as_str()])? > 0)

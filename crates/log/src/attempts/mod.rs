@@ -148,6 +148,10 @@ impl Waits for Attempts {
         self.ask(|done| Work::Park(Box::new(parked), done))
     }
 
+    fn restate(&self, parked: Parked) -> Answer<bool> {
+        self.ask(|done| Work::Restate(Box::new(parked), done))
+    }
+
     fn unpark(&self, session: SessionId, turn: TurnId) -> Answer<bool> {
         self.ask(|done| Work::Unpark(session, turn, done))
     }

@@ -141,6 +141,18 @@ async fn waits_come_soonest_first_and_only_one_of_two_ends_one() {
 }
 
 #[tokio::test]
+async fn a_wait_is_restated_only_while_it_is_there() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    assert_eq!(attempts.restate(parked("ses_1", 50)).await, Ok(false));
+    assert_eq!(attempts.parked().await, Ok(Vec::new()));
+    attempts.park(parked("ses_1", 50)).await.unwrap();
+    attempts.park(parked("ses_2", 60)).await.unwrap();
+    assert_eq!(attempts.restate(parked("ses_1", 70)).await, Ok(true));
+    assert_eq!(attempts.parked().await, Ok(vec![parked("ses_2", 60), parked("ses_1", 70)]));
+}
+
+#[tokio::test]
 async fn what_is_forgotten_is_in_no_file_any_more() {
     let directory = TempDir::new().unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();

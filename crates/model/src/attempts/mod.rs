@@ -61,6 +61,8 @@ pub trait Ledger: Send + Sync {
 pub trait Waits: Send + Sync {
     /// Stores a wait; an earlier one of the same turn is replaced.
     fn park(&self, parked: Parked) -> Answer<()>;
+    /// Replaces the wait of a turn if it is still there, and says whether it was: one that somebody removed stays removed.
+    fn restate(&self, parked: Parked) -> Answer<bool>;
     /// Removes the wait of a turn. Says whether there was one: of two who ask, one is told yes.
     fn unpark(&self, session: SessionId, turn: TurnId) -> Answer<bool>;
     /// All waits, the soonest first.

@@ -44,3 +44,29 @@ pub struct Spent {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<ErrorClass, (u32, Time)>,
 }
+
+// === impl Parked and Spent ===
+
+impl Parked {
+    /// The wall clock was set by so many milliseconds: times before it are told as it shows them now.
+    pub fn clock_moved(&mut self, by: i64) {
+        for time in [&mut self.since, &mut self.until].into_iter().chain(self.error.retry_at.as_mut()) {
+            move_time(time, by);
+        }
+        self.spent.clock_moved(by);
+    }
+}
+
+impl Spent {
+    /// The wall clock was set by so many milliseconds: no time was spent by that, and none won.
+    pub fn clock_moved(&mut self, by: i64) {
+        let firsts = self.failures.values_mut().map(|(_, first)| first);
+        for time in self.failing_since.iter_mut().chain(firsts) {
+            move_time(time, by);
+        }
+    }
+}
+
+fn move_time(time: &mut Time, by: i64) {
+    *time = Time(time.0.saturating_add_signed(by));
+}

@@ -19,6 +19,10 @@ impl Machine {
             turn: open.map(|turn| resume_turn(turn, state)),
             background: resume_items(state, None),
             status: Shown(resume_status(state)),
+            // It waits as long as nothing shows that it goes on.
+            retrying: open
+                .filter(|_| state.session.status == Activity::Retrying)
+                .map(|_| resume_status(state)),
             created: state.session.id.is_some(),
             ended: state.session.ended.is_some(),
             session: SessionPatch {

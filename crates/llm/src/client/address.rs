@@ -1,0 +1,94 @@
+//! The address of a route, taken apart. What cannot be asked is named without being repeated: some providers want the key in
+//! the address.
+
+use crate::classify::{Failure, Source};
+use hyper::Uri;
+use turnstream_model::event::ErrorClass;
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) uri: Uri,
+    /// Without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) scheme: Scheme,
+}
+
+/// How it is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Address {
+    /// Reads an `http://` or `https://` address.
+    pub(super) fn of(url: &str) -> Result<Self, Failure> {
+        let uri: Uri = url.parse().map_err(|error| wrong(&format!("it is no address: {error}")))?;
+        let scheme = match uri.scheme_str() {
+            Some("http") => Scheme::Http,
+            Some("https") => Scheme::Https,
+            Some(other) => return Err(wrong(&format!("{other}:// is not spoken here"))),
+            None => return Err(wrong("it has no http:// or https://")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("a name and a password in it are not used; give the key as a header"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(wrong("it names no host"));
+        }
+        let port = authority.port_u16().unwrap_or(match scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        });
+        Ok(Self { uri, host, port, scheme })
+    }
+
+    /// What the request's first line has.
+    pub(super) fn path(&self) -> &str {
+        self.uri.path_and_query().map_or("/", |path| path.as_str())
+    }
+
+    /// What the `Host` header has.
+    pub(super) fn authority(&self) -> &str {
+        self.uri.authority().map_or(self.host.as_str(), |authority| authority.as_str())
+    }
+}
+
+fn wrong(problem: &str) -> Failure {
+    let message =
+        format!("the route's address cannot be asked: {problem}; write it like https://api.example.com/v1/…");
+    Failure::new(ErrorClass::InvalidRequest, Source::Ours, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Scheme};
+
+    #[test]
+    fn an_address_is_taken_apart_or_refused_without_being_repeated() {
+        let parts = |url: &str| {
+            let address = Address::of(url).ok()?;
+            let (path, authority) = (address.path().to_owned(), address.authority().to_owned());
+            Some((address.host, address.port, address.scheme, path, authority))
+        };
+        let expected = |host: &str, port, scheme, path: &str, authority: &str| {
+            Some((host.to_owned(), port, scheme, path.to_owned(), authority.to_owned()))
+        };
+        let https = Scheme::Https;
+        assert_eq!(
+            parts("https://a.example/v1?key=k"),
+            expected("a.example", 443, https, "/v1?key=k", "a.example")
+        );
+        assert_eq!(parts("http://[::1]:9"), expected("::1", 9, Scheme::Http, "/", "[::1]:9"));
+        for url in
+            ["no address", "/v1", "ftp://a", "https://", "http://u:Kartoffel7@a/", "https://a b/Kartoffel7"]
+        {
+            let failure = Address::of(url).expect_err(url);
+            assert!(!failure.message.contains("Kartoffel7"), "{}", failure.message);
+        }
+    }
+}

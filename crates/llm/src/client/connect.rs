@@ -1,0 +1,112 @@
+//! The way to a provider: a connection of its own for every attempt, never used again.
+//!
+//! A client that keeps connections has to decide what to do with a request that was written to one that had died. Some
+//! repeat it by themselves, and one was seen to glue the second answer to the first (oven-sh/bun #28706). Here there is
+//! nothing to decide.
+
+use super::NoClient;
+use super::address::{Address, Scheme};
+use super::handshake;
+use super::trust::Trust;
+use crate::classify::{Clock, Failure, Phase, Source, transport};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+use turnstream_model::event::ErrorClass;
+
+/// Models may think for minutes without a byte; what is between us forgets a connection that shows no sign of life.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// A connection, with TLS or without.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
+
+/// Makes connections.
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    proxies: Matcher,
+    trust: Trust,
+    limit: Duration,
+}
+
+impl Connector {
+    /// Makes none yet.
+    pub(super) fn new(limit: Duration, authorities: Option<&Path>) -> Result<Self, NoClient> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(limit));
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE));
+        tcp.set_keepalive_retries(Some(3));
+        Ok(Self { tcp, proxies: Matcher::from_env(), trust: Trust::new(authorities)?, limit })
+    }
+
+    /// A fresh connection.
+    pub(super) async fn open(&self, address: &Address) -> Result<Box<dyn Socket>, Failure> {
+        let dialled = tokio::time::timeout(self.limit, self.dial(address)).await;
+        dialled.unwrap_or_else(|_| Err(named(&address.host, Failure::clock(Clock::Connect, self.limit))))
+    }
+
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Socket>, Failure> {
+        if address.scheme == Scheme::Http {
+            return Ok(Box::new(self.direct(address).await?));
+        }
+        let config = self.trust.config().await?;
+        let name = ServerName::try_from(address.host.clone()).map_err(|error| {
+            let message =
+                format!("{} can have no certificate: {error}; correct the route's address", address.host);
+            Failure::new(ErrorClass::InvalidRequest, Source::Ours, message)
+        })?;
+        let tcp = match self.proxies.intercept(&address.uri) {
+            Some(proxy) => self.through(&proxy, address).await?,
+            None => self.direct(address).await?,
+        };
+        let tls = TlsConnector::from(config).connect(name, tcp).await;
+        Ok(Box::new(tls.map_err(|error| handshake::failure(address, &error))?))
+    }
+
+    async fn direct(&self, address: &Address) -> Result<TcpStream, Failure> {
+        let connected = self.tcp.clone().call(address.uri.clone()).await;
+        connected.map(TokioIo::into_inner).map_err(|error| unreachable(&address.host, &error))
+    }
+
+    /// Through the proxy that `HTTPS_PROXY` or `ALL_PROXY` names.
+    async fn through(&self, proxy: &Intercept, address: &Address) -> Result<TcpStream, Failure> {
+        let uri = proxy.uri();
+        if uri.scheme_str() != Some("http") {
+            let message = format!(
+                "the proxy for {} is not an http:// one, and no other is supported; correct HTTPS_PROXY, or name the host in \
+                 NO_PROXY",
+                address.host
+            );
+            return Err(Failure::new(ErrorClass::InvalidRequest, Source::Ours, message));
+        }
+        let mut tunnel = Tunnel::new(uri.clone(), self.tcp.clone());
+        if let Some(auth) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(auth.clone());
+        }
+        let connected = tunnel.call(address.uri.clone()).await;
+        let name = format!("{} through the proxy {}", address.host, uri.host().unwrap_or_default());
+        connected.map(TokioIo::into_inner).map_err(|error| unreachable(&name, &error))
+    }
+}
+
+fn unreachable(name: &str, error: &(dyn Error + 'static)) -> Failure {
+    named(name, transport(error, Phase::Connect))
+}
+
+/// With the name of the one who could not be reached.
+fn named(name: &str, failure: Failure) -> Failure {
+    Failure { message: format!("{name}: {}", failure.message), ..failure }
+}

@@ -1,0 +1,37 @@
+//! Whether somebody has set the wall clock.
+
+use super::Clock;
+use std::time::Duration;
+use turnstream_model::time::Time;
+
+/// What the wall clock may differ from the time that has passed before it counts as set. Time servers correct less than
+/// half a second without a jump.
+pub const JUMP: Duration = Duration::from_secs(1);
+
+/// Compares the wall clock with the time that has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallWatch {
+    wall: Time,
+    elapsed: Duration,
+}
+
+impl WallWatch {
+    /// Begins with the clocks as they are.
+    pub fn new(clock: &dyn Clock) -> Self {
+        Self { wall: clock.wall(), elapsed: clock.elapsed() }
+    }
+
+    /// By how many milliseconds the wall clock was set since it was looked at last, if it was. What differs by less than a
+    /// [`JUMP`] adds up.
+    pub fn moved(&mut self, clock: &dyn Clock) -> Option<i64> {
+        let now = Self::new(clock);
+        let passed = now.elapsed.saturating_sub(self.elapsed).as_millis();
+        let expected = self.wall.plus_millis(u64::try_from(passed).unwrap_or(u64::MAX));
+        let by = i64::try_from(i128::from(now.wall.0) - i128::from(expected.0)).unwrap_or(i64::MAX);
+        if u128::from(by.unsigned_abs()) < JUMP.as_millis() {
+            return None;
+        }
+        *self = now;
+        Some(by)
+    }
+}
