@@ -41,11 +41,11 @@ fn take<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) {
             Text::Broken(data) => broken_text(wire, data, event.range, attempt),
         },
         // A field of its own is no loss; the type of an event whose data is gone is.
-        Frame::Undispatched(event) => {
-            if event.event != "message" {
-                lost(wire, AnomalyKind::Truncated, event.range, attempt);
-            }
-        }
+        Frame::Undispatched(event) => match event.event {
+            "message" => {}
+            name if is_keepalive(name) => attempt.alive(),
+            _ => lost(wire, AnomalyKind::Truncated, event.range, attempt),
+        },
         Frame::Comment(_) => attempt.alive(),
         Frame::Anomaly(anomaly) => {
             let kind = match anomaly.kind {
@@ -62,6 +62,11 @@ fn take<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) {
         }
         Frame::Residue(residue) => left_over(wire, &residue.parsed, attempt),
     }
+}
+
+/// Names of events that are sent to show that the stream lives. They need no data.
+fn is_keepalive(name: &str) -> bool {
+    ["ping", "keepalive", "keep-alive", "heartbeat"].contains(&name)
 }
 
 fn lost<W: Wire>(wire: &mut W, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
@@ -109,8 +114,11 @@ fn watch<W: Wire>(wire: &W, place: &Place<'_>, attempt: &mut Attempt) {
 
 #[cold]
 fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
-    // An event without a name and with nothing in it is a keepalive.
-    if place.name == "message" && place.data.trim_ascii().is_empty() {
+    // With a name of a keepalive there may be anything in it but half a payload; without a name, nothing.
+    let says_nothing = place.data.trim_ascii().is_empty();
+    if (place.name == "message" && says_nothing)
+        || (is_keepalive(place.name) && !place.data.contains(['{', '[']))
+    {
         return attempt.alive();
     }
     match payload::diagnose(place.data) {

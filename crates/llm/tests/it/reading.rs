@@ -82,6 +82,15 @@ impl Read {
         self.outcome.runnable().into_iter().map(named).collect()
     }
 
+    /// Calls that were told as committed while the stream was read.
+    pub(crate) fn told_calls(&self) -> Vec<(Option<&str>, &str, &str)> {
+        let calls = self.said.iter().filter_map(|said| match said {
+            Said::Committed(item) => item.call(),
+            _ => None,
+        });
+        calls.map(named).collect()
+    }
+
     /// Texts that are committed.
     pub(crate) fn messages(&self) -> Vec<&str> {
         let texts = self.outcome.committed.iter().filter_map(|item| match item {

@@ -190,7 +190,14 @@ fn an_event_with_nothing_in_it_is_a_keepalive() {
         let mut quiet = plain(format);
         quiet.events.insert(3, b"data:\n\n".to_vec());
         assert_repaired(&quiet, &plain(format), &[]);
-        // With a name, something that had one is missing.
+        // So is one that is named so, with or without data.
+        for ping in ["event: ping\n\n", "event: ping\ndata:\n\n", "event: keepalive\ndata: alive\n\n"] {
+            quiet.events[3] = ping.as_bytes().to_vec();
+            assert_repaired(&quiet, &plain(format), &[]);
+            let alive = |stream: &Stream| read_stream(stream).said.contains(&Said::Alive);
+            assert!(alive(&quiet), "{ping:?}");
+        }
+        // With another name, something that had one is missing.
         quiet.events[3] = b"event: content_block_delta\ndata: \n\n".to_vec();
         assert_ne!(read_stream(&quiet).anomalies(), []);
     }
