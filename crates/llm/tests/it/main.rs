@@ -2,6 +2,7 @@
 
 mod bodies;
 mod corpus;
+mod fixtures;
 mod hostile;
 mod law;
 mod property;

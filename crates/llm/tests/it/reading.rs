@@ -40,9 +40,20 @@ pub(crate) fn read_stream(stream: &Stream) -> Read {
 /// The same at every split position and in single bytes.
 #[track_caller]
 pub(crate) fn read_in_every_split(format: Format, profile: &Profile, head: &Head, bytes: &[u8]) -> Read {
-    let pieces = |pieces: &[&[u8]]| {
-        read_pieces(format, profile, head.clone(), Transport::Clean, pieces.iter().copied())
-    };
+    read_in_every_split_ended(format, profile, head, Transport::Clean, bytes)
+}
+
+/// The same with another end of the transport.
+#[track_caller]
+pub(crate) fn read_in_every_split_ended(
+    format: Format,
+    profile: &Profile,
+    head: &Head,
+    transport: Transport,
+    bytes: &[u8],
+) -> Read {
+    let pieces =
+        |pieces: &[&[u8]]| read_pieces(format, profile, head.clone(), transport, pieces.iter().copied());
     let whole = pieces(&[bytes]);
     for at in 0..=bytes.len() {
         let (first, second) = bytes.split_at(at);

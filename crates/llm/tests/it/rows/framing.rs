@@ -2,8 +2,8 @@
 
 use super::{again, assert_repaired, assert_tainted, event_with, of, payload, plain, read};
 use crate::corpus::{Stream, rich, stream};
-use crate::reading::{Read, read_stream};
-use turnstream_llm::{AnomalyKind, Ended, Evidence, Format, Furthest, Repair, Said, Why};
+use crate::reading::{Read, read_pieces, read_stream};
+use turnstream_llm::{AnomalyKind, Ended, Evidence, Format, Furthest, Head, Repair, Said, Transport, Why};
 use turnstream_scripted::Part;
 
 /// Rows 1 and 44: half an event of one completion and the opening of another, as in the published samples: without a space, and
@@ -182,6 +182,18 @@ fn an_event_above_the_limit_taints() {
     let read = read_stream(&damaged);
     assert_eq!((read.outcome.ended.clone(), read.anomalies()), (Ended::Corrupt, vec![AnomalyKind::Oversize]));
     assert_eq!(read.outcome.committed, []);
+    // Of 16 million splits those around the beginning of the event, the limit and the end, and some between.
+    let bytes = damaged.bytes();
+    let begin = damaged.events[..at].concat().len();
+    let near = |place: usize| [place - 1, place, place + 1];
+    let end = begin + damaged.events[at].len();
+    let places = [near(begin), near(begin + turnstream_sse::DEFAULT_LIMIT), near(end)].concat();
+    for place in places.into_iter().chain([1 << 20, 5 << 20, 13 << 20]) {
+        let (first, second) = bytes.split_at(place);
+        let head = Head::stream();
+        let split = read_pieces(damaged.format, &damaged.profile, head, Transport::Clean, [first, second]);
+        assert!(split == read, "split at {place}");
+    }
 }
 
 #[test]
