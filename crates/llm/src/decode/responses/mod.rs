@@ -11,8 +11,9 @@ use crate::decode::sequence::{Numbered, Numbers};
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, Sequence};
 use crate::wire::responses::{self as wire, Event, Response, said};
-use crate::wire::{error, filled, usage};
+use crate::wire::{error, filled, quick, taken, usage};
 use output::{Loss, OutputItem, Source, State, call_kind, read, whole_item};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// One response as far as it has come.
@@ -42,7 +43,13 @@ enum Naming {
 impl Wire for Responses {
     type Event<'a> = Event<'a>;
 
-    fn apply(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn quick(data: &str) -> Option<Event<'_>> {
+        quick::responses(data)
+    }
+
+    fn apply(&mut self, event: &mut Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        let text = event.delta.as_mut().and_then(|delta| taken(&mut delta.0));
+        let event = &*event;
         let kind = filled(&event.kind).unwrap_or(place.name);
         if kind == "error" {
             let raw = event.error.map_or(place.data, |raw| raw.get());
@@ -83,7 +90,7 @@ impl Wire for Responses {
             }
             // Behind a later one it would be shown in the wrong place. The whole item brings it again.
             _ if late => Ok(()),
-            _ => self.delta(kind, event, attempt),
+            _ => self.delta(kind, text, event, attempt),
         };
         if let Err(kind) = kept {
             self.lost(kind, place.range.clone(), attempt);
@@ -245,9 +252,14 @@ impl Responses {
     }
 
     /// A delta of an item is shown. One that was not announced is missed by its number, or lost with it.
-    fn delta(&mut self, kind: &str, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
-        let text = event.delta.as_ref().and_then(|delta| delta.0.as_deref());
-        let (Some(index), Some(text)) = (event.output_index, text.filter(|text| !text.is_empty())) else {
+    fn delta(
+        &mut self,
+        kind: &str,
+        text: Option<Cow<'_, str>>,
+        event: &Event<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), AnomalyKind> {
+        let (Some(index), Some(text)) = (event.output_index, text) else {
             // Parts that begin and end, searches, keepalives, whatever is added.
             attempt.alive();
             return Ok(());
