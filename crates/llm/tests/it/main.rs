@@ -8,6 +8,7 @@ mod law;
 mod property;
 mod random;
 mod reading;
+mod recorded;
 mod rows;
 mod single_events;
 mod splice;
