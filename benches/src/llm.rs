@@ -38,7 +38,7 @@ struct ChatUsage {
 struct Choice<S> {
     index: u32,
     delta: ChatDelta<S>,
-    finish_reason: Option<String>,
+    finish_reason: Option<S>,
 }
 
 #[derive(Deserialize)]

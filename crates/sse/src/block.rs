@@ -16,6 +16,7 @@ pub(crate) struct Block {
     data: Data,
     joined: Vec<u8>,
     event: String,
+    has_event: bool,
     id: String,
     has_id: bool,
     retry: Option<u64>,
@@ -97,7 +98,9 @@ impl Block {
     /// Tells whether the value was valid UTF-8.
     pub(crate) fn set_event(&mut self, line: &Range<u64>, value: &[u8]) -> bool {
         self.accept(line);
-        set_lossy(&mut self.event, value)
+        self.has_event = true;
+        // Mostly it is the type that the event before had.
+        value == self.event.as_bytes() || set_lossy(&mut self.event, value)
     }
 
     /// Tells whether the value was valid UTF-8.
@@ -121,7 +124,7 @@ impl Block {
             Data::Joined => Text::new(&self.joined),
         };
         Event {
-            event: if self.event.is_empty() { DEFAULT_TYPE } else { &self.event },
+            event: if self.has_event && !self.event.is_empty() { &self.event } else { DEFAULT_TYPE },
             id: self.id(),
             last_id,
             retry: self.retry,
@@ -137,7 +140,7 @@ impl Block {
         self.data = Data::Absent;
         self.has_id = false;
         self.retry = None;
-        self.event.clear();
+        self.has_event = false;
         empty(&mut self.joined);
         if self.event.capacity() + self.id.capacity() > KEPT_CAPACITY {
             self.event = String::new();

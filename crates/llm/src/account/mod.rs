@@ -107,13 +107,5 @@ fn lost(outcome: &Outcome, heard: &Heard) -> Vec<Loss> {
         let bytes = heard.arguments.get(&call.item).copied().unwrap_or(0);
         lost.push(Loss { what: call.name.clone(), bytes, shown: false });
     }
-    // Whole, in a step of which no call may run.
-    if outcome.runnable().is_empty() {
-        lost.extend(outcome.committed.iter().filter_map(Item::call).map(|call| Loss {
-            what: call.name.clone(),
-            bytes: call.arguments.len() as u64,
-            shown: false,
-        }));
-    }
     lost
 }

@@ -23,7 +23,7 @@ pub enum Item {
         /// What the provider wants to see again in the next request.
         kept: Vec<Kept>,
     },
-    /// A tool call. Whether it may *run* is for [`Outcome::runnable`](crate::Outcome::runnable) to say.
+    /// A tool call that may run: its step is over, and ended in a way that lets it.
     Call(Call),
     /// An item of a kind that we do not read: a server's own tool, an image.
     Other {

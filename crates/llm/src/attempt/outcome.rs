@@ -1,8 +1,6 @@
 //! How an attempt ended, with everything that the retry rules, the ledger and a person who looks into it need.
 
-use super::{
-    Anomaly, AnomalyKind, Body, Call, Finding, Finish, Item, ProviderError, Repairs, Usage, Why, Withheld,
-};
+use super::{Anomaly, Body, Call, Finding, Finish, Item, ProviderError, Repairs, Usage, Withheld};
 use std::ops::Range;
 
 /// The end of an attempt.
@@ -126,20 +124,9 @@ impl Outcome {
     /// How many anomalies are listed.
     pub const MOST_ANOMALIES: usize = 64;
 
-    /// The calls that may run: those committed, unless the model stopped for a reason under which no call of the step
-    /// runs, or another call of the step came to its end and is broken. Only the outcome can say so, therefore nothing
-    /// runs before it.
+    /// The calls that may run: those committed. Calls are committed at the end of their step, all or none, and not under a
+    /// finish with which none may run. A step that was cut is truncated to those that were whole before.
     pub fn runnable(&self) -> Vec<&Call> {
-        let finish = self.finish.as_ref();
-        let stopped = finish.is_some_and(|finish| !finish.meaning.lets_calls_run());
-        let broken = self.withheld.iter().any(|call| match call.why {
-            Why::BadArguments | Why::Finish => true,
-            Why::Tainted | Why::Open | Why::Sibling => false,
-        });
-        let contradicted = self.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::Contradiction);
-        if stopped || broken || contradicted {
-            return Vec::new();
-        }
         self.committed.iter().filter_map(Item::call).collect()
     }
 }

@@ -56,7 +56,8 @@ pub enum Said {
         /// The delta.
         text: String,
     },
-    /// An item reached its protocol's end untainted. It is never taken back.
+    /// An item reached its protocol's end untainted. It is never taken back. A call is told so at the end of its step only,
+    /// when it may run.
     Committed(Item),
     /// Token counts so far.
     Usage(Usage),

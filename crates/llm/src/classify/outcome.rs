@@ -51,6 +51,12 @@ impl Answer<'_> {
             let message = "a finished call has arguments that are no JSON object";
             return Some(self.of_stream(ErrorClass::Incomplete, message));
         }
+        if outcome.withheld.iter().any(|call| call.why == Why::Finish) {
+            let word = outcome.finish.as_ref().map_or("", |finish| finish.raw.as_str());
+            let word = &word[..word.floor_char_boundary(64)];
+            let message = format!("no call of an answer runs that ended with {word:?}");
+            return Some(self.of_stream(ErrorClass::Incomplete, message));
+        }
         let says_something = outcome.committed.iter().any(|item| match item {
             Item::Message { text, .. } => !text.is_empty(),
             Item::Call(_) | Item::Other { .. } => true,

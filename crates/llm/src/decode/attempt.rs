@@ -5,11 +5,15 @@ use crate::attempt::{
     Outcome, ProviderError, Repair, Repairs, Residue, Said, Transport, Usage, Withheld,
 };
 use crate::profile::Profile;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Bytes of content that one attempt may bring, all items together. The longest answers of today's models are
 /// below 2 MiB; what is above this is not an answer.
 const MOST_CONTENT: usize = 32 * 1024 * 1024;
+/// Events in a row that the shortcut may fail to read. A provider whose every event has something else in it is left to the
+/// parser.
+const MOST_MISSES: u32 = 16;
 /// Items that one attempt may have.
 const MOST_ITEMS: u32 = 4096;
 
@@ -39,6 +43,7 @@ pub(crate) struct Attempt {
     items: u32,
     content: usize,
     call_in_text: bool,
+    shortcut_misses: u32,
 }
 
 /// Why no more of the body is read.
@@ -81,6 +86,7 @@ impl Attempt {
             items: 0,
             content: 0,
             call_in_text: false,
+            shortcut_misses: 0,
         }
     }
 
@@ -105,6 +111,18 @@ impl Attempt {
     /// An event that is not read begins here.
     pub(crate) fn ignore(&mut self, at: u64) {
         self.ignored_from.get_or_insert(at);
+    }
+
+    /// Whether the shortcut of the format is worth a try.
+    #[inline]
+    pub(crate) fn tries_shortcut(&self) -> bool {
+        self.shortcut_misses < MOST_MISSES
+    }
+
+    /// Whether it read the event.
+    #[inline]
+    pub(crate) fn tried_shortcut(&mut self, read: bool) {
+        self.shortcut_misses = if read { 0 } else { self.shortcut_misses.saturating_add(1) };
     }
 
     /// Tells that the completion began, once.
@@ -163,19 +181,22 @@ impl Attempt {
         self.content <= MOST_CONTENT
     }
 
-    pub(crate) fn text(&mut self, item: ItemNo, text: &str) {
+    #[inline]
+    pub(crate) fn text(&mut self, item: ItemNo, text: Cow<'_, str>) {
         self.delivered.text = true;
-        self.said.push(Said::Text { item, text: text.to_owned() });
+        self.said.push(Said::Text { item, text: text.into_owned() });
     }
 
-    pub(crate) fn refusal(&mut self, item: ItemNo, text: &str) {
+    #[inline]
+    pub(crate) fn refusal(&mut self, item: ItemNo, text: Cow<'_, str>) {
         self.delivered.text = true;
-        self.said.push(Said::Refusal { item, text: text.to_owned() });
+        self.said.push(Said::Refusal { item, text: text.into_owned() });
     }
 
-    pub(crate) fn reasoning(&mut self, item: ItemNo, text: &str) {
+    #[inline]
+    pub(crate) fn reasoning(&mut self, item: ItemNo, text: Cow<'_, str>) {
         self.delivered.reasoning = true;
-        self.said.push(Said::Reasoning { item, text: text.to_owned() });
+        self.said.push(Said::Reasoning { item, text: text.into_owned() });
     }
 
     pub(crate) fn began(&mut self, item: ItemNo, id: Option<&str>, name: &str) {
@@ -183,8 +204,9 @@ impl Attempt {
         self.said.push(Said::CallBegan { item, id: id.map(str::to_owned), name: name.to_owned() });
     }
 
-    pub(crate) fn arguments(&mut self, item: ItemNo, text: &str) {
-        self.said.push(Said::CallArguments { item, text: text.to_owned() });
+    #[inline]
+    pub(crate) fn arguments(&mut self, item: ItemNo, text: Cow<'_, str>) {
+        self.said.push(Said::CallArguments { item, text: text.into_owned() });
     }
 
     pub(crate) fn alive(&mut self) {

@@ -6,16 +6,21 @@ use crate::attempt::{Call, CallKind, Item, Why, Withheld};
 use crate::profile::EmptyArguments;
 
 /// Commits the calls of a step that came to its end untainted. Under a finish such as `length`, or when one of them has
-/// arguments that are no JSON object, none is (vllm #53269, pi #6285).
+/// arguments that are no JSON object, none is (vllm #53269, pi #6285). This is the only place where calls are committed, so
+/// whoever is told of a committed call may run it.
 pub(crate) fn settle(mut calls: Vec<Call>, empty: EmptyArguments, attempt: &mut Attempt) {
-    let may_run = attempt.finish.as_ref().is_some_and(|finish| finish.meaning.lets_calls_run());
+    let may_run = attempt.finish.as_ref().is_none_or(|finish| finish.meaning.lets_calls_run());
     for call in &mut calls {
         if call.arguments.is_empty() && empty == EmptyArguments::NoArguments {
             call.arguments.push_str("{}");
             attempt.repair(Repair::EmptyArguments);
         }
     }
-    let broken = calls.iter().any(|call| !is_sound(call));
+    let withheld = attempt.withheld.iter().any(|call| match call.why {
+        Why::BadArguments | Why::Finish => true,
+        Why::Tainted | Why::Open | Why::Sibling => false,
+    });
+    let broken = withheld || calls.iter().any(|call| !is_sound(call));
     for call in calls {
         let why = if !may_run {
             Why::Finish

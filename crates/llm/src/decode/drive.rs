@@ -41,11 +41,11 @@ fn take<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) {
             Text::Broken(data) => broken_text(wire, data, event.range, attempt),
         },
         // A field of its own is no loss; the type of an event whose data is gone is.
-        Frame::Undispatched(event) => {
-            if event.event != "message" {
-                lost(wire, AnomalyKind::Truncated, event.range, attempt);
-            }
-        }
+        Frame::Undispatched(event) => match event.event {
+            "message" => {}
+            name if is_keepalive(name) => attempt.alive(),
+            _ => lost(wire, AnomalyKind::Truncated, event.range, attempt),
+        },
         Frame::Comment(_) => attempt.alive(),
         Frame::Anomaly(anomaly) => {
             let kind = match anomaly.kind {
@@ -62,6 +62,11 @@ fn take<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) {
         }
         Frame::Residue(residue) => left_over(wire, &residue.parsed, attempt),
     }
+}
+
+/// Names of events that are sent to show that the stream lives. They need no data.
+fn is_keepalive(name: &str) -> bool {
+    ["ping", "keepalive", "keep-alive", "heartbeat"].contains(&name)
 }
 
 fn lost<W: Wire>(wire: &mut W, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
@@ -82,8 +87,19 @@ fn payload<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
     if attempt.over().is_some() {
         return watch(wire, place, attempt);
     }
+    let shortcut = if attempt.tries_shortcut() { W::quick(place.data) } else { None };
+    attempt.tried_shortcut(shortcut.is_some());
+    if let Some(mut event) = shortcut {
+        #[cfg(feature = "compare")]
+        assert_eq!(
+            Some(format!("{event:?}")),
+            serde_json::from_str::<W::Event<'_>>(place.data).ok().map(|event| format!("{event:?}")),
+            "both ways to read an event read the same"
+        );
+        return wire.apply(&mut event, place, attempt);
+    }
     match serde_json::from_str::<W::Event<'_>>(place.data) {
-        Ok(event) => wire.apply(&event, place, attempt),
+        Ok(mut event) => wire.apply(&mut event, place, attempt),
         Err(_) => broken(wire, place, attempt),
     }
 }
@@ -109,8 +125,11 @@ fn watch<W: Wire>(wire: &W, place: &Place<'_>, attempt: &mut Attempt) {
 
 #[cold]
 fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
-    // An event without a name and with nothing in it is a keepalive.
-    if place.name == "message" && place.data.trim_ascii().is_empty() {
+    // With a name of a keepalive there may be anything in it but half a payload; without a name, nothing.
+    let says_nothing = place.data.trim_ascii().is_empty();
+    if (place.name == "message" && says_nothing)
+        || (is_keepalive(place.name) && !place.data.contains(['{', '[']))
+    {
         return attempt.alive();
     }
     match payload::diagnose(place.data) {
@@ -119,10 +138,10 @@ fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
             each(wire, &values, place, attempt);
         }
         Diagnosis::NotANumber(data) => match serde_json::from_str::<W::Event<'_>>(&data) {
-            Ok(event) => {
+            Ok(mut event) => {
                 attempt.repair(Repair::NotANumber);
                 let place = Place { name: place.name, data: &data, range: place.range.clone() };
-                wire.apply(&event, &place, attempt);
+                wire.apply(&mut event, &place, attempt);
             }
             Err(_) => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
         },
@@ -152,7 +171,7 @@ fn each<W: Wire>(wire: &mut W, values: &[&str], place: &Place<'_>, attempt: &mut
             continue;
         }
         match serde_json::from_str::<W::Event<'_>>(data) {
-            Ok(event) => wire.apply(&event, &place, attempt),
+            Ok(mut event) => wire.apply(&mut event, &place, attempt),
             Err(_) => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
         }
     }

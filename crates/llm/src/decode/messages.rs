@@ -9,8 +9,9 @@ use crate::attempt::{
 };
 use crate::profile::EmptyArguments;
 use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::{error, filled, usage};
+use crate::wire::{error, filled, quick, taken, usage};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// One message as far as it has come.
@@ -51,7 +52,11 @@ enum Content {
 impl Wire for Messages {
     type Event<'a> = Event<'a>;
 
-    fn apply(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn quick(data: &str) -> Option<Event<'_>> {
+        quick::messages(data)
+    }
+
+    fn apply(&mut self, event: &mut Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
         let kind = filled(&event.kind).unwrap_or(place.name);
         if kind == "error" || (event.error.is_some() && place.name == "error") {
             let raw = event.error.map_or(place.data, |raw| raw.get());
@@ -149,7 +154,7 @@ impl Messages {
             return Err(AnomalyKind::OpenedTwice);
         }
         let raw = event.content_block.ok_or(AnomalyKind::UnknownShape)?.get();
-        let block: Block<'_> = serde_json::from_str(raw).map_err(|_| AnomalyKind::UnknownShape)?;
+        let mut block: Block<'_> = serde_json::from_str(raw).map_err(|_| AnomalyKind::UnknownShape)?;
         let item = attempt.number().ok_or(AnomalyKind::TooMuch)?;
         let owned = |text: &Option<_>| filled(text).map(str::to_owned);
         let content = match &*block.kind {
@@ -171,7 +176,7 @@ impl Messages {
             kind => Content::Other { kind: kind.to_owned(), raw: raw.to_owned(), input: String::new() },
         };
         self.blocks.push(OpenBlock { item, content, stopped: false });
-        if let Some(text) = filled(&block.text).or_else(|| filled(&block.thinking)) {
+        if let Some(text) = taken(&mut block.text).or_else(|| taken(&mut block.thinking)) {
             self.write(self.blocks.len() - 1, text, attempt)?;
         }
         if let Some(signature) = filled(&block.signature) {
@@ -186,35 +191,37 @@ impl Messages {
         if open { Ok(index) } else { Err(AnomalyKind::NoSuchItem) }
     }
 
-    fn delta(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    #[inline]
+    fn delta(&mut self, event: &mut Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let index = self.open_block(event)?;
-        let delta: &Delta<'_> = event.delta.as_ref().ok_or(AnomalyKind::UnknownShape)?;
-        if let Some(text) = filled(&delta.text).or_else(|| filled(&delta.thinking)) {
+        let delta: &mut Delta<'_> = event.delta.as_mut().ok_or(AnomalyKind::UnknownShape)?;
+        if let Some(text) = taken(&mut delta.text).or_else(|| taken(&mut delta.thinking)) {
             self.write(index, text, attempt)?;
         }
         if let Some(signature) = filled(&delta.signature) {
             self.sign(index, signature, attempt)?;
         }
-        if let Some(piece) = filled(&delta.partial_json) {
+        if let Some(piece) = taken(&mut delta.partial_json) {
             self.feed(index, piece, attempt)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, index: usize, more: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    fn write(&mut self, index: usize, more: Cow<'_, str>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let block = &mut self.blocks[index];
+        let length = more.len();
         match &mut block.content {
             Content::Text(text) => {
-                text.push_str(more);
+                text.push_str(&more);
                 attempt.text(block.item, more);
             }
             Content::Thinking { text, .. } => {
-                text.push_str(more);
+                text.push_str(&more);
                 attempt.reasoning(block.item, more);
             }
             Content::Call { .. } | Content::Other { .. } => return Err(AnomalyKind::Conflict),
         }
-        if attempt.grow(more.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+        if attempt.grow(length) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
     /// A signature comes whole, or in pieces that make one.
@@ -232,17 +239,18 @@ impl Messages {
         if attempt.grow(more.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
-    fn feed(&mut self, index: usize, piece: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    fn feed(&mut self, index: usize, piece: Cow<'_, str>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let block = &mut self.blocks[index];
+        let length = piece.len();
         match &mut block.content {
             Content::Call { arguments, .. } => {
-                arguments.push_str(piece);
+                arguments.push_str(&piece);
                 attempt.arguments(block.item, piece);
             }
-            Content::Other { input, .. } => input.push_str(piece),
+            Content::Other { input, .. } => input.push_str(&piece),
             Content::Text(_) | Content::Thinking { .. } => return Err(AnomalyKind::Conflict),
         }
-        if attempt.grow(piece.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+        if attempt.grow(length) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
     fn stop_block(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {

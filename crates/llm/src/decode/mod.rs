@@ -40,10 +40,13 @@ pub(crate) enum Relation {
 /// One wire format.
 pub(crate) trait Wire {
     /// An event as it is on the wire.
-    type Event<'a>: serde::Deserialize<'a>;
+    type Event<'a>: serde::Deserialize<'a> + std::fmt::Debug;
 
-    /// Takes an event that is whole. Called only while the attempt is not over.
-    fn apply(&mut self, event: &Self::Event<'_>, place: &Place<'_>, attempt: &mut Attempt);
+    /// Reads an event that is one of the usual ones; the parser reads the others.
+    fn quick(data: &str) -> Option<Self::Event<'_>>;
+
+    /// Takes an event that is whole, and its texts out of it. Called only while the attempt is not over.
+    fn apply(&mut self, event: &mut Self::Event<'_>, place: &Place<'_>, attempt: &mut Attempt);
 
     /// How an event stands to the completion so far.
     fn relation(&self, event: &Self::Event<'_>, attempt: &Attempt) -> Relation;

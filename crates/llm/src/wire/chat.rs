@@ -1,13 +1,13 @@
 //! A chunk of chat completions, with the members that its many copies add.
 
-use super::{Count, Str};
+use super::{Count, Few, Str};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Chunk<'a> {
     #[serde(borrow, default)]
     pub(crate) id: Option<Str<'a>>,
@@ -35,7 +35,7 @@ pub(crate) enum Choices<'a> {
     #[default]
     Absent,
     Null,
-    Of(Vec<Choice<'a>>),
+    Of(Few<Choice<'a>>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +46,7 @@ pub(crate) struct XGroq<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Choice<'a> {
     #[serde(default)]
     pub(crate) index: Option<u32>,
@@ -77,7 +77,7 @@ pub(crate) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(crate) refusal: Option<Str<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_calls: Option<Vec<ToolDelta<'a>>>,
+    pub(crate) tool_calls: Option<Few<ToolDelta<'a>>>,
     /// The spelling before tool calls.
     #[serde(borrow, default)]
     pub(crate) function_call: Option<Box<FunctionDelta<'a>>>,
@@ -98,7 +98,7 @@ pub(crate) struct Part<'a> {
     pub(crate) thinking: Option<Content<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct ToolDelta<'a> {
     #[serde(default)]
     pub(crate) index: Option<u32>,
@@ -129,7 +129,7 @@ impl<'a> Choices<'a> {
     pub(crate) fn list(&self) -> &[Choice<'a>] {
         match self {
             Self::Absent | Self::Null => &[],
-            Self::Of(choices) => choices,
+            Self::Of(choices) => choices.as_slice(),
         }
     }
 }

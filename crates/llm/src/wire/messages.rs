@@ -4,7 +4,7 @@ use super::Str;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     pub(crate) kind: Option<Str<'a>>,
@@ -23,7 +23,7 @@ pub(crate) struct Event<'a> {
 }
 
 /// Of a block or of the message.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(crate) text: Option<Str<'a>>,

@@ -3,11 +3,14 @@
 
 pub(crate) mod chat;
 pub(crate) mod error;
+mod few;
 mod loose;
 pub(crate) mod messages;
+pub(crate) mod quick;
 pub(crate) mod responses;
 mod text;
 pub(crate) mod usage;
 
+pub(crate) use few::Few;
 pub(crate) use loose::{Count, Loose};
-pub(crate) use text::{Str, filled};
+pub(crate) use text::{Str, filled, taken};

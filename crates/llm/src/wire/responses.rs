@@ -4,7 +4,7 @@ use super::{Count, Loose, Str};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     pub(crate) kind: Option<Str<'a>>,

@@ -16,6 +16,11 @@ pub(crate) fn filled<'s>(text: &'s Option<Str<'_>>) -> Option<&'s str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
+/// The same for content, which is handed on: what had to be unescaped is not copied once more.
+pub(crate) fn taken<'a>(text: &mut Option<Str<'a>>) -> Option<Cow<'a, str>> {
+    text.take().map(|text| text.0).filter(|text| !text.is_empty())
+}
+
 impl Deref for Str<'_> {
     type Target = str;
 

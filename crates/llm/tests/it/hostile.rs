@@ -6,7 +6,7 @@ use crate::reading::{Read, read_stream};
 use crate::rows::{chunks, payload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_llm::{AnomalyKind, Ended, Format};
+use turnstream_llm::{AnomalyKind, Ended, Format, Why};
 
 fn event(payload: &Value) -> Vec<u8> {
     format!("event: {}\ndata: {payload}\n\n", payload["type"].as_str().unwrap_or("message")).into_bytes()
@@ -53,6 +53,45 @@ fn a_call_that_the_list_at_the_end_does_not_know_does_not_run() {
     let read = read_stream(&stream);
     assert!(read.anomalies().contains(&AnomalyKind::Contradiction), "{read:?}");
     assert_nothing_runs(&read);
+}
+
+/// A response that says why it is incomplete is, also under the name of a completed one.
+#[test]
+fn a_completed_response_that_says_why_it_is_not_runs_nothing() {
+    let mut stream = stream(Format::Responses, "dangerous", &dangerous(), false);
+    let end = place_of(&stream, "response.completed");
+    let mut completed = payload(&stream.events[end]);
+    completed["response"]["incomplete_details"] = json!({"reason": "max_output_tokens"});
+    stream.events[end] = event(&completed);
+    let read = read_stream(&stream);
+    assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]));
+    assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Finish]);
+}
+
+/// Nobody knows what an end says that cannot be read; it may be that the model ran out of tokens.
+#[test]
+fn calls_before_an_end_that_cannot_be_read_do_not_run() {
+    let mut stream = stream(Format::Responses, "dangerous", &dangerous(), false);
+    let end = place_of(&stream, "response.completed");
+    let mut completed = payload(&stream.events[end]);
+    completed["response"]["output"] = json!(["not an item"]);
+    stream.events[end] = event(&completed);
+    let read = read_stream(&stream);
+    assert_eq!(read.anomalies(), [AnomalyKind::UnknownShape]);
+    assert_nothing_runs(&read);
+}
+
+/// What was lost may have been the beginning of another response. Only the end of this one can say that it was not.
+#[test]
+fn a_call_behind_a_loss_needs_the_end_of_the_response() {
+    let mut stream = stream(Format::Responses, "rich", &rich(), false);
+    let end = place_of(&stream, "response.completed");
+    stream.events[4] = b"data: {\"type\":\n\n".to_vec();
+    assert_eq!(read_stream(&stream).runnable().len(), 2);
+    stream.events.truncate(end);
+    let read = read_stream(&stream);
+    assert_nothing_runs(&read);
+    assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Tainted; 2]);
 }
 
 /// Without numbers, and under the same name, the second beginning is the only trace.

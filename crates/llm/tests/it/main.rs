@@ -2,11 +2,13 @@
 
 mod bodies;
 mod corpus;
+mod fixtures;
 mod hostile;
 mod law;
 mod property;
 mod random;
 mod reading;
+mod recorded;
 mod rows;
 mod single_events;
 mod splice;

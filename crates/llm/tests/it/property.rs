@@ -42,7 +42,19 @@ fn check(said: &[Said], outcome: &Outcome, input: &[u8]) {
     }
     let committed = said.iter().filter(|said| matches!(said, Said::Committed(_))).count();
     assert_eq!(committed, outcome.committed.len());
-    assert!(outcome.runnable().len() <= outcome.delivered.committed_calls as usize);
+    // Whoever was told of a committed call may run it, whatever came behind.
+    let told = said.iter().filter_map(|said| match said {
+        Said::Committed(item) => item.call(),
+        _ => None,
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort_by_key(|call| call.item);
+    let mut runnable = outcome.runnable();
+    runnable.sort_by_key(|call| call.item);
+    assert_eq!(told, runnable);
+    assert_eq!(told.len(), outcome.delivered.committed_calls as usize);
+    let lets_run = outcome.finish.as_ref().is_none_or(|finish| finish.meaning.lets_calls_run());
+    assert!(told.is_empty() || lets_run, "{outcome:?}");
     assert!(outcome.anomalies.len() <= Outcome::MOST_ANOMALIES);
     for anomaly in &outcome.anomalies {
         assert!(anomaly.range.end <= input.len() as u64, "{anomaly:?}");

@@ -40,9 +40,20 @@ pub(crate) fn read_stream(stream: &Stream) -> Read {
 /// The same at every split position and in single bytes.
 #[track_caller]
 pub(crate) fn read_in_every_split(format: Format, profile: &Profile, head: &Head, bytes: &[u8]) -> Read {
-    let pieces = |pieces: &[&[u8]]| {
-        read_pieces(format, profile, head.clone(), Transport::Clean, pieces.iter().copied())
-    };
+    read_in_every_split_ended(format, profile, head, Transport::Clean, bytes)
+}
+
+/// The same with another end of the transport.
+#[track_caller]
+pub(crate) fn read_in_every_split_ended(
+    format: Format,
+    profile: &Profile,
+    head: &Head,
+    transport: Transport,
+    bytes: &[u8],
+) -> Read {
+    let pieces =
+        |pieces: &[&[u8]]| read_pieces(format, profile, head.clone(), transport, pieces.iter().copied());
     let whole = pieces(&[bytes]);
     for at in 0..=bytes.len() {
         let (first, second) = bytes.split_at(at);
@@ -80,6 +91,15 @@ impl Read {
     /// Calls that may run.
     pub(crate) fn runnable(&self) -> Vec<(Option<&str>, &str, &str)> {
         self.outcome.runnable().into_iter().map(named).collect()
+    }
+
+    /// Calls that were told as committed while the stream was read.
+    pub(crate) fn told_calls(&self) -> Vec<(Option<&str>, &str, &str)> {
+        let calls = self.said.iter().filter_map(|said| match said {
+            Said::Committed(item) => item.call(),
+            _ => None,
+        });
+        calls.map(named).collect()
     }
 
     /// Texts that are committed.

@@ -3,7 +3,9 @@
 use crate::corpus::{completions, cut_short, pairs, rich, stream};
 use crate::reading::{read_in_every_split, read_stream};
 use std::path::Path;
-use turnstream_llm::{Ended, Format, Furthest, Head, Item, Kept, Meaning, Profile, Usage, Why};
+use turnstream_llm::{
+    Ended, Format, Furthest, Head, Item, Kept, Meaning, Profile, Reader, Said, Transport, Usage, Why,
+};
 
 #[test]
 fn whole_streams_commit_all_of_their_items_and_need_no_repair() {
@@ -91,8 +93,30 @@ fn a_step_that_ran_out_of_tokens_runs_none_of_its_calls() {
             "{name}"
         );
         assert_eq!(read.runnable(), [], "{name}");
-        assert!(read.outcome.withheld.iter().all(|call| call.why == Why::Finish), "{name}");
+        let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
+        assert_eq!(why, [Why::Finish; 2], "{name}");
+        assert_eq!(read.told_calls(), [], "{name}: nobody was told of a call that may run");
     }
+}
+
+/// The call is whole at its `output_item.done`, and yet nothing is told of it before the step is over.
+#[test]
+fn a_call_of_a_response_is_committed_at_the_end_of_its_step_and_not_when_it_is_whole() {
+    let stream = stream(Format::Responses, "rich", &rich(), false);
+    let (end, before) = stream.events.split_last().expect("events");
+    let mut reader = Reader::new(Format::Responses, &stream.profile, Head::stream());
+    let mut said = Vec::new();
+    reader.push(&before.concat(), &mut said);
+    let is_call = |said: &Said| matches!(said, Said::Committed(Item::Call(_)));
+    assert!(!said.iter().any(is_call), "{said:?}");
+    reader.push(end, &mut said);
+    assert_eq!(said.iter().filter(|said| is_call(said)).count(), 2);
+    // A step that is cut behind its calls is truncated to them.
+    let mut cut = Reader::new(Format::Responses, &stream.profile, Head::stream());
+    let mut said = Vec::new();
+    cut.push(&before.concat(), &mut said);
+    let outcome = cut.end(Transport::Broken, &mut said);
+    assert_eq!((outcome.ended.clone(), outcome.runnable().len()), (Ended::Incomplete, 2));
 }
 
 /// Streams recorded from the scripted provider, which are also where the fuzz targets start from.

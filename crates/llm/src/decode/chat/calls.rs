@@ -7,7 +7,8 @@ use crate::decode::attempt::Attempt;
 use crate::decode::{Place, Wire};
 use crate::profile::CallIndex;
 use crate::wire::chat::{FunctionDelta, ToolDelta};
-use crate::wire::filled;
+use crate::wire::{filled, taken};
+use std::borrow::Cow;
 
 /// A call that has not come to its end.
 #[derive(Debug)]
@@ -27,21 +28,19 @@ enum Slot {
 }
 
 impl Chat {
-    pub(super) fn tool_delta(&mut self, delta: &ToolDelta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
-        let empty = FunctionDelta::default();
-        let function = delta.function.as_ref().unwrap_or(&empty);
-        let (id, name) = (filled(&delta.id), filled(&function.name));
-        if delta.id.as_deref().is_some_and(str::is_empty)
-            || function.name.as_deref().is_some_and(str::is_empty)
-        {
+    pub(super) fn tool_delta(&mut self, delta: &mut ToolDelta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        let mut empty = FunctionDelta::default();
+        let FunctionDelta { name, arguments } = delta.function.as_mut().unwrap_or(&mut empty);
+        let (id, called) = (filled(&delta.id), filled(name));
+        if delta.id.as_deref().is_some_and(str::is_empty) || name.as_deref().is_some_and(str::is_empty) {
             attempt.repair(Repair::EmptyMember);
         }
         if delta.index.is_none() {
             attempt.repair(Repair::MissingIndex);
         }
-        match self.slot(delta.index, id, name, attempt.profile.call_index) {
-            Slot::Open(slot) => self.continue_call(slot, id, function, place, attempt),
-            Slot::New => self.begin_call(delta.index, id, function, place, attempt),
+        match self.slot(delta.index, id, called, attempt.profile.call_index) {
+            Slot::Open(slot) => self.continue_call(slot, id, called, taken(arguments), place, attempt),
+            Slot::New => self.begin_call(delta.index, id, called, taken(arguments), place, attempt),
             Slot::Nowhere(kind) => self.lost(kind, place.range.clone(), attempt),
         }
     }
@@ -76,27 +75,29 @@ impl Chat {
         &mut self,
         index: Option<u32>,
         id: Option<&str>,
-        function: &FunctionDelta<'_>,
+        name: Option<&str>,
+        arguments: Option<Cow<'_, str>>,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
         let Some(item) = attempt.number() else { return self.too_much(place, attempt) };
         let id = id.map(str::to_owned);
         self.calls.push(OpenCall { item, index, id, name: String::new(), arguments: String::new() });
-        self.continue_call(self.calls.len() - 1, None, function, place, attempt);
+        self.continue_call(self.calls.len() - 1, None, name, arguments, place, attempt);
     }
 
     fn continue_call(
         &mut self,
         slot: usize,
         id: Option<&str>,
-        function: &FunctionDelta<'_>,
+        name: Option<&str>,
+        arguments: Option<Cow<'_, str>>,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
         let call = &mut self.calls[slot];
         fill(&mut call.id, id);
-        match filled(&function.name) {
+        match name {
             Some(name) if call.name.is_empty() => {
                 call.name.push_str(name);
                 attempt.began(call.item, call.id.as_deref(), name);
@@ -106,10 +107,11 @@ impl Chat {
             }
             Some(_) | None => {}
         }
-        if let Some(arguments) = filled(&function.arguments) {
-            call.arguments.push_str(arguments);
+        if let Some(arguments) = arguments {
+            call.arguments.push_str(&arguments);
+            let length = arguments.len();
             attempt.arguments(call.item, arguments);
-            if !attempt.grow(arguments.len()) {
+            if !attempt.grow(length) {
                 self.too_much(place, attempt);
             }
         }
@@ -118,14 +120,15 @@ impl Chat {
     /// There is only ever one of these.
     pub(super) fn legacy_delta(
         &mut self,
-        function: &FunctionDelta<'_>,
+        function: &mut FunctionDelta<'_>,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
-        match (self.calls.len(), filled(&function.name)) {
-            (0, Some(_)) => self.begin_call(None, None, function, place, attempt),
+        let (name, arguments) = (filled(&function.name), taken(&mut function.arguments));
+        match (self.calls.len(), name) {
+            (0, Some(_)) => self.begin_call(None, None, name, arguments, place, attempt),
             (0, None) => self.lost(AnomalyKind::NoSuchItem, place.range.clone(), attempt),
-            (1, _) => self.continue_call(0, None, function, place, attempt),
+            (1, _) => self.continue_call(0, None, name, arguments, place, attempt),
             (_, _) => self.lost(AnomalyKind::Conflict, place.range.clone(), attempt),
         }
     }

@@ -13,8 +13,9 @@ use crate::decode::calls::settle;
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, DoneMarker};
 use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
-use crate::wire::{error, filled, usage};
+use crate::wire::{Few, error, filled, quick, taken, usage};
 use calls::OpenCall;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// One chat completion as far as it has come.
@@ -40,7 +41,11 @@ struct Written {
 impl Wire for Chat {
     type Event<'a> = Chunk<'a>;
 
-    fn apply(&mut self, chunk: &Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn quick(data: &str) -> Option<Chunk<'_>> {
+        quick::chat(data)
+    }
+
+    fn apply(&mut self, chunk: &mut Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
         if let Some(error) = failure(chunk, place, attempt) {
             return attempt.fail(error, place.range.start);
         }
@@ -48,18 +53,22 @@ impl Wire for Chat {
             return self.cut_off(evidence, chunk, place, attempt);
         }
         self.identify(chunk, attempt);
-        match &chunk.choices {
-            Choices::Null => attempt.repair(Repair::NullChoices),
-            Choices::Absent | Choices::Of(_) => {}
-        }
-        for choice in chunk.choices.list() {
+        let choices = match &mut chunk.choices {
+            Choices::Null => {
+                attempt.repair(Repair::NullChoices);
+                &mut []
+            }
+            Choices::Absent => &mut [],
+            Choices::Of(choices) => choices.as_mut_slice(),
+        };
+        for choice in choices {
             if choice.index.unwrap_or(0) != 0 {
                 self.lost(AnomalyKind::OtherChoice, place.range.clone(), attempt);
             } else if choice.delta.is_none() && choice.message.is_some() {
                 self.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt);
             } else {
                 let reason = filled(&choice.finish_reason);
-                self.choice(choice.delta.as_ref(), reason, place, attempt);
+                self.choice(choice.delta.as_mut(), reason, place, attempt);
             }
             if attempt.over().is_some() {
                 return;
@@ -143,7 +152,7 @@ impl Chat {
 
     fn choice(
         &mut self,
-        delta: Option<&Delta<'_>>,
+        delta: Option<&mut Delta<'_>>,
         reason: Option<&str>,
         place: &Place<'_>,
         attempt: &mut Attempt,
@@ -151,7 +160,7 @@ impl Chat {
         if let Some(reason) = reason
             && attempt.profile.error_finishes.contains(&reason)
         {
-            return attempt.fail(error_as_content(reason, delta, place), place.range.start);
+            return attempt.fail(error_as_content(reason, delta.as_deref(), place), place.range.start);
         }
         if let Some(delta) = delta {
             self.count_role(delta, reason, place, attempt);
@@ -172,20 +181,20 @@ impl Chat {
         }
     }
 
-    fn delta(&mut self, delta: &Delta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn delta(&mut self, delta: &mut Delta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
         let mut kept = true;
-        if let Some(thought) = filled(&delta.reasoning_content).or_else(|| filled(&delta.reasoning)) {
+        if let Some(thought) = taken(&mut delta.reasoning_content).or_else(|| taken(&mut delta.reasoning)) {
             kept &= self.think(thought, attempt);
         } else if let Some(raw) = delta.reasoning_details {
             for thought in details(raw.get()) {
-                kept &= self.think(&thought, attempt);
+                kept &= self.think(thought.into(), attempt);
             }
         }
         if let Some(raw) = delta.reasoning_details {
             kept &= self.keep(raw.get(), attempt);
         }
-        match &delta.content {
-            Some(Content::Text(text)) => kept &= self.write(text, attempt),
+        match delta.content.take() {
+            Some(Content::Text(text)) => kept &= self.write(text.0, attempt),
             Some(Content::Parts(parts)) => {
                 for part in parts {
                     kept &= self.part(part, attempt);
@@ -193,19 +202,19 @@ impl Chat {
             }
             None => {}
         }
-        if let Some(refusal) = filled(&delta.refusal) {
+        if let Some(refusal) = taken(&mut delta.refusal) {
             let item = Self::item(&mut self.text, attempt);
             kept &= item.is_some_and(|written| {
-                written.text.push_str(refusal);
-                let item = written.item;
+                written.text.push_str(&refusal);
+                let (item, length) = (written.item, refusal.len());
                 attempt.refusal(item, refusal);
-                attempt.grow(refusal.len())
+                attempt.grow(length)
             });
         }
-        for call in delta.tool_calls.iter().flatten() {
+        for call in delta.tool_calls.iter_mut().flat_map(Few::as_mut_slice) {
             self.tool_delta(call, place, attempt);
         }
-        if let Some(function) = delta.function_call.as_deref() {
+        if let Some(function) = delta.function_call.as_deref_mut() {
             self.legacy_delta(function, place, attempt);
         }
         if !kept {
@@ -218,18 +227,18 @@ impl Chat {
         attempt.end_at(Over::Lost, place.range.end);
     }
 
-    fn part(&mut self, part: &Part<'_>, attempt: &mut Attempt) -> bool {
+    fn part(&mut self, mut part: Part<'_>, attempt: &mut Attempt) -> bool {
         let mut kept = true;
-        match &part.thinking {
-            Some(Content::Text(thought)) => kept &= self.think(thought, attempt),
+        match part.thinking {
+            Some(Content::Text(thought)) => kept &= self.think(thought.0, attempt),
             Some(Content::Parts(thoughts)) => {
-                for thought in thoughts {
-                    kept &= self.think(filled(&thought.text).unwrap_or_default(), attempt);
+                for mut thought in thoughts {
+                    kept &= self.think(taken(&mut thought.text).unwrap_or_default(), attempt);
                 }
             }
             None => {}
         }
-        kept && self.write(filled(&part.text).unwrap_or_default(), attempt)
+        kept && self.write(taken(&mut part.text).unwrap_or_default(), attempt)
     }
 
     /// The item of this kind, made when its first delta comes.
@@ -240,24 +249,26 @@ impl Chat {
         written.as_mut()
     }
 
-    fn write(&mut self, text: &str, attempt: &mut Attempt) -> bool {
+    fn write(&mut self, text: Cow<'_, str>, attempt: &mut Attempt) -> bool {
         if text.is_empty() {
             return true;
         }
         let Some(written) = Self::item(&mut self.text, attempt) else { return false };
-        written.text.push_str(text);
+        written.text.push_str(&text);
+        let length = text.len();
         attempt.text(written.item, text);
-        attempt.grow(text.len())
+        attempt.grow(length)
     }
 
-    fn think(&mut self, text: &str, attempt: &mut Attempt) -> bool {
+    fn think(&mut self, text: Cow<'_, str>, attempt: &mut Attempt) -> bool {
         if text.is_empty() {
             return true;
         }
         let Some(written) = Self::item(&mut self.reasoning, attempt) else { return false };
-        written.text.push_str(text);
+        written.text.push_str(&text);
+        let length = text.len();
         attempt.reasoning(written.item, text);
-        attempt.grow(text.len())
+        attempt.grow(length)
     }
 
     fn keep(&mut self, raw: &str, attempt: &mut Attempt) -> bool {
@@ -307,7 +318,7 @@ fn has_content(delta: &Delta<'_>) -> bool {
     let texts = [&delta.reasoning_content, &delta.reasoning, &delta.refusal];
     content
         || texts.into_iter().any(|text| filled(text).is_some())
-        || delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
+        || delta.tool_calls.as_ref().is_some_and(|calls| !calls.as_slice().is_empty())
         || delta.function_call.is_some()
 }
 

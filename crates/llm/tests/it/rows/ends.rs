@@ -4,10 +4,14 @@ use super::{assert_repaired, assert_tainted, chunks, event_with, of, plain, read
 use crate::corpus::{Stream, dangerous, rich, stream};
 use crate::reading::read_stream;
 use serde_json::json;
+use turnstream_llm::classify::Answer;
+use turnstream_llm::delay::Headers;
 use turnstream_llm::{AnomalyKind, Ended, Format, Furthest, Meaning, Profile, ProfileSays, Repair, Said};
+use turnstream_model::event::ErrorClass;
+use turnstream_model::time::Time;
 use turnstream_scripted::{Asked, Completion, ErrorBody, Fault, Finish, Identity, Part, Step, render};
 
-fn failing(format: Format, error: ErrorBody, profile: Profile) -> Stream {
+pub(crate) fn failing(format: Format, error: ErrorBody, profile: Profile) -> Stream {
     let asked = Asked { model: "scripted-1".to_owned(), stream: true, ..Asked::default() };
     let identity = Identity { serial: 7, created: 1_794_700_000, asked };
     let step = Step::new(dangerous()).fault(Fault::Error { at_event: 4, error });
@@ -133,7 +137,11 @@ fn a_finish_that_nobody_knows_is_kept_and_runs_nothing() {
         let read = read(&stream);
         let finish = read.outcome.finish.clone().map(|finish| (finish.raw, finish.meaning));
         assert_eq!(finish, Some(("odd_word".to_owned(), Meaning::Unknown)), "{format:?}");
-        assert_eq!(read.runnable(), []);
+        assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]));
+        // It said something, and nobody knows whether that was all.
+        let answer = Answer { status: 200, headers: &Headers::default(), now: Time(0) };
+        let class = answer.outcome(&read.outcome).map(|failure| failure.class);
+        assert_eq!(class, Some(ErrorClass::Incomplete), "{format:?}");
     }
     let failed =
         stream(Format::Chat, "error", &dangerous().finished(Finish::Other("error".to_owned())), false);

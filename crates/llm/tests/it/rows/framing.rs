@@ -2,8 +2,8 @@
 
 use super::{again, assert_repaired, assert_tainted, event_with, of, payload, plain, read};
 use crate::corpus::{Stream, rich, stream};
-use crate::reading::{Read, read_stream};
-use turnstream_llm::{AnomalyKind, Ended, Evidence, Format, Furthest, Repair, Said, Why};
+use crate::reading::{Read, read_pieces, read_stream};
+use turnstream_llm::{AnomalyKind, Ended, Evidence, Format, Furthest, Head, Repair, Said, Transport, Why};
 use turnstream_scripted::Part;
 
 /// Rows 1 and 44: half an event of one completion and the opening of another, as in the published samples: without a space, and
@@ -182,6 +182,18 @@ fn an_event_above_the_limit_taints() {
     let read = read_stream(&damaged);
     assert_eq!((read.outcome.ended.clone(), read.anomalies()), (Ended::Corrupt, vec![AnomalyKind::Oversize]));
     assert_eq!(read.outcome.committed, []);
+    // Of 16 million splits those around the beginning of the event, the limit and the end, and some between.
+    let bytes = damaged.bytes();
+    let begin = damaged.events[..at].concat().len();
+    let near = |place: usize| [place - 1, place, place + 1];
+    let end = begin + damaged.events[at].len();
+    let places = [near(begin), near(begin + turnstream_sse::DEFAULT_LIMIT), near(end)].concat();
+    for place in places.into_iter().chain([1 << 20, 5 << 20, 13 << 20]) {
+        let (first, second) = bytes.split_at(place);
+        let head = Head::stream();
+        let split = read_pieces(damaged.format, &damaged.profile, head, Transport::Clean, [first, second]);
+        assert!(split == read, "split at {place}");
+    }
 }
 
 #[test]
@@ -190,7 +202,14 @@ fn an_event_with_nothing_in_it_is_a_keepalive() {
         let mut quiet = plain(format);
         quiet.events.insert(3, b"data:\n\n".to_vec());
         assert_repaired(&quiet, &plain(format), &[]);
-        // With a name, something that had one is missing.
+        // So is one that is named so, with or without data.
+        for ping in ["event: ping\n\n", "event: ping\ndata:\n\n", "event: keepalive\ndata: alive\n\n"] {
+            quiet.events[3] = ping.as_bytes().to_vec();
+            assert_repaired(&quiet, &plain(format), &[]);
+            let alive = |stream: &Stream| read_stream(stream).said.contains(&Said::Alive);
+            assert!(alive(&quiet), "{ping:?}");
+        }
+        // With another name, something that had one is missing.
         quiet.events[3] = b"event: content_block_delta\ndata: \n\n".to_vec();
         assert_ne!(read_stream(&quiet).anomalies(), []);
     }

@@ -5,6 +5,8 @@ mod content;
 mod ends;
 mod framing;
 
+pub(crate) use ends::failing;
+
 use crate::corpus::{Stream, dangerous, dangerous_again, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
 use serde_json::Value;
@@ -16,26 +18,26 @@ pub(super) fn read(stream: &Stream) -> Read {
     read_in_every_split(stream.format, &stream.profile, &Head::stream(), &stream.bytes())
 }
 
-pub(super) fn plain(format: Format) -> Stream {
+pub(crate) fn plain(format: Format) -> Stream {
     stream(format, "dangerous", &dangerous(), false)
 }
 
-pub(super) fn again(format: Format) -> Stream {
+pub(crate) fn again(format: Format) -> Stream {
     stream(format, "dangerous", &dangerous_again(), true)
 }
 
-pub(super) fn of(format: Format, parts: impl IntoIterator<Item = Part>) -> Stream {
+pub(crate) fn of(format: Format, parts: impl IntoIterator<Item = Part>) -> Stream {
     stream(format, "", &Completion::of(parts), false)
 }
 
-pub(super) fn payload(event: &[u8]) -> Value {
+pub(crate) fn payload(event: &[u8]) -> Value {
     let text = std::str::from_utf8(event).expect("rendered text");
     let data = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("a data line");
     serde_json::from_str(data).unwrap_or(Value::Null)
 }
 
 /// The chat stream with every chunk changed as JSON; `[DONE]` stays.
-pub(super) fn chunks(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
+pub(crate) fn chunks(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
     let events = stream.events.iter().map(|event| match payload(event) {
         Value::Null => event.clone(),
         mut chunk => {
@@ -46,7 +48,7 @@ pub(super) fn chunks(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
     Stream { events: events.collect(), ..stream.clone() }
 }
 
-pub(super) fn event_with(stream: &Stream, needle: &str) -> usize {
+pub(crate) fn event_with(stream: &Stream, needle: &str) -> usize {
     let found = stream.events.iter().position(|event| String::from_utf8_lossy(event).contains(needle));
     found.unwrap_or_else(|| panic!("{} has no {needle}", stream.name))
 }

@@ -1,16 +1,19 @@
 //! Responses: events are numbered and every item comes whole once more. Deltas are only for showing; what counts is
-//! `output_item.done`, and `response.completed` where that was lost.
+//! `output_item.done`, and `response.completed` where that was lost. Calls wait for the end of the step.
 
-use super::attempt::{Attempt, Over};
-use super::calls::is_sound;
-use super::sequence::{Numbered, Numbers};
-use super::{Place, Relation, Wire};
-use crate::attempt::{
-    AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, Repair, Transport, Why, Withheld,
-};
+mod calls;
+mod output;
+
+use crate::attempt::{AnomalyKind, Evidence, Item, Meaning, Repair, Transport, Why, Withheld};
+use crate::decode::attempt::{Attempt, Over};
+use crate::decode::calls::is_sound;
+use crate::decode::sequence::{Numbered, Numbers};
+use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, Sequence};
-use crate::wire::responses::{self as wire, Event, Part, Response, said};
-use crate::wire::{error, filled, usage};
+use crate::wire::responses::{self as wire, Event, Response, said};
+use crate::wire::{error, filled, quick, taken, usage};
+use output::{Loss, OutputItem, Source, State, call_kind, read, whole_item};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// One response as far as it has come.
@@ -21,35 +24,8 @@ pub(crate) struct Responses {
     items: Vec<OutputItem>,
     /// Something was lost that the protocol may bring again.
     lossy: bool,
-}
-
-#[derive(Debug)]
-struct OutputItem {
-    index: u32,
-    item: ItemNo,
-    /// The id under which it was first spoken of.
-    id: Option<String>,
-    /// A call's tool, for what is told of one that is not committed.
-    call: Option<String>,
-    state: State,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum State {
-    Open,
-    /// Whole and committed, with its place in the list of those.
-    Committed(Item),
-    /// Whole, and a call that may not run.
-    Withheld,
-}
-
-/// Where the text of an item is, for those that are kept as they came.
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    /// It is the item of this event.
-    Event(&'a str),
-    /// This is it.
-    Item(&'a str),
+    /// The event that ends the response came and cannot be read, so nobody knows whether its calls may run.
+    bad_end: bool,
 }
 
 /// How an event names the item that it speaks of.
@@ -67,7 +43,13 @@ enum Naming {
 impl Wire for Responses {
     type Event<'a> = Event<'a>;
 
-    fn apply(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn quick(data: &str) -> Option<Event<'_>> {
+        quick::responses(data)
+    }
+
+    fn apply(&mut self, event: &mut Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+        let text = event.delta.as_mut().and_then(|delta| taken(&mut delta.0));
+        let event = &*event;
         let kind = filled(&event.kind).unwrap_or(place.name);
         if kind == "error" {
             let raw = event.error.map_or(place.data, |raw| raw.get());
@@ -96,7 +78,11 @@ impl Wire for Responses {
             }
             "response.output_item.added" => self.added(event, attempt),
             "response.output_item.done" => self.done_item(event, place, attempt),
-            "response.completed" | "response.incomplete" => self.terminal(kind, event, place, attempt),
+            "response.completed" | "response.incomplete" => {
+                let kept = self.terminal(kind, event, place, attempt);
+                self.bad_end = attempt.over().is_none();
+                kept
+            }
             "response.failed" | "response.cancelled" => {
                 let error = event.response.as_ref().and_then(|response| response.error);
                 let raw = error.map_or(place.data, |raw| raw.get());
@@ -104,7 +90,7 @@ impl Wire for Responses {
             }
             // Behind a later one it would be shown in the wrong place. The whole item brings it again.
             _ if late => Ok(()),
-            _ => self.delta(kind, event, attempt),
+            _ => self.delta(kind, text, event, attempt),
         };
         if let Err(kind) = kept {
             self.lost(kind, place.range.clone(), attempt);
@@ -175,6 +161,7 @@ impl Wire for Responses {
     fn done(&mut self, _: &Place<'_>, _: &mut Attempt) {}
 
     fn end(&mut self, _: Transport, attempt: &mut Attempt) {
+        self.settle_rest(attempt);
         let why = if self.lossy { Why::Tainted } else { Why::Open };
         for item in &self.items {
             if let (State::Open, Some(name)) = (&item.state, &item.call) {
@@ -265,9 +252,14 @@ impl Responses {
     }
 
     /// A delta of an item is shown. One that was not announced is missed by its number, or lost with it.
-    fn delta(&mut self, kind: &str, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
-        let text = event.delta.as_ref().and_then(|delta| delta.0.as_deref());
-        let (Some(index), Some(text)) = (event.output_index, text.filter(|text| !text.is_empty())) else {
+    fn delta(
+        &mut self,
+        kind: &str,
+        text: Option<Cow<'_, str>>,
+        event: &Event<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), AnomalyKind> {
+        let (Some(index), Some(text)) = (event.output_index, text) else {
             // Parts that begin and end, searches, keepalives, whatever is added.
             attempt.alive();
             return Ok(());
@@ -300,7 +292,7 @@ impl Responses {
         self.settle(index, item, Source::Event(place.data), attempt)
     }
 
-    /// Commits an item that came whole, unless it is a call that may not run.
+    /// Takes an item that came whole. A call waits for the end of the step, all others are committed.
     fn settle(
         &mut self,
         index: u32,
@@ -311,6 +303,7 @@ impl Responses {
         if !attempt.grow(source.text().len()) {
             return Err(AnomalyKind::TooMuch);
         }
+        let loss = if self.lossy { Loss::Before } else { Loss::None };
         let place = self.place(index, attempt)?;
         place.remember(said(&item.id));
         let number = place.item;
@@ -321,22 +314,30 @@ impl Responses {
                 attempt.repair(Repair::DuplicateEvent);
                 return Ok(());
             }
-            State::Committed(_) => return Err(AnomalyKind::Contradiction),
-            State::Withheld => return Ok(()),
-        }
-        if let Some(call) = whole.call() {
-            let cut_short = said(&item.status).is_some_and(|status| status != "completed");
-            let why =
-                if cut_short { Some(Why::Finish) } else { (!is_sound(call)).then_some(Why::BadArguments) };
-            place.call = Some(call.name.clone());
-            if let Some(why) = why {
-                place.state = State::Withheld;
-                attempt.withheld.push(Withheld { item: number, name: call.name.clone(), why });
+            State::Finished { call, .. } if whole.call() == Some(call) => {
+                attempt.repair(Repair::DuplicateEvent);
                 return Ok(());
             }
+            State::Committed(_) | State::Finished { .. } => return Err(AnomalyKind::Contradiction),
+            State::Withheld => return Ok(()),
         }
-        place.state = State::Committed(whole.clone());
-        attempt.commit(whole);
+        let call = match whole {
+            Item::Call(call) => call,
+            Item::Message { .. } | Item::Reasoning { .. } | Item::Other { .. } => {
+                place.state = State::Committed(whole.clone());
+                attempt.commit(whole);
+                return Ok(());
+            }
+        };
+        place.call = Some(call.name.clone());
+        let cut_short = said(&item.status).is_some_and(|status| status != "completed");
+        if cut_short || !is_sound(&call) {
+            let why = if cut_short { Why::Finish } else { Why::BadArguments };
+            place.state = State::Withheld;
+            attempt.withheld.push(Withheld { item: number, name: call.name, why });
+        } else {
+            place.state = State::Finished { call, loss };
+        }
         Ok(())
     }
 
@@ -369,8 +370,9 @@ impl Responses {
         }
         let calls = self.items.iter().any(|item| item.call.is_some());
         match (kind, response.incomplete_details.as_ref().and_then(|details| filled(&details.reason))) {
-            ("response.completed", _) if calls => attempt.finish("completed", Meaning::ToolCalls),
-            ("response.completed", _) => attempt.finish("completed", Meaning::Stop),
+            // Whatever the event is called: one that says why it is incomplete is.
+            ("response.completed", None) if calls => attempt.finish("completed", Meaning::ToolCalls),
+            ("response.completed", None) => attempt.finish("completed", Meaning::Stop),
             (_, Some(reason @ "max_output_tokens")) => attempt.finish(reason, Meaning::Length),
             (_, Some(reason @ "content_filter")) => attempt.finish(reason, Meaning::ContentFilter),
             (_, reason) => attempt.finish(reason.unwrap_or("incomplete"), Meaning::Unknown),
@@ -382,103 +384,24 @@ impl Responses {
             return Err(AnomalyKind::LeftOpen);
         }
         attempt.complete = !attempt.contradicted();
+        if attempt.complete {
+            self.settle_calls(attempt);
+        }
         Ok(())
     }
 
-    /// An item that was committed must be the same in the list at the end.
+    /// A call that came whole must be the same in the list at the end.
     fn compare(&self, index: u32, item: &wire::Item<'_>, source: Source<'_>) -> Result<(), AnomalyKind> {
         let Some(ours) = self.items.iter().find(|ours| ours.index == index) else { return Ok(()) };
-        let State::Committed(before) = &ours.state else { return Ok(()) };
-        match (before.call(), read(item, ours.item, source)?.call()) {
-            (Some(before), Some(after)) if before == after => Ok(()),
-            // Servers shorten texts here and leave out what was encrypted; only calls are held to it.
-            (None, None) => Ok(()),
-            (Some(_) | None, _) => Err(AnomalyKind::Contradiction),
-        }
-    }
-}
-
-impl<'a> Source<'a> {
-    fn text(self) -> &'a str {
-        match self {
-            Self::Event(text) | Self::Item(text) => text,
-        }
-    }
-
-    fn item(self) -> &'a str {
-        match self {
-            Self::Event(text) => {
-                let event: Option<wire::RawItem<'a>> = serde_json::from_str(text).ok();
-                event.and_then(|event| event.item).map_or("", |item| item.get())
-            }
-            Self::Item(text) => text,
-        }
-    }
-}
-
-impl OutputItem {
-    /// A committed call behind the last of so many items in the list at the end: that response did not make it.
-    fn is_unlisted_call(&self, listed: usize) -> bool {
-        let is_call = match &self.state {
-            State::Committed(item) => item.call().is_some(),
-            State::Open | State::Withheld => false,
+        let before = match &ours.state {
+            State::Finished { call, .. } => Some(call),
+            State::Committed(_) => None,
+            State::Open | State::Withheld => return Ok(()),
         };
-        is_call && self.index as usize >= listed
-    }
-
-    fn remember(&mut self, id: Option<&str>) {
-        if self.id.is_none() {
-            self.id = id.map(str::to_owned);
+        // Servers shorten texts here and leave out what was encrypted; only calls are held to it.
+        match before == read(item, ours.item, source)?.call() {
+            true => Ok(()),
+            false => Err(AnomalyKind::Contradiction),
         }
     }
-}
-
-fn whole_item<'e, 'a>(event: &'e Event<'a>) -> Result<(u32, &'e wire::Item<'a>), AnomalyKind> {
-    match (event.output_index, event.item.as_deref()) {
-        (Some(index), Some(item)) => Ok((index, item)),
-        (Some(_) | None, _) => Err(AnomalyKind::UnknownShape),
-    }
-}
-
-fn call_kind(item: &wire::Item<'_>) -> Option<CallKind> {
-    match &*item.kind {
-        "function_call" => Some(CallKind::Function),
-        "custom_tool_call" => Some(CallKind::Custom),
-        _ => None,
-    }
-}
-
-/// An item as it came whole.
-fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) -> Result<Item, AnomalyKind> {
-    let owned = |member| said(member).map(str::to_owned);
-    if let Some(kind) = call_kind(item) {
-        let arguments = match kind {
-            CallKind::Function => &item.arguments,
-            CallKind::Custom => &item.input,
-        };
-        return Ok(Item::Call(Call {
-            item: number,
-            id: owned(&item.call_id),
-            name: owned(&item.name).unwrap_or_default(),
-            arguments: owned(arguments).unwrap_or_default(),
-            kind,
-        }));
-    }
-    match &*item.kind {
-        "message" => Ok(Item::Message { item: number, text: texts(item.content, "")? }),
-        "reasoning" => {
-            let summary = texts(item.summary, "\n\n")?;
-            let text = if summary.is_empty() { texts(item.content, "")? } else { summary };
-            let kept = owned(&item.encrypted_content).map(Kept::Encrypted);
-            Ok(Item::Reasoning { item: number, text, kept: kept.into_iter().collect() })
-        }
-        kind => Ok(Item::Other { item: number, kind: kind.to_owned(), raw: source.item().to_owned() }),
-    }
-}
-
-fn texts(raw: Option<&serde_json::value::RawValue>, between: &str) -> Result<String, AnomalyKind> {
-    let Some(raw) = raw else { return Ok(String::new()) };
-    let parts: Vec<Part<'_>> = serde_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
-    let texts = parts.iter().filter_map(|part| filled(&part.text).or_else(|| filled(&part.refusal)));
-    Ok(texts.collect::<Vec<_>>().join(between))
 }
