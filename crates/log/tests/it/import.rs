@@ -54,12 +54,12 @@ fn importing_child() {
     });
 }
 
-fn child(directory: &Path) -> Program {
+pub(crate) fn child(directory: &Path) -> Program {
     Program::this_test("import::importing_child", "import").unwrap().env(DIRECTORY, directory)
 }
 
 /// Whether the session is there, and then whole; else nothing in the database knows of it.
-fn is_there(directory: &Path) -> bool {
+pub(crate) fn is_there(directory: &Path) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let log = open(directory).log;
     let there = log.sessions().unwrap().contains(&id("imported"));
@@ -84,16 +84,18 @@ fn is_there(directory: &Path) -> bool {
     there
 }
 
+/// The failpoints of an import, at which time one is reached, and whether the session is there from that one on.
+pub(crate) const IMPORT_POINTS: &[(&str, &[u64], bool)] = &[
+    ("log.import", &[1], false),
+    ("log.import.appended", &[1, 2, 15], false),
+    ("log.import.finish", &[1], false),
+    ("log.import.reveal", &[1], false),
+    ("log.import.revealed", &[1], true),
+];
+
 #[test]
 fn an_import_that_is_killed_at_any_step_leaves_nothing_or_all() {
-    let points: &[(&str, &[u64], bool)] = &[
-        ("log.import", &[1], false),
-        ("log.import.appended", &[1, 2, 15], false),
-        ("log.import.finish", &[1], false),
-        ("log.import.reveal", &[1], false),
-        ("log.import.revealed", &[1], true),
-    ];
-    for (point, times, is_whole) in points {
+    for (point, times, is_whole) in IMPORT_POINTS {
         for nth in *times {
             let directory = tempfile::tempdir().unwrap();
             child(directory.path()).run(&KillPoint::failpoint(*point, *nth)).unwrap();

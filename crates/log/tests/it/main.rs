@@ -10,6 +10,7 @@ mod follow;
 mod import;
 mod messages;
 mod open;
+mod power_cut;
 mod read;
 mod removal;
 mod restore;
