@@ -20,4 +20,4 @@ pub(crate) use remove::More;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Found, Meta, fresh_generation, open};
 pub(crate) use separators::Separator;
-pub(crate) use write::{Chunks, Database, Generations, Settlement, TurnRow};
+pub(crate) use write::{Chunks, Database, FIRST_EPOCH, Generations, Settlement, TurnRow};

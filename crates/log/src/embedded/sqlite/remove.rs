@@ -75,14 +75,13 @@ pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> ru
         Some((seq, body)) if is_there && at == after.0 && seq >= last => body,
         Some(_) | None => return Ok(false),
     };
-    transaction.execute(
-        "INSERT OR REPLACE INTO base (session, seq, body) VALUES (?1, ?2, ?3)",
-        params![session, last, json(base)],
-    )?;
-    // Which keys are spent is part of the stored fold too. One that cannot be read is made from the base.
+    pieces::set_base(transaction, session, base)?;
+    // Which keys are spent, and until when it is trimmed, is part of the stored fold too. One that cannot be read is made
+    // from the base.
     if let Ok(head) = serde_json::from_str::<State>(&head) {
-        let head = State { spent: base.spent.clone(), ..head };
-        transaction.execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, json(&head)])?;
+        let head = State { spent: base.spent.clone(), trimmed: base.trimmed, ..head };
+        transaction
+            .execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, pieces::json(&head)])?;
     }
     split_row(transaction, session, base.seq.0)?;
     forget(transaction, session, gone)?;
@@ -194,9 +193,4 @@ pub(super) fn done(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     )?;
     turnstream_failpoint::reach("log.removed");
     Ok(())
-}
-
-fn json(state: &State) -> String {
-    // Types of the model with string keys: there is nothing in them that JSON refuses.
-    serde_json::to_string(state).unwrap_or_default()
 }

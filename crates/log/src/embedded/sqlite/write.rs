@@ -71,6 +71,9 @@ impl Chunks {
     }
 }
 
+/// The owner epoch of whoever makes a session.
+pub(crate) const FIRST_EPOCH: u64 = 1;
+
 /// A turn that starts or ends.
 pub(crate) struct TurnRow {
     session: i64,
@@ -214,23 +217,23 @@ impl Database {
         &mut self,
         id: &str,
         generation: &str,
-        seen: Seen,
+        seen: Seen<'_>,
     ) -> Result<Option<i64>, StoreError> {
         self.transact(0, |transaction| {
             let made = transaction.execute(
                 "INSERT INTO session (key, id, generation, epoch)
                  SELECT 1 + max(coalesce((SELECT max(key) FROM session), 0),
                                 coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'last_key'), 0)),
-                        ?1, ?2, 1
+                        ?1, ?2, ?3
                  WHERE true ON CONFLICT DO NOTHING",
-                params![id, generation],
+                params![id, generation, FIRST_EPOCH as i64],
             )?;
             if made == 0 {
                 return Ok(None);
             }
             let key = transaction.last_insert_rowid();
-            if seen == Seen::Later {
-                imports::hide(transaction, key)?;
+            if let Seen::Later { base } = seen {
+                imports::hide(transaction, key, base)?;
             }
             turnstream_failpoint::reach("log.create");
             Ok(Some(key))
