@@ -11,6 +11,7 @@ mod revision;
 mod schema;
 pub(crate) mod scrub;
 mod separators;
+mod unscrubbed;
 mod wal;
 mod write;
 

@@ -6,6 +6,7 @@ use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
 use super::scrub;
 use super::separators::{self, Separator};
+use super::unscrubbed::Unscrubbed;
 use super::wal::WalWatch;
 use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
@@ -14,7 +15,6 @@ use crate::store::{Cut, StoreError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::fs::File;
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 use turnstream_model::cursor::Seq;
@@ -93,6 +93,9 @@ const CHECKPOINT_PAGES: i64 = 50;
 /// The same when there is more to do than small steps can.
 const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
 
+/// Pages of the database that are looked at in one step: 4 MiB.
+const PAGES: usize = 1_024;
+
 /// How long a checkpoint waits for a reader.
 const READER: Duration = Duration::from_millis(50);
 /// How long a transaction waits for whoever else writes, which is nobody but a person with a shell.
@@ -121,6 +124,7 @@ pub(crate) struct Database {
     pub(super) connection: Connection,
     revision: Revision,
     wal: WalWatch,
+    unscrubbed: Unscrubbed,
     /// What was last set.
     in_a_hurry: Option<bool>,
 }
@@ -128,7 +132,9 @@ pub(crate) struct Database {
 impl Database {
     pub(super) fn new(connection: Connection, path: &Path, meta: Option<&Meta>) -> Self {
         let revision = Revision::new(meta.map_or(0, |meta| meta.revision));
-        Self { connection, revision, wal: WalWatch::new(path, meta), in_a_hurry: None }
+        // A new one has nothing that was removed.
+        let unscrubbed = if meta.is_none() { Unscrubbed::nothing() } else { Unscrubbed::everything() };
+        Self { connection, revision, wal: WalWatch::new(path, meta), unscrubbed, in_a_hurry: None }
     }
 
     /// How far it is.
@@ -304,16 +310,30 @@ impl Database {
         Ok(!busy?)
     }
 
-    /// Overwrites what these pages of the database file hold and do not use; see [`scrub`]. False while a reader is in the
-    /// way. Returns false and does nothing then.
-    pub(crate) fn scrub(&mut self, file: &File, pages: Range<u64>) -> Result<bool, StoreError> {
+    /// How many pages were written since the last pass over them began; `None` when nothing is known of the file.
+    pub(crate) fn unscrubbed(&self) -> Option<usize> {
+        self.unscrubbed.written()
+    }
+
+    /// A pass over the pages that were written so far begins.
+    pub(crate) fn begin_scrub(&mut self) {
+        self.unscrubbed.begin_pass();
+    }
+
+    /// Overwrites what some of these pages of the database file hold and do not use; see [`scrub`]. `None`, and nothing is
+    /// done, while a reader is in the way.
+    pub(crate) fn scrub_some(&mut self, file: &File) -> Result<Option<More>, StoreError> {
         if !self.empty_log()? {
-            return Ok(false);
+            return Ok(None);
         }
         // A page that this connection has in memory would bring the old bytes back when it is written next.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
-        scrub::pages(file, pages).map_err(|error| StoreError::Passing(error.to_string()))?;
-        Ok(true)
+        let passing = |error: std::io::Error| StoreError::Passing(error.to_string());
+        let (_, count) = scrub::extent(file).map_err(passing)?;
+        let pages = self.unscrubbed.next(PAGES, count);
+        scrub::pages(file, &pages).map_err(passing)?;
+        self.unscrubbed.scrubbed(&pages, count);
+        Ok(Some(if self.unscrubbed.is_passed() { More::No } else { More::Yes }))
     }
 
     /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
@@ -336,6 +356,9 @@ impl Database {
         transaction.commit()?;
         self.revision.reached(revision);
         self.wal.transacted(revision);
+        if self.wal.note_written(&mut self.unscrubbed).is_err() {
+            self.unscrubbed = Unscrubbed::everything();
+        }
         turnstream_failpoint::reach("log.transacted");
         Ok(done)
     }
