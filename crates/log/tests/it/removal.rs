@@ -149,6 +149,49 @@ async fn nothing_is_left_between_the_rows_of_others() {
     assert_eq!(sound, "ok");
 }
 
+/// Which pages have to be looked at is known from run to run: only those that were written, and all after a crash.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_before_a_restart_is_in_no_file_either_when_it_is_deleted_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let note = || {
+        let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
+        let note = "SELECT count(*) FROM meta WHERE name = 'unscrubbed'";
+        database.query_row(note, [], |row| row.get::<_, bool>(0)).unwrap()
+    };
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut gone = Vec::new();
+    for round in 0..4_u64 {
+        let log = open(directory.path()).log;
+        assert!(!note(), "it holds until the first transaction");
+        for number in 0..20 {
+            let name = format!("s{number}");
+            let mut appender = match round {
+                0 => log.create(&id(&name)).await.unwrap(),
+                _ if number % 4 == round - 1 => continue,
+                _ if log.head(&id(&name)).is_err() => continue,
+                _ => log.claim(&id(&name)).await.unwrap(),
+            };
+            if round == 0 {
+                append(&mut appender, vec![created(&name)]).await;
+            }
+            let text = planted(random.u64(..), random.usize(20..1_500));
+            say(&mut appender, round + 1, &text).await;
+            gone.push((number, text));
+        }
+        for number in (0..20).filter(|number| round > 0 && number % 4 == round - 1) {
+            log.delete(&id(&format!("s{number}"))).await.unwrap();
+        }
+        log.erased().await.unwrap();
+        let deleted = |number: u64| log.head(&id(&format!("s{number}"))).is_err();
+        let texts: Vec<String> =
+            gone.iter().filter(|(number, _)| deleted(*number)).map(|(_, text)| text.clone()).collect();
+        assert_eq!(texts.is_empty(), round == 0);
+        assert_eq!(found(directory.path(), &texts), Vec::<String>::new(), "round {round}");
+        log.close().await;
+        assert!(note());
+    }
+}
+
 /// The child of the test below: makes sessions, removes, and says so.
 #[test]
 fn removing_child() {

@@ -2,13 +2,17 @@
 //! last looked at. To read all of a large database for every removal would take minutes.
 //!
 //! SQLite moves a row only into pages that it writes, and each of them is in its own log first. So after every transaction the
-//! numbers of the pages are read there. Of a file that was written before this run nothing is known: the first removal looks
-//! at all of it.
+//! numbers of the pages are read there. What is left when the log is closed is noted in the database for the next run. Without
+//! such a note, after a crash, nothing is known of the file: the first removal looks at all of it.
 
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
 /// So many are remembered one by one. Beyond it, nothing is known.
 const MOST: usize = 1 << 20;
+/// So many are noted for the next run.
+const NOTED: usize = 1 << 16;
 
 /// Pages, counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +76,63 @@ impl Unscrubbed {
         }
     }
 
+    /// All of them in words, as ranges; `None` when nothing is known, or they are too many.
+    fn to_text(&self) -> Option<String> {
+        if self.rest.is_some() || self.due.len() + self.written.len() > NOTED {
+            return None;
+        }
+        let mut text = String::new();
+        let mut pages = self.due.union(&self.written).copied().peekable();
+        while let Some(first) = pages.next() {
+            let mut last = first;
+            while let Some(next) = pages.next_if_eq(&(last + 1)) {
+                last = next;
+            }
+            // Writing to a `String` does not fail.
+            let _ = write!(text, " {first}-{last}");
+        }
+        Some(text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let mut unscrubbed = Self::nothing();
+        for range in text.split_whitespace() {
+            let (first, last) = range.split_once('-')?;
+            let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+            if last < first || last - first >= NOTED as u64 {
+                return None;
+            }
+            (first..=last).for_each(|page| unscrubbed.add(page));
+        }
+        Some(unscrubbed)
+    }
+
+    /// What the run of that boot id has noted at its end; `None` when there is no note, or other runs came after it.
+    pub(super) fn noted(connection: &Connection, boot: u64) -> rusqlite::Result<Option<Self>> {
+        let mut query = connection.prepare("SELECT value FROM meta WHERE name = 'unscrubbed'")?;
+        let noted: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+        let noted = noted.as_deref().and_then(|note| note.split_once(' '));
+        Ok(noted.filter(|(of, _)| *of == format!("{boot:016x}")).and_then(|(_, text)| Self::from_text(text)))
+    }
+
+    /// Notes them for the next run, if that can be done.
+    pub(super) fn note(&self, transaction: &Transaction<'_>, boot: u64) -> rusqlite::Result<()> {
+        match self.to_text() {
+            None => Self::forget_note(transaction),
+            Some(text) => transaction
+                .execute(
+                    "INSERT OR REPLACE INTO meta (name, value) VALUES ('unscrubbed', ?1)",
+                    params![format!("{boot:016x} {text}")],
+                )
+                .map(drop),
+        }
+    }
+
+    /// A note holds until the next transaction.
+    pub(super) fn forget_note(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        transaction.execute("DELETE FROM meta WHERE name = 'unscrubbed'", []).map(drop)
+    }
+
     /// True when a pass is at its end.
     pub(crate) fn is_passed(&self) -> bool {
         self.rest.is_none() && self.due.is_empty()
@@ -121,6 +182,23 @@ mod tests {
         assert_eq!(pass(&mut unscrubbed, 8), [3, 4, 5, 6, 7]);
         unscrubbed.begin_pass();
         assert_eq!(pass(&mut unscrubbed, 8), [1]);
+    }
+
+    #[test]
+    fn what_is_noted_comes_back() {
+        let mut unscrubbed = Unscrubbed::nothing();
+        assert_eq!(unscrubbed.to_text().as_deref(), Some(""));
+        [3, 9, 4, 5].into_iter().for_each(|page| unscrubbed.add(page));
+        unscrubbed.begin_pass();
+        [10, 20].into_iter().for_each(|page| unscrubbed.add(page));
+        assert_eq!(unscrubbed.to_text().as_deref(), Some(" 3-5 9-10 20-20"));
+        let mut again = Unscrubbed::from_text(" 3-5 9-10 20-20").unwrap();
+        again.begin_pass();
+        assert_eq!(pass(&mut again, 30), [3, 4, 5, 9, 10, 20]);
+        assert_eq!(Unscrubbed::everything().to_text(), None);
+        for other in ["5", "5-4", "a-b", "0-99999999", "-"] {
+            assert_eq!(Unscrubbed::from_text(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -96,6 +96,9 @@ const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
 /// Pages of the database that are looked at in one step: 4 MiB.
 const PAGES: usize = 1_024;
 
+/// How often a note is written again because it did not name the pages that it is in.
+const NOTES: usize = 4;
+
 /// How long a checkpoint waits for a reader.
 const READER: Duration = Duration::from_millis(50);
 /// How long a transaction waits for whoever else writes, which is nobody but a person with a shell.
@@ -125,16 +128,32 @@ pub(crate) struct Database {
     revision: Revision,
     wal: WalWatch,
     unscrubbed: Unscrubbed,
+    /// The last run has noted them, and the note still stands.
+    is_noted: bool,
+    /// The run of the log that uses it.
+    boot: Option<u64>,
     /// What was last set.
     in_a_hurry: Option<bool>,
 }
 
 impl Database {
-    pub(super) fn new(connection: Connection, path: &Path, meta: Option<&Meta>) -> Self {
+    /// `noted`: what the last run has said of the file when it was closed.
+    pub(super) fn new(
+        connection: Connection,
+        path: &Path,
+        meta: Option<&Meta>,
+        noted: Option<Unscrubbed>,
+    ) -> Self {
         let revision = Revision::new(meta.map_or(0, |meta| meta.revision));
-        // A new one has nothing that was removed.
-        let unscrubbed = if meta.is_none() { Unscrubbed::nothing() } else { Unscrubbed::everything() };
-        Self { connection, revision, wal: WalWatch::new(path, meta), unscrubbed, in_a_hurry: None }
+        let is_noted = noted.is_some();
+        let unscrubbed = match (noted, meta) {
+            (Some(noted), _) => noted,
+            // A new one has nothing that was removed.
+            (None, None) => Unscrubbed::nothing(),
+            (None, Some(_)) => Unscrubbed::everything(),
+        };
+        let wal = WalWatch::new(path, meta);
+        Self { connection, revision, wal, unscrubbed, is_noted, boot: None, in_a_hurry: None }
     }
 
     /// How far it is.
@@ -177,7 +196,9 @@ impl Database {
             set.execute(params!["settled", settled.to_string()])?;
             turnstream_failpoint::reach("log.begin");
             Ok(())
-        })
+        })?;
+        self.boot = Some(boot);
+        Ok(())
     }
 
     /// Takes over events from the segments, and folds of them. Returns how many rows of folds were refused.
@@ -337,11 +358,27 @@ impl Database {
     }
 
     /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
-    pub(crate) fn close(self) {
+    pub(crate) fn close(mut self) {
+        // Without it, the next run looks at all pages when it removes something.
+        let _ = self.note_unscrubbed();
         turnstream_failpoint::reach("log.checkpoint");
         // Whatever is left in SQLite's own log is read from there at the next start.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         turnstream_failpoint::reach("log.checkpointed");
+    }
+
+    /// Notes for the next run which pages are to be looked at. To write the note is to write pages too: it is right when it
+    /// names them.
+    fn note_unscrubbed(&mut self) -> Result<(), StoreError> {
+        let Some(boot) = self.boot else { return Ok(()) };
+        for _ in 0..NOTES {
+            let noted = self.unscrubbed.clone();
+            self.transact(0, |transaction| noted.note(transaction, boot))?;
+            if self.unscrubbed == noted {
+                return Ok(());
+            }
+        }
+        self.transact(0, Unscrubbed::forget_note)
     }
 
     /// One transaction, counted. The last insert of a row is the act's.
@@ -352,8 +389,12 @@ impl Database {
     ) -> Result<T, StoreError> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let revision = revision::count(&transaction, known, self.wal.current())?;
+        if self.is_noted {
+            Unscrubbed::forget_note(&transaction)?;
+        }
         let done = act(&transaction)?;
         transaction.commit()?;
+        self.is_noted = false;
         self.revision.reached(revision);
         self.wal.transacted(revision);
         if self.wal.note_written(&mut self.unscrubbed).is_err() {
