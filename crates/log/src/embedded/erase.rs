@@ -68,6 +68,14 @@ impl Eraser {
         }
     }
 
+    /// True while there is something to take out of the files.
+    pub(crate) fn is_under_way(&self) -> bool {
+        match self.stage {
+            Stage::Rest | Stage::Tidy => self.wanted,
+            Stage::Rows | Stage::Separators | Stage::Turn | Stage::Segments(_) | Stage::Pages => true,
+        }
+    }
+
     /// Something was removed.
     pub(crate) fn want(&mut self) {
         self.wanted = true;

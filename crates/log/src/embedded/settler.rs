@@ -27,6 +27,10 @@ use turnstream_model::id::SessionId;
 const FOLDS_AT_ONCE: usize = 32;
 /// How often folds are looked for that are due although nothing new came.
 const SWEEP: Duration = Duration::from_millis(100);
+/// Without work, how long until it is woken for housekeeping.
+const TICK: Duration = Duration::from_millis(100);
+/// The same while something is taken out of the files: it works for half of the time.
+const ERASING: Duration = Duration::from_millis(20);
 /// How many times as long as a transaction it rests after one.
 const REST: u32 = 4;
 /// On Linux this is of the thread, not of the process.
@@ -93,7 +97,8 @@ impl Settler {
         let _ = rustix::process::nice(NICE);
         let (mut swept, mut rest) = (Instant::now(), Duration::ZERO);
         loop {
-            let mut work = self.unsettled.take(rest);
+            let within = if self.eraser.is_under_way() { ERASING } else { TICK };
+            let mut work = self.unsettled.take(rest, within);
             let (begin, is_last) = (Instant::now(), work.is_last);
             for order in std::mem::take(&mut work.orders) {
                 self.carry_out(order);

@@ -14,8 +14,9 @@ use turnstream_model::fold::{Gone, State};
 const CHUNKS_AT_ONCE: i64 = 32;
 /// Small rows in one transaction.
 const ROWS_AT_ONCE: i64 = 512;
-/// Entries of the index in one transaction: each may have 1 MiB of text.
-const ENTRIES_AT_ONCE: usize = 32;
+/// Bytes of text whose words leave the index in one transaction, but at least one entry: FTS5 looks for each word in each of
+/// its trees, which takes most of the time of a removal.
+const TEXT_AT_ONCE: usize = 16 * 1024;
 /// Deleted sessions that are remembered after their bytes are gone, so that a repeated delete is answered as the first was.
 const REMEMBERED: i64 = 10_000;
 
@@ -170,7 +171,7 @@ fn forget_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
         "SELECT session FROM tombstone WHERE done = 0 AND EXISTS (SELECT 1 FROM entry WHERE entry.session = tombstone.session)",
     )?;
     let session: Option<i64> = query.query_row([], |row| row.get(0)).optional()?;
-    session.map_or(Ok(0), |session| index::forget(transaction, session, ENTRIES_AT_ONCE))
+    session.map_or(Ok(0), |session| index::forget(transaction, session, TEXT_AT_ONCE))
 }
 
 /// Noted until everything is out of all files, so that the next start goes on.
