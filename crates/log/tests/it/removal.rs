@@ -3,9 +3,11 @@
 use crate::support::*;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Restored, Trimmed};
+use turnstream_log::{Keep, Log, Opened, Options, ReadError, Removal, Restored, Trimmed};
 use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Body, Draft};
 use turnstream_model::fold::Fold;
+use turnstream_model::id::PromptId;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
@@ -147,6 +149,62 @@ async fn nothing_is_left_between_the_rows_of_others() {
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
     let sound: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(sound, "ok");
+}
+
+/// What is stored of sessions that talk grows and shrinks in its place: SQLite moves rows, and leaves copies in the gaps of
+/// pages. They are looked for only in pages that were written, so every write has to be noticed.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_rows_that_grew() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { debounce: std::time::Duration::ZERO, ..options() };
+    let mut random = fastrand::Rng::with_seed(21);
+    let (mut gone, mut kept) = (Vec::new(), Vec::new());
+    for run in 0..2_u64 {
+        let log = Log::open(directory.path(), &options).unwrap().log;
+        let mut appenders = Vec::new();
+        for number in 0..200 {
+            let name = format!("s{run}-{number}");
+            let mut appender = log.create(&id(&name)).await.unwrap();
+            append(&mut appender, vec![created(&name), turn_started("t1"), item_started("t1", "i1")]).await;
+            appenders.push(appender);
+        }
+        for round in 1..=20_u64 {
+            for (number, appender) in appenders.iter_mut().enumerate() {
+                if random.u8(..) < 100 {
+                    continue;
+                }
+                let texts = [0; 2].map(|_| planted(random.u64(..), random.usize(20..160)));
+                let content = vec![serde_json::json!({"type": "text", "text": texts[0]})];
+                let prompt = PromptId::from(format!("p{round}"));
+                let waits = Body::PromptAccepted { prompt: prompt.clone(), key: None, content };
+                let mut drafts = vec![Draft::new(waits), delta("t1", "i1", &texts[1])];
+                if random.bool() {
+                    drafts.push(Draft::new(Body::PromptWithdrawn { prompt }));
+                }
+                append(appender, drafts).await;
+                if number % 2 == 0 {
+                    gone.extend(texts)
+                } else {
+                    kept.extend(texts)
+                };
+            }
+            log.settle().await;
+        }
+        drop(appenders);
+        if run == 0 {
+            log.close().await;
+            continue;
+        }
+        for number in (0..200).step_by(2) {
+            log.delete(&id(&format!("s0-{number}"))).await.unwrap();
+            log.delete(&id(&format!("s1-{number}"))).await.unwrap();
+        }
+        log.erased().await.unwrap();
+        assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+        let texts: Vec<String> = kept.iter().take(3).cloned().collect();
+        assert!(!found(directory.path(), &texts).is_empty(), "the others are there");
+        log.close().await;
+    }
 }
 
 /// Which pages have to be looked at is known from run to run: only those that were written, and all after a crash.
