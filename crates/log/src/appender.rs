@@ -90,7 +90,7 @@ pub(crate) async fn enqueue(
         return Err(AppendError::TooLarge { session, bytes: weight, most });
     }
     let since = Instant::now();
-    let permit = log.queue.room(weight).await?;
+    let permit = log.queue.room(&content, weight).await?;
     let (done, receipt) = oneshot::channel();
     let append = Append { session: session.clone(), epoch, since, content, weight, permit, done };
     log.queue.append(append).map_err(|_| AppendError::Closed)?;

@@ -31,7 +31,8 @@ const READ_BYTES: usize = 128 * 1024;
 pub struct Options {
     /// Whether deltas that wait for the same commit are merged.
     pub merge: Merge,
-    /// Bytes that may be on their way into the database, over all sessions; appends wait beyond it.
+    /// Bytes that may be on their way into the database, over all sessions; appends wait beyond it. Imports have
+    /// an eighth of it once more for themselves, so that none makes others wait.
     pub budget: usize,
     /// Bytes of one segment file.
     pub segment: u64,

@@ -48,7 +48,13 @@ pub(crate) struct Queue {
     arrived: Condvar,
     budget: Arc<Semaphore>,
     budget_bytes: u32,
+    /// An import comes as fast as a file is read. It has a small budget of its own, beside which sessions go on talking.
+    imports: Arc<Semaphore>,
+    imports_bytes: u32,
 }
+
+/// The part of the budget that imports have once more, for themselves.
+const IMPORTS_PART: u32 = 8;
 
 impl State {
     fn take(&mut self) -> Vec<Append> {
@@ -73,14 +79,29 @@ impl Queue {
     /// A queue of a log in which so many bytes may be under way.
     pub(crate) fn new(budget: usize) -> Self {
         let budget_bytes = u32::try_from(budget).unwrap_or(u32::MAX).max(1);
-        let budget = Arc::new(Semaphore::new(budget_bytes as usize));
-        Self { state: Mutex::default(), arrived: Condvar::new(), budget, budget_bytes }
+        let imports_bytes = (budget_bytes / IMPORTS_PART).max(1);
+        Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            budget: Arc::new(Semaphore::new(budget_bytes as usize)),
+            budget_bytes,
+            imports: Arc::new(Semaphore::new(imports_bytes as usize)),
+            imports_bytes,
+        }
     }
 
-    /// Waits until events of that weight fit into what may be under way. A single append larger than all of it goes alone.
-    pub(crate) async fn room(&self, weight: usize) -> Result<OwnedSemaphorePermit, AppendError> {
-        let permits = u32::try_from(weight).unwrap_or(u32::MAX).clamp(1, self.budget_bytes);
-        self.budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
+    /// Waits until this much more may be under way. What is larger than all that may be goes alone.
+    pub(crate) async fn room(
+        &self,
+        content: &Content,
+        weight: usize,
+    ) -> Result<OwnedSemaphorePermit, AppendError> {
+        let (budget, most) = match content {
+            Content::Drafts(..) => (&self.budget, self.budget_bytes),
+            Content::Events(_) => (&self.imports, self.imports_bytes),
+        };
+        let permits = u32::try_from(weight).unwrap_or(u32::MAX).clamp(1, most);
+        budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
     }
 
     /// Gives it back when the queue is closed.
@@ -101,6 +122,7 @@ impl Queue {
         self.lock().closed = true;
         self.arrived.notify_one();
         self.budget.close();
+        self.imports.close();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -140,8 +162,18 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::store::Known;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
     use turnstream_model::cursor::Generation;
     use turnstream_model::id::SessionId;
+
+    /// What comes of it without waiting.
+    fn at_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
 
     async fn append(queue: &Queue, number: u64, weight: usize) {
         let known = Known {
@@ -151,16 +183,33 @@ mod tests {
             oldest: Seq(1),
             head: Seq(0),
         };
+        let content = Content::Drafts(Vec::new(), Time(number));
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,
             since: Instant::now(),
-            content: Content::Drafts(Vec::new(), Time(number)),
+            permit: queue.room(&content, 1).await.unwrap(),
+            content,
             weight,
-            permit: queue.room(1).await.unwrap(),
             done: oneshot::channel().0,
         };
         assert!(queue.append(append).is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_import_waits_for_its_own_and_takes_no_room_from_those_who_talk() {
+        let queue = Queue::new(800);
+        let (import, talk) = (Content::Events(Vec::new()), Content::Drafts(Vec::new(), Time(0)));
+        let held = queue.room(&import, 90).await.unwrap();
+        let mut next = std::pin::pin!(queue.room(&import, 20));
+        assert!(at_once(next.as_mut()).is_none(), "110 of 100");
+        assert!(
+            at_once(std::pin::pin!(queue.room(&talk, 800))).is_some(),
+            "all of it is free for the others"
+        );
+        drop(held);
+        assert!(at_once(next).is_some());
+        assert!(at_once(std::pin::pin!(queue.room(&import, 5_000))).is_some(), "what is larger goes alone");
     }
 
     #[tokio::test]

@@ -378,13 +378,14 @@ mod tests {
         let generation = Generation::new("g").unwrap();
         let known = Known { key: 1, generation, epoch: 1, oldest: Seq(1), head: Seq(0) };
         let drafts = vec![Draft::new(Body::SessionEnded { reason: "r".into() })];
+        let content = Content::Drafts(drafts, Time(1));
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,
             since: Instant::now(),
-            content: Content::Drafts(drafts, Time(1)),
+            permit: Queue::new(1).room(&content, 1).await.unwrap(),
+            content,
             weight: 1,
-            permit: Queue::new(1).room(1).await.unwrap(),
             done: oneshot::channel().0,
         };
         Batch::of(vec![append], Merge::Nothing)
