@@ -13,6 +13,7 @@ mod open;
 mod power_cut;
 mod read;
 mod removal;
+mod residue;
 mod restore;
 mod resume;
 mod search;
