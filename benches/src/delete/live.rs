@@ -1,5 +1,6 @@
 //! Sessions that talk meanwhile: how long each of their events takes until it is durable.
 
+use super::build::THEN;
 use crate::Latencies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +9,6 @@ use tokio::task::JoinHandle;
 use turnstream_log::{Appender, Log};
 use turnstream_model::event::{Body, Draft, Field, ItemKind, Origin, Role};
 use turnstream_model::id::{ItemId, SessionId, TurnId};
-
-use super::build::THEN;
 
 /// How many talk.
 const SESSIONS: usize = 8;
@@ -24,8 +23,11 @@ pub(super) struct Crowd {
 /// A crowd that talks.
 pub(super) struct Talking {
     over: Arc<AtomicBool>,
-    talkers: Vec<JoinHandle<Result<(Appender, Vec<u64>), String>>>,
+    talkers: Vec<JoinHandle<Result<Talked, String>>>,
 }
+
+/// A session that has talked, and how long each of its events took, in microseconds.
+type Talked = (Appender, Vec<u64>);
 
 impl Crowd {
     pub(super) async fn new(log: &Log) -> Result<Self, String> {
@@ -73,7 +75,7 @@ impl Talking {
     }
 }
 
-async fn talk(mut appender: Appender, over: Arc<AtomicBool>) -> Result<(Appender, Vec<u64>), String> {
+async fn talk(mut appender: Appender, over: Arc<AtomicBool>) -> Result<Talked, String> {
     let mut micros = Vec::new();
     let mut next = Instant::now();
     while !over.load(Ordering::Relaxed) {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use turnstream_log::{Keep, Log, Options};
 use turnstream_model::id::SessionId;
 
-/// About a million events, and 2 GB of database.
+/// About a million events, and 1.5 GB of database.
 const FULL: Extent = Extent { sessions: 1_000, turns: 10, large: 300 };
 const QUICK: Extent = Extent { sessions: 60, turns: 10, large: 100 };
 /// How long the crowd talks alone.
