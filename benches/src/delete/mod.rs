@@ -20,7 +20,7 @@ const QUICK: Extent = Extent { sessions: 60, turns: 10, large: 100 };
 /// How long the crowd talks alone.
 const ALONE: Duration = Duration::from_secs(20);
 /// Sessions of which a round of retention trims something.
-const TRIMMED: u64 = 50;
+const TRIMMED: u64 = 5;
 /// How long the gateway waits before it answers that the bytes are still being removed.
 const ANSWER: Duration = Duration::from_secs(5);
 /// By how much the slowest of a hundred appends may be slower while something is removed.
@@ -83,7 +83,7 @@ async fn measure(extent: Extent) -> Result<Bars, String> {
         ("a session", Removal::Delete(usual(extent.sessions - 7))),
         ("a large session", Removal::Delete(large())),
         ("a session after it", Removal::Delete(usual(5))),
-        ("9 of 10 turns of 50 sessions", Removal::Trim(10..10 + TRIMMED)),
+        ("9 of 10 turns of 5 sessions", Removal::Trim(10..10 + TRIMMED)),
         ("nothing, again", Removal::Nothing),
     ];
     for (name, removal) in steps {
