@@ -1,6 +1,7 @@
 //! Measuring and printing shared by the benchmarks: contenders take turns, the best time of each counts, and every
 //! bar is printed as met or not.
 
+pub mod delete;
 pub mod gateway;
 mod latencies;
 pub mod llm;

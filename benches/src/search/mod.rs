@@ -1,6 +1,6 @@
 //! Builds a log of many finished items, then searches it.
 
-mod text;
+pub(crate) mod text;
 
 use crate::scratch::scratch;
 use crate::{Bars, Results, millis, print_table};

@@ -6,25 +6,25 @@ use fastrand::Rng;
 const VOCABULARY: usize = 60_000;
 
 /// Makes texts from one vocabulary.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     words: Vec<String>,
     random: Rng,
 }
 
 impl Writer {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         let words = (0..VOCABULARY).map(|rank| word(rank, &mut random)).collect();
         Self { words, random }
     }
 
     /// The word of that rank: 0 is the most frequent.
-    pub(super) fn word(&self, rank: usize) -> &str {
+    pub(crate) fn word(&self, rank: usize) -> &str {
         &self.words[rank]
     }
 
     /// A text of 5 to 200 words, mostly short ones.
-    pub(super) fn text(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         let most = if self.random.u8(..) < 200 { 60 } else { 200 };
         let mut text = String::new();
         for _ in 0..self.random.usize(5..most) {

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use turnstream_log::{Committed, Follow, Follower};
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
 use turnstream_model::export::{Header, Settled};
+use turnstream_model::fold::State;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
@@ -20,7 +21,8 @@ pub struct Export {
 /// What a log has, and up to where it may be exported.
 struct Extent {
     generation: Generation,
-    first: Seq,
+    /// What was before its first event.
+    base: State,
     /// The last event that was looked at.
     seen: Seq,
     settled: Settled,
@@ -31,11 +33,12 @@ impl Gateway {
     /// but no longer than that.
     pub async fn export(&self, id: &SessionId, wait: Duration) -> Result<Export, RequestError> {
         let session = self.session(id)?.session;
-        let Extent { generation, first, seen, settled } = self.extent(id, wait).await?;
+        let Extent { generation, base, seen, settled } = self.extent(id, wait).await?;
         let head = settled.last().ok_or_else(|| RequestError::NothingSettled {
             session: id.clone(),
             open: settled.open().unwrap_or_default(),
         })?;
+        let first = base.seq.next();
         let header = Header {
             turnstream: env!("CARGO_PKG_VERSION").to_owned(),
             session: id.clone(),
@@ -45,7 +48,7 @@ impl Gateway {
             head,
             exported: now(),
             left_out: seen.0 - head.0,
-            base: None,
+            base: (base.seq > Seq(0)).then(|| Box::new(base)),
         };
         let follower = self.follow(id, &before(first))?;
         Ok(Export { header, follower, next: first })
@@ -53,17 +56,18 @@ impl Gateway {
 
     async fn extent(&self, id: &SessionId, wait: Duration) -> Result<Extent, RequestError> {
         let deadline = Instant::now() + wait;
-        let mut follower = self.follow(id, &Cursor::default())?;
+        let base = self.log().base(id).map_err(RequestError::of_read)?;
+        let mut follower = self.follow(id, &before(base.seq.next()))?;
         let Follow::Outcome(outcome) = follower.next().await.map_err(RequestError::of_read)? else {
             return Err(RequestError::Closing);
         };
-        let (generation, first, head) = match outcome {
-            CursorOutcome::Replayed { generation, from, to: _, head } => (generation, from, head),
-            CursorOutcome::CaughtUp { generation, head } => (generation, head.next(), head),
-            CursorOutcome::Reset { generation, reason: _, oldest, head } => (generation, oldest, head),
+        let (generation, head) = match outcome {
+            CursorOutcome::Replayed { generation, from: _, to: _, head }
+            | CursorOutcome::CaughtUp { generation, head } => (generation, head),
+            CursorOutcome::Reset { .. } => return Err(trimmed(base.seq.next())),
         };
-        let mut settled = Settled::default();
-        let mut seen = Seq(first.0.saturating_sub(1));
+        let mut settled = Settled::after(&base);
+        let mut seen = base.seq;
         while seen < head || settled.open().is_some() {
             let step = if seen < head {
                 follower.next().await
@@ -86,7 +90,7 @@ impl Gateway {
                 seen = parsed.seq;
             }
         }
-        Ok(Extent { generation, first, seen, settled })
+        Ok(Extent { generation, base, seen, settled })
     }
 }
 

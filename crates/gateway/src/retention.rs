@@ -221,7 +221,7 @@ fn candidates(log: &Log, entries: Vec<Entry>, activities: &mut Activities) -> Fo
         found.sessions += 1;
         found.bytes += kept.bytes;
         let known = activities.get(&id).filter(|(head, _)| *head == kept.head).map(|(_, time)| *time);
-        // Without any event left, all that is known is when it was made.
+        // Of one that an earlier version has trimmed to its last event, all that is known is when it was made.
         let active = known.or_else(|| last_time(log, &id, &kept)).or(session.created).unwrap_or(Time(0));
         seen.insert(id.clone(), (kept.head, active));
         if session.status == Activity::Idle || session.ended.is_some() {
@@ -232,8 +232,11 @@ fn candidates(log: &Log, entries: Vec<Entry>, activities: &mut Activities) -> Fo
     found
 }
 
-/// The time of the last event.
+/// The time of the last event, also when it is no longer kept.
 fn last_time(log: &Log, id: &SessionId, kept: &Kept) -> Option<Time> {
+    if kept.oldest > kept.head {
+        return log.base(id).ok()?.trimmed;
+    }
     let before = Seq(kept.head.0.checked_sub(1)?);
     let last = log.read(id, before, 1).ok()?.pop()?;
     last.event().ok().map(|event| event.time)
@@ -243,4 +246,45 @@ fn last_time(log: &Log, id: &SessionId, kept: &Kept) -> Option<Time> {
 fn before_now(age: Duration) -> Time {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use turnstream_log::Options;
+    use turnstream_model::event::{Body, Draft, Origin, Outcome};
+    use turnstream_model::id::TurnId;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_session_of_which_no_event_is_left_was_used_when_its_last_one_happened() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = Log::open(directory.path(), &Options::default()).unwrap().log;
+        let id = SessionId::from("s");
+        let mut appender = log.create(&id).await.unwrap();
+        let (agent, cwd) = ("a".to_owned(), "/w".to_owned());
+        let created = Body::SessionCreated { session: id.clone(), agent, cwd, title: None, key: None };
+        let turn = |body: Body| Draft { turn: Some(TurnId::from("t1")), ..Draft::new(body) };
+        let started = Body::TurnStarted { origin: Origin::Agent, prompts: Vec::new(), native_id: None };
+        let ended = Body::TurnEnded {
+            outcome: Outcome::Completed,
+            stop_reason: None,
+            usage: None,
+            cost: None,
+            error: None,
+        };
+        for (time, draft) in [(1_000, Draft::new(created)), (2_000, turn(started)), (3_000, turn(ended))] {
+            appender.append(vec![draft], Time(time)).await.unwrap().await.unwrap();
+        }
+        log.settle().await;
+        assert_eq!(last_time(&log, &id, &log.kept(&id).unwrap()), Some(Time(3_000)));
+        let all = Keep { turns: Some(0), ..Keep::default() };
+        assert_eq!(log.trim(&id, &all).await.unwrap().turns, 1);
+        let kept = log.kept(&id).unwrap();
+        assert_eq!((kept.oldest, kept.head), (Seq(4), Seq(3)));
+        assert_eq!(last_time(&log, &id, &kept), Some(Time(3_000)));
+        drop(appender);
+        log.close().await;
+        let log = Log::open(directory.path(), &Options::default()).unwrap().log;
+        assert_eq!(last_time(&log, &id, &log.kept(&id).unwrap()), Some(Time(3_000)), "after a restart too");
+    }
 }

@@ -10,6 +10,7 @@ use crate::weight;
 use std::sync::Arc;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::event::Event;
+use turnstream_model::fold::State;
 use turnstream_model::id::SessionId;
 
 /// What the log knows of a session beyond its events, because they say nothing of where they come from.
@@ -34,10 +35,17 @@ pub struct Importer {
 impl Log {
     /// Begins to import a session. Its id is taken from here on.
     pub async fn import(&self, id: &SessionId) -> Result<Importer, ClaimError> {
+        self.import_after(id, State::default()).await
+    }
+
+    /// Begins to import a session whose beginning was trimmed where it comes from: its events follow this base, which is
+    /// kept as it is ([`Log::base`]).
+    pub async fn import_after(&self, id: &SessionId, base: State) -> Result<Importer, ClaimError> {
         let log = self.shared_inner();
-        let known: Known = log.store.import(id).await?;
+        let next = base.seq.next();
+        let known: Known = log.store.import(id, base).await?;
         let session = Arc::new(Session::new(id, &known));
-        Ok(Importer { log, session, epoch: known.epoch, next: Seq(1), finished: false })
+        Ok(Importer { log, session, epoch: known.epoch, next, finished: false })
     }
 
     /// Whether a session was imported.

@@ -104,6 +104,23 @@ impl Projection {
         Ok(projection)
     }
 
+    /// A state of which nothing is stored yet.
+    pub(crate) fn unstored(state: State, epoch: u64, now: Instant) -> Self {
+        let mut projection = Self::new(state, now);
+        projection.epoch = epoch;
+        let state = projection.fold.state();
+        projection.items = state.items.iter().map(|item| item.id.clone()).collect();
+        projection.turns = state.turns.iter().map(|turn| turn.turn.clone()).collect();
+        projection.approvals = state.approvals.iter().map(|ask| ask.approval.clone()).collect();
+        projection.questions = state.questions.iter().map(|asked| asked.question.clone()).collect();
+        projection.prompts = state.prompts.iter().map(|prompt| prompt.prompt.clone()).collect();
+        let items = state.items.iter().map(|item| Subject::Item(item.id.clone()));
+        let prompts = state.prompts.iter().chain(&state.queue);
+        let subjects = items.chain(prompts.map(|prompt| Subject::Prompt(prompt.prompt.clone())));
+        projection.unfiled = subjects.map(|subject| (subject, state.seq)).collect();
+        projection
+    }
+
     /// A fold that begins in the middle. It knows only what begins after that, which is enough for [`Projection::ahead`].
     pub(crate) fn after(seq: Seq, now: Instant) -> Self {
         let is_partial = seq > Seq(0);
@@ -311,6 +328,7 @@ impl Projection {
             degraded: state.degraded,
             counters: state.counters,
             spent: state.spent.clone(),
+            trimmed: state.trimmed,
             ..State::default()
         };
         let gone = self.gone.iter().cloned().collect();

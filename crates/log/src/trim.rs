@@ -100,6 +100,14 @@ impl Log {
     }
 }
 
+impl Log {
+    /// The session as it was before its oldest kept event; the empty state when every event is kept.
+    pub fn base(&self, id: &SessionId) -> Result<State, ReadError> {
+        let session = self.find(id)?;
+        self.inner().store.base(session.key)
+    }
+}
+
 impl Inner {
     /// The next step, if there is anything to trim.
     fn plan(&self, session: &Arc<Session>, keep: &Keep) -> Result<Option<Plan>, ReadError> {
@@ -204,7 +212,7 @@ impl Walk {
             && self.fold.may_cut_after(&event, &self.open)
         {
             self.seen.turns += 1;
-            self.cut_here();
+            self.cut_here(event.time);
         } else if is_end {
             // What is open now is open at every later end too, and what may stay here may stay there.
             self.is_over = true;
@@ -218,8 +226,8 @@ impl Walk {
     }
 
     /// The cut is behind this event, at the earliest.
-    fn cut_here(&mut self) {
-        let (base, gone) = std::mem::take(&mut self.fold).into_state().trimmed();
+    fn cut_here(&mut self, time: Time) {
+        let (base, gone) = std::mem::take(&mut self.fold).into_state().trimmed(time);
         let Gone { turns, items, approvals, questions, prompts } = gone;
         self.gone.turns.extend(turns);
         self.gone.items.extend(items);

@@ -37,6 +37,7 @@ fn without(mut state: State, gone: &Gone, base: &State) -> State {
     state.questions.retain(|asked| !gone.questions.contains(&asked.question));
     state.prompts.retain(|prompt| !gone.prompts.contains(&prompt.prompt));
     state.spent.clone_from(&base.spent);
+    state.trimmed = base.trimmed;
     state
 }
 
@@ -54,7 +55,7 @@ proptest! {
         let mut stepwise = Fold::new();
         let mut done = 0;
         for cut in cuts(&log) {
-            let (base, gone) = Fold::of(&log[..cut]).into_state().trimmed();
+            let (base, gone) = Fold::of(&log[..cut]).into_state().trimmed(log[cut - 1].time);
             let mut fold = Fold::from(base.clone());
             apply_all(&mut fold, &log[cut..]);
             prop_assert_eq!(fold.state(), &without(whole.clone(), &gone, &base));
@@ -63,7 +64,7 @@ proptest! {
             prop_assert_eq!(&fold.state().counters, &whole.counters);
             // Trimming a little at a time leaves the same.
             apply_all(&mut stepwise, &log[done..cut]);
-            let (step, _) = stepwise.into_state().trimmed();
+            let (step, _) = stepwise.into_state().trimmed(log[cut - 1].time);
             prop_assert_eq!(&step, &base);
             stepwise = Fold::from(step);
             done = cut;
@@ -110,7 +111,8 @@ proptest! {
     fn late_news_of_what_is_gone_breaks_nothing(acts in some_acts(), more in some_acts(), resume in any::<bool>()) {
         let mut session = play(&acts);
         let Some(cut) = cuts(&session.log).pop() else { return Ok(()) };
-        let (base, _) = Fold::of(&session.log[..cut]).into_state().trimmed();
+        let last = session.log[cut - 1].time;
+        let (base, _) = Fold::of(&session.log[..cut]).into_state().trimmed(last);
         let mut fold = Fold::from(base);
         apply_all(&mut fold, &session.log[cut..]);
         session.fold = fold;
@@ -139,7 +141,9 @@ fn the_keys_of_forgotten_prompts_are_remembered_up_to_a_cap() {
         session.observe_all([busy(), message(&item), whole(&item, "x"), done(&item), idle()]);
     }
     assert_eq!(session.count("turn.ended"), turns);
-    let (base, gone) = session.fold.clone().into_state().trimmed();
+    let last = session.log.last().unwrap().time;
+    let (base, gone) = session.fold.clone().into_state().trimmed(last);
+    assert_eq!(base.trimmed, Some(last));
     assert_eq!((gone.turns.len(), gone.prompts.len(), gone.items.len()), (turns, turns, turns));
     assert_eq!(base.spent.len(), SPENT_KEPT);
     assert_eq!((base.spent[0].key.as_str(), base.spent[0].prompt.as_str()), ("k4", "p4"));

@@ -132,9 +132,7 @@ fn tell(download: &Download, args: &Args) {
     }
     if download.first > 1 {
         let first = download.first;
-        eprintln!(
-            "the events before {first} are not kept any more, and are not in it; it cannot be imported"
-        );
+        eprintln!("the events before {first} are not kept any more, and are not in it");
     }
     if download.left_out > 0 {
         let count = download.left_out;

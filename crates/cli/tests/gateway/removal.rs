@@ -1,6 +1,6 @@
 //! Deleting a session of a real gateway: nothing of it is in the data directory, also when the gateway is killed on the way.
 
-use crate::support::{Home, Serving, ask, prompt, read, stdout, wait_for};
+use crate::support::{Home, Serving, ask, prompt, read, stderr, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -133,4 +133,20 @@ fn a_gateway_says_what_its_retention_removed_and_a_dump_of_the_rest_is_lawful() 
     assert!(lines[0]["seq"].as_u64().unwrap() > 1, "{lines:?}");
     let checked = home.run(&["check", dump.to_str().unwrap()]);
     assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+
+    // What is left can be exported, and comes in again.
+    let file = home.path("export.jsonl");
+    let file = file.to_str().unwrap();
+    let exported = home.run(&["export", &first, "-o", file]);
+    let said = format!("the events before {} are not kept any more, and are not in it\n", lines[0]["seq"]);
+    assert_eq!((exported.status.code(), stderr(&exported).ends_with(&said)), (Some(0), true), "{exported:?}");
+    let checked = home.run(&["check", file]);
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    let imported = home.run(&["import", file, "--new-id"]);
+    assert_eq!(imported.status.code(), Some(0), "{imported:?}");
+    let copy = home.run(&["tail", stdout(&imported).trim(), "--json", "--no-follow"]);
+    assert_eq!(stdout(&copy), stdout(&tail));
+    let page = home.run(&["export", stdout(&imported).trim(), "--format", "markdown"]);
+    assert!(stdout(&page).contains("The beginning of this conversation was not kept any more."), "{page:?}");
+    assert!(stdout(&page).contains("scripted"), "{page:?}");
 }

@@ -1,6 +1,7 @@
 //! Ids of a file, against those that the session would be given next: it may never be given one that it has.
 
 use turnstream_model::event::{Body, Event};
+use turnstream_model::id::Counters;
 
 /// How many of a kind were started, and the highest number among their ids.
 #[derive(Clone, Copy, Default)]
@@ -22,6 +23,20 @@ pub(super) struct Ids {
 }
 
 impl Ids {
+    /// So many were started before the file begins.
+    pub(super) fn after(counters: &Counters) -> Self {
+        let Counters { prompts, turns, attempts, items, approvals, questions } = *counters;
+        let count = |started| Count { started, ..Count::default() };
+        Self {
+            prompts: count(prompts),
+            turns: count(turns),
+            attempts: count(attempts),
+            items: count(items),
+            approvals: count(approvals),
+            questions: count(questions),
+        }
+    }
+
     pub(super) fn event(&mut self, line: usize, event: &Event) {
         let draft = &event.draft;
         match &draft.body {
@@ -53,7 +68,7 @@ impl Ids {
 
 impl Count {
     fn add(&mut self, line: usize, prefix: char, id: &str) {
-        self.started += 1;
+        self.started = self.started.saturating_add(1);
         let number = id.strip_prefix(prefix).and_then(|number| number.parse().ok()).unwrap_or(0);
         if number > self.highest {
             (self.highest, self.line) = (number, line);

@@ -31,7 +31,8 @@ struct Judge {
     settled: Settled,
     ids: Ids,
     native_id: Option<String>,
-    last: Option<Seq>,
+    /// The last event so far; before the first one, the last that is not in the file.
+    last: Seq,
     longest: (usize, usize),
 }
 
@@ -62,10 +63,11 @@ impl Judge {
             };
             bad(1, fault, error.to_string())
         })?;
-        if header.first != Seq(1) {
+        let base = header.base.as_deref().cloned().unwrap_or_default();
+        if header.first != base.seq.next() {
             let problem = format!(
-                "the file begins with event {}, because the log had been trimmed before it was exported; only whole logs \
-                 can be imported",
+                "the file begins with event {} and does not say what was before it, because the log had been trimmed and \
+                 an older version exported it; export it again",
                 header.first
             );
             return Err(bad(1, Fault::Trimmed, problem));
@@ -75,10 +77,10 @@ impl Judge {
         Ok(Self {
             header,
             checker,
-            settled: Settled::default(),
-            ids: Ids::default(),
-            native_id: None,
-            last: None,
+            settled: Settled::after(&base),
+            ids: Ids::after(&base.counters),
+            native_id: base.session.native_id,
+            last: base.seq,
             longest: (0, 0),
         })
     }
@@ -92,7 +94,7 @@ impl Judge {
             Event::from_json(text).map_err(|error| lines.damaged(format!("it is no event: {error}")))?;
         // As it will stand in the log: a member that is null is none there.
         self.checker.line(&event.to_json());
-        let expected = self.last.map_or(Seq(1), Seq::next);
+        let expected = self.last.next();
         if event.seq != expected {
             return Err(lines.damaged(format!("event {expected} is missing: this is event {}", event.seq)));
         }
@@ -116,15 +118,16 @@ impl Judge {
         }
         self.settled.apply(&event);
         self.ids.event(lines.line, &event);
-        self.last = Some(event.seq);
+        self.last = event.seq;
         self.longest = self.longest.max((lines.length(), lines.line));
         Ok(())
     }
 
     fn finish(self, line: usize) -> Result<Judged, BadFile> {
         let Self { header, checker, settled, ids, native_id, last, longest } = self;
-        if last != Some(header.head) {
-            let ends = last.map_or("without an event".to_owned(), |last| format!("with event {last}"));
+        if last != header.head {
+            let is_empty = last < header.first;
+            let ends = if is_empty { "without an event".to_owned() } else { format!("with event {last}") };
             let problem =
                 format!("the file ends here {ends}, and its header says {}: it was cut off", header.head);
             return Err(bad(line, Fault::CutOff, problem));

@@ -88,7 +88,11 @@ impl Gateway {
         file: File,
         native_id: Option<String>,
     ) -> Result<MutexGuard<'_, ()>, ImportError> {
-        let mut importer = self.log().import(id).await.map_err(|error| of_claim(id, error))?;
+        let mut base = judged.header.base.as_deref().cloned().unwrap_or_default();
+        if base.session.id.is_some() {
+            base.session.id = Some(id.clone());
+        }
+        let mut importer = self.log().import_after(id, base).await.map_err(|error| of_claim(id, error))?;
         turnstream_failpoint::reach("gateway.importing");
         let mut reader = Events::begin(file).map_err(ImportError::spool)?;
         loop {

@@ -16,3 +16,4 @@ mod secrets;
 mod sessions;
 mod support;
 mod transfer;
+mod trimmed;

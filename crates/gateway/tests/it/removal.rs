@@ -41,7 +41,7 @@ async fn said_in(gateway: &Gateway, home: &Home, agent: &str, texts: &[&str]) ->
 }
 
 /// Waits for a round of retention like that.
-async fn round(gateway: &Gateway, is: impl Fn(&Round) -> bool) -> Round {
+pub(crate) async fn round(gateway: &Gateway, is: impl Fn(&Round) -> bool) -> Round {
     let mut rounds = gateway.watch_retention();
     let waiting = async { *rounds.wait_for(|round| is(round)).await.unwrap() };
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap()
@@ -61,7 +61,7 @@ async fn eventually(gateway: &Gateway, id: &SessionId, holds: impl Fn(&Snapshot)
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap()
 }
 
-fn quick(retention: Retention) -> Retention {
+pub(crate) fn quick(retention: Retention) -> Retention {
     Retention { every: Duration::from_millis(50), ..retention }
 }
 

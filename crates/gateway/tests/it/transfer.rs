@@ -12,7 +12,7 @@ use turnstream_model::id::SessionId;
 use turnstream_model::signal::Signal;
 
 /// The whole file of a session.
-async fn file(gateway: &Gateway, id: &SessionId) -> String {
+pub(crate) async fn file(gateway: &Gateway, id: &SessionId) -> String {
     let mut export = gateway.export(id, Duration::ZERO).await.unwrap();
     let mut file = export.header().to_json() + "\n";
     while let Some(events) = export.next().await.unwrap() {
@@ -24,7 +24,7 @@ async fn file(gateway: &Gateway, id: &SessionId) -> String {
     file
 }
 
-async fn spooled(gateway: &Gateway, file: &str) -> Spool {
+pub(crate) async fn spooled(gateway: &Gateway, file: &str) -> Spool {
     let mut spool = gateway.spool().await.unwrap();
     // In pieces that end anywhere.
     for piece in file.as_bytes().chunks(1_000) {

@@ -67,7 +67,8 @@ impl Database {
         }
         // A page that is in memory would bring the old bytes back when it is written next.
         self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)?;
-        let every = scrub::extent(&self.file).and_then(|(_, count)| scrub::pages(&self.file, 0..count));
+        let every = scrub::extent(&self.file)
+            .and_then(|(_, count)| scrub::pages(&self.file, &(0..count).collect::<Vec<u64>>()));
         every.map_err(|error| Unkept::Store(error.to_string()))?;
         self.is_unscrubbed.set(false);
         Ok(())

@@ -5,7 +5,6 @@
 //! nothing comes back where it was already looked for. A pass that a crash cuts off is begun anew at the next start.
 
 use super::segment::Spares;
-use super::sqlite::scrub::extent;
 use super::sqlite::{Database, More, Readers, Separator};
 use crate::log::Reports;
 use crate::store::StoreError;
@@ -14,8 +13,9 @@ use tokio::sync::oneshot;
 
 /// How long a pass works before the settler does something else.
 const AT_ONCE: Duration = Duration::from_millis(20);
-/// Pages of the database that are looked at in one step: 4 MiB.
-const PAGES: u64 = 1_024;
+/// Pages of the database that may wait to be looked at when nothing was removed: 64 MiB. A removal has to look at no more than
+/// these and what is written meanwhile.
+const UNSCRUBBED: usize = 16_384;
 
 /// What is under way.
 #[derive(Clone, Copy)]
@@ -30,8 +30,10 @@ enum Stage {
     Turn,
     /// Up to this segment, everything shall be settled and overwritten.
     Segments(u64),
-    /// From this page of the database on.
-    Pages(u64),
+    /// Pages of the database.
+    Pages,
+    /// The same while nothing is wanted, so that few are left when something is.
+    Tidy,
 }
 
 /// What a step came to.
@@ -66,6 +68,14 @@ impl Eraser {
         }
     }
 
+    /// True while there is something to take out of the files.
+    pub(crate) fn is_under_way(&self) -> bool {
+        match self.stage {
+            Stage::Rest | Stage::Tidy => self.wanted,
+            Stage::Rows | Stage::Separators | Stage::Turn | Stage::Segments(_) | Stage::Pages => true,
+        }
+    }
+
     /// Something was removed.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
@@ -75,7 +85,7 @@ impl Eraser {
     pub(crate) fn tell(&mut self, done: oneshot::Sender<()>) {
         match (self.stage, self.wanted) {
             // If nobody waits any more, nobody is told.
-            (Stage::Rest, false) => drop(done.send(())),
+            (Stage::Rest | Stage::Tidy, false) => drop(done.send(())),
             (_, true) => self.told_next.push(done),
             (_, false) => self.told.push(done),
         }
@@ -90,10 +100,17 @@ impl Eraser {
         reports: &Reports,
     ) {
         let begin = Instant::now();
-        if matches!(self.stage, Stage::Rest) && self.wanted {
-            self.wanted = false;
-            self.told.append(&mut self.told_next);
-            self.stage = Stage::Rows;
+        match self.stage {
+            Stage::Rest | Stage::Tidy if self.wanted => {
+                self.wanted = false;
+                self.told.append(&mut self.told_next);
+                self.stage = Stage::Rows;
+            }
+            Stage::Rest if database.unscrubbed().is_some_and(|pages| pages >= UNSCRUBBED) => {
+                database.begin_scrub();
+                self.stage = Stage::Tidy;
+            }
+            _ => {}
         }
         while !matches!(self.stage, Stage::Rest) && begin.elapsed() < AT_ONCE {
             match self.step(database, readers, spares, reports) {
@@ -143,22 +160,29 @@ impl Eraser {
                     spares.erase_one().map_err(passing)?;
                     Stage::Segments(last)
                 }
-                None => Stage::Pages(0),
-            },
-            Stage::Pages(first) => {
-                let file = readers.file().map_err(passing)?;
-                if !database.scrub(file, first..first + PAGES)? {
-                    return Ok(Step::Wait);
+                None => {
+                    database.begin_scrub();
+                    Stage::Pages
                 }
+            },
+            Stage::Pages => {
+                let Some(more) = database.scrub_some(readers.file().map_err(passing)?)? else {
+                    return Ok(Step::Wait);
+                };
                 turnstream_failpoint::reach("log.erase.pages");
-                let (_, count) = extent(file).map_err(passing)?;
-                if first + PAGES < count {
-                    Stage::Pages(first + PAGES)
-                } else {
-                    self.finish(database, reports)?;
-                    Stage::Rest
+                match more {
+                    More::Yes => Stage::Pages,
+                    More::No => {
+                        self.finish(database, reports)?;
+                        Stage::Rest
+                    }
                 }
             }
+            Stage::Tidy => match database.scrub_some(readers.file().map_err(passing)?)? {
+                None => return Ok(Step::Wait),
+                Some(More::Yes) => Stage::Tidy,
+                Some(More::No) => Stage::Rest,
+            },
         }))
     }
 

@@ -171,8 +171,8 @@ impl Store for Embedded {
         self.ask(Wanted::New(id.clone()))
     }
 
-    fn import(&self, id: &SessionId) -> Claiming {
-        self.ask(Wanted::Import(id.clone()))
+    fn import(&self, id: &SessionId, base: State) -> Claiming {
+        self.ask(Wanted::Import(id.clone(), Box::new(base)))
     }
 
     fn reveal(&self, session: Arc<Session>, native_id: Option<String>) -> Claiming {

@@ -4,7 +4,7 @@ use super::catch_up::{CatchUp, Left};
 use super::erase::Eraser;
 use super::leases::{Lease, Leases};
 use super::segment::{Pace, Spares};
-use super::sqlite::{self, Chunks, Database, Readers, Seen, Settlement, TurnRow};
+use super::sqlite::{self, Chunks, Database, FIRST_EPOCH, Readers, Seen, Settlement, TurnRow};
 use super::unsettled::{Unsettled, Work};
 use crate::batch::Group;
 use crate::error::{ClaimError, RemoveError};
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::fold::Applied;
+use turnstream_model::fold::{Applied, State};
 use turnstream_model::id::SessionId;
 
 /// Folds of silent sessions written in one transaction; the others wait for the next one, so that a thousand sessions do
@@ -27,6 +27,10 @@ use turnstream_model::id::SessionId;
 const FOLDS_AT_ONCE: usize = 32;
 /// How often folds are looked for that are due although nothing new came.
 const SWEEP: Duration = Duration::from_millis(100);
+/// Without work, how long until it is woken for housekeeping.
+const TICK: Duration = Duration::from_millis(100);
+/// The same while something is taken out of the files: it works for half of the time.
+const ERASING: Duration = Duration::from_millis(20);
 /// How many times as long as a transaction it rests after one.
 const REST: u32 = 4;
 /// On Linux this is of the thread, not of the process.
@@ -56,8 +60,8 @@ pub(crate) struct Claim {
 pub(super) enum Wanted {
     /// A new session.
     New(SessionId),
-    /// A new session that nobody sees yet.
-    Import(SessionId),
+    /// A new session that nobody sees yet, with what it was before its first event.
+    Import(SessionId, Box<State>),
     /// That such a session is seen, when it is settled.
     Reveal(Arc<Session>, Option<String>),
     /// That such a session is forgotten.
@@ -93,7 +97,8 @@ impl Settler {
         let _ = rustix::process::nice(NICE);
         let (mut swept, mut rest) = (Instant::now(), Duration::ZERO);
         loop {
-            let mut work = self.unsettled.take(rest);
+            let within = if self.eraser.is_under_way() { ERASING } else { TICK };
+            let mut work = self.unsettled.take(rest, within);
             let (begin, is_last) = (Instant::now(), work.is_last);
             for order in std::mem::take(&mut work.orders) {
                 self.carry_out(order);
@@ -341,7 +346,7 @@ impl Settler {
                 return self.unrevealed.push(Claim { wanted: Wanted::Reveal(session, native_id), done });
             }
             Wanted::New(id) => self.create(&id, Seen::AtOnce),
-            Wanted::Import(id) => self.create(&id, Seen::Later),
+            Wanted::Import(id, base) => self.create(&id, Seen::Later { base: &base }),
             Wanted::Reveal(session, native_id) => self.reveal(&session, native_id.as_deref()),
             Wanted::GiveUp(session) => self.give_up(&session),
             Wanted::Next(session, Take::IfFree) if self.leases.is_held(session.key) => {
@@ -369,7 +374,7 @@ impl Settler {
         // Whoever wanted to show it has gone away.
         self.unrevealed.retain(|claim| match &claim.wanted {
             Wanted::Reveal(waiting, _) => waiting.key != session.key,
-            Wanted::New(_) | Wanted::Import(_) | Wanted::GiveUp(_) | Wanted::Next(..) => true,
+            Wanted::New(_) | Wanted::Import(..) | Wanted::GiveUp(_) | Wanted::Next(..) => true,
         });
         if self.persist(|database| database.give_up(session.key)).map_err(failure(session))? {
             session.delete();
@@ -378,13 +383,17 @@ impl Settler {
         Ok(known(session))
     }
 
-    fn create(&mut self, id: &SessionId, seen: Seen) -> Result<Known, ClaimError> {
+    fn create(&mut self, id: &SessionId, seen: Seen<'_>) -> Result<Known, ClaimError> {
         let failed = |problem| ClaimError::Store { session: id.to_string(), problem };
         let name = sqlite::fresh_generation();
         let key = self.persist(|database| database.create(id.as_str(), &name, seen)).map_err(failed)?;
         let key = key.ok_or_else(|| ClaimError::Exists(id.to_string()))?;
         let generation = Generation::new(name).map_err(|error| failed(error.to_string()))?;
-        Ok(Known { key, generation, epoch: 1, oldest: Seq(1), head: Seq(0) })
+        let head = match seen {
+            Seen::AtOnce => Seq(0),
+            Seen::Later { base } => base.seq,
+        };
+        Ok(Known { key, generation, epoch: FIRST_EPOCH, oldest: head.next(), head })
     }
 }
 

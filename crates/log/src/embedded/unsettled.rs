@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use turnstream_model::cursor::Seq;
 
-/// Without work, how long until the settler is woken for housekeeping.
-const TICK: Duration = Duration::from_millis(100);
 /// So much goes into one transaction: a sync of little holds up the commits beside it little.
 const AT_ONCE_BYTES: usize = 128 * 1024;
 /// In a hurry the whole matters more than its parts.
@@ -176,12 +174,12 @@ impl Unsettled {
         std::mem::take(&mut state.orders)
     }
 
-    /// What there is to do, at the latest after a tick. While there is no hurry it comes after a rest, so that a thousand
+    /// What there is to do, at the latest after that time. While there is no hurry it comes after a rest, so that a thousand
     /// sessions that are due together are settled beside the commits and not instead of them.
-    pub(crate) fn take(&self, rest: Duration) -> Work {
+    pub(crate) fn take(&self, rest: Duration, within: Duration) -> Work {
         let mut state = self.lock();
         let begin = Instant::now();
-        let (rested, deadline) = (begin + rest.min(TICK), begin + TICK);
+        let (rested, deadline) = (begin + rest.min(within), begin + within);
         loop {
             let now = Instant::now();
             if state.ended || state.poked || !state.orders.is_empty() || now >= deadline {

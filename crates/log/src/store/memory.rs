@@ -252,12 +252,13 @@ impl Store for Replica {
         })
     }
 
-    fn import(&self, id: &SessionId) -> Claiming {
+    fn import(&self, id: &SessionId, base: State) -> Claiming {
         let (shared, made) = (self.shared.clone(), self.create(id));
         Box::pin(async move {
-            let known = made.await?;
-            shared.lock().sessions[known.key as usize].hidden = true;
-            Ok(known)
+            let key = made.await?.key as usize;
+            let row = &mut shared.lock().sessions[key];
+            (row.hidden, row.folded, row.base) = (true, base.seq, base);
+            Ok(row.known(key))
         })
     }
 
@@ -385,8 +386,9 @@ impl Store for Replica {
     fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
         let data = self.shared.lock();
         let summary = |row: &Row| {
-            let State { seq, session, queue, degraded, counters, spent, .. } = row.fold().into_state();
-            let state = State { seq, session, queue, degraded, counters, spent, ..State::default() };
+            let State { seq, session, queue, degraded, counters, spent, trimmed, .. } =
+                row.fold().into_state();
+            let state = State { seq, session, queue, degraded, counters, spent, trimmed, ..State::default() };
             Summary { id: row.id.clone(), state: Some(state) }
         };
         Ok(data.seen().map(|(_, row)| summary(row)).collect())

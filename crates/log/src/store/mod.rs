@@ -61,9 +61,10 @@ pub(crate) trait Store: Send + Sync {
     /// Makes a session and takes its first owner epoch, which is durable before the answer.
     fn create(&self, id: &SessionId) -> Claiming;
 
-    /// Makes a session for events that happened elsewhere and takes its first owner epoch. Until [`Store::reveal`] it is
-    /// found by nobody, and its id is taken; a store that is opened again has nothing of it.
-    fn import(&self, id: &SessionId) -> Claiming;
+    /// Makes a session for events that happened elsewhere and takes its first owner epoch. Its events follow `base`: the empty
+    /// state, or what was left of it where it was trimmed. Until [`Store::reveal`] it is found by nobody, and its id is
+    /// taken; a store that is opened again has nothing of it.
+    fn import(&self, id: &SessionId, base: State) -> Claiming;
 
     /// Shows an imported session with all its events, durably and in one step, as soon as its readers find them.
     /// `native_id` is how its last agent called it: see [`Imported`].

@@ -144,7 +144,7 @@ fn verify_copy(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<Op
     Ok(opened.restored)
 }
 
-fn rounds(quick: u32, full: u32) -> u32 {
+pub(crate) fn rounds(quick: u32, full: u32) -> u32 {
     if std::env::var_os("TURNSTREAM_FULL").is_some() { full } else { quick }
 }
 

@@ -3,10 +3,10 @@
 use crate::support::*;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Trimmed};
+use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Restored, Trimmed};
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::Fold;
-use turnstream_testkit::crash::{KillPoint, Program, role};
+use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
@@ -14,13 +14,13 @@ const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
 const PIECE: usize = 12;
 
 /// A text that is nowhere else.
-fn planted(seed: u64, length: usize) -> String {
+pub(crate) fn planted(seed: u64, length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..length).map(|_| random.alphanumeric()).collect()
 }
 
 /// Files of the directory with a piece of one of these texts.
-fn found(directory: &Path, texts: &[String]) -> Vec<String> {
+pub(crate) fn found(directory: &Path, texts: &[String]) -> Vec<String> {
     let windows = |text: &String| text.as_bytes().windows(PIECE).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let pieces: HashSet<Vec<u8>> = texts.iter().flat_map(windows).collect();
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ fn found(directory: &Path, texts: &[String]) -> Vec<String> {
 }
 
 /// The settled events of a session are there whole.
-async fn settled(log: &Log, name: &str) {
+pub(crate) async fn settled(log: &Log, name: &str) {
     for _ in 0..3_000 {
         let kept = log.kept(&id(name)).unwrap();
         let events = log.read(&id(name), Seq(kept.oldest.0 - 1), usize::MAX).unwrap();
@@ -52,7 +52,7 @@ async fn settled(log: &Log, name: &str) {
 }
 
 /// L4 on what is kept, and its laws.
-fn assert_whole(log: &Log, name: &str, turns: usize) {
+pub(crate) fn assert_whole(log: &Log, name: &str, turns: usize) {
     let kept = log.kept(&id(name)).unwrap();
     let events = log.read(&id(name), Seq(kept.oldest.0 - 1), usize::MAX).unwrap();
     let lines = lines(&events);
@@ -84,71 +84,6 @@ async fn a_deleted_session_is_in_no_file_when_that_is_said() {
     assert_eq!((log.removed().sessions, log.removed().erasures), (1, 1));
 }
 
-/// Sessions of very different sizes whose rows grow, move and go between each other: SQLite leaves copies of rows behind
-/// where it makes room.
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_between_the_rows_of_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = open(directory.path()).log;
-    let sessions = 60;
-    let mut appenders = Vec::new();
-    for number in 0..sessions {
-        let name = format!("s{number}");
-        let mut appender = log.create(&id(&name)).await.unwrap();
-        append(&mut appender, vec![created(&name)]).await;
-        appenders.push(appender);
-    }
-    let mut random = fastrand::Rng::with_seed(7);
-    let (mut gone, mut trimmed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    for turn in 1..=6_u64 {
-        for (number, appender) in appenders.iter_mut().enumerate() {
-            let text = planted(random.u64(..), random.usize(20..1_500));
-            say(appender, turn, &text).await;
-            match (number % 3, turn) {
-                (0, _) => gone.push(text),
-                (1, 1..=4) => trimmed.push(text),
-                _ => kept.push(text),
-            }
-        }
-    }
-    drop(appenders);
-    for number in 0..sessions {
-        settled(&log, &format!("s{number}")).await;
-    }
-    for number in 0..sessions {
-        let name = id(&format!("s{number}"));
-        match number % 3 {
-            0 => log.delete(&name).await.unwrap(),
-            1 => {
-                let keep = Keep { turns: Some(2), ..Keep::default() };
-                assert_eq!(log.trim(&name, &keep).await.unwrap().turns, 4);
-            }
-            _ => {}
-        }
-    }
-    log.erased().await.unwrap();
-    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
-    assert_eq!(found(directory.path(), &trimmed), Vec::<String>::new());
-    let check = |log: &Log| {
-        for number in (0..sessions).filter(|number| number % 3 != 0) {
-            assert_whole(log, &format!("s{number}"), if number % 3 == 1 { 2 } else { 6 });
-        }
-        let shown: String = (0..sessions)
-            .filter(|number| number % 3 != 0)
-            .map(|number| format!("{:?}", log.snapshot(&id(&format!("s{number}"))).unwrap().state.items))
-            .collect();
-        assert!(kept.iter().all(|text| shown.contains(text)), "everything else is still there");
-    };
-    check(&log);
-    log.close().await;
-    let Opened { log, restored, .. } = open(directory.path());
-    assert_eq!(restored, None);
-    check(&log);
-    let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
-    let sound: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(sound, "ok");
-}
-
 /// The child of the test below: makes sessions, removes, and says so.
 #[test]
 fn removing_child() {
@@ -177,7 +112,7 @@ fn removing_child() {
     });
 }
 
-fn text_of(session: u64, turn: u64) -> String {
+pub(crate) fn text_of(session: u64, turn: u64) -> String {
     // More than a segment, so that several are used.
     planted(100 * session + turn, 30_000)
 }
@@ -195,69 +130,86 @@ pub(crate) const REMOVAL_POINTS: &[(&str, &[u64])] = &[
     ("log.removed", &[1]),
 ];
 
+pub(crate) fn removing(directory: &Path) -> Program {
+    Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory)
+}
+
 #[test]
 fn a_kill_at_every_step_of_a_removal_leaves_nothing_half_removed() {
     for (point, times) in REMOVAL_POINTS {
         for nth in *times {
             let directory = tempfile::tempdir().unwrap();
-            let mut child = Program::this_test("removal::removing_child", "remove")
-                .unwrap()
-                .env(DIRECTORY, directory.path());
-            let seen = child.run(&KillPoint::failpoint(*point, *nth)).unwrap();
+            let seen = removing(directory.path()).run(&KillPoint::failpoint(*point, *nth)).unwrap();
+            let left = Left::new(&seen, None, format!("{point}:{nth}"));
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-            runtime.block_on(after_a_kill(
-                directory.path(),
-                &seen.lines("DELETED"),
-                &seen.lines("TRIMMED"),
-                point,
-            ));
+            runtime.block_on(left.judge(directory.path()));
         }
     }
 }
 
-async fn after_a_kill(directory: &Path, deleted: &[String], trimmed: &[String], point: &str) {
-    let Opened { log, restored, .. } = open(directory);
-    assert_eq!(restored, None, "{point}");
-    let gone: Vec<String> = (1..=3).map(|turn| text_of(0, turn)).collect();
-    match log.head(&id("gone")) {
-        // Nobody was told that it is deleted.
-        Ok(_) => {
-            assert!(deleted.is_empty(), "{point}: what was said to be deleted is back");
-            assert_whole(&log, "gone", 3);
-            log.delete(&id("gone")).await.unwrap();
+/// What the end of a removing child has to have left.
+pub(crate) struct Left {
+    deleted: bool,
+    trimmed: bool,
+    /// As what the directory is taken that it left.
+    restored: Option<Restored>,
+    when: String,
+}
+
+impl Left {
+    /// After what this child has said.
+    pub(crate) fn new(seen: &Seen, restored: Option<Restored>, when: String) -> Self {
+        let said = |line: &str| !seen.lines(line).is_empty();
+        Self { deleted: said("DELETED"), trimmed: said("TRIMMED"), restored, when }
+    }
+
+    /// Every session is whole, trimmed or gone; what was said holds; what was begun is finished, in every file.
+    pub(crate) async fn judge(&self, directory: &Path) {
+        let Self { deleted, trimmed, restored, when } = self;
+        let Opened { log, restored: found_restored, .. } = open(directory);
+        assert_eq!(found_restored, *restored, "{when}");
+        let gone: Vec<String> = (1..=3).map(|turn| text_of(0, turn)).collect();
+        match log.head(&id("gone")) {
+            // Nobody was told that it is deleted.
+            Ok(_) => {
+                assert!(!deleted, "{when}: what was said to be deleted is back");
+                assert_whole(&log, "gone", 3);
+                log.delete(&id("gone")).await.unwrap();
+            }
+            Err(ReadError::Unknown(_)) => assert!(log.removal(&id("gone")).unwrap().is_some(), "{when}"),
+            Err(error) => panic!("{when}: {error}"),
         }
-        Err(ReadError::Unknown(_)) => assert!(log.removal(&id("gone")).unwrap().is_some(), "{point}"),
-        Err(error) => panic!("{point}: {error}"),
-    }
-    // What the last run began, this one finishes.
-    log.erased().await.unwrap();
-    assert_eq!(found(directory, &gone), Vec::<String>::new(), "{point}");
-    assert_eq!(log.removal(&id("gone")).unwrap(), Some(Removal::Done), "{point}");
-    let is_trimmed = log.kept(&id("trimmed")).unwrap().oldest > Seq(1);
-    assert!(is_trimmed || trimmed.is_empty(), "{point}: what was trimmed is back");
-    if !is_trimmed {
-        assert_whole(&log, "trimmed", 3);
-        settled(&log, "trimmed").await;
-        let keep = Keep { turns: Some(1), ..Keep::default() };
-        assert_eq!(log.trim(&id("trimmed"), &keep).await.unwrap().turns, 2, "{point}");
+        // What the last run began, this one finishes.
         log.erased().await.unwrap();
+        assert_eq!(found(directory, &gone), Vec::<String>::new(), "{when}");
+        assert_eq!(log.removal(&id("gone")).unwrap(), Some(Removal::Done), "{when}");
+        let is_trimmed = log.kept(&id("trimmed")).unwrap().oldest > Seq(1);
+        assert!(is_trimmed || !trimmed, "{when}: what was trimmed is back");
+        if !is_trimmed {
+            assert_whole(&log, "trimmed", 3);
+            settled(&log, "trimmed").await;
+            let keep = Keep { turns: Some(1), ..Keep::default() };
+            assert_eq!(log.trim(&id("trimmed"), &keep).await.unwrap().turns, 2, "{when}");
+            log.erased().await.unwrap();
+        }
+        assert_whole(&log, "trimmed", 1);
+        assert_eq!(found(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{when}");
+        assert_whole(&log, "kept", 3);
+        let keep = Keep { turns: Some(9), ..Keep::default() };
+        assert_eq!(log.trim(&id("kept"), &keep).await.unwrap(), Trimmed::default());
+        // The name is free, and what comes under it is another session.
+        let mut again = log.create(&id("gone")).await.unwrap();
+        append(&mut again, vec![created("gone")]).await;
+        say(&mut again, 1, "new").await;
+        drop(again);
+        log.close().await;
+        let Opened { log, restored, .. } = open(directory);
+        assert_eq!(restored, None, "{when}");
+        assert_whole(&log, "gone", 1);
+        assert_whole(&log, "trimmed", 1);
+        assert_whole(&log, "kept", 3);
+        log.close().await;
     }
-    assert_whole(&log, "trimmed", 1);
-    assert_eq!(found(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{point}");
-    assert_whole(&log, "kept", 3);
-    let keep = Keep { turns: Some(9), ..Keep::default() };
-    assert_eq!(log.trim(&id("kept"), &keep).await.unwrap(), Trimmed::default());
-    // The name is free, and what comes under it is another session.
-    let mut again = log.create(&id("gone")).await.unwrap();
-    append(&mut again, vec![created("gone")]).await;
-    say(&mut again, 1, "new").await;
-    drop(again);
-    log.close().await;
-    let Opened { log, restored, .. } = open(directory);
-    assert_eq!(restored, None, "{point}");
-    assert_whole(&log, "gone", 1);
-    assert_whole(&log, "trimmed", 1);
-    assert_whole(&log, "kept", 3);
 }
 
 /// A session that comes from elsewhere, with this text.
@@ -280,7 +232,7 @@ fn told_elsewhere(text: &str) -> Vec<turnstream_model::event::Event> {
 async fn an_import_that_was_given_up_is_in_no_file_either() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path()).log;
-    let text = planted(9, 4_000);
+    let text = half_imported();
     let events = told_elsewhere(&text);
     let mut importer = log.import(&id("s")).await.unwrap();
     importer.append(events[..5].to_vec()).await.unwrap();
@@ -304,6 +256,10 @@ async fn an_import_that_was_given_up_is_in_no_file_either() {
     assert_eq!(log.removal(&id("s")).unwrap(), Some(Removal::Done));
 }
 
+pub(crate) fn half_imported() -> String {
+    planted(9, 4_000)
+}
+
 /// The child of the test below: imports half of a session, and says so.
 #[test]
 fn half_importing_child() {
@@ -314,7 +270,7 @@ fn half_importing_child() {
     runtime.block_on(async {
         let log = open(&PathBuf::from(std::env::var(DIRECTORY).unwrap())).log;
         let mut importer = log.import(&id("s")).await.unwrap();
-        importer.append(told_elsewhere(&planted(9, 4_000))[..5].to_vec()).await.unwrap();
+        importer.append(told_elsewhere(&half_imported())[..5].to_vec()).await.unwrap();
         // What is settled is in the database too.
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         println!("APPENDED");
@@ -322,19 +278,20 @@ fn half_importing_child() {
     });
 }
 
+pub(crate) fn half_importing(directory: &Path) -> Program {
+    Program::this_test("removal::half_importing_child", "half-import").unwrap().env(DIRECTORY, directory)
+}
+
 #[test]
 fn an_import_that_was_killed_is_in_no_file_when_the_next_start_has_erased() {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Program::this_test("removal::half_importing_child", "half-import")
-        .unwrap()
-        .env(DIRECTORY, directory.path());
-    child.run(&KillPoint::line("APPENDED", 1)).unwrap();
-    assert!(!found(directory.path(), &[planted(9, 4_000)]).is_empty());
+    half_importing(directory.path()).run(&KillPoint::line("APPENDED", 1)).unwrap();
+    assert!(!found(directory.path(), &[half_imported()]).is_empty());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let log = open(directory.path()).log;
         log.erased().await.unwrap();
-        assert_eq!(found(directory.path(), &[planted(9, 4_000)]), Vec::<String>::new());
+        assert_eq!(found(directory.path(), &[half_imported()]), Vec::<String>::new());
         assert_eq!(log.removal(&id("s")).unwrap(), None, "it was never there");
         log.close().await;
     });
@@ -382,9 +339,7 @@ async fn a_database_of_the_first_format_is_taken_over() {
     for point in
         ["log.upgrade", "log.up_to_date", "log.open.database", "log.begin", "log.open.ready", "log.backfill"]
     {
-        let mut child =
-            Program::this_test("removal::removing_child", "remove").unwrap().env(DIRECTORY, directory.path());
-        child.run(&KillPoint::failpoint(point, 1)).unwrap();
+        removing(directory.path()).run(&KillPoint::failpoint(point, 1)).unwrap();
     }
     let Opened { log, restored, .. } = open(directory.path());
     assert_eq!(restored, None);

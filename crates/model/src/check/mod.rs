@@ -135,7 +135,7 @@ impl Checker {
                 if self.lines > 1 || !event.contains_key("turnstream") {
                     self.event(&event);
                 } else {
-                    self.promised = event.get("head").and_then(Value::as_u64);
+                    self.header(&event);
                 }
             }
             Ok(other) => {
@@ -150,6 +150,17 @@ impl Checker {
                 let column = error.column();
                 self.report(None, Law::Shape, format!("not JSON, by its byte {column}: {}", shortened(line)));
             }
+        }
+    }
+
+    /// Of a trimmed log it also says which event was the last one that is not kept.
+    fn header(&mut self, header: &Map<String, Value>) {
+        self.promised = header.get("head").and_then(Value::as_u64);
+        let format = header.get("format").and_then(Value::as_u64).unwrap_or(1);
+        let base = header.get("base").filter(|_| format > 1).and_then(|base| base.get("seq"));
+        if let Some(seq) = base.and_then(Value::as_u64) {
+            self.lifecycle.set_trimmed();
+            self.last_seq = Some(seq);
         }
     }
 

@@ -1,13 +1,23 @@
 //! The first line of an exported session. It says what follows, so that a file that was cut off is recognised.
 
 use crate::cursor::{Generation, Seq};
-use crate::id::SessionId;
+use crate::fold::State;
+use crate::id::{Counters, SessionId};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The format that this version writes, and the newest that it reads.
-pub const FORMAT: u64 = 1;
+/// The newest format that this version reads.
+pub const FORMAT: u64 = TRIMMED;
+
+/// The format of a log that is whole.
+const WHOLE: u64 = 1;
+/// The format of a log whose beginning was trimmed. It cannot be understood without its base, so a reader that does not know
+/// of one must refuse it.
+const TRIMMED: u64 = 2;
+
+/// No log comes so far, and no reader of JSON counts further.
+const LIMIT: Seq = Seq(1 << 53);
 
 /// The `type` of a header, which no event has.
 const TYPE: &str = "export";
@@ -25,14 +35,15 @@ pub struct Header {
     pub generation: Generation,
     /// The first event in the file. More than 1 when the log had been trimmed.
     pub first: Seq,
-    /// The last event in the file.
+    /// The last event in the file; the one before `first` when there is none.
     pub head: Seq,
     /// When it was written.
     pub exported: Time,
     /// Events of the log after `head` that belong to something that was not over, and are not in the file.
     pub left_out: u64,
-    /// What the session was before `first`, for a log that had been trimmed.
-    pub base: Option<Value>,
+    /// What the session was before `first`, for a log that had been trimmed. A file of format 1 has none, also when it begins
+    /// later.
+    pub base: Option<Box<State>>,
 }
 
 /// Why a line is not the header of a file that this version reads.
@@ -81,9 +92,9 @@ impl Header {
     pub fn to_json(&self) -> String {
         let Self { turnstream, session, agent, generation, first, head, exported, left_out, base } =
             self.clone();
-        let (r#type, format) = (TYPE.to_owned(), FORMAT);
+        let format = if base.is_some() { TRIMMED } else { WHOLE };
         let line = Line {
-            r#type,
+            r#type: TYPE.to_owned(),
             format,
             turnstream,
             session,
@@ -93,7 +104,8 @@ impl Header {
             head,
             exported,
             left_out,
-            base,
+            // Types of the model with string keys: there is nothing in them that JSON refuses.
+            base: base.map(|base| serde_json::to_value(base).unwrap_or_default()),
         };
         // Strings, numbers and what was JSON before: there is nothing in it that JSON refuses.
         serde_json::to_string(&line).unwrap_or_default()
@@ -125,19 +137,51 @@ impl Header {
             left_out,
             base,
         } = line;
-        if format == 0 {
-            return Err(malformed("formats begin at 1".to_owned()));
-        }
-        if first.0 == 0 || head < first {
+        let base = match (format, base) {
+            (0, _) => return Err(malformed("formats begin at 1".to_owned())),
+            // Nobody has written one there: it is a member that is not known.
+            (WHOLE, _) => None,
+            (_, None) => return Err(malformed("format 2 has a base".to_owned())),
+            (_, Some(base)) => Some(Box::new(read_base(base, &session, first)?)),
+        };
+        let is_empty = base.is_some() && head.0.checked_add(1) == Some(first.0);
+        if first.0 == 0 || head < first && !is_empty {
             return Err(malformed(format!("it names events {first} to {head}")));
         }
         Ok(Self { turnstream, session, agent, generation, first, head, exported, left_out, base })
     }
 }
 
+/// A base is exactly what a trim leaves of this session before that event.
+fn read_base(base: Value, session: &SessionId, first: Seq) -> Result<State, HeaderError> {
+    let malformed = |problem: String| HeaderError::Malformed(format!("its base {problem}"));
+    let base: State = serde_json::from_value(base).map_err(|error| malformed(error.to_string()))?;
+    if base.seq == Seq(0) || base.seq >= LIMIT || base.seq.next() != first {
+        return Err(malformed(format!("ends with event {}, and the file begins with {first}", base.seq)));
+    }
+    if base.session.id.as_ref() != Some(session) {
+        let of = base.session.id.as_ref().map_or("no session".to_owned(), |id| format!("session {id}"));
+        return Err(malformed(format!("is of {of}, and the header of session {session}")));
+    }
+    let Counters { prompts, turns, attempts, items, approvals, questions } = base.counters;
+    if [prompts, turns, attempts, items, approvals, questions].into_iter().any(|count| count > base.seq.0) {
+        return Err(malformed(format!("counts more than its {} events can have named", base.seq)));
+    }
+    if !base.turns.is_empty() {
+        return Err(malformed("has a turn, and logs are cut between turns".to_owned()));
+    }
+    let last = base.trimmed.unwrap_or(Time(0));
+    let left = State { trimmed: base.trimmed, ..base.clone().trimmed(last).0 };
+    if left != base {
+        return Err(malformed("has something in it that was over".to_owned()));
+    }
+    Ok(base)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fold::{SPENT_KEPT, Session, Spent};
 
     fn header() -> Header {
         Header {
@@ -153,16 +197,25 @@ mod tests {
         }
     }
 
+    fn trimmed() -> Header {
+        let session = Session { id: Some(SessionId::from("ses_1")), ..Session::default() };
+        let (seq, counters) = (Seq(9), Counters { turns: 2, ..Counters::default() });
+        let base = State { seq, session, counters, trimmed: Some(Time(7)), ..State::default() };
+        Header { first: Seq(10), base: Some(Box::new(base)), ..header() }
+    }
+
     const LINE: &str = r#"{"type":"export","format":1,"turnstream":"0.1.0","session":"ses_1","agent":"opencode","generation":"g1","first":1,"head":41,"exported":1794771760000}"#;
 
     #[test]
     fn a_header_is_one_line_and_comes_back_equal() {
         assert_eq!(header().to_json(), LINE);
         assert_eq!(Header::from_json(LINE), Ok(header()));
-        let more = Header { left_out: 3, base: Some(serde_json::json!({"seq": 9})), ..header() };
+        let more = Header { left_out: 3, ..header() };
         assert_eq!(Header::from_json(&more.to_json()), Ok(more));
         let with_news = LINE.replace("\"first\"", "\"news\":[1],\"first\"");
         assert_eq!(Header::from_json(&with_news), Ok(header()), "additions are passed over");
+        let with_base = LINE.replace("\"first\"", "\"base\":{\"seq\":9},\"first\"");
+        assert_eq!(Header::from_json(&with_base), Ok(header()), "also one that only the next format knows");
     }
 
     #[test]
@@ -170,8 +223,8 @@ mod tests {
         for other in ["", "[]", "{}", r#"{"seq":1,"type":"session.created"}"#, "{\"type\":\"export\""] {
             assert_eq!(Header::from_json(other), Err(HeaderError::NotAHeader), "{other}");
         }
-        let newer = r#"{"type":"export","format":2,"events":{}}"#;
-        assert_eq!(Header::from_json(newer), Err(HeaderError::Newer { found: 2 }));
+        let newer = r#"{"type":"export","format":3,"events":{}}"#;
+        assert_eq!(Header::from_json(newer), Err(HeaderError::Newer { found: 3 }));
         for (part, other) in [
             ("\"format\":1", "\"format\":0"),
             ("\"format\":1", "\"format\":\"1\""),
@@ -183,5 +236,36 @@ mod tests {
             let line = LINE.replace(part, other);
             assert!(matches!(Header::from_json(&line), Err(HeaderError::Malformed(_))), "{line}");
         }
+    }
+
+    #[test]
+    fn a_header_with_a_base_has_a_format_that_earlier_versions_refuse() {
+        let line = trimmed().to_json();
+        assert!(line.starts_with(r#"{"type":"export","format":2,"#), "{line}");
+        assert_eq!(Header::from_json(&line), Ok(trimmed()));
+        let nothing_left = Header { head: Seq(9), ..trimmed() };
+        assert_eq!(Header::from_json(&nothing_left.to_json()), Ok(nothing_left));
+        let refused = |header: Header, part: &str| {
+            let error = Header::from_json(&header.to_json()).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(Header { head: Seq(8), ..trimmed() }, "it names events 10 to 8");
+        refused(Header { first: Seq(11), ..trimmed() }, "its base ends with event 9");
+        refused(Header { session: SessionId::from("ses_2"), ..trimmed() }, "is of session ses_1");
+        let of_nobody = State { session: Session::default(), ..*trimmed().base.unwrap() };
+        refused(Header { base: Some(Box::new(of_nobody)), ..trimmed() }, "is of no session");
+        let spent = (0..=SPENT_KEPT).map(|number| Spent { key: number.to_string(), prompt: "p1".into() });
+        let too_much = State { spent: spent.collect(), ..*trimmed().base.unwrap() };
+        refused(Header { base: Some(Box::new(too_much)), ..trimmed() }, "something in it that was over");
+        let counters = Counters { items: 10, ..Counters::default() };
+        let uncounted = State { counters, ..*trimmed().base.unwrap() };
+        refused(Header { base: Some(Box::new(uncounted)), ..trimmed() }, "more than its 9 events");
+        let far = State { seq: Seq(u64::MAX), ..*trimmed().base.unwrap() };
+        refused(Header { base: Some(Box::new(far)), ..trimmed() }, "its base ends with event");
+        let without = line.replace("\"base\"", "\"other\"");
+        assert_eq!(
+            Header::from_json(&without),
+            Err(HeaderError::Malformed("format 2 has a base".to_owned()))
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::cursor::Seq;
 use crate::event::{Body, Event, Status};
+use crate::fold::{Activity, ItemStage, State};
 use crate::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 use std::collections::BTreeSet;
 
@@ -19,6 +20,30 @@ pub struct Settled {
 }
 
 impl Settled {
+    /// A log that goes on from this state: what is open in it is open.
+    pub fn after(base: &State) -> Self {
+        let mut settled = Self {
+            turns: (base.turns.iter().filter(|turn| turn.outcome.is_none()))
+                .map(|turn| turn.turn.clone())
+                .collect(),
+            items: (base.items.iter().filter(|item| item.state == ItemStage::Streaming))
+                .map(|item| item.id.clone())
+                .collect(),
+            approvals: (base.approvals.iter().filter(|ask| ask.outcome.is_none()))
+                .map(|ask| ask.approval.clone())
+                .collect(),
+            questions: (base.questions.iter().filter(|asked| asked.outcome.is_none()))
+                .map(|asked| asked.question.clone())
+                .collect(),
+            prompts: base.queue.iter().map(|prompt| prompt.prompt.clone()).collect(),
+            busy: base.session.status != Activity::Idle,
+            last: None,
+        };
+        // Before the first event there is nothing to export.
+        settled.last = (base.seq > Seq(0) && settled.open().is_none()).then_some(base.seq);
+        settled
+    }
+
     /// The last event after which nothing was open; `None` when there was no such moment.
     pub fn last(&self) -> Option<Seq> {
         self.last
@@ -90,6 +115,7 @@ fn remove<T: Ord>(open: &mut BTreeSet<T>, gone: Option<&T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fold::Fold;
 
     fn after(lines: &[&str]) -> (Option<u64>, Option<String>) {
         let mut settled = Settled::default();
@@ -123,5 +149,31 @@ mod tests {
         assert_eq!(after(&log[..9]), (Some(9), None));
         assert_eq!(after(&log[..10]), (Some(9), open("item i2")));
         assert_eq!(after(&log), (Some(11), None));
+    }
+
+    #[test]
+    fn what_is_open_in_a_base_is_open_after_it() {
+        assert_eq!(Settled::after(&State::default()).last(), None);
+        let log = [
+            r#"{"seq":1,"time":1,"type":"session.created","session":"s","agent":"a","cwd":"/w"}"#,
+            r#"{"seq":2,"time":1,"type":"prompt.accepted","prompt":"p1","content":[]}"#,
+            r#"{"seq":3,"time":1,"type":"item.started","item":"i1","kind":"message","text":""}"#,
+            r#"{"seq":4,"time":1,"type":"session.status","status":"busy"}"#,
+            r#"{"seq":5,"time":1,"type":"prompt.withdrawn","prompt":"p1"}"#,
+            r#"{"seq":6,"time":1,"type":"item.ended","item":"i1","state":"completed"}"#,
+            r#"{"seq":7,"time":1,"type":"session.status","status":"idle"}"#,
+        ]
+        .map(|line| Event::from_json(line).unwrap());
+        for cut in 1..=log.len() {
+            let base = Fold::of(&log[..cut]).into_state();
+            let (mut whole, mut rest) = (Settled::default(), Settled::after(&base));
+            log[..cut].iter().for_each(|event| whole.apply(event));
+            assert_eq!(rest.open(), whole.open(), "cut after {cut}");
+            for event in &log[cut..] {
+                whole.apply(event);
+                rest.apply(event);
+            }
+            assert_eq!((rest.last(), rest.open()), (Some(Seq(7)), None), "cut after {cut}");
+        }
     }
 }

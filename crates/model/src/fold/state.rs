@@ -46,6 +46,9 @@ pub struct State {
     /// Keys of prompts that retention has taken out, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent: Vec<Spent>,
+    /// When the last event happened that retention has taken out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trimmed: Option<Time>,
 }
 
 /// A fold as a client gets it.

@@ -8,6 +8,7 @@
 use super::{Fold, ItemStage, State};
 use crate::event::{Body, Event};
 use crate::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
+use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -50,8 +51,8 @@ pub struct Open {
 
 impl State {
     /// The state without what is over in it, and the names of that. The events up to its `seq` are no longer needed for
-    /// any later state.
-    pub fn trimmed(self) -> (Self, Gone) {
+    /// any later state. `last` is when the last of them happened: nothing else tells it when no other event is kept.
+    pub fn trimmed(self, last: Time) -> (Self, Gone) {
         let Self {
             seq,
             session,
@@ -64,6 +65,7 @@ impl State {
             degraded,
             counters,
             spent,
+            trimmed: _,
         } = self;
         let mut gone = Gone::default();
         let (open, ended): (Vec<_>, Vec<_>) = turns.into_iter().partition(|turn| turn.outcome.is_none());
@@ -100,6 +102,7 @@ impl State {
             degraded,
             counters,
             spent,
+            trimmed: Some(last),
         };
         (base, gone)
     }

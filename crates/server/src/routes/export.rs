@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use turnstream_dialects::markdown;
 use turnstream_gateway::{Export, RequestError};
-use turnstream_model::cursor::Seq;
-use turnstream_model::fold::{Applied, Fold, State as Folded};
+use turnstream_model::fold::{Applied, Fold};
 use turnstream_model::id::SessionId;
 
 /// The longest that one request may wait for something that is open.
@@ -111,8 +110,7 @@ fn lines(export: Export) -> Body {
 
 /// What is exported, for a person: the fold of it, written out.
 async fn conversation(mut export: Export) -> Result<String, RequestError> {
-    let before = Seq(export.header().first.0 - 1);
-    let mut fold = Fold::from(Folded { seq: before, ..Folded::default() });
+    let mut fold = Fold::from(export.header().base.as_deref().cloned().unwrap_or_default());
     while let Some(events) = export.next().await? {
         for event in events {
             let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;

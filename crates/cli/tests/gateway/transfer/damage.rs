@@ -85,9 +85,12 @@ fn a_later_format_another_session_and_a_broken_law_are_told_apart() {
         lines[place] = lines[place].replace(part, other);
         lines.join("\n")
     };
-    let newer = with(0, "\"format\":1", "\"format\":2");
+    let newer = with(0, "\"format\":1", "\"format\":3");
     assert!(refused(&serving, &newer, "newer", 1).contains("use a newer turnstream"));
-    refused(&serving, &with(0, "\"first\":1", "\"first\":2"), "trimmed", 1);
+    let without_base = with(0, "\"format\":1", "\"format\":2");
+    assert!(refused(&serving, &without_base, "damaged", 1).contains("format 2 has a base"));
+    let older = with(0, "\"first\":1", "\"first\":2");
+    assert!(refused(&serving, &older, "trimmed", 1).contains("export it again"));
     refused(&serving, &with(1, "\"session\":\"ses_", "\"session\":\"another_"), "damaged", 2);
     refused(&serving, &with(0, "\"type\":\"export\"", "\"type\":\"other\""), "damaged", 1);
     let place = lines.iter().position(|line| line.contains("\"turn.ended\"")).unwrap();
@@ -120,7 +123,7 @@ fn a_later_format_another_session_and_a_broken_law_are_told_apart() {
     std::fs::write(&path, newer).unwrap();
     let told = there.run(&["import", path.to_str().unwrap()]);
     assert_eq!(told.status.code(), Some(2), "{told:?}");
-    assert!(stderr(&told).contains("newer.jsonl: line 1: the file has format 2"), "{told:?}");
+    assert!(stderr(&told).contains("newer.jsonl: line 1: the file has format 3"), "{told:?}");
     let none = there.run(&["import", "nowhere.jsonl"]);
     assert!(stderr(&none).contains("cannot read nowhere.jsonl"), "{none:?}");
 }

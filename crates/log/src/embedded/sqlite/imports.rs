@@ -2,12 +2,16 @@
 //! transaction shows it; what a crash before that leaves, the next opening gives up.
 
 use super::read::Readers;
-use super::remove;
-use super::write::Database;
+use super::write::{Database, FIRST_EPOCH};
+use super::{index, pieces, remove};
 use crate::importer::Imported;
+use crate::projection::Projection;
 use crate::store::StoreError;
 use rusqlite::{OptionalExtension, Transaction, params};
 use std::collections::HashSet;
+use std::time::Instant;
+use turnstream_model::cursor::Seq;
+use turnstream_model::fold::State;
 
 /// Beside the first tables: a database of an earlier version gets it when it is opened.
 pub(super) const TABLE: &str = "
@@ -22,17 +26,24 @@ CREATE TABLE IF NOT EXISTS imported (
 pub(super) const SEEN: &str = "session.key NOT IN (SELECT session FROM imported WHERE NOT finished)";
 
 /// When a new session is found by those who look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seen<'a> {
     /// From its first row on.
     AtOnce,
-    /// When it is whole.
-    Later,
+    /// When it is whole. Its events follow this base.
+    Later { base: &'a State },
 }
 
 /// The session of that key is being imported.
-pub(super) fn hide(transaction: &Transaction<'_>, key: i64) -> rusqlite::Result<()> {
+pub(super) fn hide(transaction: &Transaction<'_>, key: i64, base: &State) -> rusqlite::Result<()> {
     transaction.execute("INSERT INTO imported (session, finished) VALUES (?1, 0)", [key])?;
+    if base.seq > Seq(0) {
+        pieces::set_base(transaction, key, base)?;
+        // A fold that is not stored is taken for one of no events.
+        let flush = Projection::unstored(base.clone(), FIRST_EPOCH, Instant::now()).flush();
+        pieces::write(transaction, key, &flush)?;
+        index::write(transaction, key, &flush.found)?;
+    }
     turnstream_failpoint::reach("log.import");
     Ok(())
 }

@@ -83,21 +83,26 @@ pub(super) fn take(transaction: &Transaction<'_>, session: i64, subject: &Subjec
     }
 }
 
-/// Takes out up to so many entries of a session; returns how many. With none left, nothing of the session is in the index
+/// Takes out entries of a session of about so many bytes of text, but at least one; returns how many. With none left, nothing of the session is in the index
 /// but what pages that were given free still hold, which `PRAGMA secure_delete` or `VACUUM` sees to.
 pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -> rusqlite::Result<usize> {
     let mut query = transaction
         .prepare_cached("SELECT ordinal FROM entry WHERE session = ?1 ORDER BY subject, id LIMIT ?2")?;
     let ordinals = query.query_map(params![session, most as i64], |row| row.get(0))?;
     let ordinals: Vec<i64> = ordinals.collect::<Result<_, _>>()?;
+    let (mut taken, mut bytes) = (0, 0);
     for ordinal in &ordinals {
         let mut query = transaction.prepare_cached(
             "SELECT ordinal, subject, id, time, turn, kind, role, agent, text FROM entry WHERE ordinal = ?1",
         )?;
         let (ordinal, old) = query.query_row([ordinal], row_of)?;
         take_out(transaction, ordinal, session, &old)?;
+        (taken, bytes) = (taken + 1, bytes + old.text.len());
+        if bytes >= most {
+            break;
+        }
     }
-    Ok(ordinals.len())
+    Ok(taken)
 }
 
 /// A row as it is stored.

@@ -11,6 +11,7 @@ mod revision;
 mod schema;
 pub(crate) mod scrub;
 mod separators;
+mod unscrubbed;
 mod wal;
 mod write;
 
@@ -20,4 +21,4 @@ pub(crate) use remove::More;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Found, Meta, fresh_generation, open};
 pub(crate) use separators::Separator;
-pub(crate) use write::{Chunks, Database, Generations, Settlement, TurnRow};
+pub(crate) use write::{Chunks, Database, FIRST_EPOCH, Generations, Settlement, TurnRow};

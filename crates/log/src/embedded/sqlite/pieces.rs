@@ -5,6 +5,7 @@ use crate::projection::{Flush, Piece, PieceKind};
 use crate::stored::Stored;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::BTreeMap;
+use turnstream_model::fold::State;
 
 /// Writes what changed. Returns how many rows were refused because a final one, or a newer owner's, was there.
 pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) -> rusqlite::Result<u64> {
@@ -76,6 +77,22 @@ pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<St
 pub(super) fn base(connection: &Connection, session: i64) -> rusqlite::Result<Option<(u64, String)>> {
     let mut query = connection.prepare_cached("SELECT seq, body FROM base WHERE session = ?1")?;
     query.query_row([session], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))).optional()
+}
+
+/// From now on this is what a session was before its oldest kept event.
+pub(super) fn set_base(transaction: &Transaction<'_>, session: i64, base: &State) -> rusqlite::Result<()> {
+    transaction
+        .execute(
+            "INSERT OR REPLACE INTO base (session, seq, body) VALUES (?1, ?2, ?3)",
+            params![session, base.seq.0 as i64, json(base)],
+        )
+        .map(drop)
+}
+
+/// A state as it stands in a row.
+pub(super) fn json(state: &State) -> String {
+    // Types of the model with string keys: there is nothing in them that JSON refuses.
+    serde_json::to_string(state).unwrap_or_default()
 }
 
 fn kind_of(number: i64) -> Option<PieceKind> {

@@ -14,8 +14,9 @@ use turnstream_model::fold::{Gone, State};
 const CHUNKS_AT_ONCE: i64 = 32;
 /// Small rows in one transaction.
 const ROWS_AT_ONCE: i64 = 512;
-/// Entries of the index in one transaction: each may have 1 MiB of text.
-const ENTRIES_AT_ONCE: usize = 32;
+/// Bytes of text whose words leave the index in one transaction, but at least one entry: FTS5 looks for each word in each of
+/// its trees, which takes most of the time of a removal.
+const TEXT_AT_ONCE: usize = 16 * 1024;
 /// Deleted sessions that are remembered after their bytes are gone, so that a repeated delete is answered as the first was.
 const REMEMBERED: i64 = 10_000;
 
@@ -75,14 +76,13 @@ pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> ru
         Some((seq, body)) if is_there && at == after.0 && seq >= last => body,
         Some(_) | None => return Ok(false),
     };
-    transaction.execute(
-        "INSERT OR REPLACE INTO base (session, seq, body) VALUES (?1, ?2, ?3)",
-        params![session, last, json(base)],
-    )?;
-    // Which keys are spent is part of the stored fold too. One that cannot be read is made from the base.
+    pieces::set_base(transaction, session, base)?;
+    // Which keys are spent, and until when it is trimmed, is part of the stored fold too. One that cannot be read is made
+    // from the base.
     if let Ok(head) = serde_json::from_str::<State>(&head) {
-        let head = State { spent: base.spent.clone(), ..head };
-        transaction.execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, json(&head)])?;
+        let head = State { spent: base.spent.clone(), trimmed: base.trimmed, ..head };
+        transaction
+            .execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, pieces::json(&head)])?;
     }
     split_row(transaction, session, base.seq.0)?;
     forget(transaction, session, gone)?;
@@ -171,7 +171,7 @@ fn forget_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
         "SELECT session FROM tombstone WHERE done = 0 AND EXISTS (SELECT 1 FROM entry WHERE entry.session = tombstone.session)",
     )?;
     let session: Option<i64> = query.query_row([], |row| row.get(0)).optional()?;
-    session.map_or(Ok(0), |session| index::forget(transaction, session, ENTRIES_AT_ONCE))
+    session.map_or(Ok(0), |session| index::forget(transaction, session, TEXT_AT_ONCE))
 }
 
 /// Noted until everything is out of all files, so that the next start goes on.
@@ -194,9 +194,4 @@ pub(super) fn done(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     )?;
     turnstream_failpoint::reach("log.removed");
     Ok(())
-}
-
-fn json(state: &State) -> String {
-    // Types of the model with string keys: there is nothing in them that JSON refuses.
-    serde_json::to_string(state).unwrap_or_default()
 }

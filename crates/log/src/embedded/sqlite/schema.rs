@@ -4,6 +4,7 @@
 //! had between two settlements, one line of JSON each.
 
 use super::index;
+use super::unscrubbed::Unscrubbed;
 use super::wal::{self, Wal};
 use super::write::Database;
 use crate::error::OpenError;
@@ -120,7 +121,11 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
         bring_up_to_date(&connection, format).map_err(failed)?;
     }
     let meta = read_meta(&connection).map_err(failed)?;
-    let database = Database::new(connection, path, meta.as_ref());
+    let noted = match &meta {
+        Some(meta) => Unscrubbed::noted(&connection, meta.boot).map_err(failed)?,
+        None => None,
+    };
+    let database = Database::new(connection, path, meta.as_ref(), noted);
     Ok(Found { database, meta, had_foreign_log })
 }
 
@@ -143,6 +148,7 @@ fn bring_up_to_date(connection: &Connection, format: i64) -> rusqlite::Result<()
         _ => {}
     }
     index::make(&transaction)?;
+    Unscrubbed::forget_note(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     turnstream_failpoint::reach("log.up_to_date");

@@ -34,14 +34,14 @@ pub(crate) fn extent(file: &File) -> io::Result<(u64, u64)> {
     Ok((size, file.metadata()?.len() / size))
 }
 
-/// Overwrites what is unused in these pages, counted from 0. Everything SQLite knows has to be in the file.
-pub(crate) fn pages(file: &File, pages: Range<u64>) -> io::Result<()> {
+/// Overwrites what is unused in these pages, counted from 0 and in order. Everything SQLite knows has to be in the file.
+pub(crate) fn pages(file: &File, pages: &[u64]) -> io::Result<()> {
     let (size, count) = extent(file)?;
-    let pages = pages.start..pages.end.min(count);
-    let free = free_pages(file, size, count, &pages)?;
+    let pages = &pages[..pages.partition_point(|page| *page < count)];
+    let free = free_pages(file, size, count, pages)?;
     let mut page = vec![0; size as usize];
     let mut changed = false;
-    for number in pages {
+    for &number in pages {
         file.read_exact_at(&mut page, number * size)?;
         let unused = match free.get(&number) {
             Some(start) => iter::once(*start..page.len()).collect(),
@@ -96,7 +96,8 @@ fn unused(page: &[u8], start: usize) -> Vec<Range<usize>> {
 
 /// Which of these pages are free, counted from 0, with the byte from which on each is unused: all of a page that a trunk of
 /// the list names, and what is behind the names in a trunk.
-fn free_pages(file: &File, size: u64, count: u64, pages: &Range<u64>) -> io::Result<BTreeMap<u64, usize>> {
+fn free_pages(file: &File, size: u64, count: u64, pages: &[u64]) -> io::Result<BTreeMap<u64, usize>> {
+    let is_asked = |page: u64| pages.binary_search(&page).is_ok();
     let mut header = [0; FILE_HEADER];
     file.read_exact_at(&mut header, 0)?;
     let number = |bytes: &[u8], at: usize| {
@@ -113,8 +114,8 @@ fn free_pages(file: &File, size: u64, count: u64, pages: &Range<u64>) -> io::Res
         file.read_exact_at(&mut page, (trunk - 1) * size)?;
         let leaves = number(&page, 4).min(size / 4 - 2) as usize;
         let named = (0..leaves).map(|index| number(&page, 8 + 4 * index)).filter(|leaf| *leaf > 0);
-        free.extend(named.map(|leaf| (leaf - 1, 0)).filter(|(leaf, _)| pages.contains(leaf)));
-        if pages.contains(&(trunk - 1)) {
+        free.extend(named.map(|leaf| (leaf - 1, 0)).filter(|(leaf, _)| is_asked(*leaf)));
+        if is_asked(trunk - 1) {
             free.insert(trunk - 1, 8 + 4 * leaves);
         }
         trunk = number(&page, 0);
@@ -183,7 +184,7 @@ mod tests {
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let (_, count) = extent(&file).unwrap();
         for first in (0..count).step_by(10) {
-            pages(&file, first..first + 10).unwrap();
+            pages(&file, &(first..first + 10).collect::<Vec<u64>>()).unwrap();
         }
         assert_eq!(pieces_found(&path, &deleted), 0);
         assert_eq!(rows(&connection), before);

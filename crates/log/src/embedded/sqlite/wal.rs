@@ -5,6 +5,7 @@
 //! as far was put there later.
 
 use super::schema::{Meta, read_meta};
+use super::unscrubbed::Unscrubbed;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
@@ -15,6 +16,10 @@ use std::path::{Path, PathBuf};
 /// Bytes of the log's own header, in which the salt stands.
 const HEADER: u64 = 32;
 const SALT_AT: u64 = 16;
+const PAGE_SIZE_AT: u64 = 8;
+/// Bytes before each page in it: the number of the page, of how many pages the file is if a transaction ends with it, and the
+/// salt.
+const FRAME: u64 = 24;
 
 /// Which log a transaction is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +45,14 @@ pub(super) struct WalWatch {
     path: PathBuf,
     file: Option<File>,
     current: Option<Wal>,
+    /// How many pages of the log of this salt were noted.
+    noted: (u64, u64),
 }
 
 impl WalWatch {
     /// Goes on with the log that is there, if there is one.
     pub(super) fn new(database: &Path, meta: Option<&Meta>) -> Self {
-        let mut watch = Self { path: beside(database, "-wal"), file: None, current: None };
+        let mut watch = Self { path: beside(database, "-wal"), file: None, current: None, noted: (0, 0) };
         watch.current = match (meta, watch.salt()) {
             (Some(meta), Ok(Some(salt))) => Wal::of(meta, salt),
             (None, Ok(salt)) => Some(Wal { salt: salt.unwrap_or(0), base: 0 }),
@@ -68,6 +75,40 @@ impl WalWatch {
             (Ok(Some(salt)), None) => Some(Wal { salt, base: 0 }),
             (Ok(None) | Err(_), _) => None,
         };
+    }
+
+    /// Notes the pages that were written into the log since the last time. To be called after every transaction, before the
+    /// log can begin anew.
+    pub(super) fn note_written(&mut self, unscrubbed: &mut Unscrubbed) -> io::Result<()> {
+        let Some(salt) = self.salt()? else { return Err(io::Error::other("there is no log")) };
+        let Some(log) = &self.file else { return Err(io::Error::other("there is no log")) };
+        let mut size = [0; 4];
+        log.read_exact_at(&mut size, PAGE_SIZE_AT)?;
+        let length = FRAME + u64::from(u32::from_be_bytes(size));
+        let mut noted = if self.noted.0 == salt { self.noted.1 } else { 0 };
+        let mut place = noted;
+        let mut frame = [0; FRAME as usize];
+        loop {
+            match log.read_exact_at(&mut frame, HEADER + place * length) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(error),
+            }
+            let number =
+                |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+            if frame[8..16] != salt.to_be_bytes() {
+                // Of an earlier log in the same file.
+                break;
+            }
+            unscrubbed.add(u64::from(number(0).saturating_sub(1)));
+            place += 1;
+            if number(4) > 0 {
+                // What is behind the last one that ends a transaction is written over by the next.
+                noted = place;
+            }
+        }
+        self.noted = (salt, noted);
+        Ok(())
     }
 
     /// The salt of the log; `None` when there is no log.

@@ -6,6 +6,7 @@ use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
 use super::scrub;
 use super::separators::{self, Separator};
+use super::unscrubbed::Unscrubbed;
 use super::wal::WalWatch;
 use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
@@ -14,7 +15,6 @@ use crate::store::{Cut, StoreError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::fs::File;
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 use turnstream_model::cursor::Seq;
@@ -71,6 +71,9 @@ impl Chunks {
     }
 }
 
+/// The owner epoch of whoever makes a session.
+pub(crate) const FIRST_EPOCH: u64 = 1;
+
 /// A turn that starts or ends.
 pub(crate) struct TurnRow {
     session: i64,
@@ -89,6 +92,12 @@ impl TurnRow {
 const CHECKPOINT_PAGES: i64 = 50;
 /// The same when there is more to do than small steps can.
 const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
+
+/// Pages of the database that are looked at in one step: 4 MiB.
+const PAGES: usize = 1_024;
+
+/// How often a note is written again because it did not name the pages that it is in.
+const NOTES: usize = 4;
 
 /// How long a checkpoint waits for a reader.
 const READER: Duration = Duration::from_millis(50);
@@ -118,14 +127,33 @@ pub(crate) struct Database {
     pub(super) connection: Connection,
     revision: Revision,
     wal: WalWatch,
+    unscrubbed: Unscrubbed,
+    /// The last run has noted them, and the note still stands.
+    is_noted: bool,
+    /// The run of the log that uses it.
+    boot: Option<u64>,
     /// What was last set.
     in_a_hurry: Option<bool>,
 }
 
 impl Database {
-    pub(super) fn new(connection: Connection, path: &Path, meta: Option<&Meta>) -> Self {
+    /// `noted`: what the last run has said of the file when it was closed.
+    pub(super) fn new(
+        connection: Connection,
+        path: &Path,
+        meta: Option<&Meta>,
+        noted: Option<Unscrubbed>,
+    ) -> Self {
         let revision = Revision::new(meta.map_or(0, |meta| meta.revision));
-        Self { connection, revision, wal: WalWatch::new(path, meta), in_a_hurry: None }
+        let is_noted = noted.is_some();
+        let unscrubbed = match (noted, meta) {
+            (Some(noted), _) => noted,
+            // A new one has nothing that was removed.
+            (None, None) => Unscrubbed::nothing(),
+            (None, Some(_)) => Unscrubbed::everything(),
+        };
+        let wal = WalWatch::new(path, meta);
+        Self { connection, revision, wal, unscrubbed, is_noted, boot: None, in_a_hurry: None }
     }
 
     /// How far it is.
@@ -168,7 +196,9 @@ impl Database {
             set.execute(params!["settled", settled.to_string()])?;
             turnstream_failpoint::reach("log.begin");
             Ok(())
-        })
+        })?;
+        self.boot = Some(boot);
+        Ok(())
     }
 
     /// Takes over events from the segments, and folds of them. Returns how many rows of folds were refused.
@@ -214,23 +244,23 @@ impl Database {
         &mut self,
         id: &str,
         generation: &str,
-        seen: Seen,
+        seen: Seen<'_>,
     ) -> Result<Option<i64>, StoreError> {
         self.transact(0, |transaction| {
             let made = transaction.execute(
                 "INSERT INTO session (key, id, generation, epoch)
                  SELECT 1 + max(coalesce((SELECT max(key) FROM session), 0),
                                 coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'last_key'), 0)),
-                        ?1, ?2, 1
+                        ?1, ?2, ?3
                  WHERE true ON CONFLICT DO NOTHING",
-                params![id, generation],
+                params![id, generation, FIRST_EPOCH as i64],
             )?;
             if made == 0 {
                 return Ok(None);
             }
             let key = transaction.last_insert_rowid();
-            if seen == Seen::Later {
-                imports::hide(transaction, key)?;
+            if let Seen::Later { base } = seen {
+                imports::hide(transaction, key, base)?;
             }
             turnstream_failpoint::reach("log.create");
             Ok(Some(key))
@@ -301,24 +331,54 @@ impl Database {
         Ok(!busy?)
     }
 
-    /// Overwrites what these pages of the database file hold and do not use; see [`scrub`]. False while a reader is in the
-    /// way. Returns false and does nothing then.
-    pub(crate) fn scrub(&mut self, file: &File, pages: Range<u64>) -> Result<bool, StoreError> {
+    /// How many pages were written since the last pass over them began; `None` when nothing is known of the file.
+    pub(crate) fn unscrubbed(&self) -> Option<usize> {
+        self.unscrubbed.written()
+    }
+
+    /// A pass over the pages that were written so far begins.
+    pub(crate) fn begin_scrub(&mut self) {
+        self.unscrubbed.begin_pass();
+    }
+
+    /// Overwrites what some of these pages of the database file hold and do not use; see [`scrub`]. `None`, and nothing is
+    /// done, while a reader is in the way.
+    pub(crate) fn scrub_some(&mut self, file: &File) -> Result<Option<More>, StoreError> {
         if !self.empty_log()? {
-            return Ok(false);
+            return Ok(None);
         }
         // A page that this connection has in memory would bring the old bytes back when it is written next.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
-        scrub::pages(file, pages).map_err(|error| StoreError::Passing(error.to_string()))?;
-        Ok(true)
+        let passing = |error: std::io::Error| StoreError::Passing(error.to_string());
+        let (_, count) = scrub::extent(file).map_err(passing)?;
+        let pages = self.unscrubbed.next(PAGES, count);
+        scrub::pages(file, &pages).map_err(passing)?;
+        self.unscrubbed.scrubbed(&pages, count);
+        Ok(Some(if self.unscrubbed.is_passed() { More::No } else { More::Yes }))
     }
 
     /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
-    pub(crate) fn close(self) {
+    pub(crate) fn close(mut self) {
+        // Without it, the next run looks at all pages when it removes something.
+        let _ = self.note_unscrubbed();
         turnstream_failpoint::reach("log.checkpoint");
         // Whatever is left in SQLite's own log is read from there at the next start.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         turnstream_failpoint::reach("log.checkpointed");
+    }
+
+    /// Notes for the next run which pages are to be looked at. To write the note is to write pages too: it is right when it
+    /// names them.
+    fn note_unscrubbed(&mut self) -> Result<(), StoreError> {
+        let Some(boot) = self.boot else { return Ok(()) };
+        for _ in 0..NOTES {
+            let noted = self.unscrubbed.clone();
+            self.transact(0, |transaction| noted.note(transaction, boot))?;
+            if self.unscrubbed == noted {
+                return Ok(());
+            }
+        }
+        self.transact(0, Unscrubbed::forget_note)
     }
 
     /// One transaction, counted. The last insert of a row is the act's.
@@ -329,10 +389,17 @@ impl Database {
     ) -> Result<T, StoreError> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let revision = revision::count(&transaction, known, self.wal.current())?;
+        if self.is_noted {
+            Unscrubbed::forget_note(&transaction)?;
+        }
         let done = act(&transaction)?;
         transaction.commit()?;
+        self.is_noted = false;
         self.revision.reached(revision);
         self.wal.transacted(revision);
+        if self.wal.note_written(&mut self.unscrubbed).is_err() {
+            self.unscrubbed = Unscrubbed::everything();
+        }
         turnstream_failpoint::reach("log.transacted");
         Ok(done)
     }

@@ -2,10 +2,10 @@
 
 use super::support::*;
 use super::*;
-use crate::{AppendError, ClaimError, Committed, Imported, Importer, ReadError};
+use crate::{AppendError, ClaimError, Committed, Imported, Importer, Keep, ReadError};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Draft, Event};
-use turnstream_model::fold::Fold;
+use turnstream_model::event::{Body, Draft, Event, ItemState};
+use turnstream_model::fold::{Applied, Fold};
 use turnstream_model::time::Time;
 
 /// A session of another time.
@@ -138,5 +138,70 @@ pub(super) async fn a_finish_that_nobody_waits_for_shows_all_or_nothing(place: &
     assert!(seen.iter().all(|seen| [id("s"), id("last")].contains(seen)), "{seen:?}");
     if seen.contains(&id("s")) {
         assert_eq!(read(&log), events);
+    }
+}
+
+pub(super) async fn a_trimmed_session_is_imported_as_it_is(place: &dyn Place) {
+    let log = log_on(place);
+    let waiting = Body::PromptAccepted { prompt: "p1".into(), key: None, content: vec![] };
+    let mut drafts = vec![created("s"), turn_started("t1"), item_started("t1", "i1"), Draft::new(waiting)];
+    // Open at the cut, and not at the head.
+    drafts.push(Draft { turn: None, ..item_started("t1", "i2") });
+    drafts.push(item_ended("t1", "i1", ItemState::Completed));
+    drafts.push(turn_ended("t1"));
+    let cut = drafts.len();
+    drafts.push(Draft { turn: None, ..item_ended("t1", "i2", ItemState::Completed) });
+    drafts.push(Draft::new(Body::PromptWithdrawn { prompt: "p1".into() }));
+    drafts.push(turn_started("t2"));
+    drafts.push(turn_ended("t2"));
+    let placed = |(index, draft): (usize, Draft)| draft.at(Seq(index as u64 + 1), Time(17 * index as u64));
+    let events: Vec<Event> = drafts.into_iter().enumerate().map(placed).collect();
+    let (base, _) = Fold::of(&events[..cut]).into_state().trimmed(events[cut - 1].time);
+    assert_eq!((base.items.len(), base.queue.len()), (1, 1));
+    for (name, rest) in [("s", &events[cut..]), ("nothing more", &[])] {
+        let mut importer = log.import_after(&id(name), base.clone()).await.unwrap();
+        if !rest.is_empty() {
+            let misplaced = importer.append(vec![events[cut - 1].clone()]).await;
+            assert!(matches!(misplaced, Err(AppendError::OutOfPlace { .. })), "{misplaced:?}");
+            importer.append(rest.to_vec()).await.unwrap();
+        }
+        importer.finish(None).await.unwrap();
+    }
+    let mut whole = Fold::from(base.clone());
+    for event in &events[cut..] {
+        assert_eq!(whole.apply(event), Applied::Yes);
+    }
+    let (oldest, head) = (Seq(cut as u64 + 1), Seq(events.len() as u64));
+    for log in [log.clone(), {
+        log.clone().close().await;
+        drop(log);
+        log_on(place)
+    }] {
+        assert_eq!(log.base(&id("s")).unwrap(), base);
+        assert_eq!(log.base(&id("nothing more")).unwrap(), base);
+        assert_eq!(log.snapshot(&id("s")).unwrap().state, *whole.state());
+        assert_eq!(log.snapshot(&id("nothing more")).unwrap().state, base);
+        let kept = log.kept(&id("s")).unwrap();
+        assert_eq!((kept.oldest, kept.head, kept.turns), (oldest, head, 1));
+        let kept = log.kept(&id("nothing more")).unwrap();
+        assert_eq!((kept.oldest, kept.head, kept.turns, kept.bytes), (oldest, Seq(cut as u64), 0, 0));
+        let read = log.read(&id("s"), Seq(0), 9);
+        assert!(matches!(read, Err(ReadError::Trimmed { .. })), "{read:?}");
+        let read = log.read(&id("s"), Seq(cut as u64), usize::MAX).unwrap();
+        let read: Vec<Event> = read.iter().map(|event| event.event().unwrap()).collect();
+        assert_eq!(read, events[cut..]);
+    }
+    let log = log_on(place);
+    for name in ["s", "nothing more"] {
+        let mut appender = log.claim(&id(name)).await.unwrap();
+        let head = log.head(&id(name)).unwrap().1;
+        assert_eq!(append(&mut appender, vec![turn_started("t9"), turn_ended("t9")]).await, head.0 + 2);
+        drop(appender);
+        let all = Keep { turns: Some(0), ..Keep::default() };
+        let turns = if name == "s" { 2 } else { 0 };
+        until(|| log.kept(&id(name)).unwrap().turns > 0).await;
+        log.settle().await;
+        // What waits in the base of the second was there before its events, and is there still.
+        assert_eq!(log.trim(&id(name), &all).await.unwrap().turns, turns, "{name}");
     }
 }

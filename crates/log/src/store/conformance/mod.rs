@@ -211,6 +211,7 @@ macro_rules! a_store_imports {
         every!($module, $place, imports:
             an_import_is_seen_whole_or_not_at_all,
             an_import_that_is_given_up_leaves_its_id_free,
+            a_trimmed_session_is_imported_as_it_is,
             a_failing_disk_leaves_no_notice_in_an_import,
             a_finish_that_nobody_waits_for_shows_all_or_nothing,
         );

@@ -152,7 +152,7 @@ pub(super) async fn a_trimmed_session_begins_later_for_every_reader(place: &dyn 
     let trimmed = keep_turns(&log, "s", 5, 2).await;
     let bytes = all[..16].iter().map(|event| event.json().len() as u64).sum();
     assert_eq!(trimmed, Trimmed { turns: 3, events: 16, bytes });
-    let (base, gone) = Fold::of(&parsed(&all[..16])).into_state().trimmed();
+    let (base, gone) = Fold::of(&parsed(&all[..16])).into_state().trimmed(NOW);
     assert_eq!(gone.turns.len(), 3);
     let mut rest = Fold::from(base.clone());
     for event in &parsed(&all[16..]) {

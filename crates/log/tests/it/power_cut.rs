@@ -1,0 +1,105 @@
+//! The power goes while something is deleted, trimmed or imported: a session is whole, trimmed or gone, never half, and what
+//! was said to be out of all files is in none of them.
+
+use crate::crash::rounds;
+use crate::import::{self, IMPORT_POINTS, What};
+use crate::removal::{Left, REMOVAL_POINTS, found, half_imported, half_importing, removing, text_of};
+use std::path::Path;
+use tempfile::TempDir;
+use turnstream_log::Restored;
+use turnstream_testkit::crash::{KillPoint, Program, Seen};
+use turnstream_testkit::disk::{FaultDisk, PowerCut};
+
+/// A child that ended on a disk of its own, and what that disk could have left of it.
+struct Ended {
+    _home: TempDir,
+    disk: FaultDisk,
+    seen: Seen,
+}
+
+impl Ended {
+    fn at(child: impl Fn(&Path) -> Program, kill: &KillPoint) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("data");
+        std::fs::create_dir(&directory).unwrap();
+        let disk = FaultDisk::new(&directory).unwrap();
+        let mut program = child(&directory);
+        disk.arm(program.command_mut()).unwrap();
+        let seen = program.run(kill).unwrap();
+        Self { _home: home, disk, seen }
+    }
+
+    /// Looks at what each of several cuts leaves. Returns how many changes they took away.
+    fn after_cuts(&self, seed: u64, look: impl Fn(&Path, PowerCut)) -> usize {
+        let some = (0..u64::from(rounds(1, 12))).map(|round| match (seed + round) % 2 {
+            0 => PowerCut::Subset(1_000 * seed + round),
+            _ => PowerCut::Torn(1_000 * seed + round),
+        });
+        let mut forgotten = 0;
+        for cut in [PowerCut::Nothing].into_iter().chain(some) {
+            let image = tempfile::tempdir().unwrap();
+            forgotten += self.disk.image(cut, image.path()).unwrap().forgotten;
+            look(image.path(), cut);
+        }
+        forgotten
+    }
+}
+
+#[test]
+fn a_power_cut_at_every_step_of_a_removal_leaves_nothing_half_removed() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let points = REMOVAL_POINTS
+        .iter()
+        .flat_map(|(point, times)| times.iter().map(|nth| KillPoint::failpoint(*point, *nth)));
+    let said = ["DELETED", "TRIMMED", "ERASED"].map(|line| KillPoint::line(line, 1));
+    let mut forgotten = 0;
+    for (seed, kill) in points.chain(said).enumerate() {
+        let ended = Ended::at(removing, &kill);
+        forgotten += ended.after_cuts(seed as u64, |image, cut| {
+            let when = format!("{kill:?}, {cut:?}");
+            if !ended.seen.lines("ERASED").is_empty() {
+                let gone = [text_of(0, 1), text_of(0, 2), text_of(0, 3), text_of(1, 1), text_of(1, 2)];
+                assert_eq!(found(image, &gone), Vec::<String>::new(), "{when}");
+            }
+            // An image is another file than the one that the directory had.
+            let left = Left::new(&ended.seen, Some(Restored::Copied), when);
+            runtime.block_on(left.judge(image));
+        });
+    }
+    assert!(forgotten > 0, "the cuts took nothing away");
+}
+
+#[test]
+fn a_power_cut_at_every_step_of_an_import_leaves_nothing_or_all() {
+    let points = IMPORT_POINTS.iter().flat_map(|(point, times, is_whole)| {
+        times.iter().map(move |nth| (KillPoint::failpoint(*point, *nth), *is_whole))
+    });
+    let mut forgotten = 0;
+    for (seed, (kill, is_whole)) in points.enumerate() {
+        // A trimmed session has rows from the beginning on.
+        let what = What::Trimmed;
+        forgotten += Ended::at(|directory| import::child(directory, what), &kill).after_cuts(
+            seed as u64,
+            |image, cut| {
+                assert_eq!(import::is_there(image, what), is_whole, "{kill:?}, {cut:?}");
+                assert_eq!(import::is_there(image, what), is_whole, "{kill:?}, {cut:?}, at the second look");
+            },
+        );
+    }
+    assert!(forgotten > 0, "the cuts took nothing away");
+}
+
+#[test]
+fn an_import_that_a_power_cut_ended_is_in_no_file_when_the_next_start_has_erased() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let ended = Ended::at(half_importing, &KillPoint::line("APPENDED", 1));
+    ended.after_cuts(77, |image, cut| {
+        assert!(!found(image, &[half_imported()]).is_empty(), "{cut:?}: what was durable is there");
+        runtime.block_on(async {
+            let log = crate::support::open(image).log;
+            log.erased().await.unwrap();
+            assert_eq!(found(image, &[half_imported()]), Vec::<String>::new(), "{cut:?}");
+            log.close().await;
+        });
+    });
+}
