@@ -9,7 +9,7 @@ use crate::view::{Found, Kind, Pending, Then, Verdict, View, is_char_boundary};
 
 pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, word: &Word) -> Verdict {
     let text = view.text;
-    let nothing_yet = Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None });
+    let nothing_yet = Verdict::Pending(Pending::brief(text.len()));
     let end = match word.ends_name(view, at) {
         Named::No => return Verdict::No,
         Named::Cut => return nothing_yet,
@@ -30,12 +30,13 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, 
         Verdict::No => own,
         Verdict::Found(found) => Verdict::Found(found),
         Verdict::Pending(inner) => {
-            let own = match own {
-                Verdict::No => None,
-                Verdict::Found(found) => Some(found),
-                Verdict::Pending(own) => own.at_end,
+            let (at_end, begun) = match own {
+                Verdict::No => (None, None),
+                Verdict::Found(found) => (Some(found), Some(found)),
+                Verdict::Pending(own) => (own.at_end, own.begun),
             };
-            Verdict::Pending(Pending { hold: start, firm: true, at_end: inner.at_end.or(own) })
+            let (at_end, begun) = (inner.at_end.or(at_end), inner.begun.or(begun));
+            Verdict::Pending(Pending { hold: start, firm: true, at_end, begun })
         }
     }
 }
@@ -73,8 +74,7 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
             By::Comma => length >= 8 && value::mixes(value) && !value::is_placeholder(value),
             By::Tight | By::Loose => length >= 4 && !value::is_placeholder(value),
         };
-        let at_end = partly.then_some(found(text.len(), Then::Swallow(&QUOTED)));
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        return Verdict::Pending(pending(found(text.len(), Then::Swallow(&QUOTED)), value, partly));
     }
     if is_secret_in_quotes(value, sort, begun.by) {
         Verdict::Found(found(at, Then::Text))
@@ -97,8 +97,8 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
         let partly = is_bare_secret(value, sort, begun.by, Follows::Text)
             || (value.len() >= 8 && value::mixes(value) && !value::is_code(value))
             || (begun.by == By::Tight && value.len() >= 11 && value::is_number(value));
-        let at_end = (partly && !value::is_placeholder(value)).then_some(found(end, Then::Swallow(&BARE)));
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        let told = partly && !value::is_placeholder(value);
+        return Verdict::Pending(pending(found(end, Then::Swallow(&BARE)), value, told));
     }
     let follows = match text[end] {
         b'(' | b'{' | b'<' => return Verdict::No,
@@ -112,6 +112,12 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
     } else {
         Verdict::No
     }
+}
+
+/// A value at which the text ends.
+fn pending(found: Found, value: &[u8], told: bool) -> Pending {
+    let stays_other = value::is_template(value) || value::is_surely_code(value);
+    Pending { begun: (!stays_other).then_some(found), ..Pending::begun(found, told) }
 }
 
 /// What a bare value is followed by.

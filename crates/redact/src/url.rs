@@ -18,7 +18,7 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind) 
     if !scheme {
         return Verdict::No;
     }
-    let nothing = Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None });
+    let nothing = Verdict::Pending(Pending::brief(text.len()));
     if text.len() < at + BEGINNING.len() {
         return if BEGINNING.starts_with(&text[at..]) { nothing } else { Verdict::No };
     }
@@ -55,7 +55,9 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind) 
             None if is_port(&text[password..end]) || !is_secret(&text[password..end]) => None,
             None => Some(found(end, Then::Swallow(&PASSWORD))),
         };
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        let template = value::is_template(&text[password..end]);
+        let begun = (!template).then_some(found(end, Then::Swallow(&PASSWORD)));
+        return Verdict::Pending(Pending { hold: start, firm: true, at_end, begun });
     }
     match sign {
         Some(sign) if is_secret(&text[password..sign]) => Verdict::Found(found(sign, Then::Text)),

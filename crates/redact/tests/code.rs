@@ -144,7 +144,7 @@ fn a_literal_is_caught_to_its_end_also_within_and_across_other_secrets() {
         let (mut stream, mut out) = (Stream::new(&rules), String::new());
         stream.push(&text[..cut], &mut out);
         stream.push(&text[cut..], &mut out);
-        stream.settle(&mut out);
+        stream.finish(&mut out);
         assert_eq!(out, "API_KEY=[redacted:secret], then", "cut at {cut}");
     }
 }
@@ -163,7 +163,7 @@ fn a_literal_never_goes_out_in_pieces_of_twelve_bytes() {
                 stream.settle(&mut out);
             }
         }
-        stream.settle(&mut out);
+        stream.finish(&mut out);
         let leaked = secret
             .as_bytes()
             .windows(12)
@@ -222,7 +222,7 @@ fn a_key_block_in_a_numbered_file_is_redacted_in_every_cut() {
         let (mut stream, mut out) = (Stream::new(&Rules::standard()), String::new());
         stream.push(&text[..cut], &mut out);
         stream.push(&text[cut..], &mut out);
-        stream.settle(&mut out);
+        stream.finish(&mut out);
         assert_eq!(out, "     1→[redacted:private_key]\n     5→x", "cut at {cut}");
     }
 }

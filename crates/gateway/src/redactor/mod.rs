@@ -157,7 +157,7 @@ impl Redactor {
         }
     }
 
-    /// Everything that is held back is resolved: the turn may be over.
+    /// Everything that is held back is given out or redacted: the turn may be over, and may as well go on.
     pub(crate) fn settle(&mut self, out: &mut Vec<Signal>) {
         for ((key, field), text) in &mut self.texts {
             text.settle(key, *field, out);
@@ -233,8 +233,10 @@ impl Redactor {
     /// The item is over.
     fn end(&mut self, key: &Key, out: &mut Vec<Signal>) {
         for field in [Field::Text, Field::Input, Field::Output] {
-            if let Some(mut text) = self.texts.remove(&(key.clone(), field)) {
-                text.settle(key, field, out);
+            if let Some(text) = self.texts.remove(&(key.clone(), field)) {
+                let mut rest = String::new();
+                text.stream.finish(&mut rest);
+                say(key, field, rest, out);
             }
         }
     }

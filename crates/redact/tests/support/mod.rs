@@ -207,13 +207,13 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
     samples
 }
 
-/// Pushes the pieces and settles.
+/// Pushes the pieces and ends the text.
 pub(crate) fn streamed<'a>(rules: &Rules, pieces: impl IntoIterator<Item = &'a str>) -> String {
     let (mut stream, mut out) = (Stream::new(rules), String::new());
     for piece in pieces {
         stream.push(piece, &mut out);
     }
-    stream.settle(&mut out);
+    stream.finish(&mut out);
     out
 }
 
