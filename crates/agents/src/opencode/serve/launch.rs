@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::processes::{MARK, Process};
 use super::record::Record;
-use super::{Launch, ServeError};
+use super::{Launch, ServeError, pipe};
 use crate::counts::Counted;
 use crate::opencode::client::Client;
 use std::io::{self, Read};
@@ -88,6 +88,7 @@ impl Drop for Unready {
     fn drop(&mut self) {
         if let Some(family) = &self.family {
             family.kill();
+            pipe::remove(&family.mark);
         }
     }
 }
