@@ -62,7 +62,7 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
 }
 
 /// Where the key begins.
-fn filler(text: &[u8], from: usize) -> usize {
+pub(crate) fn filler(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(byte) = text.get(at) {
         match byte {

@@ -5,7 +5,7 @@ use crate::gate::{Gate, Last};
 use crate::name::Word;
 use crate::token::{Place, Token};
 use crate::view::{Found, Kind, Pending, Verdict, View};
-use crate::{assign, block, header, jwt, query, url};
+use crate::{assign, block, command, header, jwt, putty, query, url};
 
 /// One compiled rule.
 #[derive(Debug)]
@@ -15,7 +15,9 @@ pub(crate) enum Rule {
     Signature,
     Jwt,
     Block,
+    Putty,
     Url,
+    Command,
     Authorization,
     Bearer,
     Basic,
@@ -54,6 +56,8 @@ impl Rule {
             Rule::Signature => Begins::With(vec![query::SIGNATURE], Last::Watched, false),
             Rule::Jwt => Begins::With(vec![jwt::BEGINNING], Last::HeldAtWord, false),
             Rule::Block => Begins::With(vec![block::BEGINNING], Last::Held, false),
+            Rule::Putty => Begins::With(vec![putty::BEGINNING], Last::HeldAtWord, false),
+            Rule::Command => Begins::With(command::FLAGS.to_vec(), Last::Watched, false),
             Rule::Url => Begins::With(vec![url::BEGINNING], Last::Watched, false),
             Rule::Authorization => named(header::AUTHORIZATION),
             Rule::Bearer => named(header::BEARER),
@@ -236,8 +240,13 @@ impl Scanner {
         }
         for rule in self.gate.rules(view.text, at) {
             let alone = match &self.rules[usize::from(rule)].1 {
-                Rule::Token(_) | Rule::Jwt | Rule::Block | Rule::Literal(_) | Rule::Expression(_) => true,
-                Rule::Telegram | Rule::Signature | Rule::Url => false,
+                Rule::Token(_)
+                | Rule::Jwt
+                | Rule::Block
+                | Rule::Putty
+                | Rule::Literal(_)
+                | Rule::Expression(_) => true,
+                Rule::Telegram | Rule::Signature | Rule::Url | Rule::Command => false,
                 Rule::Authorization | Rule::Bearer | Rule::Basic | Rule::Assigned(_) => false,
             };
             if !alone {
@@ -265,6 +274,8 @@ impl Scanner {
             Rule::Signature => query::signature(view, at, *kind),
             Rule::Jwt => jwt::verify(view, at, *kind),
             Rule::Block => block::verify(view, at, *kind),
+            Rule::Putty => putty::verify(view, at, *kind),
+            Rule::Command => command::verify(view, at, *kind),
             Rule::Url => url::verify(self, view, at, *kind),
             Rule::Authorization => header::authorization(self, view, at, *kind),
             Rule::Bearer => header::bearer(self, view, at, *kind),

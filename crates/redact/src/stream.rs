@@ -62,7 +62,7 @@ impl Stream {
 
     /// What is kept back.
     pub fn holds(&self) -> Held {
-        if self.sent == self.tail.len() || matches!(self.then, Then::Block) {
+        if self.sent == self.tail.len() || matches!(self.then, Then::Block | Then::Putty) {
             Held::Nothing
         } else if self.firm <= self.sent || matches!(self.then, Then::Lines) {
             Held::Firm

@@ -70,7 +70,7 @@ fn is_port(text: &[u8]) -> bool {
 }
 
 /// Examples have passwords too, and say so: `user:password@`, `user:pass@`, `$USER:$PASSWORD@`, `[redacted:…]`.
-fn is_secret(password: &[u8]) -> bool {
+pub(crate) fn is_secret(password: &[u8]) -> bool {
     const WORDS: &[&[u8]] = &[b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token"];
     password.len() >= SHORTEST
         && !password.contains(&b'[')

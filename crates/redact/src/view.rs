@@ -43,6 +43,8 @@ pub(crate) enum Then {
     },
     /// The body of a key block, up to its END line.
     Block,
+    /// The body of a key of PuTTY, up to its last line.
+    Putty,
     /// Lines of a key block whose BEGIN line was not seen.
     Lines,
 }

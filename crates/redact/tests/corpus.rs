@@ -52,8 +52,11 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() {
-            // Tests of redaction hold secrets on purpose.
-            if !["target", ".git", "tests"].iter().any(|name| path.ends_with(name)) {
+            // Tests of redaction hold secrets on purpose, and what fuzzing leaves is no ordinary text.
+            if !["target", ".git", "tests", "fuzz/corpus", "fuzz/artifacts"]
+                .iter()
+                .any(|name| path.ends_with(name))
+            {
                 files(&path, into);
             }
         } else {
