@@ -82,6 +82,11 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
         let length = text.len() - start;
         let partly = match begun.by {
             _ if sort == Sort::Login => is_partly_login(value),
+            // Code follows a type in angle brackets too.
+            By::Loose if quote.sign == b'<' => {
+                let told = is_secret_in_quotes(value, sort, begun.by) || (length >= 8 && value::mixes(value));
+                told && !value::is_code(value) && !value::is_placeholder(value)
+            }
             By::Comma => length >= 8 && value::mixes(value) && !value::is_placeholder(value),
             By::Tight | By::Loose | By::Entry => length >= 4 && !value::is_placeholder(value),
         };

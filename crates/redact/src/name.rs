@@ -285,7 +285,13 @@ pub(crate) fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
 pub(crate) fn element(view: &View<'_>, at: usize, end: usize) -> Separator {
     let behind = view.behind(at, LONGEST_NAME);
     let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
-    let opens = behind.iter().rev().find(|byte| !part(byte)) == Some(&b'<');
+    let name = behind.iter().rev().take_while(|byte| part(byte)).count();
+    // `Vec<Token>` and `parse::<Token>` are types.
+    let opens = match &behind[..behind.len() - name] {
+        [.., before, b'<'] => !before.is_ascii_alphanumeric() && !matches!(before, b':' | b'_'),
+        [b'<'] => true,
+        _ => false,
+    };
     match view.text.get(end..) {
         Some([b'>']) if opens => Separator::Cut,
         Some([b'>', ..]) if opens => {
