@@ -1,15 +1,15 @@
 //! A choice that holds a secret: log and wire show a marker, and the agent hears what it had offered.
 
 use super::{leaks_in, leaks_of, secrets};
-use crate::puppet::{Puppet, began, done, lines, open_with};
+use crate::puppet::{Puppet, began, done, lines, open_with, within};
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use turnstream_agents::{Command, Observed, Observer};
 use turnstream_gateway::{AnswerQuestion, Gateway, NewPrompt};
 use turnstream_model::event::{Choice, Question, QuestionOutcome};
-use turnstream_model::fold::Snapshot;
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
 
@@ -79,8 +79,13 @@ async fn chosen(restarted: bool) {
     if restarted {
         gateway.close().await;
         gateway = open(&home, &heard, &lives).await;
-        let recovered = |_: &Snapshot| lives.load(Ordering::SeqCst) == 2 && gateway.recovering() == 0;
-        until(&gateway, &id, "recovery", recovered).await;
+        // No event says that it is over.
+        let recovered = async {
+            while lives.load(Ordering::SeqCst) < 2 || gateway.recovering() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        within(Duration::from_secs(60), "recovery", recovered).await;
     }
     let asked = &snapshot.state.questions[0];
     let labels: Vec<&str> = asked.questions[0].options.iter().map(|option| &option.label[..]).collect();
