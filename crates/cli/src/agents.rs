@@ -11,6 +11,7 @@ use turnstream_agents::opencode::{
     Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Source, Timeouts,
 };
 use turnstream_agents::scripted::{self, Scripted};
+use turnstream_redact::Rules;
 
 /// All of them, by name.
 pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
@@ -19,7 +20,9 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
         let place = config.data.join("agents").join(name);
         let agent: Arc<dyn Agent> = match table {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
-            AgentTable::Opencode(table) => Arc::new(opencode(name, table, place)),
+            AgentTable::Opencode(table) => {
+                Arc::new(opencode(name, table, place, config.settings.secrets.clone()))
+            }
         };
         (name.clone(), agent)
     };
@@ -35,7 +38,7 @@ fn scripted(table: &ScriptedTable, place: PathBuf) -> Scripted {
     })
 }
 
-fn opencode(name: &str, table: &OpencodeTable, place: PathBuf) -> Opencode {
+fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, secrets: Rules) -> Opencode {
     let source = match &table.url {
         Some(url) => {
             let password = match (&table.password_env, &table.password_file) {
@@ -51,6 +54,7 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf) -> Opencode {
             let passed =
                 table.pass_env.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
             let given = table.env.iter().map(|(name, value)| (name.into(), value.into()));
+            launch.secrets = secrets;
             launch.env = passed.chain(given).collect();
             Source::Start(Box::new(launch))
         }

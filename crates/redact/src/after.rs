@@ -1,10 +1,10 @@
 //! What is passed over behind a secret: the rest of its run, of its literal, of its key block.
 
 use crate::class::BASE64;
-use crate::fragment;
 use crate::scan::{Rule, Scanner};
 use crate::token::CAP;
 use crate::view::{Then, is_char_boundary};
+use crate::{fragment, putty};
 
 /// The longest END line, with room: what is kept back while looking for it.
 const END_LINE: usize = 80;
@@ -46,6 +46,10 @@ impl Scanner {
                 Passed { bytes, over: bytes < text.len() || *done == literal.0.len() }
             }
             Then::Block => match end_line(text) {
+                Some(bytes) => Passed { bytes, over: true },
+                None => Passed { bytes: text.len().saturating_sub(END_LINE), over: false },
+            },
+            Then::Putty => match putty::end_of(text) {
                 Some(bytes) => Passed { bytes, over: true },
                 None => Passed { bytes: text.len().saturating_sub(END_LINE), over: false },
             },

@@ -1,21 +1,30 @@
 //! Values behind names that say that they are secret: `password = "…"`, `API_KEY=…`, `"token": "…"`.
 
-use crate::class::{BARE, QUOTED};
+use crate::class::{BARE, ELEMENT, ENTRY, QUOTED};
 use crate::name::{self, Begun, By, Named, Quote, Separator, Sort, Word};
 use crate::scan::Scanner;
+use crate::spaced;
 use crate::token::CAP;
+use crate::url;
 use crate::value;
 use crate::view::{Found, Kind, Pending, Then, Verdict, View, is_char_boundary};
 
 pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, word: &Word) -> Verdict {
     let text = view.text;
-    let nothing_yet = Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None });
+    let nothing_yet = Verdict::Pending(Pending::brief(text.len()));
     let end = match word.ends_name(view, at) {
         Named::No => return Verdict::No,
         Named::Cut => return nothing_yet,
         Named::Until(end) => end,
     };
-    let begun = match name::separator(text, end) {
+    let mut separated = name::separator(text, end);
+    if let Separator::None = separated {
+        separated = name::element(view, at, end);
+    }
+    if let Separator::None = separated {
+        separated = spaced::separator(view, at, end);
+    }
+    let begun = match separated {
         Separator::None => return Verdict::No,
         Separator::Cut => return nothing_yet,
         Separator::Value(begun) => begun,
@@ -30,12 +39,13 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, 
         Verdict::No => own,
         Verdict::Found(found) => Verdict::Found(found),
         Verdict::Pending(inner) => {
-            let own = match own {
-                Verdict::No => None,
-                Verdict::Found(found) => Some(found),
-                Verdict::Pending(own) => own.at_end,
+            let (at_end, begun) = match own {
+                Verdict::No => (None, None),
+                Verdict::Found(found) => (Some(found), Some(found)),
+                Verdict::Pending(own) => (own.at_end, own.begun),
             };
-            Verdict::Pending(Pending { hold: start, firm: true, at_end: inner.at_end.or(own) })
+            let (at_end, begun) = (inner.at_end.or(at_end), inner.begun.or(begun));
+            Verdict::Pending(Pending { hold: start, firm: true, at_end, begun })
         }
     }
 }
@@ -43,11 +53,12 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, 
 fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> Verdict {
     let start = begun.value;
     let found = |end, then| Found { start, end, kind, then };
+    let class = if quote.sign == b'<' { &ELEMENT } else { &QUOTED };
     let mut at = start;
     let cut = loop {
         let Some(byte) = text.get(at) else { break true };
         if at - start >= CAP && is_char_boundary(text, at) {
-            return Verdict::Found(found(at, Then::Swallow(&QUOTED)));
+            return Verdict::Found(found(at, Then::Swallow(class)));
         }
         match byte {
             byte if *byte == quote.sign => break false,
@@ -70,11 +81,16 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
     if cut {
         let length = text.len() - start;
         let partly = match begun.by {
+            _ if sort == Sort::Login => is_partly_login(value),
+            // Code follows a type in angle brackets too.
+            By::Loose if quote.sign == b'<' => {
+                let told = is_secret_in_quotes(value, sort, begun.by) || (length >= 8 && value::mixes(value));
+                told && !value::is_code(value) && !value::is_placeholder(value)
+            }
             By::Comma => length >= 8 && value::mixes(value) && !value::is_placeholder(value),
-            By::Tight | By::Loose => length >= 4 && !value::is_placeholder(value),
+            By::Tight | By::Loose | By::Entry => length >= 4 && !value::is_placeholder(value),
         };
-        let at_end = partly.then_some(found(text.len(), Then::Swallow(&QUOTED)));
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        return Verdict::Pending(pending(found(text.len(), Then::Swallow(class)), value, partly));
     }
     if is_secret_in_quotes(value, sort, begun.by) {
         Verdict::Found(found(at, Then::Text))
@@ -85,20 +101,22 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
 
 fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
     let start = begun.value;
-    let end = BARE.run(text, start, start + CAP);
+    let class = if begun.by == By::Entry { &ENTRY } else { &BARE };
+    let end = class.run(text, start, start + CAP);
     let found = |end, then| Found { start, end, kind, then };
     if end - start == CAP {
-        return Verdict::Found(found(end, Then::Swallow(&BARE)));
+        return Verdict::Found(found(end, Then::Swallow(class)));
     }
     // What ends a sentence is not part of the value.
     let trimmed = text[start..end].iter().rev().take_while(|byte| matches!(byte, b'.' | b':')).count();
     let value = &text[start..end - trimmed];
     if end == text.len() {
         let partly = is_bare_secret(value, sort, begun.by, Follows::Text)
-            || (value.len() >= 8 && value::mixes(value) && !value::is_code(value))
+            || (sort == Sort::Login && is_partly_login(value))
+            || (sort != Sort::Login && value.len() >= 8 && value::mixes(value) && !value::is_code(value))
             || (begun.by == By::Tight && value.len() >= 11 && value::is_number(value));
-        let at_end = (partly && !value::is_placeholder(value)).then_some(found(end, Then::Swallow(&BARE)));
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        let told = partly && !value::is_placeholder(value);
+        return Verdict::Pending(pending(found(end, Then::Swallow(class)), value, told));
     }
     let follows = match text[end] {
         b'(' | b'{' | b'<' => return Verdict::No,
@@ -112,6 +130,17 @@ fn bare(text: &[u8], kind: Kind, sort: Sort, begun: &Begun) -> Verdict {
     } else {
         Verdict::No
     }
+}
+
+/// A value at which the text ends.
+fn pending(found: Found, value: &[u8], told: bool) -> Pending {
+    let stays_other = value::is_template(value) || value::is_surely_code(value);
+    Pending { begun: (!stays_other).then_some(found), ..Pending::begun(found, told) }
+}
+
+/// User and password in base64, of which the end is missing.
+fn is_partly_login(value: &[u8]) -> bool {
+    value.len() >= 8 && value::decodes_to_text(value)
 }
 
 /// What a bare value is followed by.
@@ -128,7 +157,9 @@ pub(crate) fn is_secret_in_quotes(text: &[u8], sort: Sort, by: By) -> bool {
         return false;
     }
     match (by, sort) {
-        (By::Comma, _) => value::looks_random(text),
+        (By::Comma, Sort::Password | Sort::Key) => value::looks_random(text),
+        (_, Sort::Login) => value::decodes_to_user_and_password(text),
+        (By::Entry, _) => url::is_secret(text),
         (By::Tight | By::Loose, Sort::Password) => text.len() >= 6 && value::is_password(text),
         (By::Tight | By::Loose, Sort::Key) => text.len() >= 10 && value::looks_generated(text),
     }
@@ -144,6 +175,8 @@ fn is_bare_secret(text: &[u8], sort: Sort, by: By, follows: Follows) -> bool {
         }
         (Sort::Key, By::Tight, _) => text.len() >= 10 && value::looks_generated(text),
         (Sort::Password, By::Loose, Follows::Code) | (Sort::Key, By::Loose, _) => value::looks_random(text),
+        (Sort::Login, By::Tight | By::Loose | By::Entry, _) => value::decodes_to_user_and_password(text),
+        (Sort::Password | Sort::Key, By::Entry, _) => url::is_secret(text),
         // Only quoted values follow a comma.
         (_, By::Comma, _) => false,
     }

@@ -14,7 +14,7 @@ const BODY: usize = 16;
 
 pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     let text = view.text;
-    let brief = Verdict::Pending(Pending { hold: at, firm: false, at_end: None });
+    let brief = Verdict::Pending(Pending::brief(at));
     let label = match stands(text, at, BEGINNING) {
         Stands::No => return Verdict::No,
         Stands::Partly => return brief,
@@ -38,7 +38,7 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
         return Verdict::No;
     }
     if let Number::Cut = number(text, body) {
-        return Verdict::Pending(Pending { hold: at, firm: true, at_end: None });
+        return Verdict::Pending(Pending { firm: true, ..Pending::brief(at) });
     }
     let end = BASE64.run(text, body, body + BODY);
     let found = Found { start: at, end, kind, then: Then::Block };
@@ -48,23 +48,21 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     if end == text.len() {
         // The BEGIN line alone is no secret.
         let at_end = (end - body >= 4).then_some(found);
-        return Verdict::Pending(Pending { hold: at, firm: true, at_end });
+        return Verdict::Pending(Pending { firm: true, at_end, ..Pending::brief(at) });
     }
     // `Proc-Type: 4,ENCRYPTED`, `Version: ...`
     let header = text[body..].iter().position(|byte| !byte.is_ascii_alphabetic() && *byte != b'-');
     match header {
         Some(length) if length >= 4 && text[body + length] == b':' => Verdict::Found(found),
-        None if text.len() - body < 24 => Verdict::Pending(Pending {
-            hold: at,
-            firm: true,
-            at_end: Some(Found { end: text.len(), ..found }),
-        }),
+        None if text.len() - body < 24 => {
+            Verdict::Pending(Pending::begun(Found { end: text.len(), ..found }, true))
+        }
         Some(_) | None => Verdict::No,
     }
 }
 
 /// Where the key begins.
-fn filler(text: &[u8], from: usize) -> usize {
+pub(crate) fn filler(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(byte) = text.get(at) {
         match byte {

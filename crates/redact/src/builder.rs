@@ -255,6 +255,8 @@ fn others() -> Vec<(&'static str, Rule)> {
         ("azure_sas", Rule::Signature),
         ("jwt", Rule::Jwt),
         ("private_key", Rule::Block),
+        ("private_key", Rule::Putty),
+        ("password", Rule::Command),
         ("url_password", Rule::Url),
         ("authorization", Rule::Authorization),
         ("bearer", Rule::Bearer),
@@ -263,6 +265,7 @@ fn others() -> Vec<(&'static str, Rule)> {
     rules.extend(WORDS.iter().map(|word| match word.sort {
         Sort::Password => ("password", Rule::Assigned(word)),
         Sort::Key => ("secret", Rule::Assigned(word)),
+        Sort::Login => ("basic", Rule::Assigned(word)),
     }));
     rules
 }

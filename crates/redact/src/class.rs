@@ -73,6 +73,14 @@ pub(crate) static LABEL: Class = Class::new(b"AZ09", b" ");
 pub(crate) static BARE: Class = Class::new(b"azAZ09", b"_-./+=~!@#$%^*?:");
 /// A value in quotes: it may hold what a bare one may not, but no space and no backslash.
 pub(crate) static QUOTED: Class = Class::visible_but(b"\"'`\\");
+/// The content of an element of XML.
+pub(crate) static ELEMENT: Class = Class::visible_but(b"\"'`\\<");
+/// An argument of a command, without quotes.
+pub(crate) static ARGUMENT: Class = Class::visible_but(b"\"'`\\<>()|;&");
+/// A password in a `.netrc`, which has no quotes either.
+pub(crate) static ENTRY: Class = Class::visible_but(b"\"'`\\");
+/// `ssh-ed25519`, `rsa-sha2-512-cert-v01@openssh.com`.
+pub(crate) static ALGORITHM: Class = Class::new(b"azAZ09", b"-.@");
 /// What may stand before the host of a URL. Markers begin with a bracket, and are no part of it.
 pub(crate) static AUTHORITY: Class = Class::visible_but(b"\"'`\\/<>[");
 /// The same without the sign that ends a password.

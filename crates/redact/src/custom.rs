@@ -28,7 +28,7 @@ impl Literal {
                 let then = Then::Rest { rule, done: end - at };
                 let found = Found { start: at, end, kind, then };
                 let at_end = (end - at >= PARTLY).then_some(found);
-                Verdict::Pending(Pending { hold: at, firm: end - at >= FIRM, at_end })
+                Verdict::Pending(Pending { hold: at, firm: end - at >= FIRM, at_end, begun: at_end })
             }
         }
     }
@@ -126,7 +126,7 @@ impl Expression {
             match stands(view.text, at, prefix.as_bytes()) {
                 Stands::No => return Verdict::No,
                 Stands::Partly => {
-                    return Verdict::Pending(Pending { hold: at, firm: false, at_end: None });
+                    return Verdict::Pending(Pending::brief(at));
                 }
                 Stands::Whole => {}
             }
@@ -165,7 +165,8 @@ impl Expression {
             None => cut.then(|| found(text.len(), Then::Swallow(&QUOTED))),
         };
         let firm = self.prefix.is_some() || length >= PARTLY;
-        Verdict::Pending(Pending { hold: at, firm, at_end })
+        let begun = Some(found(text.len(), Then::Swallow(&QUOTED)));
+        Verdict::Pending(Pending { hold: at, firm, at_end, begun })
     }
 }
 

@@ -26,7 +26,12 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, kind: Kind) -> Verdict 
     let secret = value::looks_cut(run);
     if end == text.len() {
         let at_end = secret.then_some(found(Then::Swallow(&TOKEN)));
-        return Verdict::Pending(Pending { hold: 0, firm: end >= 8 || value::mixes(run), at_end });
+        return Verdict::Pending(Pending {
+            hold: 0,
+            firm: end >= 8 || value::mixes(run),
+            at_end,
+            begun: None,
+        });
     }
     let base64 = run.iter().all(|byte| BASE64.has(*byte));
     if secret {
@@ -34,7 +39,7 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, kind: Kind) -> Verdict 
     }
     // The end of a line is too short to judge. The next line tells.
     match next_line(text, end) {
-        Next::Cut if base64 => Verdict::Pending(Pending { hold: 0, firm: false, at_end: None }),
+        Next::Cut if base64 => Verdict::Pending(Pending::brief(0)),
         Next::Line(line) if base64 => {
             let close = BASE64.run(text, line, line + LINE);
             if close - line == LINE && value::looks_random(&text[line..close]) {
@@ -45,7 +50,7 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, kind: Kind) -> Verdict 
                 let firm = close - line >= 8;
                 let cut = end > 0 && value::looks_cut(&text[line..close]);
                 let at_end = cut.then_some(found(Then::Lines));
-                Verdict::Pending(Pending { hold: 0, firm, at_end })
+                Verdict::Pending(Pending { hold: 0, firm, at_end, begun: None })
             } else {
                 Verdict::No
             }

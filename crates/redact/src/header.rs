@@ -39,7 +39,8 @@ pub(crate) fn authorization(scanner: &Scanner, view: &View<'_>, at: usize, kind:
     // No name of a scheme is this long.
     let length = word.unwrap_or(text.len() - from).min(12);
     if from + length == text.len() {
-        return Verdict::Pending(Pending { hold: from, firm: true, at_end: None });
+        let found = Found { start: from, end: text.len(), kind, then: Then::Swallow(&TOKEN) };
+        return Verdict::Pending(Pending::begun(found, false));
     }
     let scheme = &text[from..from + length];
     if text[from + length] == b' ' && SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -128,7 +129,8 @@ fn credential(scanner: &Scanner, view: &View<'_>, start: usize, kind: Kind, judg
             let own = judge.is_partly_secret(&text[start..end]);
             let own = (own && end == text.len()).then_some(found(end, Then::Swallow(&TOKEN)));
             let at_end = pending.at_end.or(own);
-            return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+            let begun = pending.begun.or((end == text.len()).then_some(found(end, Then::Swallow(&TOKEN))));
+            return Verdict::Pending(Pending { hold: start, firm: true, at_end, begun });
         }
         Verdict::No => {}
     }
@@ -137,8 +139,10 @@ fn credential(scanner: &Scanner, view: &View<'_>, start: usize, kind: Kind, judg
     }
     let value = &text[start..end];
     if end == text.len() {
-        let at_end = judge.is_partly_secret(value).then_some(found(end, Then::Swallow(&TOKEN)));
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        return Verdict::Pending(Pending::begun(
+            found(end, Then::Swallow(&TOKEN)),
+            judge.is_partly_secret(value),
+        ));
     }
     let dots = value.iter().rev().take_while(|byte| **byte == b'.').count();
     let secret = judge.is_secret(&value[..value.len() - dots]);
@@ -147,5 +151,5 @@ fn credential(scanner: &Scanner, view: &View<'_>, start: usize, kind: Kind, judg
 
 /// What was seen is no secret: nothing is held, but it is looked at again.
 fn nothing_yet(text: &[u8]) -> Verdict {
-    Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None })
+    Verdict::Pending(Pending::brief(text.len()))
 }

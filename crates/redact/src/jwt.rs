@@ -19,14 +19,11 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     }
     let header = match stands(text, at, BEGINNING) {
         Stands::No => return Verdict::No,
-        Stands::Partly => return Verdict::Pending(Pending { hold: at, firm: false, at_end: None }),
+        Stands::Partly => return Verdict::Pending(Pending::brief(at)),
         Stands::Whole => at + BEGINNING.len(),
     };
     let found = |end, then| Found { start: at, end, kind, then };
-    let cut = |known| {
-        let at_end = if known { Some(found(text.len(), Then::Swallow(&URLSAFE_DOT))) } else { None };
-        Verdict::Pending(Pending { hold: at, firm: true, at_end })
-    };
+    let cut = |known| Verdict::Pending(Pending::begun(found(text.len(), Then::Swallow(&URLSAFE_DOT)), known));
     let known = HEADERS.iter().any(|word| text[header..].starts_with(word));
     let dot = URLSAFE.run(text, header, header + HEADER);
     if dot == text.len() {

@@ -22,7 +22,7 @@
 //! assert_eq!(stream.holds(), Held::Brief); // `s` may begin `sk-...`
 //! stream.release(&mut out); // 50 ms later
 //! stream.push("omeone.", &mut out);
-//! stream.settle(&mut out); // the text has ended
+//! stream.finish(&mut out); // the text has ended
 //! assert_eq!(out, "DB_PASSWORD=[redacted:password]\nor was it [redacted:database]? Ask someone.");
 //!
 //! // What is there as a whole:
@@ -32,12 +32,13 @@
 //!
 //! # What is promised
 //!
-//! - **Pieces make no difference.** Without [`Stream::release`], the pieces pushed and then settled give what
+//! - **Pieces make no difference.** Without [`Stream::release`], the pieces pushed and then finished give what
 //!   [`Rules::redact`] gives for the whole.
 //! - **Time gives out little.** [`Stream::release`] gives out only what has no distinctive beginning: less than 12 bytes
 //!   of a secret, nothing of a value behind a name. What follows is still redacted.
-//! - **Ends may be stale.** [`Stream::settle`] redacts a secret that is cut, if its beginning is distinctive, and then
-//!   passes over its rest if there is more after all.
+//! - **Ends may be stale.** [`Stream::settle`] gives out less than 12 bytes of what has begun like a secret and redacts the
+//!   rest of it, also if there is more after all. Only [`Stream::finish`] takes what looks like a word for one: then
+//!   nothing follows that could make a secret of it.
 //! - **Redacting twice is redacting once**, unless an expression from configuration looks at what follows it.
 //! - **Memory is bounded**: a few kilobytes per stream. A longer run is redacted without being held.
 //!
@@ -52,6 +53,7 @@ mod assign;
 mod block;
 mod builder;
 mod class;
+mod command;
 mod custom;
 mod fragment;
 mod gate;
@@ -60,9 +62,11 @@ mod header;
 mod json;
 mod jwt;
 mod name;
+mod putty;
 mod query;
 mod rules;
 mod scan;
+mod spaced;
 mod stream;
 mod token;
 mod url;

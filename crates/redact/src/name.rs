@@ -19,6 +19,8 @@ pub(crate) enum Sort {
     Password,
     /// Made by machines.
     Key,
+    /// User and password in base64.
+    Login,
 }
 
 const ANY: &[&[u8]] = &[b""];
@@ -54,6 +56,8 @@ pub(crate) static WORDS: &[Word] = &[
     Word { word: b"token", before: ANY, sort: Sort::Key },
     Word { word: b"key", before: KEYS, sort: Sort::Key },
     Word { word: b"credential", before: ANY, sort: Sort::Key },
+    // `"auth": "…"` of Docker, `_auth=…` of npm.
+    Word { word: b"uth", before: &[b"a"], sort: Sort::Login },
 ];
 
 /// Words that may follow: the name still announces a secret. `token_type` and `password_hash` do not.
@@ -101,7 +105,11 @@ impl Word {
         match stands_in_any_case(view.text, at, self.word) {
             Stands::No => Named::No,
             Stands::Partly => Named::Cut,
-            Stands::Whole => tail(view.text, at + self.word.len()),
+            Stands::Whole => match (tail(view.text, at + self.word.len()), self.sort) {
+                // `authToken` is named by its last word.
+                (Named::Until(end), Sort::Login) if end > at + self.word.len() => Named::No,
+                (named, Sort::Login | Sort::Password | Sort::Key) => named,
+            },
         }
     }
 }
@@ -186,9 +194,13 @@ pub(crate) enum By {
     Loose,
     /// `"name", "value"`.
     Comma,
+    /// `name value` in a file that has nothing but such pairs.
+    Entry,
 }
 
 const SPACES: usize = 16;
+/// Names are not longer.
+const LONGEST_NAME: usize = 48;
 
 /// Reads from the end of a name to the beginning of its value.
 pub(crate) fn separator(text: &[u8], end: usize) -> Separator {
@@ -254,7 +266,7 @@ fn spaces(text: &[u8], at: &mut usize) -> usize {
 }
 
 /// A quote, behind up to seven backslashes. Backslashes at the end of the text are passed over without one.
-fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
+pub(crate) fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
     let slashes = text[*at..].iter().take(7).take_while(|byte| **byte == b'\\').count();
     match text.get(*at + slashes) {
         Some(sign @ (b'"' | b'\'' | b'`')) => {
@@ -266,6 +278,27 @@ fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
             None
         }
         Some(_) => None,
+    }
+}
+
+/// `<name>value</name>`: the content of an element whose name ends at `end`, and of which a word stands at `at`.
+pub(crate) fn element(view: &View<'_>, at: usize, end: usize) -> Separator {
+    let behind = view.behind(at, LONGEST_NAME);
+    let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+    let name = behind.iter().rev().take_while(|byte| part(byte)).count();
+    // `Vec<Token>` and `parse::<Token>` are types.
+    let opens = match &behind[..behind.len() - name] {
+        [.., before, b'<'] => !before.is_ascii_alphanumeric() && !matches!(before, b':' | b'_'),
+        [b'<'] => true,
+        _ => false,
+    };
+    match view.text.get(end..) {
+        Some([b'>']) if opens => Separator::Cut,
+        Some([b'>', ..]) if opens => {
+            let quote = Some(Quote { sign: b'<', escaped: false });
+            Separator::Value(Begun { value: end + 1, quote, by: By::Loose })
+        }
+        _ => Separator::None,
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn telegram(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     let start = at + 1;
     match stands(text, at, TELEGRAM) {
         Stands::No => return Verdict::No,
-        Stands::Partly => return Verdict::Pending(Pending { hold: start, firm: false, at_end: None }),
+        Stands::Partly => return Verdict::Pending(Pending::brief(start)),
         Stands::Whole => {}
     }
     let end = URLSAFE.run(text, start, start + TELEGRAM_LENGTH + 1);
@@ -39,7 +39,7 @@ pub(crate) fn signature(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     }
     let start = match stands(text, at, SIGNATURE) {
         Stands::No => return Verdict::No,
-        Stands::Partly => return Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None }),
+        Stands::Partly => return Verdict::Pending(Pending::brief(text.len())),
         Stands::Whole => at + SIGNATURE.len(),
     };
     let end = PERCENT.run(text, start, start + crate::token::CAP);
@@ -56,11 +56,7 @@ fn run(
 ) -> Verdict {
     if end == text.len() {
         let found = Found { start, end, kind, then: Then::Swallow(class) };
-        return Verdict::Pending(Pending {
-            hold: start,
-            firm: true,
-            at_end: (end - start >= 4).then_some(found),
-        });
+        return Verdict::Pending(Pending::begun(found, end - start >= 4));
     }
     unless_marked(text, Found { start, end, kind, then: Then::Text }, end - start >= min)
 }

@@ -5,7 +5,7 @@ use crate::gate::{Gate, Last};
 use crate::name::Word;
 use crate::token::{Place, Token};
 use crate::view::{Found, Kind, Pending, Verdict, View};
-use crate::{assign, block, header, jwt, query, url};
+use crate::{assign, block, command, header, jwt, putty, query, url};
 
 /// One compiled rule.
 #[derive(Debug)]
@@ -15,7 +15,9 @@ pub(crate) enum Rule {
     Signature,
     Jwt,
     Block,
+    Putty,
     Url,
+    Command,
     Authorization,
     Bearer,
     Basic,
@@ -54,6 +56,8 @@ impl Rule {
             Rule::Signature => Begins::With(vec![query::SIGNATURE], Last::Watched, false),
             Rule::Jwt => Begins::With(vec![jwt::BEGINNING], Last::HeldAtWord, false),
             Rule::Block => Begins::With(vec![block::BEGINNING], Last::Held, false),
+            Rule::Putty => Begins::With(vec![putty::BEGINNING], Last::HeldAtWord, false),
+            Rule::Command => Begins::With(command::FLAGS.to_vec(), Last::Watched, false),
             Rule::Url => Begins::With(vec![url::BEGINNING], Last::Watched, false),
             Rule::Authorization => named(header::AUTHORIZATION),
             Rule::Bearer => named(header::BEARER),
@@ -114,6 +118,24 @@ pub(crate) struct Waiting {
     pub(crate) firm: usize,
     /// What it is if the text ends here.
     pub(crate) at_end: Option<Found>,
+    /// What it may become if the text goes on: that which begins first.
+    begun: Option<Found>,
+}
+
+/// A piece of a secret by which it would be recognised.
+const PIECE: usize = 12;
+
+impl Waiting {
+    /// What it is if the text may end here, and may as well go on: what is told from other text, and whatever has begun
+    /// and would be out with a whole piece, because the next character may make a secret of it.
+    pub(crate) fn at_doubtful_end(&self) -> Option<Found> {
+        let begun = self.begun.filter(|found| found.end - found.start >= PIECE);
+        match (self.at_end, begun) {
+            (Some(told), Some(begun)) if begun.start < told.start => Some(begun),
+            (Some(told), _) => Some(told),
+            (None, begun) => begun,
+        }
+    }
 }
 
 impl Scanner {
@@ -135,18 +157,21 @@ impl Scanner {
                         Stretched::Cut(pending) => pending,
                     },
                     // What stands before it is not decided, and may contain it.
-                    (Verdict::Found(found), Some(_)) => {
-                        Pending { hold: found.start, firm: true, at_end: Some(found) }
-                    }
+                    (Verdict::Found(found), Some(_)) => Pending::begun(found, true),
                     (Verdict::Pending(pending), _) => pending,
                 };
                 let end = view.text.len();
-                let waiting = waiting.get_or_insert(Waiting { at, hold: end, firm: end, at_end: None });
+                let waiting =
+                    waiting.get_or_insert(Waiting { at, hold: end, firm: end, at_end: None, begun: None });
                 waiting.hold = waiting.hold.min(pending.hold);
                 if pending.firm {
                     waiting.firm = waiting.firm.min(pending.hold);
                 }
                 waiting.at_end = waiting.at_end.or(pending.at_end);
+                waiting.begun = match (waiting.begun, pending.begun) {
+                    (Some(known), Some(other)) if other.start < known.start => Some(other),
+                    (known, other) => known.or(other),
+                };
             }
             from = at + 1;
         }
@@ -178,11 +203,7 @@ impl Scanner {
                     Verdict::Pending(Pending { at_end, .. }) => {
                         let at_end =
                             at_end.map_or(found, |other| Found { end: other.end, then: other.then, ..found });
-                        return Stretched::Cut(Pending {
-                            hold: found.start,
-                            firm: true,
-                            at_end: Some(at_end),
-                        });
+                        return Stretched::Cut(Pending::begun(at_end, true));
                     }
                 }
             }
@@ -206,7 +227,8 @@ impl Scanner {
             }
             Last::Held => last,
         };
-        let waiting = waiting.get_or_insert(Waiting { at: last, hold: end, firm: end, at_end: None });
+        let waiting =
+            waiting.get_or_insert(Waiting { at: last, hold: end, firm: end, at_end: None, begun: None });
         waiting.hold = waiting.hold.min(hold);
     }
 
@@ -214,12 +236,17 @@ impl Scanner {
     pub(crate) fn inside(&self, view: &View<'_>, at: usize) -> Verdict {
         let mut waiting: Option<Pending> = None;
         if at + 1 == view.text.len() && self.gate.last(view.text[at]) > Last::Watched {
-            return Verdict::Pending(Pending { hold: at, firm: false, at_end: None });
+            return Verdict::Pending(Pending::brief(at));
         }
         for rule in self.gate.rules(view.text, at) {
             let alone = match &self.rules[usize::from(rule)].1 {
-                Rule::Token(_) | Rule::Jwt | Rule::Block | Rule::Literal(_) | Rule::Expression(_) => true,
-                Rule::Telegram | Rule::Signature | Rule::Url => false,
+                Rule::Token(_)
+                | Rule::Jwt
+                | Rule::Block
+                | Rule::Putty
+                | Rule::Literal(_)
+                | Rule::Expression(_) => true,
+                Rule::Telegram | Rule::Signature | Rule::Url | Rule::Command => false,
                 Rule::Authorization | Rule::Bearer | Rule::Basic | Rule::Assigned(_) => false,
             };
             if !alone {
@@ -231,7 +258,8 @@ impl Scanner {
                 (Verdict::Found(found), Some(waiting)) => waiting.at_end = waiting.at_end.or(Some(found)),
                 (Verdict::Pending(pending), None) => waiting = Some(pending),
                 (Verdict::Pending(pending), Some(waiting)) => {
-                    waiting.at_end = waiting.at_end.or(pending.at_end)
+                    waiting.at_end = waiting.at_end.or(pending.at_end);
+                    waiting.begun = waiting.begun.or(pending.begun);
                 }
             }
         }
@@ -246,6 +274,8 @@ impl Scanner {
             Rule::Signature => query::signature(view, at, *kind),
             Rule::Jwt => jwt::verify(view, at, *kind),
             Rule::Block => block::verify(view, at, *kind),
+            Rule::Putty => putty::verify(view, at, *kind),
+            Rule::Command => command::verify(view, at, *kind),
             Rule::Url => url::verify(self, view, at, *kind),
             Rule::Authorization => header::authorization(self, view, at, *kind),
             Rule::Bearer => header::bearer(self, view, at, *kind),

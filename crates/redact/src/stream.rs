@@ -3,7 +3,7 @@
 use crate::class::BASE64;
 use crate::fragment;
 use crate::rules::{OVER, Rules};
-use crate::scan::{Step, Want};
+use crate::scan::{Step, Waiting, Want};
 use crate::view::{Found, Kind, Pending, Then, Verdict, View};
 
 /// Rules look behind by less than this.
@@ -62,7 +62,7 @@ impl Stream {
 
     /// What is kept back.
     pub fn holds(&self) -> Held {
-        if self.sent == self.tail.len() || matches!(self.then, Then::Block) {
+        if self.sent == self.tail.len() || matches!(self.then, Then::Block | Then::Putty) {
             Held::Nothing
         } else if self.firm <= self.sent || matches!(self.then, Then::Lines) {
             Held::Firm
@@ -84,9 +84,15 @@ impl Stream {
         }
     }
 
-    /// The text has ended, or may have: decides everything that is held. More may follow, and is then taken as the
-    /// same text.
+    /// The text may have ended: gives out or redacts everything that is held. More may follow, and is then taken as the
+    /// same text. So what has begun like a secret is taken for one before 12 bytes of it are out, also if it looks like a
+    /// word so far.
     pub fn settle(&mut self, out: &mut String) {
+        self.go_on(out, End::Doubtful);
+    }
+
+    /// The text has ended: judges what is held as the last word, as [`Rules::redact`] does.
+    pub fn finish(mut self, out: &mut String) {
         self.go_on(out, End::Here);
     }
 
@@ -95,7 +101,8 @@ impl Stream {
             if !matches!(self.then, Then::Text) {
                 let passed = self.rules.inner.scanner.pass(&mut self.then, self.tail.as_bytes());
                 self.tail.drain(..passed.bytes);
-                let kept = matches!((self.then, end), (Then::Lines, End::Here)) && !self.tail.is_empty();
+                let kept = matches!((self.then, end), (Then::Lines, End::Here | End::Doubtful))
+                    && !self.tail.is_empty();
                 if kept && fragment::is_line(self.tail.as_bytes()) {
                     self.tail.clear();
                     self.then = Then::Swallow(&BASE64);
@@ -111,12 +118,12 @@ impl Stream {
                 match (fragment::verify(&self.rules.inner.scanner, &view, kind), end) {
                     (Verdict::No, _) => self.middle = None,
                     (Verdict::Found(found), _)
-                    | (Verdict::Pending(Pending { at_end: Some(found), .. }), End::Here) => {
+                    | (Verdict::Pending(Pending { at_end: Some(found), .. }), End::Here | End::Doubtful) => {
                         self.middle = None;
                         self.replace(&found, out);
                         continue;
                     }
-                    (Verdict::Pending(_), End::Here) => {}
+                    (Verdict::Pending(_), End::Here | End::Doubtful) => {}
                     (Verdict::Pending(pending), End::Unknown) => {
                         self.firm = if pending.firm { 0 } else { self.firm_from() };
                         return;
@@ -125,7 +132,7 @@ impl Stream {
             }
             let want = match end {
                 End::Unknown => Want::Held,
-                End::Here => Want::AtEnd,
+                End::Here | End::Doubtful => Want::AtEnd,
             };
             let found = match (self.rules.inner.scanner.next(&view, self.from, want), end) {
                 (Step::Found(found), _) => found,
@@ -141,7 +148,7 @@ impl Stream {
                     self.send(waiting.hold, out);
                     return self.forget();
                 }
-                (Step::Waiting(waiting), End::Here) => match waiting.at_end {
+                (Step::Waiting(waiting), End::Here | End::Doubtful) => match waiting.found_at(end) {
                     Some(found) => found,
                     None => {
                         self.from = waiting.at;
@@ -211,6 +218,18 @@ impl Stream {
 enum End {
     /// More may follow, and decides.
     Unknown,
-    /// Here, as far as is known.
+    /// Here, perhaps.
+    Doubtful,
+    /// Here.
     Here,
+}
+
+impl Waiting {
+    fn found_at(&self, end: End) -> Option<Found> {
+        match end {
+            End::Unknown => None,
+            End::Doubtful => self.at_doubtful_end(),
+            End::Here => self.at_end,
+        }
+    }
 }

@@ -216,7 +216,7 @@ impl Token {
             // An address is no secret; it is only remembered.
             Stands::Partly => {
                 let hold = if self.address { text.len() } else { at };
-                return Verdict::Pending(Pending { hold, firm: false, at_end: None });
+                return Verdict::Pending(Pending::brief(hold));
             }
             Stands::Whole => at + self.prefix.len(),
         };
@@ -234,7 +234,7 @@ impl Token {
         if end == text.len() {
             let partly = self.partly(&text[body..end]);
             let found = Found { start, end, kind, then: Then::Swallow(self.body) };
-            return Verdict::Pending(Pending { hold: start, firm: true, at_end: partly.then_some(found) });
+            return Verdict::Pending(Pending::begun(found, partly));
         }
         let secret = length >= self.min && self.believable(&text[body..end]);
         unless_marked(text, Found { start, end, kind, then: Then::Text }, secret)

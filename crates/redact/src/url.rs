@@ -18,7 +18,7 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind) 
     if !scheme {
         return Verdict::No;
     }
-    let nothing = Verdict::Pending(Pending { hold: text.len(), firm: false, at_end: None });
+    let nothing = Verdict::Pending(Pending::brief(text.len()));
     if text.len() < at + BEGINNING.len() {
         return if BEGINNING.starts_with(&text[at..]) { nothing } else { Verdict::No };
     }
@@ -55,7 +55,9 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind) 
             None if is_port(&text[password..end]) || !is_secret(&text[password..end]) => None,
             None => Some(found(end, Then::Swallow(&PASSWORD))),
         };
-        return Verdict::Pending(Pending { hold: start, firm: true, at_end });
+        let template = value::is_template(&text[password..end]);
+        let begun = (!template).then_some(found(end, Then::Swallow(&PASSWORD)));
+        return Verdict::Pending(Pending { hold: start, firm: true, at_end, begun });
     }
     match sign {
         Some(sign) if is_secret(&text[password..sign]) => Verdict::Found(found(sign, Then::Text)),
@@ -68,7 +70,7 @@ fn is_port(text: &[u8]) -> bool {
 }
 
 /// Examples have passwords too, and say so: `user:password@`, `user:pass@`, `$USER:$PASSWORD@`, `[redacted:…]`.
-fn is_secret(password: &[u8]) -> bool {
+pub(crate) fn is_secret(password: &[u8]) -> bool {
     const WORDS: &[&[u8]] = &[b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token"];
     password.len() >= SHORTEST
         && !password.contains(&b'[')

@@ -47,10 +47,7 @@ fn head(value: &[u8]) -> &[u8] {
 /// Said so, or made of hardly any characters, or it names a variable.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     let value = head(value);
-    if value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))
-        || value.starts_with(b"$")
-        || value.starts_with(b"%")
-    {
+    if is_template(value) {
         return true;
     }
     if value.len() >= 6 && distinct(value) < 4 {
@@ -59,6 +56,14 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     // Four letters in a row stand in one of ten thousand keys by chance.
     let random = value.len() >= 24 && looks_random(value);
     !random && PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
+}
+
+/// It names a variable, and does whatever follows.
+pub(crate) fn is_template(value: &[u8]) -> bool {
+    let value = head(value);
+    value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))
+        || value.starts_with(b"$")
+        || value.starts_with(b"%")
 }
 
 fn distinct(value: &[u8]) -> u32 {
@@ -184,24 +189,23 @@ pub(crate) fn is_number(value: &[u8]) -> bool {
 /// A path, a URL, an access to a member or a name from a module.
 pub(crate) fn is_code(value: &[u8]) -> bool {
     let value = head(value);
-    let has = |part: &[u8]| value.windows(part.len()).any(|here| here == part);
     let path = value.starts_with(b"/")
         || value.starts_with(b"./")
         || value.starts_with(b"../")
         || value.starts_with(b"~/");
     let short =
         |sign: u8| value.split(|byte| *byte == sign).all(|part| part.len() < 20 && !looks_random(part));
-    let pointer = matches!(value.first(), Some(b'*' | b'&'));
     let constant = value.contains(&b'_')
         && value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
         && !looks_random(value);
-    pointer
-        || constant
-        || has(b"://")
-        || has(b"::")
-        || value.contains(&b'[')
-        || (path && short(b'/'))
-        || (value.contains(&b'.') && members(value))
+    is_surely_code(value) || constant || (path && short(b'/')) || (value.contains(&b'.') && members(value))
+}
+
+/// Code, and stays code whatever follows: a pointer, a URL, a name from a module, an index.
+pub(crate) fn is_surely_code(value: &[u8]) -> bool {
+    let value = head(value);
+    let has = |part: &[u8]| value.windows(part.len()).any(|here| here == part);
+    matches!(value.first(), Some(b'*' | b'&')) || has(b"://") || has(b"::") || value.contains(&b'[')
 }
 
 /// `settings.token2`, `a.b.c`: names with dots between them.

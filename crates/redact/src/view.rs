@@ -43,6 +43,8 @@ pub(crate) enum Then {
     },
     /// The body of a key block, up to its END line.
     Block,
+    /// The body of a key of PuTTY, up to its last line.
+    Putty,
     /// Lines of a key block whose BEGIN line was not seen.
     Lines,
 }
@@ -55,6 +57,20 @@ pub(crate) struct Pending {
     pub(crate) firm: bool,
     /// What it is if the text ends here.
     pub(crate) at_end: Option<Found>,
+    /// What it may become if the text goes on.
+    pub(crate) begun: Option<Found>,
+}
+
+impl Pending {
+    /// Nothing distinctive yet: held from here on, and not for long.
+    pub(crate) fn brief(hold: usize) -> Self {
+        Self { hold, firm: false, at_end: None, begun: None }
+    }
+
+    /// A secret has begun, as far as can be told. If it is told from other text, then also when the text ends here.
+    pub(crate) fn begun(found: Found, told: bool) -> Self {
+        Self { hold: found.start, firm: true, at_end: told.then_some(found), begun: Some(found) }
+    }
 }
 
 /// A kind of secret: its place in the list of [`crate::Rules`].
@@ -143,7 +159,8 @@ pub(crate) fn unless_marked(text: &[u8], found: Found, secret: bool) -> Verdict 
     match stands(text, found.end, b"[redacted:") {
         Stands::Whole => Verdict::No,
         Stands::Partly if text.len() > found.end => {
-            Verdict::Pending(Pending { hold: found.start, firm: secret, at_end: secret.then_some(found) })
+            let at_end = secret.then_some(found);
+            Verdict::Pending(Pending { hold: found.start, firm: secret, at_end, begun: at_end })
         }
         Stands::Partly | Stands::No => {
             if secret {

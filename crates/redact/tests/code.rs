@@ -53,6 +53,21 @@ fn names_types_calls_and_placeholders_are_no_values() {
         "secret_name = my-secret-name-for-the-database",
         "password_hash: $2b$12$KIXxPz",
         "kubectl get secret my-app-tls",
+        "let tokens: Vec<Token> = Vec::<Token>::with_capacity(4096);",
+        "<label for=\"password\">Password1</label> <Password>{value}</Password>",
+        "<password></password><password>****</password>",
+        "mkdir -p /srv/app2/data && docker run -p 8080:80 -u 1000:1000 app",
+        "git push -u origin main2 | grep -pattern7",
+        "curl -u $USER:$PASSWORD https://x and curl -u user:password https://x",
+        "curl --user <user>:<password> --proxy-user2 x",
+        "mysql -u root -p main && mysql -proot < x.sql && mysql -p$PASS1",
+        "sshpass -p \"$PASSWORD1\" ssh host",
+        "pass --password or --password-file, --token-url https://x1.y2/z3, --token -x9",
+        "\"auth\": \"required\", \"auth\": null, auth=basic, oauth = \"enabled\"",
+        "the author wrote: authoring is hard",
+        "machine learning, login bob, password: ask him",
+        "machine x login bob password <password>",
+        "a line PuTTY-User-Key-File-2: means version 2 of the format",
     ] {
         untouched(text);
     }
@@ -144,7 +159,7 @@ fn a_literal_is_caught_to_its_end_also_within_and_across_other_secrets() {
         let (mut stream, mut out) = (Stream::new(&rules), String::new());
         stream.push(&text[..cut], &mut out);
         stream.push(&text[cut..], &mut out);
-        stream.settle(&mut out);
+        stream.finish(&mut out);
         assert_eq!(out, "API_KEY=[redacted:secret], then", "cut at {cut}");
     }
 }
@@ -163,7 +178,7 @@ fn a_literal_never_goes_out_in_pieces_of_twelve_bytes() {
                 stream.settle(&mut out);
             }
         }
-        stream.settle(&mut out);
+        stream.finish(&mut out);
         let leaked = secret
             .as_bytes()
             .windows(12)
@@ -222,7 +237,7 @@ fn a_key_block_in_a_numbered_file_is_redacted_in_every_cut() {
         let (mut stream, mut out) = (Stream::new(&Rules::standard()), String::new());
         stream.push(&text[..cut], &mut out);
         stream.push(&text[cut..], &mut out);
-        stream.settle(&mut out);
+        stream.finish(&mut out);
         assert_eq!(out, "     1→[redacted:private_key]\n     5→x", "cut at {cut}");
     }
 }

@@ -10,7 +10,7 @@ fn from_the_middle<'a>(rules: &Rules, pieces: impl IntoIterator<Item = &'a str>)
     for piece in pieces {
         stream.push(piece, &mut out);
     }
-    stream.settle(&mut out);
+    stream.finish(&mut out);
     out
 }
 

@@ -66,7 +66,7 @@ fn played(rules: &Rules, text: &str, between: Between) -> String {
             }
         }
     }
-    stream.settle(&mut out);
+    stream.finish(&mut out);
     out
 }
 
@@ -124,7 +124,7 @@ fn a_text_cut_within_a_secret_and_settled_goes_on_as_the_same_secret() {
             stream.settle(&mut out);
             assert_eq!(stream.holds(), Held::Nothing);
             stream.push(&text[cut..], &mut out);
-            stream.settle(&mut out);
+            stream.finish(&mut out);
             assert_eq!(leaks(&sample, &out), None, "{text:?} settled at {cut}: {out:?}");
             assert!(out.matches("[redacted:").count() == 1, "{text:?} settled at {cut}: {out:?}");
         }
@@ -152,18 +152,45 @@ fn values_of_named_secrets_never_go_out_by_time() {
 }
 
 #[test]
-fn over_many_seeds_hardly_a_sample_is_missed() {
+fn over_many_seeds_no_sample_is_missed_and_none_goes_out_by_time_or_by_ends_that_are_none() {
     let rules = Rules::standard();
     let (mut all, mut missed, mut settled, mut released) = (0, 0, 0, 0);
+    let ends =
+        [Between::Settle, Between::Now { every: 2 }, Between::Now { every: 3 }, Between::Now { every: 5 }];
     for sample in (500_000..500_120).flat_map(samples) {
         let text = sample.text();
         all += 1;
         missed += usize::from(rules.redact(&text) != sample.redacted());
-        settled += usize::from(leaks(&sample, &played(&rules, &text, Between::Settle)).is_some());
+        let leaked = |between: &Between| leaks(&sample, &played(&rules, &text, *between)).is_some();
+        settled += ends.iter().filter(|between| leaked(between)).count();
         released += usize::from(leaks(&sample, &played(&rules, &text, Between::Release)).is_some());
     }
     println!("of {all} samples {missed} are missed as a whole, {released} let 12 bytes out by time,");
-    println!("{settled} when the text is settled behind every character");
-    assert_eq!((missed, released), (0, 0));
-    assert!(settled * 1000 < all, "{settled} of {all}");
+    println!("{settled} when the text is settled behind every, every other, every third or fifth character");
+    assert_eq!((missed, released, settled), (0, 0, 0));
+}
+
+/// The one end that gives out what looks like a word is the last one: nothing follows that could make a secret of it.
+#[test]
+fn a_word_behind_a_name_is_shown_at_the_end_and_not_where_the_text_may_go_on() {
+    let rules = Rules::standard();
+    let begun = "API_KEY=MssvAteINfPa";
+    assert_eq!(rules.redact(begun), begun);
+    let (mut stream, mut out) = (Stream::new(&rules), String::new());
+    stream.push(begun, &mut out);
+    stream.settle(&mut out);
+    stream.push("541ugm5qfDYeQx7f0gZo\n", &mut out);
+    stream.finish(&mut out);
+    assert_eq!(out, "API_KEY=[redacted:secret]\n");
+    // What stays a template or a path of a module whatever follows is shown at any end.
+    for text in [
+        "token = \"<the-token-you-were-given",
+        "password=$DB_PASSWORD_OF_THE_APP",
+        "secret = crate::secrets::of_app",
+    ] {
+        let (mut stream, mut out) = (Stream::new(&rules), String::new());
+        stream.push(text, &mut out);
+        stream.settle(&mut out);
+        assert_eq!(out, text);
+    }
 }

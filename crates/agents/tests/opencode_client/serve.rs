@@ -1,15 +1,18 @@
 //! The supervisor with programs that only look like opencode, so that they can be made to misbehave.
 
 use crate::fake::{Answer, Fake, SOON};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use turnstream_agents::opencode::{ClientInfo, Launch, ServeError, Server, ServerState, Timeouts};
-use turnstream_testkit::crash::role;
+use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const PORT: &str = "TURNSTREAM_TEST_PORT";
+const FOLDER: &str = "TURNSTREAM_TEST_FOLDER";
+const CHATTY: &str = "TURNSTREAM_TEST_CHATTY";
 
 /// A directory with a program in it.
 struct Place {
@@ -103,6 +106,9 @@ async fn looks_like_opencode() {
     assert!(std::env::var("OPENCODE_SERVER_PASSWORD").unwrap().len() >= 32);
     let _fake = Fake::on(listener, |_| Answer::json(200, r#"{"healthy":true,"version":"0.0.0"}"#));
     println!("opencode server listening on http://127.0.0.1:{port}");
+    if std::env::var_os(CHATTY).is_some() {
+        chat().await;
+    }
     std::future::pending::<()>().await;
 }
 
@@ -190,6 +196,101 @@ async fn a_left_server_that_does_not_answer_is_ended_and_replaced() {
     assert!(!runs(left));
     server.stop().await.unwrap();
     assert_eq!(place.pids().into_iter().filter(|pid| runs(*pid)).count(), 0);
+}
+
+/// Secrets that the server of the next test prints, made here so that none is in this repository.
+fn secrets() -> Vec<String> {
+    let mut rng = fastrand::Rng::with_seed(12);
+    let mut random = |length: usize| -> String { (0..length).map(|_| rng.alphanumeric()).collect() };
+    vec![
+        format!("ghp_{}", random(36)),
+        format!("sk-ant-api03-{}", random(95)),
+        random(40),
+        format!("-----BEGIN PRIVATE KEY-----\n{}\n{}\n-----END PRIVATE KEY-----", random(64), random(64)),
+    ]
+}
+
+/// Pieces of 12 bytes of the secrets in any file below.
+fn leaks_below(folder: &Path) -> Vec<String> {
+    let mut leaks = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        for line in secrets().iter().flat_map(|secret| secret.lines()).filter(|line| !line.starts_with('-')) {
+            let found = |piece: &&[u8]| bytes.windows(12).any(|window| window == *piece);
+            leaks.extend(line.as_bytes().windows(12).find(found).map(|_| line.to_owned()));
+        }
+    }
+    leaks
+}
+
+/// Prints its secrets again and again, with a pause in each of them.
+async fn chat() {
+    loop {
+        for secret in secrets() {
+            let (first, rest) = secret.split_at(secret.len() / 2);
+            for piece in [format!("token={first}"), format!("{rest}\nordinary output\n")] {
+                // Not by `print!`, which writes whole lines only.
+                std::io::stderr().write_all(piece.as_bytes()).unwrap();
+                tokio::time::sleep(Duration::from_millis(60)).await;
+            }
+        }
+    }
+}
+
+/// The part of the owner in the test below.
+#[tokio::test]
+async fn owner_of_a_chatty_server() {
+    if role().as_deref() != Some("own") {
+        return;
+    }
+    let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
+    let launch = Launch::new(folder.join("opencode"), &folder, folder.join("state"));
+    let server = start(launch).await.unwrap();
+    loop {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        println!("LOOK {}", server.output().len());
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_prints_is_kept_without_its_secrets_also_over_a_kill_of_its_owner() {
+    let place = Place::healthy(&format!("export {CHATTY}=1"));
+    for looks in [1, 9, 23] {
+        let folder = place.folder.path().to_owned();
+        let seen = tokio::task::spawn_blocking(move || {
+            let owner = Program::this_test("serve::owner_of_a_chatty_server", "own").unwrap();
+            owner.env(FOLDER, folder).run(&KillPoint::line("LOOK ", looks)).unwrap()
+        });
+        assert!(!seen.await.unwrap().lines("LOOK ").is_empty());
+        assert_eq!(leaks_below(&place.state()), Vec::<String>::new(), "after {looks} looks");
+    }
+    // The first server was taken over each time, and its output is read on.
+    assert_eq!(place.pids().len(), 1);
+    let server = start(place.launch()).await.unwrap();
+    assert!(server.was_adopted());
+    until(|| server.output().matches("ordinary output").count() >= 8).await;
+    let output = server.output();
+    assert!(output.contains("token=[redacted:github]\nordinary output\n"), "{output}");
+    server.stop().await.unwrap();
+    assert_eq!(leaks_below(&place.state()), Vec::<String>::new());
+    let left: Vec<_> =
+        std::fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["opencode.log"], "only its output is left");
+}
+
+#[tokio::test]
+async fn a_left_server_whose_output_cannot_be_read_on_is_ended_and_replaced() {
+    let place = Place::healthy("");
+    let server = start(place.launch()).await.unwrap();
+    let left = place.pids()[0];
+    server.leave().await.unwrap();
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.state().join("opencode.json")).unwrap()).unwrap();
+    let mark = record["mark"].as_str().unwrap();
+    std::fs::remove_file(std::env::temp_dir().join(format!("turnstream-{mark}"))).unwrap();
+    let server = start(place.launch()).await.unwrap();
+    assert!(!server.was_adopted() && !runs(left));
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -239,7 +239,7 @@ impl Keeper {
             farewell: Farewell::default(),
             recovery: None,
             contents: state.queue.iter().map(content).collect(),
-            keys: Keys::resume(state),
+            keys: Keys::resume(state, &shared.settings.secrets),
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
             clocks: Clocks::new(),

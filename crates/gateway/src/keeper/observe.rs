@@ -87,7 +87,8 @@ impl Keeper {
                 recovery.repeated(key);
             }
             // It was answered before: the agent has not heard it.
-            work.commands.extend(self.decided.get(key).cloned());
+            let heard = self.decided.get(key).cloned().map(|command| self.in_its_words(command));
+            work.commands.extend(heard);
         }
         let before = work.drafts.len();
         self.step(work, |machine, step| machine.observe(signal, step));
@@ -159,6 +160,23 @@ impl Keeper {
         if let (Ok(()), Some(key)) = (settled, key) {
             let command = Command::Answer { key, outcome: QuestionOutcome::Rejected, answers: None };
             self.tell_decision(command, work);
+        }
+    }
+
+    /// A decision from the log names choices as they are shown. The question was just asked again, so the agent's words for
+    /// them are known.
+    fn in_its_words(&self, command: Command) -> Command {
+        match command {
+            Command::Answer { key, outcome, answers: Some(answers) } => {
+                let told = self.redactor.labels().as_offered(&key, &[], &answers);
+                Command::Answer { key, outcome, answers: Some(told.unwrap_or(answers)) }
+            }
+            command @ (Command::Answer { answers: None, .. }
+            | Command::Approve { .. }
+            | Command::Prompt { .. }
+            | Command::Cancel
+            | Command::Change { .. }
+            | Command::Fetch(_)) => command,
         }
     }
 

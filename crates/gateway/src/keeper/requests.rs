@@ -4,12 +4,13 @@ use super::commit::Work;
 use super::waits::{check_answer, check_answers};
 use super::{Gone, Keeper};
 use crate::error::RequestError;
+use crate::redactor::Forgotten;
 use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval};
 use crate::trouble;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
-use turnstream_model::id::{ApprovalId, PromptId, QuestionId, TurnId};
+use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
 use turnstream_model::machine::Accepted;
 
 impl Keeper {
@@ -182,18 +183,42 @@ impl Keeper {
             return refuse(reply, error);
         }
         let native = self.machine.question_key(question).cloned();
+        let told = match self.as_offered(question, native.as_ref(), answer.answers.as_ref()) {
+            Ok(told) => told,
+            Err(Forgotten { question, label }) => {
+                return refuse(
+                    reply,
+                    RequestError::BadAnswer(format!(
+                        "choice {label:?} of question {question:?} holds a secret, and what the agent called it is not kept \
+                         over a restart; answer in words of your own, or with the outcome rejected"
+                    )),
+                );
+            }
+        };
         let AnswerQuestion { outcome, answers, key } = answer;
         let mut work = Work::default();
-        if let Err(refusal) = self
-            .step(&mut work, |machine, step| machine.answer(question, outcome, answers.clone(), key, step))
+        if let Err(refusal) =
+            self.step(&mut work, |machine, step| machine.answer(question, outcome, answers, key, step))
         {
             return refuse(reply, refusal.into());
         }
         if let Some(native) = native {
-            self.tell_decision(Command::Answer { key: native, outcome, answers }, &mut work);
+            self.tell_decision(Command::Answer { key: native, outcome, answers: told }, &mut work);
         }
         work.reply(reply, ());
         self.commit_answer(work).await
+    }
+
+    /// The answers in the agent's own words, where it offered some that hold a secret.
+    fn as_offered(
+        &self,
+        question: &QuestionId,
+        native: Option<&Key>,
+        answers: Option<&Map<String, Value>>,
+    ) -> Result<Option<Map<String, Value>>, Forgotten> {
+        let (Some(native), Some(answers)) = (native, answers) else { return Ok(answers.cloned()) };
+        let asked = self.waits.questions.get(question).map_or(&[][..], |asked| &asked.questions);
+        self.redactor.labels().as_offered(native, asked, answers).map(Some)
     }
 
     async fn change(&mut self, change: Change, reply: Reply<()>) -> Result<(), Gone> {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use turnstream_model::event::{ApprovalOption, Body, Choice, Question, Status, TurnError};
+use turnstream_model::event::{ApprovalOption, Body, Status, TurnError};
 use turnstream_redact::Rules;
 
 /// What becomes of that which people said.
@@ -15,8 +15,8 @@ pub(crate) enum Prompts {
     AsTheyAre,
 }
 
-/// Redacts what an event says that was not redacted on its way: tools, titles and streamed texts were before the machine saw
-/// them, what people say at the door. Not once more: a value from configuration may stand in a marker, and then twice is
+/// Redacts what an event says that was not redacted on its way: tools, titles, questions and streamed texts were before the machine
+/// saw them, what people say at the door. Not once more: a value from configuration may stand in a marker, and then twice is
 /// not once, and the agent would be sent something else than was kept. Ids and keys stay as they are.
 pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
     match body {
@@ -28,16 +28,6 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
             for ApprovalOption { name, extra, .. } in options {
                 redact_text(rules, name);
                 redact_members(rules, extra);
-            }
-        }
-        Body::QuestionAsked { questions, .. } => {
-            for Question { text, options, extra, .. } in questions {
-                redact_text(rules, text);
-                redact_members(rules, extra);
-                for Choice { label, extra } in options {
-                    redact_text(rules, label);
-                    redact_members(rules, extra);
-                }
             }
         }
         Body::TurnEnded { error, .. } => {
@@ -73,6 +63,7 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
         | Body::ItemRemoved
         | Body::AttemptEnded { .. }
         | Body::AttemptSuperseded { .. }
+        | Body::QuestionAsked { .. }
         | Body::ApprovalResolved { .. }
         | Body::QuestionAnswered { .. }
         | Body::Unknown { .. } => {}

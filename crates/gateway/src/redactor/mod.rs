@@ -5,9 +5,11 @@
 
 mod body;
 mod front;
+mod labels;
 
 pub(crate) use body::{Prompts, redact_body};
 pub(crate) use front::Said;
+pub(crate) use labels::{Forgotten, Labels};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub(crate) struct Redactor {
     texts: HashMap<(Key, Field), Text>,
     /// The beginning of a text that shows now may have been missed, and with it that of a secret.
     missed: bool,
+    /// What the agent calls the choices that it offers.
+    labels: Labels,
 }
 
 /// One text that grows.
@@ -34,6 +38,8 @@ struct Text {
     stream: Stream,
     /// Bytes of it that the agent has sent, as it sent them.
     taken: usize,
+    /// Bytes of it that were let through.
+    said: usize,
     /// Since when something is held back that time alone may release.
     since: Option<Instant>,
 }
@@ -41,7 +47,7 @@ struct Text {
 impl Redactor {
     /// For a session that begins, or of which an earlier owner left nothing open.
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, texts: HashMap::new(), missed: false }
+        Self { rules, texts: HashMap::new(), missed: false, labels: Labels::default() }
     }
 
     /// For a session that was in the middle of a turn.
@@ -66,7 +72,7 @@ impl Redactor {
                 out.push(Signal::TextSnapshot { key, field, text, finality });
             }
             Signal::TextSnapshot { key, field, text, finality: Finality::SoFar } => {
-                let have = machine.text(&key, field).unwrap_or_default();
+                let have = machine.text(&key, field);
                 let text = self.snapshot(&key, field, &text, have, now);
                 out.push(Signal::TextSnapshot { key, field, text, finality: Finality::SoFar });
             }
@@ -82,6 +88,10 @@ impl Redactor {
                     redact_tool(&self.rules, tool);
                 }
                 out.push(Signal::Ask { key, item, tool, options });
+            }
+            Signal::Question { key, item, mut questions } => {
+                self.labels.offer(&self.rules, &key, &mut questions);
+                out.push(Signal::Question { key, item, questions });
             }
             // A person has answered it elsewhere.
             Signal::QuestionClosed { key, outcome, mut answers } => {
@@ -130,7 +140,7 @@ impl Redactor {
             Signal::Gap(_) => {
                 self.settle(out);
                 for text in self.texts.values_mut() {
-                    *text = Text { taken: text.taken, ..Text::new(&self.rules, true) };
+                    *text = Text { taken: text.taken, said: text.said, ..Text::new(&self.rules, true) };
                 }
                 self.missed = true;
                 out.push(signal);
@@ -149,7 +159,6 @@ impl Redactor {
             | Signal::AttemptEnded { .. }
             | Signal::ItemSeen(_)
             | Signal::AskClosed { .. }
-            | Signal::Question { .. }
             | Signal::Usage { .. }
             | Signal::Failed(_)
             | Signal::Truth { truth: Truth::Busy, .. }
@@ -157,7 +166,12 @@ impl Redactor {
         }
     }
 
-    /// Everything that is held back is resolved: the turn may be over.
+    /// What the agent calls the choices that it offers.
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Everything that is held back is given out or redacted: the turn may be over, and may as well go on.
     pub(crate) fn settle(&mut self, out: &mut Vec<Signal>) {
         for ((key, field), text) in &mut self.texts {
             text.settle(key, *field, out);
@@ -175,6 +189,7 @@ impl Redactor {
             if text.since.is_some_and(|since| since + BRIEFLY <= now) {
                 let mut released = String::new();
                 text.stream.release(&mut released);
+                text.said += released.len();
                 text.since = None;
                 say(key, *field, released, out);
             }
@@ -201,7 +216,7 @@ impl Redactor {
 
     /// The text at some moment as the machine may compare it with what it has. It may be cut in the middle of a secret, and
     /// may be older than what streamed: only one that is not is what the next piece continues.
-    fn snapshot(&mut self, key: &Key, field: Field, text: &str, have: &str, now: Instant) -> String {
+    fn snapshot(&mut self, key: &Key, field: Field, text: &str, have: Option<&str>, now: Instant) -> String {
         let place = (key.clone(), field);
         let mut passed = String::with_capacity(text.len());
         let mut whole = Text::new(&self.rules, false);
@@ -211,18 +226,28 @@ impl Redactor {
         if text.is_empty() || streamed.is_some_and(|streamed| streamed.taken >= whole.taken) {
             return passed;
         }
-        let is_older = have.len() > passed.len() && have.starts_with(&passed);
+        // Of an item that was not introduced yet the machine has all that was let through, and does not show it.
+        let said = streamed.map_or(0, |streamed| streamed.said);
+        let is_older = match have {
+            Some(have) => have.len() > passed.len() && have.starts_with(&passed),
+            None => said > passed.len(),
+        };
+        let shows_all = |shown: &str| match have {
+            Some(have) => shown.starts_with(have),
+            None => shown.len() >= said,
+        };
         if is_older {
             // Unless the machine has what is held here: time released it, or a gap settled it. Then it is no secret, or
             // the rest of it is passed over.
             let mut shown = passed.clone();
             whole.stream.release(&mut shown);
-            if !shown.starts_with(have) {
+            if !shows_all(&shown) {
                 whole.stream.settle(&mut shown);
             }
-            if !shown.starts_with(have) {
+            if !shows_all(&shown) {
                 return passed;
             }
+            whole.said = shown.len();
             whole.since = None;
             passed = shown;
         }
@@ -233,8 +258,10 @@ impl Redactor {
     /// The item is over.
     fn end(&mut self, key: &Key, out: &mut Vec<Signal>) {
         for field in [Field::Text, Field::Input, Field::Output] {
-            if let Some(mut text) = self.texts.remove(&(key.clone(), field)) {
-                text.settle(key, field, out);
+            if let Some(text) = self.texts.remove(&(key.clone(), field)) {
+                let mut rest = String::new();
+                text.stream.finish(&mut rest);
+                say(key, field, rest, out);
             }
         }
     }
@@ -243,12 +270,14 @@ impl Redactor {
 impl Text {
     fn new(rules: &Rules, missed: bool) -> Self {
         let stream = if missed { Stream::in_the_middle(rules) } else { Stream::new(rules) };
-        Self { stream, taken: 0, since: None }
+        Self { stream, taken: 0, said: 0, since: None }
     }
 
     fn push(&mut self, text: &str, now: Instant, out: &mut String) {
         self.taken += text.len();
+        let before = out.len();
         self.stream.push(text, out);
+        self.said += out.len() - before;
         self.since = match self.stream.holds() {
             Held::Brief => Some(self.since.filter(|_| out.is_empty()).unwrap_or(now)),
             Held::Nothing | Held::Firm => None,
@@ -258,6 +287,7 @@ impl Text {
     fn settle(&mut self, key: &Key, field: Field, out: &mut Vec<Signal>) {
         let mut settled = String::new();
         self.stream.settle(&mut settled);
+        self.said += settled.len();
         self.since = None;
         say(key, field, settled, out);
     }

@@ -36,6 +36,6 @@ fuzz_target!(|input: &[u8]| {
         rest = more;
     }
     plain.push(rest, &mut plain_out);
-    plain.settle(&mut plain_out);
+    plain.finish(&mut plain_out);
     assert_eq!(plain_out, RULES.redact(text));
 });

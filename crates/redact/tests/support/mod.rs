@@ -107,6 +107,16 @@ const TOKENS: &[(&str, &str, &str, usize)] = &[
     ("mailgun", "key-", HEX, 32),
 ];
 
+/// A text of a multiple of three bytes in base64.
+fn base64(text: &str) -> String {
+    let six = |bits: u32, shift: u32| char::from(BASE64.as_bytes()[(bits >> shift & 63) as usize]);
+    text.as_bytes()
+        .chunks(3)
+        .map(|three| three.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)))
+        .flat_map(|bits| [six(bits, 18), six(bits, 12), six(bits, 6), six(bits, 0)])
+        .collect()
+}
+
 /// One sample per form and surrounding.
 pub(crate) fn samples(seed: u64) -> Vec<Sample> {
     let rng = &mut fastrand::Rng::with_seed(seed);
@@ -182,11 +192,55 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
     ] {
         add("password", before, &password, after);
     }
+    for (before, after) in [
+        ("<password>", "</password>"),
+        ("<db:admin-password>", "</db:admin-password>\n"),
+        ("<user name=\"x\" password=\"", "\"/>"),
+        ("psql --password ", " -h db"),
+        ("tool --db-password='", "' run"),
+        ("tool --admin-password \"", "\" run"),
+        ("curl -s -u admin:", " https://x"),
+        ("curl --user 'admin:", "' https://x"),
+        ("curl https://x -uadmin:", "\n"),
+        ("sshpass -p ", " ssh root@host"),
+        ("sshpass -p'", "' ssh root@host"),
+        ("mysqldump -h db -u root -p", " main > x.sql"),
+        ("machine git.example.org login deploy password ", "\n"),
+        ("machine x\n  login deploy\n  password ", "\nmachine y"),
+    ] {
+        add("password", before, &password, after);
+    }
+    let key = random(rng, ALNUM, 32);
+    add("secret", "<apiKey>", &key, "</apiKey>");
+    add("secret", "deploy --token ", &key, " --force");
+    let login = base64(&format!("deploy:{}", random(rng, ALNUM, 14)));
+    add("basic", "{\"auths\": {\"x.io\": {\"auth\": \"", &login, "\"}}}");
+    add("basic", "{\\\"auths\\\":{\\\"x.io\\\":{\\\"auth\\\":\\\"", &login, "\\\"}}}");
+    add("basic", "//npm.x.io/:_auth=", &login, "\n");
     let password = random(rng, ALNUM, 16);
     add("url_password", "postgres://app:", &password, "@db.internal:5432/main");
     add("url_password", "see mongodb+srv://u:", &password, "@c0.example.net ok");
     add("url_password", "https://u:", &password, "@host");
 
+    for newline in ["\n", "\r\n", "\\n"] {
+        let mut lines = |count: usize| -> String {
+            let lines: Vec<String> = (0..count).map(|_| random(rng, BASE64, 64)).collect();
+            lines.join(newline)
+        };
+        let (public, private) = (lines(3), lines(2));
+        let mac = random(rng, HEX, if newline == "\n" { 64 } else { 40 });
+        let key = [
+            "PuTTY-User-Key-File-3: ssh-ed25519",
+            "Encryption: none",
+            "Comment: me@here",
+            "Public-Lines: 3",
+            &public,
+            "Private-Lines: 2",
+            &private,
+            &format!("Private-MAC: {mac}"),
+        ];
+        add("private_key", "key:\n", &key.join(newline), "\nafter");
+    }
     for (label, newline) in [
         ("RSA PRIVATE KEY", "\n"),
         ("PRIVATE KEY", "\\n"),
@@ -207,13 +261,13 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
     samples
 }
 
-/// Pushes the pieces and settles.
+/// Pushes the pieces and ends the text.
 pub(crate) fn streamed<'a>(rules: &Rules, pieces: impl IntoIterator<Item = &'a str>) -> String {
     let (mut stream, mut out) = (Stream::new(rules), String::new());
     for piece in pieces {
         stream.push(piece, &mut out);
     }
-    stream.settle(&mut out);
+    stream.finish(&mut out);
     out
 }
 

@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::processes::{MARK, Process};
 use super::record::Record;
-use super::{Launch, ServeError};
+use super::{Launch, ServeError, pipe};
 use crate::counts::Counted;
 use crate::opencode::client::Client;
 use std::io::{self, Read};
@@ -31,9 +31,10 @@ pub(super) async fn launch(
     launch: &Launch,
     record: &mut Record,
     client: &Client,
+    output: &Output,
 ) -> Result<Started, ServeError> {
-    let output = Output::new(&launch.state);
-    let (stdout, stderr) = (output.fresh()?, output.fresh()?);
+    let stdout = output.begin(&record.mark)?;
+    let stderr = stdout.try_clone().map_err(ServeError::Pipe)?;
     record.process = None;
     record.write(&launch.state)?;
     let mut command = Command::new(&launch.command);
@@ -50,6 +51,8 @@ pub(super) async fn launch(
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
     let not_started = |error: io::Error| ServeError::Command { command: launch.command.clone(), error };
     let mut child = command.spawn().map_err(not_started)?;
+    // It has ends of the pipe too, and as long as anybody has, the output does not end.
+    drop(command);
     client.counters().count(Counted::ServerStart);
     let mut unready = Unready { family: Some(record.family()) };
     let id = child.id().and_then(|id| i32::try_from(id).ok());
@@ -57,13 +60,13 @@ pub(super) async fn launch(
     let Some(process) = id.and_then(Process::find) else {
         let status = child.wait().await.map_err(not_started)?;
         client.counters().count(Counted::ServerExit);
-        return Err(ended(status, &output));
+        return Err(ended(status, output));
     };
     record.process = Some(process.clone());
     unready.family = Some(record.family());
     record.write(&launch.state)?;
     let mut started = Started { child, process };
-    let waited = wait(&mut started, &output, launch.ready).await;
+    let waited = wait(&mut started, output, launch.ready).await;
     if let Err(error) = waited {
         client.counters().count(Counted::ServerExit);
         return Err(error);
@@ -85,6 +88,7 @@ impl Drop for Unready {
     fn drop(&mut self) {
         if let Some(family) = &self.family {
             family.kill();
+            pipe::remove(&family.mark);
         }
     }
 }

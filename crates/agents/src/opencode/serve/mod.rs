@@ -2,6 +2,7 @@
 
 mod launch;
 mod output;
+mod pipe;
 mod processes;
 mod record;
 mod supervise;
@@ -21,12 +22,13 @@ use std::time::Duration;
 use supervise::{Order, Supervisor};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
+use turnstream_redact::Rules;
 
 /// Ports that are tried when another program takes the one that was free a moment ago.
 const PORTS: u32 = 3;
 
 /// What a server is started with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Launch {
     /// The program; found on `PATH` if it is a bare name.
     pub command: PathBuf,
@@ -44,6 +46,8 @@ pub struct Launch {
     pub grace: Duration,
     /// What happens when it dies.
     pub restarts: Restarts,
+    /// What is taken out of its output before that is kept.
+    pub secrets: Rules,
 }
 
 /// How often and when a server is started again.
@@ -135,6 +139,9 @@ pub enum ServeError {
         /// Which.
         path: PathBuf,
     },
+    /// There is nothing for it to print to.
+    #[error("cannot make a pipe for what opencode prints: {0}; is the limit of open files reached?")]
+    Pipe(io::Error),
     /// There is no free port.
     #[error("there is no free port on 127.0.0.1: {0}")]
     Port(io::Error),
@@ -162,6 +169,7 @@ impl Launch {
             ready: Duration::from_secs(60),
             grace: Duration::from_secs(2),
             restarts: Restarts::default(),
+            secrets: Rules::standard(),
         }
     }
 }
@@ -195,14 +203,19 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let io = |error| ServeError::Io { what: "make", path: launch.state.clone(), error };
         std::fs::create_dir_all(&launch.state).map_err(io)?;
+        let output = Output::new(&launch.state, launch.secrets.clone());
         if let Some(mut left) = Record::read(&launch.state)? {
             let client = client(&left, timeouts, info.clone())?.with_counters(counters.clone());
+            // First its output is read on, because a server whose pipe is full waits. One whose output cannot be read is not
+            // taken over: it would come to wait, or print past the redaction as earlier versions let it.
             if let Some(process) = left.family().find_leader()
+                && output.go_on(&left.mark).is_ok()
                 && client.health_check().await.is_ok()
             {
                 left.process = Some(process.clone());
                 left.write(&launch.state)?;
-                return Ok(Self::supervised(launch, left, client, Supervisor::adopted(process), true));
+                let supervisor = Supervisor::adopted(process);
+                return Ok(Self::supervised(launch, left, client, output, supervisor, true));
             }
             end(&left, launch.grace).await?;
             Record::remove(&launch.state)?;
@@ -214,9 +227,10 @@ impl Server {
             let (password, mark) = (launch::random()?, launch::random()?);
             let mut record = Record { port, password, mark, process: None };
             let client = client(&record, timeouts, info.clone())?.with_counters(counters.clone());
-            match launch::launch(&launch, &mut record, &client).await {
+            match launch::launch(&launch, &mut record, &client, &output).await {
                 Ok(started) => {
-                    return Ok(Self::supervised(launch, record, client, Supervisor::started(started), false));
+                    let supervisor = Supervisor::started(started);
+                    return Ok(Self::supervised(launch, record, client, output, supervisor, false));
                 }
                 Err(error) => {
                     end(&record, launch.grace).await?;
@@ -254,12 +268,12 @@ impl Server {
         launch: Launch,
         record: Record,
         client: Client,
+        output: Output,
         supervisor: Supervisor,
         adopted: bool,
     ) -> Self {
-        let output = Output::new(&launch.state);
         let (orders, receiver) = oneshot::channel();
-        let state = supervisor.run(launch, record, client.clone(), receiver);
+        let state = supervisor.run(launch, record, client.clone(), output.clone(), receiver);
         Self { client, own: Some(Own { output, adopted, state, orders }) }
     }
 
@@ -329,6 +343,7 @@ async fn end(record: &Record, grace: Duration) -> Result<(), ServeError> {
         Err(_) => Vec::new(),
     });
     if left.is_empty() {
+        pipe::remove(&record.mark);
         Ok(())
     } else {
         Err(ServeError::Undying(left.iter().map(|process| process.id).collect()))

@@ -4,14 +4,14 @@ use super::launch::{self, Started};
 use super::output::Output;
 use super::processes::{Family, Process};
 use super::record::Record;
-use super::{Launch, ServeError, ServerState};
+use super::{Launch, ServeError, ServerState, pipe};
 use crate::counts::Counted;
 use crate::opencode::client::Client;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 
-/// How often a server that is not our child is looked at, and the length of its output.
+/// How often a server that is not our child is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The server to begin with.
@@ -41,12 +41,12 @@ impl Supervisor {
         launch: Launch,
         record: Record,
         client: Client,
+        output: Output,
         orders: oneshot::Receiver<Order>,
     ) -> watch::Receiver<ServerState> {
         let ready = ServerState::Ready { pid: Some(self.process.id), restarts: 0 };
         let (state, receiver) = watch::channel(ready);
         let guard = Guard { family: Some(record.family()) };
-        let output = Output::new(&launch.state);
         let watching = Watching { launch, record, client, output, state, guard, attempts: 0, restarts: 0 };
         tokio::spawn(watching.run(self, orders));
         receiver
@@ -62,6 +62,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(family) = &self.family {
             family.kill();
+            pipe::remove(&family.mark);
         }
     }
 }
@@ -83,7 +84,7 @@ impl Watching {
         loop {
             let since = Instant::now();
             tokio::select! {
-                () = ended(&mut server, &self.output) => {}
+                () = ended(&mut server) => {}
                 order = &mut orders => return self.obey(order.ok(), server.child).await,
             }
             self.client.counters().count(Counted::ServerExit);
@@ -121,7 +122,7 @@ impl Watching {
     async fn restart(&mut self) -> Result<Started, ServeError> {
         tokio::time::sleep(self.pause()).await;
         super::end(&self.record, self.launch.grace).await?;
-        launch::launch(&self.launch, &mut self.record, &self.client).await
+        launch::launch(&self.launch, &mut self.record, &self.client, &self.output).await
     }
 
     fn pause(&self) -> Duration {
@@ -154,7 +155,7 @@ impl Watching {
 }
 
 /// Returns when the server is no more.
-async fn ended(server: &mut Supervisor, output: &Output) {
+async fn ended(server: &mut Supervisor) {
     loop {
         match &mut server.child {
             Some(child) => {
@@ -173,6 +174,5 @@ async fn ended(server: &mut Supervisor, output: &Output) {
                 }
             }
         }
-        output.keep_short();
     }
 }

@@ -64,6 +64,20 @@ async fn a_snapshot_does_not_repeat_what_time_had_released() {
 }
 
 #[tokio::test]
+async fn a_snapshot_of_an_item_that_is_introduced_later_does_not_repeat_what_time_had_released() {
+    let (snapshot, _) = played(|observer| async move {
+        grow(&observer, "m", "Ask s").await;
+        tokio::time::sleep(LONG_ENOUGH).await;
+        shows(&observer, "m", "Ask sk").await;
+        grow(&observer, "m", "ip.").await;
+        item(&observer, "m", ItemKind::Message).await;
+        ends(&observer, "m").await;
+    })
+    .await;
+    assert_eq!(said(&snapshot), ["Ask skip."]);
+}
+
+#[tokio::test]
 async fn a_snapshot_after_a_gap_does_not_repeat_what_the_gap_had_settled() {
     let (snapshot, _) = played(|observer| async move {
         item(&observer, "m", ItemKind::Message).await;

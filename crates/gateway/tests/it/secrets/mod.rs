@@ -1,5 +1,6 @@
 //! No secret reaches the disk, the wire or the agent's prompt, however it is cut (L9, I16).
 
+mod choices;
 mod crash;
 mod held;
 mod people;
