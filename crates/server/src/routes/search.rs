@@ -79,3 +79,19 @@ pub(crate) async fn find(
     let hits = hits.into_iter().map(One::from).collect();
     Ok(Answer(StatusCode::OK, Found { hits, next, indexing, incomplete }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_not_so_is_not_said() {
+        let found = |next: Option<&str>, incomplete| {
+            let next = next.map(str::to_owned);
+            serde_json::to_value(Found { hits: vec![], next, indexing: false, incomplete }).unwrap()
+        };
+        assert_eq!(found(None, false), json!({"hits": []}));
+        assert_eq!(found(Some("a-1"), true), json!({"hits": [], "next": "a-1", "incomplete": true}));
+    }
+}

@@ -121,7 +121,7 @@ impl<'a> Looking<'a> {
         Ok(End::Whole)
     }
 
-    /// Everything with these numbers whose text fits. About 5 us for an entry: this is slow, and gets on whatever is asked.
+    /// Everything with these numbers whose text fits. This is slow, and gets on whatever is asked.
     fn texts(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<End> {
         let Search { session, agent, kind, role, .. } = self.search;
         let mut query = self.connection.prepare_cached(
@@ -280,7 +280,10 @@ mod tests {
     /// What is said in an entry: words that all have, in an order that few have, and words that few have.
     fn text(number: u64) -> String {
         let rare = if number % 601 == 7 { "one two one two one" } else { "two one three one one two" };
-        format!("{rare} {rare} beginning{number:05} {}", if number % 7 == 0 { "seven" } else { "other" })
+        format!(
+            "{rare} {rare} beginning{number:05} {}",
+            if number.is_multiple_of(7) { "seven" } else { "other" }
+        )
     }
 
     fn database(directory: &Path) -> Connection {
@@ -361,8 +364,9 @@ mod tests {
             let mut asked = search(words, None, Effort::of_asking(0));
             (asked.from, asked.to) = (times.map(|(from, _)| Time(from)), times.map(|(_, to)| Time(to)));
             let fits = |number: &u64| {
-                let is_of_then =
-                    times.is_none_or(|(from, to)| number % 2 == 0 && (from..to).contains(&(number * 1_000)));
+                let is_of_then = times.is_none_or(|(from, to)| {
+                    number.is_multiple_of(2) && (from..to).contains(&(number * 1_000))
+                });
                 is_of_then && asked.terms.fit(&text(*number))
             };
             let expected: Vec<u64> = (0..ENTRIES).rev().filter(fits).collect();
