@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long is looked for a first page. It is promised within 100 ms; the rest is for what cannot be stopped.
+/// How long is looked for a first page. It is wanted within 100 ms; the rest is for what cannot be stopped.
 const FIRST_PAGE: Duration = Duration::from_millis(60);
 /// How long for one of the others: whoever asks for it has seen that there is more to do.
 const NEXT_PAGE: Duration = Duration::from_secs(1);
