@@ -1,5 +1,6 @@
 //! Search over what is finished: words and filters in, a page of hits out, the newest first.
 
+pub(crate) mod effort;
 mod entry;
 mod snippet;
 pub(crate) mod terms;
@@ -13,6 +14,9 @@ pub use terms::MOST_QUERY_BYTES;
 
 use crate::error::ReadError;
 use crate::log::Log;
+use effort::Effort;
+use std::sync::Arc;
+use std::time::Duration;
 use terms::Terms;
 use turnstream_model::event::{ItemKind, Role};
 use turnstream_model::id::{SessionId, TurnId};
@@ -44,6 +48,10 @@ pub struct Query {
     pub limit: Option<usize>,
     /// [`Page::next`] of the page before; with it, everything else must be as it was.
     pub cursor: Option<String>,
+    /// About how long is looked before a page is what was found so far. When nothing else is said, 60 ms for the first page
+    /// and a second for each of the others. A page gets on by something in any case, so that the last one is reached with any
+    /// patience.
+    pub patience: Option<Duration>,
 }
 
 /// Some of what was found, the newest first.
@@ -56,6 +64,8 @@ pub struct Page {
     pub next: Option<String>,
     /// The index is being built, after an upgrade or a crash: more may be found in a while.
     pub is_indexing: bool,
+    /// It took too long to look further than this: the page is not full, and [`Page::next`] goes on from where it was left.
+    pub is_incomplete: bool,
 }
 
 /// One thing that was found.
@@ -110,6 +120,8 @@ pub(crate) struct Search {
     pub(crate) to: Option<Time>,
     pub(crate) limit: usize,
     pub(crate) after: Option<Place>,
+    /// Shared with what watches over the reading.
+    pub(crate) effort: Arc<Effort>,
 }
 
 /// A place in the order of all entries. The newest has the highest number, and no number is used twice.
@@ -143,14 +155,26 @@ pub(crate) struct Found {
     /// Where to go on, if there may be more.
     pub(crate) next: Option<Place>,
     pub(crate) is_indexing: bool,
+    /// There is a place to go on from because the effort was spent, and not because the page is full.
+    pub(crate) is_incomplete: bool,
 }
 
 impl Log {
-    /// Looks for finished items and for what users said. It blocks as long as the store does.
+    /// Looks for finished items and for what users said. It blocks as long as the store does, which is about as long as the
+    /// query has patience.
     ///
     /// What is durable can be found about a second later, when it is settled; [`Log::settle`] waits for that.
     pub fn search(&self, query: &Query) -> Result<Page, SearchError> {
-        let Query { words, session, agent, role, kind, from, to, limit, cursor } = query;
+        let effort = match (query.patience, &query.cursor) {
+            (Some(patience), _) => Effort::of_time(patience),
+            (None, None) => Effort::of_first_page(),
+            (None, Some(_)) => Effort::of_next_page(),
+        };
+        self.search_with(query, effort)
+    }
+
+    fn search_with(&self, query: &Query, effort: Effort) -> Result<Page, SearchError> {
+        let Query { words, session, agent, role, kind, from, to, limit, cursor, patience: _ } = query;
         let limit = limit.unwrap_or(USUAL_HITS);
         if !(1..=MOST_HITS).contains(&limit) {
             return Err(SearchError::Limit(limit));
@@ -160,9 +184,10 @@ impl Log {
         let terms = Terms::parse(words)?;
         let session = session.as_ref().map(|id| self.find(id)).transpose()?.map(|session| session.key);
         let (agent, role, kind, from, to) = (agent.clone(), *role, *kind, *from, *to);
-        let search = Search { terms, session, agent, role, kind, from, to, limit, after };
-        let Found { hits, next, is_indexing } = self.inner().store.search(&search)?;
-        Ok(Page { hits, next: next.map(Place::shown), is_indexing })
+        let effort = Arc::new(effort);
+        let search = Search { terms, session, agent, role, kind, from, to, limit, after, effort };
+        let Found { hits, next, is_indexing, is_incomplete } = self.inner().store.search(&search)?;
+        Ok(Page { hits, next: next.map(Place::shown), is_indexing, is_incomplete })
     }
 
     /// Waits until all that is durable now can be found, without the rests that are otherwise made for the sake of

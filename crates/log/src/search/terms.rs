@@ -64,14 +64,23 @@ impl Terms {
         Err(SearchError::Words(problem))
     }
 
-    /// True when this text has all that is wanted and nothing that is not.
-    #[cfg(test)]
+    /// True when this text has all that is wanted and nothing that is not. The text is gone through once, however many terms
+    /// there are.
     pub(crate) fn fit(&self, text: &str) -> bool {
-        let has = |term: &Term| {
-            let mut finder = Finder::new(std::slice::from_ref(term));
-            Words::of(text).any(|word| !finder.take(&word).is_empty())
-        };
-        self.wanted.iter().all(has) && !self.unwanted.iter().any(has)
+        let mut missing: Vec<bool> = self.wanted.iter().map(|_| true).collect();
+        let (mut wanted, mut unwanted) = (Finder::new(&self.wanted), Finder::new(&self.unwanted));
+        for word in Words::of(text) {
+            wanted.take_each(&word, |term, _| missing[term] = false);
+            let mut is_refused = false;
+            unwanted.take_each(&word, |_, _| is_refused = true);
+            if is_refused {
+                return false;
+            }
+            if self.unwanted.is_empty() && !missing.contains(&true) {
+                return true;
+            }
+        }
+        !missing.contains(&true)
     }
 }
 
@@ -133,21 +142,29 @@ impl<'t> Finder<'t> {
 
     /// Takes in the next word, and returns what of the text is found with it.
     pub(crate) fn take(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        self.take_each(word, |_, range| found.push(range));
+        found
+    }
+
+    /// The same, with the place of the term that is found.
+    fn take_each(&mut self, word: &super::words::Word<'_>, mut found: impl FnMut(usize, Range<usize>)) {
+        if self.terms.is_empty() {
+            return;
+        }
         self.last.push_front((word.range.clone(), word.key.clone().into_owned()));
         self.last.truncate(self.longest);
-        let mut found = Vec::new();
-        for term in self.terms {
+        for (place, term) in self.terms.iter().enumerate() {
             let length = term.keys.len();
             if self.last.len() >= length && term.ends(self.last.iter().map(|(_, key)| key.as_str())) {
-                found.push(self.last[length - 1].0.start..word.range.end);
+                found(place, self.last[length - 1].0.start..word.range.end);
             }
             for end in length..=word.parts.len() {
                 if term.ends(word.parts[..end].iter().rev().map(|(_, key)| &**key)) {
-                    found.push(word.parts[end - length].0.start..word.parts[end - 1].0.end);
+                    found(place, word.parts[end - length].0.start..word.parts[end - 1].0.end);
                 }
             }
         }
-        found
     }
 }
 

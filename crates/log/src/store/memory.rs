@@ -409,7 +409,7 @@ impl Store for Replica {
 
     fn search(&self, search: &Search) -> Result<Found, SearchError> {
         const INDEX: u64 = 7;
-        let Search { terms, session, agent, role, kind, from, to, limit, after } = search;
+        let Search { terms, session, agent, role, kind, from, to, limit, after, effort: _ } = search;
         let newest = match after {
             Some(after) if after.index != INDEX => return Err(search.foreign_cursor()),
             Some(after) => after.ordinal,
@@ -436,7 +436,7 @@ impl Store for Replica {
             Hit { session, agent, subject, turn, kind, role, time, snippet }
         };
         let hits = found.into_iter().map(hit).collect();
-        Ok(Found { hits, next: last.filter(|_| more), is_indexing: false })
+        Ok(Found { hits, next: last.filter(|_| more), is_indexing: false, is_incomplete: false })
     }
 
     fn settle(&self, _: Vec<(Arc<Session>, Seq)>) -> Settling {

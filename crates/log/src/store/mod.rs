@@ -135,7 +135,7 @@ pub(crate) trait Store: Send + Sync {
     /// What is finished and fits, the newest first: never an item that is partial, tainted, superseded or removed, and
     /// never two entries of one thing. It finds what is settled, or says that it does not yet. Pages that follow each
     /// other neither skip nor repeat what was there when the first was taken and is there still, whatever comes
-    /// meanwhile.
+    /// meanwhile. A page is left incomplete when its effort is spent, and gets on by at least one entry before that.
     fn search(&self, search: &Search) -> Result<Found, SearchError>;
 
     /// Settles these sessions up to these events, which are committed, and all that search does not find yet.

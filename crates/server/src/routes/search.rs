@@ -35,6 +35,8 @@ struct Found {
     next: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     indexing: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    incomplete: bool,
 }
 
 #[derive(Serialize)]
@@ -71,8 +73,25 @@ pub(crate) async fn find(
 ) -> Result<impl IntoResponse, Problem> {
     let Asked { q: words, session, agent, role, kind, from, to, limit, cursor } = asked;
     let (from, to) = (from.map(Time), to.map(Time));
-    let query = Query { words, session, agent, role, kind, from, to, limit, cursor };
-    let Page { hits, next, is_indexing: indexing } = app.gateway.search(query).await?;
+    let query = Query { words, session, agent, role, kind, from, to, limit, cursor, patience: None };
+    let Page { hits, next, is_indexing: indexing, is_incomplete: incomplete } =
+        app.gateway.search(query).await?;
     let hits = hits.into_iter().map(One::from).collect();
-    Ok(Answer(StatusCode::OK, Found { hits, next, indexing }))
+    Ok(Answer(StatusCode::OK, Found { hits, next, indexing, incomplete }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_not_so_is_not_said() {
+        let found = |next: Option<&str>, incomplete| {
+            let next = next.map(str::to_owned);
+            serde_json::to_value(Found { hits: vec![], next, indexing: false, incomplete }).unwrap()
+        };
+        assert_eq!(found(None, false), json!({"hits": []}));
+        assert_eq!(found(Some("a-1"), true), json!({"hits": [], "next": "a-1", "incomplete": true}));
+    }
 }

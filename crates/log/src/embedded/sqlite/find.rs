@@ -1,4 +1,9 @@
 //! Reading the index: a query becomes one FTS5 expression, and its matches are read from the newest on.
+//!
+//! FTS5 can be stopped, and then does not tell how far it came: what is known to be looked at is down to the last match that
+//! it gave. It also cannot be asked for a part of the numbers, because it goes on to its next match whatever the bounds are.
+//! So where it gives no match in time, the texts are compared one by one, as far as the time goes. With that a page can be
+//! left at any time, and the next one goes on from there.
 
 use super::imports::SEEN;
 use super::index::{HOUR, tags};
@@ -7,14 +12,15 @@ use crate::projection::PieceKind;
 use crate::search::terms::{Term, Terms};
 use crate::search::{Found, Hit, Place, Search, SearchError, Subject, snippet};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use turnstream_model::event::{ItemKind, Role};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// Matches that are looked at for one page. Only a filter by time can refuse some of them, and only where much was
-/// filed at another time than it was said.
-const MOST_LOOKED_AT: usize = 20_000;
+/// Instructions of SQLite after which it is asked whether to stop. To read one page of FTS5 takes three.
+const INSTRUCTIONS: i32 = 48;
 
 impl From<rusqlite::Error> for SearchError {
     fn from(error: rusqlite::Error) -> Self {
@@ -23,7 +29,15 @@ impl From<rusqlite::Error> for SearchError {
 }
 
 /// One page, from one state of the database.
-pub(super) fn find(connection: &Connection, search: &Search) -> Result<Found, SearchError> {
+pub(super) fn find(connection: &mut Connection, search: &Search) -> Result<Found, SearchError> {
+    let effort = Arc::clone(&search.effort);
+    connection.progress_handler(INSTRUCTIONS, Some(move || effort.is_in_vain()))?;
+    let found = look(connection, search);
+    connection.progress_handler(0, None::<fn() -> bool>)?;
+    found
+}
+
+fn look(connection: &Connection, search: &Search) -> Result<Found, SearchError> {
     let transaction = connection.unchecked_transaction()?;
     let index = name_of_index(&transaction)?;
     let newest = match search.after {
@@ -31,30 +45,142 @@ pub(super) fn find(connection: &Connection, search: &Search) -> Result<Found, Se
         Some(after) => after.ordinal.saturating_sub(1),
         None => i64::MAX,
     };
-    let mut found = Found { hits: Vec::new(), next: None, is_indexing: false };
-    let Some((first, last)) = bounds(&transaction, search)? else { return Ok(found) };
-    let mut matches = transaction.prepare_cached(
-        "SELECT rowid FROM entry_word WHERE entry_word MATCH ?1 AND rowid <= ?2 AND rowid >= ?3 ORDER BY rowid DESC",
-    )?;
-    let mut entry = transaction.prepare_cached(&format!(
-        "SELECT session.id, subject, entry.id, time, turn, kind, role, agent, text
-         FROM entry JOIN session ON session.key = entry.session
-         WHERE ordinal = ?1 AND time >= ?2 AND time < ?3 AND {SEEN}"
-    ))?;
-    let (from, to) = (millis(search.from, 0), millis(search.to, i64::MAX));
-    let mut rows = matches.query(params![expression(search), last.min(newest), first])?;
-    let (mut looked_at, mut place) = (0, None);
-    while let Some(row) = rows.next()? {
-        if found.hits.len() == search.limit || looked_at == MOST_LOOKED_AT {
-            found.next = place;
-            break;
+    let mut looking = Looking { connection: &transaction, search, hits: Vec::new(), reached: None };
+    let end = match bounds(&transaction, search)? {
+        Some((first, last)) => looking.look(first..=last.min(newest))?,
+        None => End::Whole,
+    };
+    let Looking { hits, reached, .. } = looking;
+    let next = match end {
+        End::Whole => None,
+        End::Full | End::Spent => reached.map(|ordinal| Place { index, ordinal }),
+    };
+    let is_incomplete = end == End::Spent && hits.len() < search.limit;
+    Ok(Found { hits, next, is_indexing: false, is_incomplete })
+}
+
+/// A page that is being filled.
+struct Looking<'a> {
+    connection: &'a Connection,
+    search: &'a Search,
+    hits: Vec<Hit>,
+    /// Everything that has this number or a higher one was looked at.
+    reached: Option<i64>,
+}
+
+/// Why it was stopped to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// There is nothing more.
+    Whole,
+    /// The page is, and there may be more.
+    Full,
+    /// The effort was spent.
+    Spent,
+}
+
+/// What is known of an entry.
+#[derive(Clone, Copy)]
+enum Matches {
+    Fit,
+    /// Its text is to be compared.
+    MayFit,
+}
+
+impl<'a> Looking<'a> {
+    /// In the index, and if that does not lead to anything in time, in the texts.
+    fn look(&mut self, numbers: RangeInclusive<i64>) -> Result<End, SearchError> {
+        let effort = &self.search.effort;
+        effort.begin_attempt();
+        let matched = self.matches(&numbers);
+        effort.end_attempt();
+        match matched {
+            Err(error) if error.sqlite_error_code() != Some(ErrorCode::OperationInterrupted) => {
+                Err(error.into())
+            }
+            Ok(end) => Ok(end),
+            Err(_) if self.reached.is_some() => Ok(End::Spent),
+            Err(_) => Ok(self.texts(&numbers)?),
         }
-        let ordinal: i64 = row.get(0)?;
-        found.hits.extend(entry.query_row([ordinal, from, to], |row| hit(row, search)).optional()?);
-        place = Some(Place { index, ordinal });
-        looked_at += 1;
     }
-    Ok(found)
+
+    /// Everything with these numbers that the index says matches.
+    fn matches(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<End> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT rowid FROM entry_word WHERE entry_word MATCH ?1 AND rowid <= ?2 AND rowid >= ?3
+             ORDER BY rowid DESC",
+        )?;
+        let mut entry = self.entry()?;
+        let mut rows = query.query(params![expression(self.search), numbers.end(), numbers.start()])?;
+        while let Some(row) = rows.next()? {
+            if let Some(end) = self.end() {
+                return Ok(end);
+            }
+            self.take(&mut entry, row.get(0)?, Matches::Fit)?;
+        }
+        Ok(End::Whole)
+    }
+
+    /// Everything with these numbers whose text fits. This is slow, and gets on whatever is asked.
+    fn texts(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<End> {
+        let Search { session, agent, kind, role, .. } = self.search;
+        let mut query = self.connection.prepare_cached(
+            "SELECT ordinal, session, agent, kind, role FROM entry WHERE ordinal <= ?1 AND ordinal >= ?2
+             ORDER BY ordinal DESC",
+        )?;
+        let mut entry = self.entry()?;
+        let mut rows = query.query([numbers.end(), numbers.start()])?;
+        while let Some(row) = rows.next()? {
+            if let Some(end) = self.end() {
+                return Ok(end);
+            }
+            let (ordinal, its_session): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let has = |column: usize, word: Option<&str>| -> rusqlite::Result<bool> {
+                Ok(word.is_none() || row.get_ref(column)?.as_str_or_null()? == word)
+            };
+            let passes = session.is_none_or(|session| session == its_session)
+                && has(2, agent.as_deref())?
+                && has(3, kind.map(ItemKind::as_str))?
+                && has(4, role.map(Role::as_str))?;
+            if passes {
+                self.take(&mut entry, ordinal, Matches::MayFit)?;
+            }
+            self.reached = Some(ordinal);
+        }
+        Ok(End::Whole)
+    }
+
+    /// Why no more can be taken. A long text takes a while to show, and a filter by time may refuse much of what matches.
+    fn end(&self) -> Option<End> {
+        if self.hits.len() == self.search.limit {
+            return Some(End::Full);
+        }
+        (self.reached.is_some() && self.search.effort.is_spent()).then_some(End::Spent)
+    }
+
+    /// How an entry is read by its number.
+    fn entry(&self) -> rusqlite::Result<CachedStatement<'a>> {
+        self.connection.prepare_cached(&format!(
+            "SELECT session.id, subject, entry.id, time, turn, kind, role, agent, text
+             FROM entry JOIN session ON session.key = entry.session
+             WHERE ordinal = ?1 AND time >= ?2 AND time < ?3 AND {SEEN}"
+        ))
+    }
+
+    /// Puts the entry of that number on the page, if it belongs there.
+    fn take(
+        &mut self,
+        entry: &mut CachedStatement<'_>,
+        ordinal: i64,
+        matches: Matches,
+    ) -> rusqlite::Result<()> {
+        let search = self.search;
+        let (from, to) = (millis(search.from, 0), millis(search.to, i64::MAX));
+        let hit = entry.query_row([ordinal, from, to], |row| hit(row, search, matches)).optional()?;
+        self.hits.extend(hit.flatten());
+        self.reached = Some(ordinal);
+        Ok(())
+    }
 }
 
 fn name_of_index(connection: &Connection) -> rusqlite::Result<u64> {
@@ -63,19 +189,23 @@ fn name_of_index(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::from_str_radix(&name, 16).unwrap_or(0))
 }
 
-/// Between which numbers everything of that time is; `None` when there is nothing. Things are filed about in the order in
+/// Between which numbers everything is, or everything of that time; `None` when there is nothing. Things are filed about in the order in
 /// which they began, so this is most of what a filter by time has to do.
 fn bounds(connection: &Connection, search: &Search) -> rusqlite::Result<Option<(i64, i64)>> {
     if search.from.is_none() && search.to.is_none() {
-        return Ok(Some((0, i64::MAX)));
+        let mut query = connection
+            .prepare_cached("SELECT (SELECT min(ordinal) FROM entry), (SELECT max(ordinal) FROM entry)")?;
+        return query.query_row([], both);
     }
     let (from, to) = (millis(search.from, 0), millis(search.to, i64::MAX));
     let mut query = connection
         .prepare_cached("SELECT min(first), max(last) FROM entry_hour WHERE hour >= ?1 AND hour <= ?2")?;
-    query.query_row([from / HOUR, to / HOUR], |row| {
-        let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-        Ok(first.zip(last))
-    })
+    query.query_row([from / HOUR, to / HOUR], both)
+}
+
+fn both(row: &Row<'_>) -> rusqlite::Result<Option<(i64, i64)>> {
+    let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+    Ok(first.zip(last))
 }
 
 fn millis(time: Option<Time>, otherwise: i64) -> i64 {
@@ -101,7 +231,13 @@ fn quoted(tokens: &str) -> String {
     format!("\"{}\"", tokens.replace('"', " "))
 }
 
-fn hit(row: &Row<'_>, search: &Search) -> rusqlite::Result<Hit> {
+/// `None` when it does not fit.
+fn hit(row: &Row<'_>, search: &Search, matches: Matches) -> rusqlite::Result<Option<Hit>> {
+    let text = row.get_ref(8)?.as_str()?;
+    match matches {
+        Matches::MayFit if !search.terms.fit(text) => return Ok(None),
+        Matches::MayFit | Matches::Fit => {}
+    }
     let (subject, id): (i64, String) = (row.get(1)?, row.get(2)?);
     let subject = if subject == PieceKind::Prompt as i64 {
         Subject::Prompt(id.into())
@@ -117,7 +253,7 @@ fn hit(row: &Row<'_>, search: &Search) -> rusqlite::Result<Hit> {
     };
     let (kind, role): (String, Option<String>) = (row.get(5)?, row.get(6)?);
     let role = role.map(|word| Role::from_word(&word).ok_or_else(|| unknown(6, &word))).transpose()?;
-    Ok(Hit {
+    Ok(Some(Hit {
         session: SessionId::from(row.get::<_, String>(0)?),
         agent: row.get(7)?,
         subject,
@@ -125,6 +261,139 @@ fn hit(row: &Row<'_>, search: &Search) -> rusqlite::Result<Hit> {
         kind: ItemKind::from_word(&kind).ok_or_else(|| unknown(5, &kind))?,
         role,
         time: Time(row.get::<_, i64>(3)? as u64),
-        snippet: snippet(row.get_ref(8)?.as_str()?, &search.terms.wanted),
-    })
+        snippet: snippet(text, &search.terms.wanted),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::{self, Row};
+    use super::super::schema;
+    use super::*;
+    use crate::search::Entry;
+    use crate::search::effort::Effort;
+    use crate::search::terms::Terms;
+    use std::path::Path;
+
+    const ENTRIES: u64 = 6_000;
+
+    /// What is said in an entry: words that all have, in an order that few have, and words that few have.
+    fn text(number: u64) -> String {
+        let rare = if number % 601 == 7 { "one two one two one" } else { "two one three one one two" };
+        format!(
+            "{rare} {rare} beginning{number:05} {}",
+            if number.is_multiple_of(7) { "seven" } else { "other" }
+        )
+    }
+
+    fn database(directory: &Path) -> Connection {
+        let path = directory.join("log.db");
+        drop(schema::open(&path).unwrap());
+        let mut connection = Connection::open(&path).unwrap();
+        let transaction = connection.transaction().unwrap();
+        transaction.execute_batch(super::super::imports::TABLE).unwrap();
+        transaction.execute_batch("INSERT INTO session VALUES (1, 's', 'g', 1)").unwrap();
+        for number in 0..ENTRIES {
+            let (subject, kind) = (Subject::Item(format!("i{number}").into()), ItemKind::Message);
+            // Every other one began long before it was filed.
+            let time = Time(if number % 2 == 0 { number * 1_000 } else { 0 });
+            let entry = Entry { subject, turn: None, kind, role: None, time, text: text(number) };
+            index::insert(&transaction, None, 1, &Row::of("agent", &entry)).unwrap();
+        }
+        transaction.commit().unwrap();
+        connection
+    }
+
+    fn search(words: &str, after: Option<Place>, effort: Effort) -> Search {
+        Search {
+            terms: Terms::parse(words).unwrap(),
+            session: None,
+            agent: None,
+            role: None,
+            kind: None,
+            from: None,
+            to: None,
+            limit: 5,
+            after,
+            effort: Arc::new(effort),
+        }
+    }
+
+    fn number_of(hit: &Hit) -> u64 {
+        let Subject::Item(item) = &hit.subject else { panic!("{hit:?}") };
+        item.as_str()[1..].parse().unwrap()
+    }
+
+    /// Pages with so little effort each, to the last one or a few: what was found, how far that is, and how many were left
+    /// incomplete.
+    fn pages(connection: &mut Connection, asked: &Search, most: u64) -> (Vec<u64>, i64, usize) {
+        let (mut found, mut incomplete, mut after) = (Vec::new(), 0, None::<Place>);
+        for _ in 0..40 {
+            let effort = Arc::new(Effort::of_asking(most));
+            let terms = asked.terms.clone();
+            let (from, to) = (asked.from, asked.to);
+            let page = Search { terms, after, from, to, effort, ..search("x", None, Effort::of_asking(0)) };
+            let page = find(connection, &page).unwrap();
+            found.extend(page.hits.iter().map(number_of));
+            assert!(page.hits.len() <= 5);
+            assert!(!page.is_incomplete || page.next.is_some() && page.hits.len() < 5);
+            incomplete += usize::from(page.is_incomplete);
+            let Some(next) = page.next else { return (found, 0, incomplete) };
+            assert!(after.is_none_or(|after| next.ordinal < after.ordinal), "{next:?} after {after:?}");
+            after = Some(next);
+        }
+        (found, after.map_or(0, |after| after.ordinal), incomplete)
+    }
+
+    #[test]
+    fn pages_that_are_left_incomplete_have_everything_once_however_little_is_done_for_each() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut connection = database(directory.path());
+        for (words, times) in [
+            // Positions of words that are everywhere.
+            ("\"one two one two one\"", None),
+            ("one two three -seven -\"two one\"", None),
+            ("nowhere", None),
+            // Their lists are made of thousands.
+            ("beginn*", None),
+            ("seven beginning0*", None),
+            ("\"two beginning1*\" -beginning12*", None),
+            // Half of what is between these numbers began at another time.
+            ("seven", Some((5_000_000, 5_900_000))),
+        ] {
+            let mut asked = search(words, None, Effort::of_asking(0));
+            (asked.from, asked.to) = (times.map(|(from, _)| Time(from)), times.map(|(_, to)| Time(to)));
+            let fits = |number: &u64| {
+                let is_of_then = times.is_none_or(|(from, to)| {
+                    number.is_multiple_of(2) && (from..to).contains(&(number * 1_000))
+                });
+                is_of_then && asked.terms.fit(&text(*number))
+            };
+            let expected: Vec<u64> = (0..ENTRIES).rev().filter(fits).collect();
+            for most in [0, 1, 3, 40, 1_000_000] {
+                let (found, reached, incomplete) = pages(&mut connection, &asked, most);
+                // The first entry has the number 1.
+                let is_reached = |number: &&u64| **number as i64 + 1 >= reached;
+                let expected: Vec<u64> = expected.iter().take_while(is_reached).copied().collect();
+                assert_eq!(found, expected, "{words} with {most}");
+                assert!(most < 1_000_000 || incomplete == 0, "{words} with all the effort it takes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_stopped_gets_on_and_the_connection_reads_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut connection = database(directory.path());
+        let asked = search("\"one two one two three one two\"", None, Effort::of_asking(0));
+        let page = find(&mut connection, &asked).unwrap();
+        // One entry was compared, and no more.
+        let index = name_of_index(&connection).unwrap();
+        let next = Some(Place { index, ordinal: ENTRIES as i64 });
+        assert_eq!((page.hits, page.next, page.is_incomplete), (vec![], next, true));
+        let count: i64 = connection
+            .query_row("SELECT count(*) FROM entry_word WHERE entry_word MATCH 'one'", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(count, ENTRIES as i64, "nobody is stopped who was not to be");
+    }
 }

@@ -195,14 +195,14 @@ impl Readers {
 
     pub(super) fn with<T>(
         &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        read: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
+        let mut connection = match idle {
             Some(connection) => connection,
             None => open_reader(&self.path)?,
         };
-        let result = read(&connection);
+        let result = read(&mut connection);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < KEPT {
             idle.push(connection);

@@ -202,6 +202,7 @@ macro_rules! a_store_passes {
             filters_let_through_what_fits_all_of_them,
             pages_neither_skip_nor_repeat_while_more_is_written,
             an_odd_query_finds_something_or_is_refused_with_a_reason,
+            without_patience_pages_still_come_to_the_end_with_everything_once,
         );
     };
 }

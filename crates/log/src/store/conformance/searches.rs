@@ -4,6 +4,7 @@ use super::support::{append, created, delta, id, item_ended, item_started, turn_
 use super::{Place, log_on};
 use crate::{Appender, Log, MOST_HITS, Page, Query, SearchError, Subject};
 use serde_json::json;
+use std::time::Duration;
 use turnstream_model::event::{Body, Draft, Field, ItemKind, ItemState, Role, Tool};
 use turnstream_model::id::{AttemptId, ItemId, PromptId, TurnId};
 use turnstream_model::time::Time;
@@ -255,6 +256,28 @@ pub(super) async fn pages_neither_skip_nor_repeat_while_more_is_written(place: &
     assert_eq!(newest, [format!("new{}", pages - 1)]);
 }
 
+pub(super) async fn without_patience_pages_still_come_to_the_end_with_everything_once(place: &dyn Place) {
+    let log = log_on(place);
+    let mut appender = session(&log, "s").await;
+    for number in 0..12 {
+        say(&mut appender, &format!("i{number}"), "a word beginning with more").await;
+    }
+    for words in ["word", "\"a word\" -less", "beginni*"] {
+        let mut asked = Query { patience: Some(Duration::ZERO), ..query(words) };
+        let mut all = Vec::new();
+        loop {
+            let page = page(&log, &asked).await;
+            all.extend(names(&page));
+            assert!(!page.is_incomplete || page.next.is_some(), "{words}: it says where to go on");
+            let Some(next) = page.next else { break };
+            assert!(asked.cursor.as_ref() != Some(&next) && all.len() <= 12, "{words}: it gets on");
+            asked.cursor = Some(next);
+        }
+        let expected: Vec<String> = (0..12).rev().map(|number| format!("i{number}")).collect();
+        assert_eq!(all, expected, "{words}");
+    }
+}
+
 pub(super) async fn an_odd_query_finds_something_or_is_refused_with_a_reason(place: &dyn Place) {
     let log = log_on(place);
     let mut appender = session(&log, "s").await;
@@ -288,7 +311,11 @@ pub(super) async fn an_odd_query_finds_something_or_is_refused_with_a_reason(pla
         assert_eq!(found(&log, words).await, ["i1"], "{words}");
     }
     assert_eq!(found(&log, "_s1").await, [""; 0], "a tag is no word");
-    for words in ["", " ", "\"", "*", "-", "--", "^:(){}", "-zebra", "\0", "q*", &"x".repeat(10_240)] {
+    let (many, short) = ("qu* ".repeat(200), "a* b* c* ".repeat(100));
+    let long = "x".repeat(10_240);
+    for words in
+        ["", " ", "\"", "*", "-", "--", "^:(){}", "\".,;\"", "-zebra", "\0", "q*", &long, &many, &short]
+    {
         assert!(matches!(log.search(&query(words)), Err(SearchError::Words(_))), "{words:?}");
     }
     for limit in [0, MOST_HITS + 1] {
