@@ -116,6 +116,10 @@ impl Retries {
         rng: &mut fastrand::Rng,
     ) -> Decision {
         let class = failure.class;
+        if class != ErrorClass::Unreachable {
+            // Somebody was there. Else the hours of a parked wait would count as hours of knocking at a closed door.
+            self.spent.failures.remove(&ErrorClass::Unreachable);
+        }
         let since = *self.spent.failing_since.get_or_insert(now);
         let (times, first) = self.spent.failures.entry(class).or_insert((0, now));
         *times = times.saturating_add(1);

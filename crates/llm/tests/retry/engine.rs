@@ -132,6 +132,23 @@ fn an_unreachable_provider_is_not_tried_for_longer_than_two_minutes() {
 
 /// 429 and a used up quota in turns, neither of which has a limit of its own: only the window is left.
 #[test]
+fn a_parked_wait_is_no_time_for_which_a_provider_was_unreachable() {
+    let mut retries = Retries::new(Policy::default());
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut at = |failure: &Failure, now: u64| {
+        retries.decide(failure, &Shown::default(), Consumer::AttemptAware, Time(now), &mut rng)
+    };
+    // A day of limits, each behind a network that is not there yet when the machine wakes up.
+    for hour in 0..24 {
+        let now = hour * 3_600_000;
+        let unreachable = at(&failure(ErrorClass::Unreachable), now);
+        assert!(matches!(unreachable, Decision::Retry { .. }), "hour {hour}: {unreachable:?}");
+        let limited = at(&waiting(ErrorClass::RateLimited, 3500), now + 30_000);
+        assert!(matches!(limited, Decision::Park { .. }), "hour {hour}: {limited:?}");
+    }
+}
+
+#[test]
 fn a_change_of_the_kind_of_error_does_not_begin_the_window_anew() {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut retries = Retries::new(Policy::default());
