@@ -49,6 +49,12 @@ impl Teller {
         }
     }
 
+    /// Tells that something was not written down, also to one who has cancelled: it reads to the end, and a wait that could
+    /// not be removed comes back after a restart.
+    pub(super) async fn own_up(&self, unkept: Unkept) {
+        let _ = self.told.send(Told::Unkept(unkept)).await;
+    }
+
     pub(super) async fn tell(&self, told: Told) -> Result<(), Gone> {
         tokio::select! {
             biased;
@@ -220,7 +226,7 @@ impl Run {
         match self.client.keeping.waits.unpark(session, turn).await {
             Ok(was_there) => was_there,
             Err(unkept) => {
-                let _ = self.teller.tell(Told::Unkept(unkept)).await;
+                self.teller.own_up(unkept).await;
                 // Asked again after a restart, at worst. To give up the turn now would be worse.
                 true
             }
@@ -228,12 +234,12 @@ impl Run {
     }
 
     async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
-        let now = self.now();
+        // Not `now()`: a jump has to be seen by the wait that may have been stored a moment ago.
+        let now = self.client.keeping.clock.wall();
         let ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
         let name = self.call.name(self.number);
         if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
-            // Whoever is gone needs not to be told.
-            let _ = self.teller.tell(Told::Unkept(unkept)).await;
+            self.teller.own_up(unkept).await;
         }
     }
 

@@ -8,10 +8,10 @@ use turnstream_llm::client::{Client, Clocks, Ending, Keeping, Running, Settings,
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{
-    Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Verdict, Waits,
+    Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Parked, Unkept, Verdict, Waits,
 };
 use turnstream_model::event::ErrorClass;
-use turnstream_model::id::SessionId;
+use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
 use turnstream_scripted::{Refusal, RetryAfter, Step};
@@ -195,4 +195,44 @@ async fn a_wait_whose_reader_goes_away_as_it_ends_stays_parked() {
     };
     tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
     assert_eq!((bench.waits().await, bench.provider.calls().len()), (1, 1));
+}
+
+/// Waits that can be stored and not removed, as on a disk that is full.
+struct Stuck(Attempts);
+
+impl Waits for Stuck {
+    fn park(&self, parked: Parked) -> Answer<()> {
+        self.0.park(parked)
+    }
+
+    fn restate(&self, parked: Parked) -> Answer<bool> {
+        self.0.restate(parked)
+    }
+
+    fn unpark(&self, _: SessionId, _: TurnId) -> Answer<bool> {
+        Box::pin(async { Err(Unkept::Store("disk full".to_owned())) })
+    }
+
+    fn parked(&self) -> Answer<Vec<Parked>> {
+        self.0.parked()
+    }
+}
+
+#[tokio::test]
+async fn who_cancels_a_wait_that_cannot_be_removed_is_told_so() {
+    let bench = bench([limited()]).await;
+    let keeping = Keeping {
+        ledger: Arc::new(bench.attempts.clone()),
+        waits: Arc::new(Stuck(bench.attempts.clone())),
+        clock: Arc::new(StoppedClock(START)),
+        redact: Arc::new(Rules::standard()),
+    };
+    let client = Client::new(Settings::default(), keeping).unwrap();
+    let mut running = client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    until_parked(&mut running).await;
+    running.cancel();
+    let told = all(running).await;
+    assert_eq!(told[0], Told::Unkept(Unkept::Store("disk full".to_owned())));
+    assert_eq!((told.len(), ending(&told)), (2, &Ending::Cancelled));
+    assert_eq!(bench.waits().await, 1);
 }
