@@ -50,11 +50,14 @@ impl Reader {
             Format::Responses => Machine::Responses(Box::default()),
             Format::Messages => Machine::Messages(Box::default()),
         };
+        // Before the first byte: a refusal often has none.
+        let input =
+            if head.is_success() { Input::Undecided(Vec::new()) } else { Input::Body(Kept::default()) };
         Self {
             head,
             bytes: 0,
             attempt: Attempt::new(profile.clone()),
-            input: Input::Undecided(Vec::new()),
+            input,
             sse: Decoder::new(),
             format,
         }

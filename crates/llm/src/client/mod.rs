@@ -6,6 +6,7 @@ mod call;
 mod connect;
 mod handshake;
 mod hold;
+mod keys;
 mod post;
 mod row;
 mod run;

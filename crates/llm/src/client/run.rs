@@ -1,6 +1,7 @@
 //! The attempts of one call, one after the other, until there is an end.
 
 use super::attempt::{Tried, once};
+use super::keys::Keys;
 use super::running::{Ending, Running, Told};
 use super::{Call, Client, row};
 use crate::attempt::ItemNo;
@@ -71,7 +72,8 @@ pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option
     let teller = Teller { told: sender, cancelled };
     let watch = WallWatch::new(&*client.keeping.clock);
     let rng = fastrand::Rng::new();
-    let run = Run { client, call, retries, teller, rng, watch, number, replaced: None };
+    let keys = Keys::of(&call.route);
+    let run = Run { client, call, keys, retries, teller, rng, watch, number, replaced: None };
     tokio::spawn(run.all(parked));
     Running { told, cancel }
 }
@@ -79,6 +81,7 @@ pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option
 pub(super) struct Run {
     pub(super) client: Client,
     pub(super) call: Call,
+    keys: Keys,
     pub(super) retries: Retries,
     pub(super) teller: Teller,
     rng: fastrand::Rng,
@@ -137,10 +140,13 @@ impl Run {
                 Some(gone)
             }
         };
-        let tried = match gone {
+        let mut tried = match gone {
             None => once(&self.client, &self.call, self.number, &mut self.teller).await,
             Some(_) => Tried { gone, ..Tried::nothing(self.call.consumer) },
         };
+        if let Some(failure) = &mut tried.failure {
+            self.keys.hide(failure);
+        }
         self.settle(tried).await
     }
 
@@ -236,7 +242,10 @@ impl Run {
     async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
         // Not `now()`: a jump has to be seen by the wait that may have been stored a moment ago.
         let now = self.client.keeping.clock.wall();
-        let ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
+        let mut ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
+        if let Some(evidence) = &mut ended.evidence {
+            self.keys.hide_in(evidence);
+        }
         let name = self.call.name(self.number);
         if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
             self.teller.own_up(unkept).await;
