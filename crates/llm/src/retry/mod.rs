@@ -157,7 +157,15 @@ impl Retries {
             Consumer::AttemptAware => shown.items.clone(),
             Consumer::PlainWire => Vec::new(),
         };
-        if after > PARK { Decision::Park { until, supersede } } else { Decision::Retry { after, supersede } }
+        if after <= PARK {
+            return Decision::Retry { after, supersede };
+        }
+        if matches!(class, ErrorClass::RateLimited | ErrorClass::QuotaExhausted) {
+            // What fails after the hours of a limit is not the same trouble as what failed before them. These two are bounded
+            // by the window alone, so nothing goes on for longer by it.
+            self.spent.failures.retain(|known, _| *known == class);
+        }
+        Decision::Park { until, supersede }
     }
 }
 

@@ -149,6 +149,26 @@ fn a_parked_wait_is_no_time_for_which_a_provider_was_unreachable() {
 }
 
 #[test]
+fn trouble_after_a_parked_limit_is_tried_for_as_long_as_any_other() {
+    for (class, seconds) in [(ErrorClass::ProviderError, 60), (ErrorClass::Overloaded, 300)] {
+        let mut retries = Retries::new(Policy::default());
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut at = |failure: &Failure, now: u64| {
+            retries.decide(failure, &Shown::default(), Consumer::AttemptAware, Time(now), &mut rng)
+        };
+        at(&failure(class), 0);
+        let Decision::Park { until, .. } = at(&waiting(ErrorClass::RateLimited, 18_000), 1000) else {
+            panic!("five hours are parked")
+        };
+        let mut now = until.0;
+        while let Decision::Retry { after, .. } = at(&failure(class), now) {
+            now += after.as_millis() as u64;
+        }
+        assert!(now - until.0 >= seconds * 1000, "{class}: given up after {} ms", now - until.0);
+    }
+}
+
+#[test]
 fn a_change_of_the_kind_of_error_does_not_begin_the_window_anew() {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut retries = Retries::new(Policy::default());
