@@ -126,6 +126,10 @@ impl Run {
 
     async fn attempt(&mut self, is_parked: bool) -> Next {
         if let Err(unkept) = self.begin().await {
+            if is_parked {
+                // The turn ends by it. Were its wait left, a restart would ask for a turn that is over.
+                self.unpark().await;
+            }
             return Next::End(Box::new(Ending::Unkept(unkept)));
         }
         turnstream_failpoint::reach("llm.begun");
