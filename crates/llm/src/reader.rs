@@ -53,14 +53,7 @@ impl Reader {
         // Before the first byte: a refusal often has none.
         let input =
             if head.is_success() { Input::Undecided(Vec::new()) } else { Input::Body(Kept::default()) };
-        Self {
-            head,
-            bytes: 0,
-            attempt: Attempt::new(profile.clone()),
-            input,
-            sse: Decoder::new(),
-            format,
-        }
+        Self { head, bytes: 0, attempt: Attempt::new(profile.clone()), input, sse: Decoder::new(), format }
     }
 
     /// Takes the next bytes of the body, and adds what they say to `said`.

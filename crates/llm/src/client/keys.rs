@@ -22,10 +22,8 @@ impl Keys {
         let parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
         let secret = headers.chain(parameters).filter(|(name, _)| is_secret(name));
         // `Bearer …`, and each of several cookies.
-        let words = secret.flat_map(|(_, value)| value.split([' ', ';', ','])).map(|word| {
-            let longest = word.floor_char_boundary(LONGEST_LITERAL);
-            &word[..longest]
-        });
+        let words = secret.flat_map(|(_, value)| value.split([' ', ';', ',']));
+        let words = words.map(|word| &word[..word.floor_char_boundary(LONGEST_LITERAL)]);
         Self(words.filter_map(|word| Some(Builder::default().literal("key", word).ok()?.build())).collect())
     }
 
@@ -34,14 +32,19 @@ impl Keys {
         let Failure { word, message, request_id, secondary, .. } = failure;
         let texts = word.iter_mut().chain([message]).chain(request_id);
         for text in texts.chain(secondary.iter_mut().map(|secondary| &mut secondary.message)) {
-            for key in &self.0 {
-                *text = key.redact(text).into_owned();
-            }
+            self.hide_in_text(text);
+        }
+    }
+
+    /// Takes them out of a text.
+    pub(super) fn hide_in_text(&self, text: &mut String) {
+        for key in &self.0 {
+            *text = key.redact(text).into_owned();
         }
     }
 
     /// Takes them out of the bytes.
-    pub(super) fn hide_in(&self, evidence: &mut Evidence) {
+    pub(super) fn hide_in_bytes(&self, evidence: &mut Evidence) {
         for bytes in [&mut evidence.head, &mut evidence.tail] {
             for key in &self.0 {
                 *bytes = key.redact_bytes(bytes).into_owned();

@@ -151,6 +151,9 @@ impl Run {
         if let Some(failure) = &mut tried.failure {
             self.keys.hide(failure);
         }
+        if let Some(id) = &mut tried.request_id {
+            self.keys.hide_in_text(id);
+        }
         self.settle(tried).await
     }
 
@@ -248,7 +251,7 @@ impl Run {
         let now = self.client.keeping.clock.wall();
         let mut ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
         if let Some(evidence) = &mut ended.evidence {
-            self.keys.hide_in(evidence);
+            self.keys.hide_in_bytes(evidence);
         }
         let name = self.call.name(self.number);
         if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
