@@ -14,6 +14,7 @@ mod running;
 mod signals;
 mod timers;
 mod trust;
+mod tunnel;
 mod waiting;
 
 pub use call::{Call, Route};
