@@ -241,6 +241,17 @@ async fn an_answer_that_was_not_streamed_leaves_none_of_its_text() {
     }
 }
 
+#[tokio::test]
+async fn a_body_that_is_packed_without_a_mark_of_its_own_is_named_by_its_head() {
+    let brotli: &[u8] = b"\x0b\x05\x80Kartoffelsalat\x03";
+    let answer = [head("content-encoding: br\r\n").as_bytes(), brotli].concat();
+    let server = Server::of(answer).await;
+    assert_eq!(class(&server.ask(settings()).await), ErrorClass::NotAStream);
+    let row = server.row().await;
+    server.attempts.close();
+    assert!(is_nowhere(server.directory.path(), "Kartoffel"), "{row:?}");
+}
+
 /// Bytes that come faster than they are read leave no time spent waiting, so no clock would ever end it.
 #[tokio::test]
 async fn comments_without_end_are_not_read_for_ever() {
