@@ -26,12 +26,9 @@ pub(crate) struct Kept {
     length: u64,
 }
 
-/// Judges the first bytes. A wrong content type is common (a stream as `text/plain`, a page as a stream), so the bytes
+/// Judges the first bytes of an answer with a good status. A wrong content type is common (a stream as `text/plain`, a page as a stream), so the bytes
 /// decide, and the head only where they do not.
 pub(crate) fn looks(first: &[u8], head: &Head) -> Looks {
-    if !head.is_success() {
-        return Looks::Body;
-    }
     // Never more than these, or the answer would depend on how much came in the first read.
     let judged = &first[..first.len().min(FIRST_BYTES)];
     let text = judged.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(judged).trim_ascii_start();

@@ -50,14 +50,10 @@ impl Reader {
             Format::Responses => Machine::Responses(Box::default()),
             Format::Messages => Machine::Messages(Box::default()),
         };
-        Self {
-            head,
-            bytes: 0,
-            attempt: Attempt::new(profile.clone()),
-            input: Input::Undecided(Vec::new()),
-            sse: Decoder::new(),
-            format,
-        }
+        // Before the first byte: a refusal often has none.
+        let input =
+            if head.is_success() { Input::Undecided(Vec::new()) } else { Input::Body(Kept::default()) };
+        Self { head, bytes: 0, attempt: Attempt::new(profile.clone()), input, sse: Decoder::new(), format }
     }
 
     /// Takes the next bytes of the body, and adds what they say to `said`.

@@ -55,7 +55,7 @@ impl Answer<'_> {
         let source = if class == ErrorClass::NotAStream { Source::Stream } else { Source::Status };
         let message = match self.headers.get("location") {
             Some(to) if (300..400).contains(&self.status) => {
-                format!("the provider redirects to {to}; give the route that address")
+                format!("the provider redirects to {}; give the route that address", without_keys(to))
             }
             // An answer that was not streamed: it begins with the text of a model.
             Some(_) | None if class == ErrorClass::NotAStream && is_json(body) => {
@@ -131,6 +131,15 @@ impl Answer<'_> {
             ..Failure::new(class, source, message)
         }
     }
+}
+
+/// An address without what may be a key in it: a redirect repeats the address that was asked.
+fn without_keys(address: &str) -> String {
+    let shown = address.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = shown.split_once("//") else { return shown.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}//{host}{path}")
 }
 
 /// Whether a body is JSON, or the beginning of some.

@@ -4,10 +4,18 @@ use super::{Answer, Failure, Source};
 use crate::attempt::{AnomalyKind, Body, BodyKind, Ended, Item, Meaning, Outcome, Transport, Why};
 use turnstream_model::event::ErrorClass;
 
+const PACKED: &str = "a compressed body, although none was asked for";
+
 impl Answer<'_> {
     /// The failure in the end of an attempt. A broken transport has its own failure, which the caller adds to the case.
     pub fn outcome(&self, outcome: &Outcome) -> Option<Failure> {
         match &outcome.ended {
+            // Gzip is known by its first bytes, brotli has none of its own.
+            Ended::Corrupt | Ended::Incomplete
+                if outcome.events == 0 && outcome.bytes > 0 && self.is_packed() =>
+            {
+                Some(self.of_stream(ErrorClass::NotAStream, PACKED))
+            }
             Ended::Complete => self.complete(outcome),
             Ended::Failed(error) => Some(self.provider_error(error, Source::Event)),
             Ended::Spliced => {
@@ -68,11 +76,15 @@ impl Answer<'_> {
     fn not_a_stream(&self, body: &Body) -> Failure {
         match &body.error {
             Some(error) => self.provider_error(error, Source::Body),
-            None if body.kind == BodyKind::Gzip => {
-                self.of_stream(ErrorClass::NotAStream, "a compressed body, although none was asked for")
-            }
+            None if body.kind == BodyKind::Gzip => self.of_stream(ErrorClass::NotAStream, PACKED),
             None => self.refusal(&body.bytes),
         }
+    }
+
+    /// Whether the head says so. Proxies leave the header where they unpack the body, so it counts only where nothing was read.
+    fn is_packed(&self) -> bool {
+        let encoding = self.headers.get("content-encoding").unwrap_or("identity");
+        !encoding.trim().eq_ignore_ascii_case("identity")
     }
 
     fn of_stream(&self, class: ErrorClass, message: impl Into<String>) -> Failure {

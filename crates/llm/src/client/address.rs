@@ -40,10 +40,16 @@ impl Address {
         if host.is_empty() {
             return Err(wrong("it names no host"));
         }
-        let port = authority.port_u16().unwrap_or(match scheme {
-            Scheme::Http => 80,
-            Scheme::Https => 443,
-        });
+        // A number that is no port is read as if there were none, and another server would get the key.
+        let named = authority.as_str().rsplit(']').next().and_then(|rest| rest.split_once(':'));
+        let port = match (authority.port_u16(), named) {
+            (Some(port), _) => port,
+            (None, Some(_)) => return Err(wrong("what follows the host is no port (1 to 65535)")),
+            (None, None) => match scheme {
+                Scheme::Http => 80,
+                Scheme::Https => 443,
+            },
+        };
         Ok(Self { uri, host, port, scheme })
     }
 
@@ -84,9 +90,19 @@ mod tests {
             expected("a.example", 443, https, "/v1?key=k", "a.example")
         );
         assert_eq!(parts("http://[::1]:9"), expected("::1", 9, Scheme::Http, "/", "[::1]:9"));
-        for url in
-            ["no address", "/v1", "ftp://a", "https://", "http://u:Kartoffel7@a/", "https://a b/Kartoffel7"]
-        {
+        assert_eq!(parts("https://[::1]/v1"), expected("::1", 443, https, "/v1", "[::1]"));
+        for url in [
+            "no address",
+            "/v1",
+            "ftp://a",
+            "https://",
+            "http://u:Kartoffel7@a/",
+            "https://a b/Kartoffel7",
+            "http://a:99999/",
+            "http://a:/",
+            "https://[::1]:65536/v1",
+            "https://[::1]:",
+        ] {
             let failure = Address::of(url).expect_err(url);
             assert!(!failure.message.contains("Kartoffel7"), "{}", failure.message);
         }

@@ -8,9 +8,9 @@ use super::NoClient;
 use super::address::{Address, Scheme};
 use super::handshake;
 use super::trust::Trust;
+use super::tunnel;
 use crate::classify::{Clock, Failure, Phase, Source, transport};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -92,13 +92,11 @@ impl Connector {
             );
             return Err(Failure::new(ErrorClass::InvalidRequest, Source::Ours, message));
         }
-        let mut tunnel = Tunnel::new(uri.clone(), self.tcp.clone());
-        if let Some(auth) = proxy.basic_auth() {
-            tunnel = tunnel.with_auth(auth.clone());
-        }
-        let connected = tunnel.call(address.uri.clone()).await;
         let name = format!("{} through the proxy {}", address.host, uri.host().unwrap_or_default());
-        connected.map(TokioIo::into_inner).map_err(|error| unreachable(&name, &error))
+        let connected = self.tcp.clone().call(uri.clone()).await;
+        let mut tcp = connected.map(TokioIo::into_inner).map_err(|error| unreachable(&name, &error))?;
+        let opened = tunnel::open(&mut tcp, address, proxy.basic_auth()).await;
+        opened.map(|()| tcp).map_err(|failure| named(&name, failure))
     }
 }
 

@@ -6,6 +6,7 @@ mod call;
 mod connect;
 mod handshake;
 mod hold;
+mod keys;
 mod post;
 mod row;
 mod run;
@@ -13,6 +14,7 @@ mod running;
 mod signals;
 mod timers;
 mod trust;
+mod tunnel;
 mod waiting;
 
 pub use call::{Call, Route};

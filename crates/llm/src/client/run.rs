@@ -1,6 +1,7 @@
 //! The attempts of one call, one after the other, until there is an end.
 
 use super::attempt::{Tried, once};
+use super::keys::Keys;
 use super::running::{Ending, Running, Told};
 use super::{Call, Client, row};
 use crate::attempt::ItemNo;
@@ -49,6 +50,12 @@ impl Teller {
         }
     }
 
+    /// Tells that something was not written down, also to one who has cancelled: it reads to the end, and a wait that could
+    /// not be removed comes back after a restart.
+    pub(super) async fn own_up(&self, unkept: Unkept) {
+        let _ = self.told.send(Told::Unkept(unkept)).await;
+    }
+
     pub(super) async fn tell(&self, told: Told) -> Result<(), Gone> {
         tokio::select! {
             biased;
@@ -65,7 +72,8 @@ pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option
     let teller = Teller { told: sender, cancelled };
     let watch = WallWatch::new(&*client.keeping.clock);
     let rng = fastrand::Rng::new();
-    let run = Run { client, call, retries, teller, rng, watch, number, replaced: None };
+    let keys = Keys::of(&call.route);
+    let run = Run { client, call, keys, retries, teller, rng, watch, number, replaced: None };
     tokio::spawn(run.all(parked));
     Running { told, cancel }
 }
@@ -73,6 +81,7 @@ pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option
 pub(super) struct Run {
     pub(super) client: Client,
     pub(super) call: Call,
+    keys: Keys,
     pub(super) retries: Retries,
     pub(super) teller: Teller,
     rng: fastrand::Rng,
@@ -117,6 +126,10 @@ impl Run {
 
     async fn attempt(&mut self, is_parked: bool) -> Next {
         if let Err(unkept) = self.begin().await {
+            if is_parked {
+                // The turn ends by it. Were its wait left, a restart would ask for a turn that is over.
+                self.unpark().await;
+            }
             return Next::End(Box::new(Ending::Unkept(unkept)));
         }
         turnstream_failpoint::reach("llm.begun");
@@ -131,10 +144,16 @@ impl Run {
                 Some(gone)
             }
         };
-        let tried = match gone {
+        let mut tried = match gone {
             None => once(&self.client, &self.call, self.number, &mut self.teller).await,
             Some(_) => Tried { gone, ..Tried::nothing(self.call.consumer) },
         };
+        if let Some(failure) = &mut tried.failure {
+            self.keys.hide(failure);
+        }
+        if let Some(id) = &mut tried.request_id {
+            self.keys.hide_in_text(id);
+        }
         self.settle(tried).await
     }
 
@@ -220,7 +239,7 @@ impl Run {
         match self.client.keeping.waits.unpark(session, turn).await {
             Ok(was_there) => was_there,
             Err(unkept) => {
-                let _ = self.teller.tell(Told::Unkept(unkept)).await;
+                self.teller.own_up(unkept).await;
                 // Asked again after a restart, at worst. To give up the turn now would be worse.
                 true
             }
@@ -228,12 +247,15 @@ impl Run {
     }
 
     async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
-        let now = self.now();
-        let ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
+        // Not `now()`: a jump has to be seen by the wait that may have been stored a moment ago.
+        let now = self.client.keeping.clock.wall();
+        let mut ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
+        if let Some(evidence) = &mut ended.evidence {
+            self.keys.hide_in_bytes(evidence);
+        }
         let name = self.call.name(self.number);
         if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
-            // Whoever is gone needs not to be told.
-            let _ = self.teller.tell(Told::Unkept(unkept)).await;
+            self.teller.own_up(unkept).await;
         }
     }
 

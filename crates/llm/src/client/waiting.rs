@@ -126,7 +126,7 @@ impl Run {
             Ok(is_there) => is_there,
             Err(unkept) => {
                 // The wait goes on in this process; a restart would wake up at another time, not later than it is long.
-                let _ = self.teller.tell(Told::Unkept(unkept)).await;
+                self.teller.own_up(unkept).await;
                 true
             }
         }

@@ -102,6 +102,10 @@ fn rfc3339(text: &str) -> Option<Time> {
     let rest = text.get(19..)?;
     let zone = rest.find(['Z', 'z', '+', '-'])?;
     let fraction = rest.get(..zone)?.strip_prefix('.').unwrap_or("0");
+    // `9e300` would be a number too.
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let millis = (format!("0.{fraction}").parse::<f64>().ok()? * 1000.0) as i64;
     let offset = match rest.get(zone..)? {
         "Z" | "z" => 0,
@@ -177,7 +181,15 @@ mod tests {
             assert_eq!(timestamp(text), expected, "{text:?}");
         }
         assert_eq!(timestamp("2024-02-29T00:00:00Z"), Some(Time(1_709_164_800_000)));
-        for odd in ["2026-13-16T06:07:35Z", "2026-11-16", "tomorrow", "-1", "2026-11-16T06:07:35"] {
+        for odd in [
+            "2026-13-16T06:07:35Z",
+            "2026-11-16",
+            "tomorrow",
+            "-1",
+            "2026-11-16T06:07:35",
+            "2026-11-16T06:07:35.9e300Z",
+            "2026-11-16T06:07:35.5e3Z",
+        ] {
             assert_eq!(timestamp(odd), None, "{odd:?}");
         }
     }

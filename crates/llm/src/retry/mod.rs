@@ -116,6 +116,10 @@ impl Retries {
         rng: &mut fastrand::Rng,
     ) -> Decision {
         let class = failure.class;
+        if class != ErrorClass::Unreachable {
+            // Somebody was there. Else the hours of a parked wait would count as hours of knocking at a closed door.
+            self.spent.failures.remove(&ErrorClass::Unreachable);
+        }
         let since = *self.spent.failing_since.get_or_insert(now);
         let (times, first) = self.spent.failures.entry(class).or_insert((0, now));
         *times = times.saturating_add(1);
@@ -153,7 +157,15 @@ impl Retries {
             Consumer::AttemptAware => shown.items.clone(),
             Consumer::PlainWire => Vec::new(),
         };
-        if after > PARK { Decision::Park { until, supersede } } else { Decision::Retry { after, supersede } }
+        if after <= PARK {
+            return Decision::Retry { after, supersede };
+        }
+        if matches!(class, ErrorClass::RateLimited | ErrorClass::QuotaExhausted) {
+            // What fails after the hours of a limit is not the same trouble as what failed before them. These two are bounded
+            // by the window alone, so nothing goes on for longer by it.
+            self.spent.failures.retain(|known, _| *known == class);
+        }
+        Decision::Park { until, supersede }
     }
 }
 

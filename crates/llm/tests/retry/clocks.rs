@@ -5,11 +5,14 @@ use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
 use turnstream_llm::Format;
-use turnstream_llm::client::{Clocks, Ending, Running, Told, Wait};
+use turnstream_llm::client::{Client, Clocks, Ending, Keeping, Running, Settings, Told, Wait};
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_llm::wait::{Clock, LOOK};
-use turnstream_model::attempts::{Parked, Waits};
+use turnstream_log::Attempts;
+use turnstream_model::attempts::{Answer, Parked, Waits};
+use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
+use turnstream_redact::Rules;
 use turnstream_scripted::{Refusal, RetryAfter, Step};
 
 const HOUR: u64 = 3_600_000;
@@ -189,4 +192,47 @@ async fn a_wait_that_was_removed_does_not_come_back_with_a_jump() {
     assert_eq!(*ending(&all(resumed).await), Ending::Cancelled);
     assert!(jumping.elapsed() < Duration::from_millis(2 * HOUR), "noticed with the jump");
     assert_eq!((bench.waits().await, bench.provider.calls().len()), (0, 1));
+}
+
+/// Waits on a disk so slow that somebody sets the clock while one is stored.
+struct Slow {
+    attempts: Attempts,
+    clock: Arc<HandClock>,
+}
+
+impl Waits for Slow {
+    fn park(&self, parked: Parked) -> Answer<()> {
+        let parking = self.attempts.park(parked);
+        self.clock.jump(20 * HOUR as i64);
+        parking
+    }
+
+    fn restate(&self, parked: Parked) -> Answer<bool> {
+        self.attempts.restate(parked)
+    }
+
+    fn unpark(&self, session: SessionId, turn: TurnId) -> Answer<bool> {
+        self.attempts.unpark(session, turn)
+    }
+
+    fn parked(&self) -> Answer<Vec<Parked>> {
+        self.attempts.parked()
+    }
+}
+
+#[tokio::test]
+async fn a_jump_while_a_wait_is_stored_is_restated_too() {
+    let clock = Arc::new(HandClock::new([(HOUR, Happening::Halt)]));
+    let bench = bench_with([limited()], Clocks::default(), clock.clone()).await;
+    let keeping = Keeping {
+        ledger: Arc::new(bench.attempts.clone()),
+        waits: Arc::new(Slow { attempts: bench.attempts.clone(), clock: clock.clone() }),
+        clock,
+        redact: Arc::new(Rules::standard()),
+    };
+    let client = Client::new(Settings::default(), keeping).unwrap();
+    let mut running = client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    let until = until_told(&mut running, 2).await;
+    is_due(until.0 - START.0, 20 * HOUR + WAIT);
+    assert_eq!(stored(&bench).await.until, until);
 }

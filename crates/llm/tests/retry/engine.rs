@@ -132,6 +132,43 @@ fn an_unreachable_provider_is_not_tried_for_longer_than_two_minutes() {
 
 /// 429 and a used up quota in turns, neither of which has a limit of its own: only the window is left.
 #[test]
+fn a_parked_wait_is_no_time_for_which_a_provider_was_unreachable() {
+    let mut retries = Retries::new(Policy::default());
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut at = |failure: &Failure, now: u64| {
+        retries.decide(failure, &Shown::default(), Consumer::AttemptAware, Time(now), &mut rng)
+    };
+    // A day of limits, each behind a network that is not there yet when the machine wakes up.
+    for hour in 0..24 {
+        let now = hour * 3_600_000;
+        let unreachable = at(&failure(ErrorClass::Unreachable), now);
+        assert!(matches!(unreachable, Decision::Retry { .. }), "hour {hour}: {unreachable:?}");
+        let limited = at(&waiting(ErrorClass::RateLimited, 3500), now + 30_000);
+        assert!(matches!(limited, Decision::Park { .. }), "hour {hour}: {limited:?}");
+    }
+}
+
+#[test]
+fn trouble_after_a_parked_limit_is_tried_for_as_long_as_any_other() {
+    for (class, seconds) in [(ErrorClass::ProviderError, 60), (ErrorClass::Overloaded, 300)] {
+        let mut retries = Retries::new(Policy::default());
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut at = |failure: &Failure, now: u64| {
+            retries.decide(failure, &Shown::default(), Consumer::AttemptAware, Time(now), &mut rng)
+        };
+        at(&failure(class), 0);
+        let Decision::Park { until, .. } = at(&waiting(ErrorClass::RateLimited, 18_000), 1000) else {
+            panic!("five hours are parked")
+        };
+        let mut now = until.0;
+        while let Decision::Retry { after, .. } = at(&failure(class), now) {
+            now += after.as_millis() as u64;
+        }
+        assert!(now - until.0 >= seconds * 1000, "{class}: given up after {} ms", now - until.0);
+    }
+}
+
+#[test]
 fn a_change_of_the_kind_of_error_does_not_begin_the_window_anew() {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut retries = Retries::new(Policy::default());

@@ -8,10 +8,10 @@ use turnstream_llm::client::{Client, Clocks, Ending, Keeping, Running, Settings,
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{
-    Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Verdict, Waits,
+    Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Parked, Unkept, Verdict, Waits,
 };
 use turnstream_model::event::ErrorClass;
-use turnstream_model::id::SessionId;
+use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
 use turnstream_scripted::{Refusal, RetryAfter, Step};
@@ -144,16 +144,29 @@ async fn a_wait_outlives_its_reader_and_goes_on_with_what_was_used_up() {
     assert_eq!(bench.rows().await.len(), 3);
 }
 
-/// A ledger whose reader goes away while the row of the second attempt is written.
-struct Leaving {
+/// A ledger to which something happens while the row of the second attempt is written.
+struct Struck {
     attempts: Attempts,
-    running: Arc<Mutex<Option<Running>>>,
+    blow: Blow,
 }
 
-impl Ledger for Leaving {
+enum Blow {
+    /// Its reader goes away.
+    ReaderLeaves(Arc<Mutex<Option<Running>>>),
+    /// The disk is full.
+    DiskFull,
+}
+
+fn disk_full() -> Unkept {
+    Unkept::Store("disk full".to_owned())
+}
+
+impl Ledger for Struck {
     fn begin(&self, begun: Begun) -> Answer<()> {
-        if begun.name.number == 2 {
-            drop(self.running.lock().unwrap().take());
+        match &self.blow {
+            Blow::ReaderLeaves(running) if begun.name.number == 2 => drop(running.lock().unwrap().take()),
+            Blow::DiskFull if begun.name.number == 2 => return Box::pin(async { Err(disk_full()) }),
+            Blow::ReaderLeaves(_) | Blow::DiskFull => {}
         }
         self.attempts.begin(begun)
     }
@@ -176,7 +189,10 @@ async fn a_wait_whose_reader_goes_away_as_it_ends_stays_parked() {
     let bench = bench([limited(), Step::text("At last.")]).await;
     let running = Arc::new(Mutex::new(None));
     let keeping = Keeping {
-        ledger: Arc::new(Leaving { attempts: bench.attempts.clone(), running: running.clone() }),
+        ledger: Arc::new(Struck {
+            attempts: bench.attempts.clone(),
+            blow: Blow::ReaderLeaves(running.clone()),
+        }),
         waits: Arc::new(bench.attempts.clone()),
         clock: Arc::new(QuickClock::new()),
         redact: Arc::new(Rules::standard()),
@@ -195,4 +211,59 @@ async fn a_wait_whose_reader_goes_away_as_it_ends_stays_parked() {
     };
     tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
     assert_eq!((bench.waits().await, bench.provider.calls().len()), (1, 1));
+}
+
+/// Waits that can be stored and not removed, as on a disk that is full.
+struct Stuck(Attempts);
+
+impl Waits for Stuck {
+    fn park(&self, parked: Parked) -> Answer<()> {
+        self.0.park(parked)
+    }
+
+    fn restate(&self, parked: Parked) -> Answer<bool> {
+        self.0.restate(parked)
+    }
+
+    fn unpark(&self, _: SessionId, _: TurnId) -> Answer<bool> {
+        Box::pin(async { Err(disk_full()) })
+    }
+
+    fn parked(&self) -> Answer<Vec<Parked>> {
+        self.0.parked()
+    }
+}
+
+#[tokio::test]
+async fn who_cancels_a_wait_that_cannot_be_removed_is_told_so() {
+    let bench = bench([limited()]).await;
+    let keeping = Keeping {
+        ledger: Arc::new(bench.attempts.clone()),
+        waits: Arc::new(Stuck(bench.attempts.clone())),
+        clock: Arc::new(StoppedClock(START)),
+        redact: Arc::new(Rules::standard()),
+    };
+    let client = Client::new(Settings::default(), keeping).unwrap();
+    let mut running = client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware));
+    until_parked(&mut running).await;
+    running.cancel();
+    let told = all(running).await;
+    assert_eq!(told[0], Told::Unkept(disk_full()));
+    assert_eq!((told.len(), ending(&told)), (2, &Ending::Cancelled));
+    assert_eq!(bench.waits().await, 1);
+}
+
+#[tokio::test]
+async fn a_wait_whose_next_row_cannot_be_written_ends_with_its_turn() {
+    let bench = bench([limited(), Step::text("Never.")]).await;
+    let keeping = Keeping {
+        ledger: Arc::new(Struck { attempts: bench.attempts.clone(), blow: Blow::DiskFull }),
+        waits: Arc::new(bench.attempts.clone()),
+        clock: Arc::new(QuickClock::new()),
+        redact: Arc::new(Rules::standard()),
+    };
+    let client = Client::new(Settings::default(), keeping).unwrap();
+    let told = all(client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware))).await;
+    assert_eq!(*ending(&told), Ending::Unkept(disk_full()));
+    assert_eq!((bench.waits().await, bench.provider.calls().len()), (0, 1));
 }

@@ -138,6 +138,80 @@ async fn the_address_of_a_request_that_failed_is_not_kept() {
     assert!(is_nowhere(server.directory.path(), "Kartoffel7"), "{row:?}");
 }
 
+/// Gateways name the key that they do not know.
+#[tokio::test]
+async fn a_key_that_the_answer_repeats_is_not_kept() {
+    let (key, page) =
+        ("Kartoffel-7-Salat", "<p>https://a.example/v1?user_key=Kartoffel-8-Salat not found</p>");
+    let error =
+        json!({"error": {"type": "auth_error", "message": format!("no such key: {key}"), "code": key}});
+    let cut = "200 OK\r\ncontent-length: 9";
+    for (status, body) in
+        [("401 Unauthorized", error.to_string()), ("404 Not Found", page.to_owned()), (cut, String::new())]
+    {
+        let answer = format!("HTTP/1.1 {status}\r\nx-request-id: {key}\r\n\r\n{body}");
+        let server = Server::of(answer.into_bytes()).await;
+        let mut call = call(&server.base, Format::Chat, Consumer::AttemptAware);
+        call.route.headers = vec![("X-Api-Key".to_owned(), format!("Bearer {key}"))];
+        call.route.url.push_str("?version=1&user_key=Kartoffel-8-Salat");
+        let told = all(server.client(settings()).start(call)).await;
+        assert!(!format!("{:?}", ending(&told)).contains("Kartoffel"), "{told:?}");
+        let row = server.row().await;
+        server.attempts.close();
+        assert!(is_nowhere(server.directory.path(), "Kartoffel"), "{row:?}");
+    }
+}
+
+/// A redirect repeats the address, and the page that comes with it does so once more.
+#[tokio::test]
+async fn an_address_that_a_redirect_repeats_is_not_kept_either() {
+    let to = "https://a.example/v1/chat/completions?pass=Kartoffel7";
+    let page = format!("<a href=\"{to}\">Permanent Redirect</a>.\n\n");
+    let head = format!("HTTP/1.1 308 Permanent Redirect\r\nlocation: {to}\r\ncontent-type: text/html\r\n");
+    let empty = format!("{head}content-length: 0\r\n\r\n");
+    for answer in [empty, format!("{head}content-length: {}\r\n\r\n{page}", page.len())] {
+        let server = Server::of(answer.into_bytes()).await;
+        let mut call = call(&server.base, Format::Chat, Consumer::AttemptAware);
+        call.route.url.push_str("?pass=Kartoffel7");
+        let told = all(server.client(settings()).start(call)).await;
+        let Ending::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
+        assert_eq!(failure.class, ErrorClass::InvalidRequest);
+        assert!(failure.message.contains("https://a.example/v1/chat/completions"), "{}", failure.message);
+        assert!(!failure.message.contains("Kartoffel"), "{}", failure.message);
+        let row = server.row().await;
+        server.attempts.close();
+        assert!(is_nowhere(server.directory.path(), "Kartoffel"), "{row:?}");
+    }
+}
+
+/// Proxies and load balancers refuse without a word.
+#[tokio::test]
+async fn a_refusal_without_a_body_is_what_its_status_says() {
+    let cases = [
+        ("429 Too Many Requests\r\nretry-after: 7", ErrorClass::RateLimited, Some(7)),
+        ("503 Service Unavailable\r\nretry-after: 30", ErrorClass::Overloaded, Some(30)),
+        ("502 Bad Gateway", ErrorClass::ProviderError, None),
+        ("401 Unauthorized", ErrorClass::Auth, None),
+        ("404 Not Found", ErrorClass::ModelUnavailable, None),
+        ("413 Content Too Large", ErrorClass::ContextOverflow, None),
+        ("302 Found", ErrorClass::InvalidRequest, None),
+    ];
+    let never = [ErrorClass::RateLimited, ErrorClass::Overloaded].map(|class| (class, None));
+    for (status, class, wait) in cases {
+        // With a body of no bytes, and with one that breaks before its first.
+        for length in [0, 9] {
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
+            let server = Server::of(answer.into_bytes()).await;
+            let mut settings = settings();
+            settings.policy.limits.extend(never);
+            let told = server.ask(settings).await;
+            let Ending::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
+            let wait = wait.map(Duration::from_secs);
+            assert_eq!((failure.class, failure.wait), (class, wait), "{status}, {length} bytes");
+        }
+    }
+}
+
 /// Names are short. One of a megabyte is not kept whole.
 #[tokio::test]
 async fn a_name_without_end_is_cut() {
@@ -165,6 +239,17 @@ async fn an_answer_that_was_not_streamed_leaves_none_of_its_text() {
             assert!(is_nowhere(server.directory.path(), text), "{row:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_body_that_is_packed_without_a_mark_of_its_own_is_named_by_its_head() {
+    let brotli: &[u8] = b"\x0b\x05\x80Kartoffelsalat\x03";
+    let answer = [head("content-encoding: br\r\n").as_bytes(), brotli].concat();
+    let server = Server::of(answer).await;
+    assert_eq!(class(&server.ask(settings()).await), ErrorClass::NotAStream);
+    let row = server.row().await;
+    server.attempts.close();
+    assert!(is_nowhere(server.directory.path(), "Kartoffel"), "{row:?}");
 }
 
 /// Bytes that come faster than they are read leave no time spent waiting, so no clock would ever end it.

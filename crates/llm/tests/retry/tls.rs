@@ -420,3 +420,38 @@ async fn the_proxy_of_the_environment_is_gone_through_and_sees_nothing() {
     let failed = seen.lines("frame failed ").remove(0);
     assert!(failed.starts_with("invalid_request ") && failed.contains("HTTPS_PROXY"), "{failed}");
 }
+
+/// Answers everybody who comes with the same bytes, and counts them.
+async fn proxy_that_answers(answer: &'static str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, asked) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+    let count = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = client.read(&mut [0; 4096]).await;
+            let _ = client.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_refuses_is_named_and_asked_again_only_if_that_may_help() {
+    let cases = [
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "unreachable", "name and a password", 1),
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", "unreachable", "status 403", 1),
+        ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "unreachable", "status 502", 6),
+        ("220 smtp.example\r\n\r\n", "unreachable", "HTTPS_PROXY", 6),
+        ("HTTP/1.1 200 ", "transport_lost", "", 6),
+    ];
+    for (answer, class, says, times) in cases {
+        let (proxy, asked) = proxy_that_answers(answer).await;
+        let url = "https://provider.example/v1";
+        let seen = child(url).env("HTTPS_PROXY", &proxy).run(&KillPoint::Exit).unwrap();
+        let failed = seen.lines("frame failed ").remove(0);
+        let begins = format!("{class} provider.example through the proxy 127.0.0.1: ");
+        assert!(failed.starts_with(&begins) && failed.contains(says), "{answer:?}: {failed}");
+        assert_eq!(asked.load(Ordering::SeqCst), times, "{answer:?}: {failed}");
+    }
+}

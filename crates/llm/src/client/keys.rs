@@ -1,0 +1,59 @@
+//! The keys of a route, which an answer may repeat: "invalid key: …", or a page that names the address that was asked. They
+//! are kept nowhere, also not in the provider's words.
+
+use super::call::Route;
+use crate::classify::Failure;
+use turnstream_model::attempts::Evidence;
+use turnstream_redact::{Builder, LONGEST_LITERAL, Rules};
+
+/// What the name of a header or a parameter has in it if its value is a secret. Others are versions and the like, of which a
+/// message may well speak.
+const SECRET: [&str; 8] = ["auth", "key", "token", "secret", "pass", "cookie", "sig", "credential"];
+
+/// Finds the keys of one route.
+pub(super) struct Keys(Vec<Rules>);
+
+impl Keys {
+    /// Those in its headers and in its address. Very short ones stand in ordinary text by chance and are left.
+    pub(super) fn of(route: &Route) -> Self {
+        let headers = route.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let query = route.url.split_once('?').map_or("", |(_, query)| query);
+        let query = query.split('#').next().unwrap_or_default();
+        let parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
+        let secret = headers.chain(parameters).filter(|(name, _)| is_secret(name));
+        // `Bearer …`, and each of several cookies.
+        let words = secret.flat_map(|(_, value)| value.split([' ', ';', ',']));
+        let words = words.map(|word| &word[..word.floor_char_boundary(LONGEST_LITERAL)]);
+        Self(words.filter_map(|word| Some(Builder::default().literal("key", word).ok()?.build())).collect())
+    }
+
+    /// Takes them out of what is told and written down.
+    pub(super) fn hide(&self, failure: &mut Failure) {
+        let Failure { word, message, request_id, secondary, .. } = failure;
+        let texts = word.iter_mut().chain([message]).chain(request_id);
+        for text in texts.chain(secondary.iter_mut().map(|secondary| &mut secondary.message)) {
+            self.hide_in_text(text);
+        }
+    }
+
+    /// Takes them out of a text.
+    pub(super) fn hide_in_text(&self, text: &mut String) {
+        for key in &self.0 {
+            *text = key.redact(text).into_owned();
+        }
+    }
+
+    /// Takes them out of the bytes.
+    pub(super) fn hide_in_bytes(&self, evidence: &mut Evidence) {
+        for bytes in [&mut evidence.head, &mut evidence.tail] {
+            for key in &self.0 {
+                *bytes = key.redact_bytes(bytes).into_owned();
+            }
+        }
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|word| name.contains(word))
+}
