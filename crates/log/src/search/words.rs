@@ -199,4 +199,19 @@ mod tests {
         let spans: Vec<&str> = words[2].parts.iter().map(|(range, _)| &text[range.clone()]).collect();
         assert_eq!(spans, ["parse", "It"]);
     }
+
+    /// FTS5 would cut at any other ASCII character, and take an underscore for a tag.
+    #[test]
+    fn a_key_of_any_character_is_one_token() {
+        for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
+            let text = format!("x{character}X{character}x {character}");
+            for word in Words::of(&text) {
+                for key in word.parts.iter().map(|(_, key)| key).chain([&word.key]) {
+                    let is_plain =
+                        |one: char| !one.is_ascii() || one.is_ascii_lowercase() || one.is_ascii_digit();
+                    assert!(!key.is_empty() && key.chars().all(is_plain), "{character:?}: {key:?}");
+                }
+            }
+        }
+    }
 }
