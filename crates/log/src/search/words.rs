@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_key_of_any_character_is_one_token() {
         for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
-            let text = format!("x{character}X{character}x {character}");
+            let text = format!("x{character}X {character}");
             for word in Words::of(&text) {
                 for key in word.parts.iter().map(|(_, key)| key).chain([&word.key]) {
                     let is_plain =
