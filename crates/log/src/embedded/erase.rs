@@ -147,7 +147,7 @@ impl Eraser {
             },
             Stage::Pages(first) => {
                 let file = readers.file().map_err(passing)?;
-                if !database.scrub(file, first..first + PAGES)? {
+                if !database.scrub(readers, file, first..first + PAGES)? {
                     return Ok(Step::Wait);
                 }
                 turnstream_failpoint::reach("log.erase.pages");

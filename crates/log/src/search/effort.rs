@@ -19,6 +19,7 @@ pub(crate) struct Effort {
     measure: Measure,
     most: u64,
     is_attempt: AtomicBool,
+    is_cut_short: AtomicBool,
     /// Without one, somebody waits to the end.
     interest: Option<Interest>,
 }
@@ -38,12 +39,12 @@ impl Effort {
         let usual = if query.cursor.is_none() { FIRST_PAGE } else { NEXT_PAGE };
         let most = query.patience.unwrap_or(usual);
         let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-        Self {
-            measure: Measure::Clock(Instant::now()),
-            most,
-            is_attempt: AtomicBool::new(false),
-            interest: None,
-        }
+        Self::with(Measure::Clock(Instant::now()), most)
+    }
+
+    fn with(measure: Measure, most: u64) -> Self {
+        let (is_attempt, is_cut_short) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { measure, most, is_attempt, is_cut_short, interest: None }
     }
 
     /// It is also over when nobody waits any more.
@@ -54,13 +55,17 @@ impl Effort {
     /// It is over when it has been asked for so many times.
     #[cfg(test)]
     pub(crate) fn of_asking(most: u64) -> Self {
-        let measure = Measure::Asked(AtomicU64::new(0));
-        Self { measure, most, is_attempt: AtomicBool::new(false), interest: None }
+        Self::with(Measure::Asked(AtomicU64::new(0)), most)
     }
 
-    /// True when all that a page may cost was done, or nobody waits for it.
+    /// True when all that a page may cost was done, nobody waits for it, or it was cut short.
     pub(crate) fn is_spent(&self) -> bool {
-        self.is_unwanted() || self.done() >= self.most
+        self.is_over() || self.done() >= self.most
+    }
+
+    /// What was done has to do: somebody else needs what this one holds.
+    pub(crate) fn cut_short(&self) {
+        self.is_cut_short.store(true, Ordering::Relaxed);
     }
 
     /// What begins now may be in vain, and is stopped so early that something can be done otherwise.
@@ -76,11 +81,11 @@ impl Effort {
     /// True when there is an attempt and it is to be given up.
     pub(crate) fn is_in_vain(&self) -> bool {
         let is_attempt = self.is_attempt.load(Ordering::Relaxed);
-        is_attempt && (self.is_unwanted() || self.done() >= self.most / 5 * 4)
+        is_attempt && (self.is_over() || self.done() >= self.most / 5 * 4)
     }
 
-    fn is_unwanted(&self) -> bool {
-        self.interest.as_ref().is_some_and(Interest::is_over)
+    fn is_over(&self) -> bool {
+        self.is_cut_short.load(Ordering::Relaxed) || self.interest.as_ref().is_some_and(Interest::is_over)
     }
 
     fn done(&self) -> u64 {

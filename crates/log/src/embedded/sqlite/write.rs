@@ -1,6 +1,7 @@
 //! The writing side of the database. Only the settler has it.
 
 use super::imports::{self, Seen};
+use super::read::Readers;
 use super::remove::{self, More};
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
 
 impl From<rusqlite::Error> for StoreError {
@@ -92,6 +93,8 @@ const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
 
 /// How long a checkpoint waits for a reader.
 const READER: Duration = Duration::from_millis(50);
+/// How long searches are left alone after they were asked to leave.
+const UNDISTURBED: Duration = Duration::from_millis(200);
 /// How long a transaction waits for whoever else writes, which is nobody but a person with a shell.
 const WRITER: Duration = Duration::from_secs(5);
 
@@ -120,12 +123,14 @@ pub(crate) struct Database {
     wal: WalWatch,
     /// What was last set.
     in_a_hurry: Option<bool>,
+    /// When searches were last asked to leave.
+    cleared: Option<Instant>,
 }
 
 impl Database {
     pub(super) fn new(connection: Connection, path: &Path, meta: Option<&Meta>) -> Self {
         let revision = Revision::new(meta.map_or(0, |meta| meta.revision));
-        Self { connection, revision, wal: WalWatch::new(path, meta), in_a_hurry: None }
+        Self { connection, revision, wal: WalWatch::new(path, meta), in_a_hurry: None, cleared: None }
     }
 
     /// How far it is.
@@ -292,7 +297,7 @@ impl Database {
     }
 
     /// Moves everything into the database file, and leaves nothing in SQLite's own log. False while a reader is in the way.
-    pub(crate) fn empty_log(&mut self) -> Result<bool, StoreError> {
+    fn empty_log(&mut self) -> Result<bool, StoreError> {
         // Readers take a moment each: waiting long for one would hold up whatever else this thread does.
         self.connection.busy_timeout(READER)?;
         let busy =
@@ -301,10 +306,39 @@ impl Database {
         Ok(!busy?)
     }
 
+    /// The same, and searches leave where they are in the way.
+    pub(crate) fn empty_log_of(&mut self, readers: &Readers) -> Result<bool, StoreError> {
+        if self.empty_log()? {
+            return Ok(true);
+        }
+        // Where it is not a search that is in the way, they get on all the same.
+        if self.cleared.is_some_and(|last| last.elapsed() < UNDISTURBED) {
+            return Ok(false);
+        }
+        let _closed = readers.without_searches();
+        let is_empty = self.empty_log();
+        self.cleared = Some(Instant::now());
+        is_empty
+    }
+
+    /// Empties SQLite's own log if it has so many bytes. It begins anew by itself only where no reader is in it at that moment.
+    pub(crate) fn keep_log_below(&mut self, bytes: u64, readers: &Readers) -> Result<(), StoreError> {
+        if self.wal.bytes() >= bytes {
+            // Where another reader is in the way, it is tried again.
+            self.empty_log_of(readers)?;
+        }
+        Ok(())
+    }
+
     /// Overwrites what these pages of the database file hold and do not use; see [`scrub`]. False while a reader is in the
     /// way. Returns false and does nothing then.
-    pub(crate) fn scrub(&mut self, file: &File, pages: Range<u64>) -> Result<bool, StoreError> {
-        if !self.empty_log()? {
+    pub(crate) fn scrub(
+        &mut self,
+        readers: &Readers,
+        file: &File,
+        pages: Range<u64>,
+    ) -> Result<bool, StoreError> {
+        if !self.empty_log_of(readers)? {
             return Ok(false);
         }
         // A page that this connection has in memory would bring the old bytes back when it is written next.
