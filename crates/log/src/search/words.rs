@@ -82,7 +82,7 @@ fn is_emoji(character: char) -> bool {
 
 /// Emoji, and scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese; and Korean, whose
 /// particles stand at the end of words.
-fn stands_alone(character: char) -> bool {
+pub(super) fn stands_alone(character: char) -> bool {
     is_emoji(character)
         || matches!(character,
             '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1100}'..='\u{11FF}' | '\u{1780}'..='\u{17FF}'
