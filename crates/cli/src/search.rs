@@ -14,8 +14,11 @@ const AT_ONCE: usize = 100;
 /// How long it is waited for an index that is being built, and how often it is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
+/// When it is asked again where too many others search.
+const BUSY: Duration = Duration::from_secs(1);
 
-/// Find finished items and prompts, the newest first. Exits with 1 when there are none.
+/// Find finished items and prompts, the newest first. Exits with 1 when there are none, and with 2 when it could not be looked
+/// everywhere.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Words, all of which must be there; '"a phrase"', 'retr*' for a beginning, 'word -other' to leave some out
@@ -42,6 +45,9 @@ pub(crate) struct Args {
     /// How many at most
     #[arg(long, default_value_t = 20)]
     limit: usize,
+    /// How many seconds to look at most, where pages do not come to the end
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    within: u64,
     /// One JSON object per hit
     #[arg(long)]
     json: bool,
@@ -49,7 +55,7 @@ pub(crate) struct Args {
     reach: Reach,
 }
 
-/// Why nothing is shown.
+/// Why nothing is shown, or not all.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SearchError {
     #[error(transparent)]
@@ -58,6 +64,11 @@ pub(crate) enum SearchError {
     Client(#[from] ClientError),
     #[error("the words have {0} bytes and may have {MOST_QUERY_BYTES}; use fewer")]
     TooLong(usize),
+    #[error(
+        "it was looked for {0} s and not everywhere, there may be older ones: look longer with --within, or for less with \
+         --from, --to, --session, --agent or other words"
+    )]
+    Unfinished(u64),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -70,32 +81,43 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SearchError> {
     let connected = connect(&args.reach, None).await?;
     let found = find(&connected.client, &args).await;
     connected.end().await;
-    let hits = found?;
-    let marks = if io::stdout().is_terminal() { Marks::Bold } else { Marks::None };
-    let text: String = hits.iter().map(|hit| if args.json { line(hit) } else { shown(hit, marks) }).collect();
-    match io::stdout().write_all(text.as_bytes()) {
-        // A reader that goes away has seen enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
-    Ok(if hits.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if found? == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Page after page, until there are as many as were asked for.
-async fn find(client: &Client, args: &Args) -> Result<Vec<Value>, ClientError> {
-    let mut hits = Vec::new();
-    let mut cursor = None;
-    while hits.len() < args.limit {
-        let path = path(args, (args.limit - hits.len()).min(AT_ONCE), cursor.as_deref());
-        let page =
-            if cursor.is_none() { first_page(client, &path).await? } else { client.get(&path).await? };
-        hits.extend(page["hits"].as_array().cloned().unwrap_or_default());
+/// Page after page, each shown when it is there, until there are as many as were asked for. Returns how many there are.
+async fn find(client: &Client, args: &Args) -> Result<usize, SearchError> {
+    let marks = if io::stdout().is_terminal() { Marks::Bold } else { Marks::None };
+    let (mut found, mut cursor) = (0, None);
+    let begun = Instant::now();
+    let is_over = || begun.elapsed() >= Duration::from_secs(args.within);
+    while found < args.limit {
+        let path = path(args, (args.limit - found).min(AT_ONCE), cursor.as_deref());
+        let page = if cursor.is_none() { first_page(client, &path).await } else { client.get(&path).await };
+        let page = match page {
+            Err(error) if error.kind() == Some("busy") && !is_over() => {
+                tokio::time::sleep(BUSY).await;
+                continue;
+            }
+            page => page?,
+        };
+        let hits = page["hits"].as_array().map_or(&[][..], Vec::as_slice);
+        found += hits.len();
+        let text: String =
+            hits.iter().map(|hit| if args.json { line(hit) } else { shown(hit, marks) }).collect();
+        match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+            // A reader that goes away has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written?,
+        }
         match page["next"].as_str() {
+            Some(_) if page["incomplete"] == true && is_over() => {
+                return Err(SearchError::Unfinished(args.within));
+            }
             Some(next) => cursor = Some(next.to_owned()),
             None => break,
         }
     }
-    Ok(hits)
+    Ok(found)
 }
 
 /// Waits a while for an index that is being built, so that what is shown is all there is.

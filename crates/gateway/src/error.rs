@@ -77,6 +77,14 @@ pub enum RequestError {
     /// The cursor of a search is none.
     #[error("{0}")]
     BadCursor(String),
+    /// Too many others search.
+    #[error("{at_a_time} searches are under way and none ended within {waited:.1?}; try again in a moment")]
+    SearchBusy {
+        /// How many there are at a time.
+        at_a_time: usize,
+        /// How long it was waited for one to end.
+        waited: std::time::Duration,
+    },
     /// What a crash left open is being settled.
     #[error("session {0} is settling what a restart left open; try again in a moment")]
     Recovering(SessionId),

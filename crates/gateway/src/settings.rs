@@ -28,6 +28,8 @@ pub struct Settings {
     pub on_timeout: OnTimeout,
     /// How long a session may be quiet until its keeper and its agent are put away.
     pub idle: Duration,
+    /// How long a search may wait for its turn; then whoever asks is sent away for a moment.
+    pub search: Duration,
     /// How long a stored fold may be behind while its session talks.
     pub debounce: Duration,
     /// What counts as a secret, and never reaches the log.
@@ -65,6 +67,7 @@ impl Default for Settings {
             approval: None,
             on_timeout: OnTimeout::Reject,
             idle: Duration::from_secs(10 * 60),
+            search: Duration::from_secs(5),
             debounce: Duration::from_secs(1),
             secrets: Rules::standard(),
             retention: Retention::default(),

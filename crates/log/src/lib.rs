@@ -47,7 +47,9 @@ pub use health::{Health, HealthWatch};
 pub use importer::{Imported, Importer};
 pub use log::{Log, Merge, Options};
 pub use open::{Abandoned, Opened, Restored};
-pub use search::{Hit, MOST_HITS, MOST_QUERY_BYTES, Page, Part, Query, SearchError, Subject, USUAL_HITS};
+pub use search::{
+    Hit, Interest, MOST_HITS, MOST_QUERY_BYTES, Page, Part, Query, SearchError, Subject, USUAL_HITS, Waiting,
+};
 pub use snapshot::Which;
 pub use store::Removal;
 pub use summary::Summary;

@@ -104,6 +104,8 @@ kinds! {
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The body is too large";
     /// The body is not said to be JSON.
     NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body must be JSON";
+    /// Too many others ask for the same kind of work.
+    Busy = "busy", SERVICE_UNAVAILABLE, "Too many others search at the moment";
     /// The session is settling what a crash left.
     Recovering = "recovering", SERVICE_UNAVAILABLE, "The session is recovering";
     /// The disk takes nothing at the moment.

@@ -29,6 +29,7 @@ impl From<RequestError> for Problem {
             RequestError::BadPrompt(_) => Self::new(Kind::BadContent, said),
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, said),
             RequestError::BadSearch(_) => Self::new(Kind::BadQuery, said),
+            RequestError::SearchBusy { .. } => Self::new(Kind::Busy, said).retry_after(1),
             RequestError::BadCursor(_) => Self::new(Kind::BadCursor, said),
             RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
             RequestError::Degraded(_) => Self::new(Kind::Degraded, said).with("taken", false).retry_after(5),
@@ -86,5 +87,21 @@ fn refused(refusal: &Refusal, said: String) -> Problem {
             Problem::new(Kind::QuestionSettled, said).with("outcome", outcome.as_str())
         }
         Refusal::UnknownQuestion(_) => Problem::new(Kind::UnknownQuestion, said),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{StatusCode, header};
+    use axum::response::IntoResponse;
+    use std::time::Duration;
+
+    #[test]
+    fn whoever_finds_all_searches_busy_is_told_when_to_come_back() {
+        let busy = RequestError::SearchBusy { at_a_time: 4, waited: Duration::from_secs(5) };
+        let response = Problem::from(busy).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
     }
 }

@@ -158,6 +158,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
             Some(file::OnTimeout::Cancel) => OnTimeout::Cancel,
         },
         idle: or(timeouts.idle, defaults.idle),
+        search: defaults.search,
         debounce: defaults.debounce,
         secrets: defaults.secrets,
         retention,

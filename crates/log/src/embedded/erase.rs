@@ -166,7 +166,7 @@ impl Eraser {
                 }
             },
             Stage::Pages => {
-                let Some(more) = database.scrub_some(readers.file().map_err(passing)?)? else {
+                let Some(more) = database.scrub_some(readers)? else {
                     return Ok(Step::Wait);
                 };
                 turnstream_failpoint::reach("log.erase.pages");
@@ -178,7 +178,7 @@ impl Eraser {
                     }
                 }
             }
-            Stage::Tidy => match database.scrub_some(readers.file().map_err(passing)?)? {
+            Stage::Tidy => match database.scrub_some(readers)? {
                 None => return Ok(Step::Wait),
                 Some(More::Yes) => Stage::Tidy,
                 Some(More::No) => Stage::Rest,

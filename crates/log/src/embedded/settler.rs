@@ -31,6 +31,9 @@ const SWEEP: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(100);
 /// The same while something is taken out of the files: it works for half of the time.
 const ERASING: Duration = Duration::from_millis(20);
+/// Bytes of SQLite's own log that are too many: in its largest steps it has an eighth of that. How often it is looked for.
+const LARGE_LOG: u64 = 64 << 20;
+const LOOK_AT_LOG: Duration = Duration::from_secs(2);
 /// How many times as long as a transaction it rests after one.
 const REST: u32 = 4;
 /// On Linux this is of the thread, not of the process.
@@ -95,7 +98,7 @@ impl Settler {
         // the system refuses, it is only a little slower for them.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(NICE);
-        let (mut swept, mut rest) = (Instant::now(), Duration::ZERO);
+        let (mut swept, mut looked, mut rest) = (Instant::now(), Instant::now(), Duration::ZERO);
         loop {
             let within = if self.eraser.is_under_way() { ERASING } else { TICK };
             let mut work = self.unsettled.take(rest, within);
@@ -126,6 +129,11 @@ impl Settler {
             }
             self.unsettled.answer(self.catch_up.is_done());
             self.erase();
+            if looked.elapsed() >= LOOK_AT_LOG {
+                looked = Instant::now();
+                // What fails is tried again at the next look.
+                let _ = self.database.keep_log_below(LARGE_LOG, &self.readers);
+            }
             // If this fails now, the file is made when it is needed.
             let _ = self.spares.top_up(Pace::InSteps);
             rest = begin.elapsed() * REST;

@@ -1,6 +1,8 @@
 //! What one page may cost. A query can be made that reads the whole index and finds nothing: it is stopped, and the page says
 //! from where the next one goes on (L13).
 
+use super::Query;
+use super::interest::Interest;
 #[cfg(test)]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +19,9 @@ pub(crate) struct Effort {
     measure: Measure,
     most: u64,
     is_attempt: AtomicBool,
+    is_cut_short: AtomicBool,
+    /// Without one, somebody waits to the end.
+    interest: Option<Interest>,
 }
 
 #[derive(Debug)]
@@ -29,32 +34,38 @@ enum Measure {
 }
 
 impl Effort {
-    /// What is spent on a first page when nothing else is said.
-    pub(crate) fn of_first_page() -> Self {
-        Self::of_time(FIRST_PAGE)
-    }
-
-    /// What is spent on a page that follows another.
-    pub(crate) fn of_next_page() -> Self {
-        Self::of_time(NEXT_PAGE)
-    }
-
-    /// So much time from now on.
-    pub(crate) fn of_time(most: Duration) -> Self {
+    /// What is spent on a page of this query, from now on.
+    pub(crate) fn of(query: &Query) -> Self {
+        let usual = if query.cursor.is_none() { FIRST_PAGE } else { NEXT_PAGE };
+        let most = query.patience.unwrap_or(usual);
         let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-        Self { measure: Measure::Clock(Instant::now()), most, is_attempt: AtomicBool::new(false) }
+        Self::with(Measure::Clock(Instant::now()), most)
+    }
+
+    fn with(measure: Measure, most: u64) -> Self {
+        let (is_attempt, is_cut_short) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { measure, most, is_attempt, is_cut_short, interest: None }
+    }
+
+    /// It is also over when nobody waits any more.
+    pub(crate) fn while_wanted(self, interest: Interest) -> Self {
+        Self { interest: Some(interest), ..self }
     }
 
     /// It is over when it has been asked for so many times.
     #[cfg(test)]
     pub(crate) fn of_asking(most: u64) -> Self {
-        let measure = Measure::Asked(AtomicU64::new(0));
-        Self { measure, most, is_attempt: AtomicBool::new(false) }
+        Self::with(Measure::Asked(AtomicU64::new(0)), most)
     }
 
-    /// True when all that a page may cost was done.
+    /// True when all that a page may cost was done, nobody waits for it, or it was cut short.
     pub(crate) fn is_spent(&self) -> bool {
-        self.done() >= self.most
+        self.is_over() || self.done() >= self.most
+    }
+
+    /// What was done has to do: somebody else needs what this one holds.
+    pub(crate) fn cut_short(&self) {
+        self.is_cut_short.store(true, Ordering::Relaxed);
     }
 
     /// What begins now may be in vain, and is stopped so early that something can be done otherwise.
@@ -69,7 +80,12 @@ impl Effort {
 
     /// True when there is an attempt and it is to be given up.
     pub(crate) fn is_in_vain(&self) -> bool {
-        self.is_attempt.load(Ordering::Relaxed) && self.done() >= self.most / 5 * 4
+        let is_attempt = self.is_attempt.load(Ordering::Relaxed);
+        is_attempt && (self.is_over() || self.done() >= self.most / 5 * 4)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_cut_short.load(Ordering::Relaxed) || self.interest.as_ref().is_some_and(Interest::is_over)
     }
 
     fn done(&self) -> u64 {

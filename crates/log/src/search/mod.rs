@@ -2,12 +2,14 @@
 
 pub(crate) mod effort;
 mod entry;
+mod interest;
 mod snippet;
 pub(crate) mod terms;
 pub(crate) mod words;
 
 pub(crate) use entry::Entry;
 pub use entry::Subject;
+pub use interest::{Interest, Waiting};
 pub use snippet::Part;
 pub(crate) use snippet::snippet;
 pub use terms::MOST_QUERY_BYTES;
@@ -165,12 +167,12 @@ impl Log {
     ///
     /// What is durable can be found about a second later, when it is settled; [`Log::settle`] waits for that.
     pub fn search(&self, query: &Query) -> Result<Page, SearchError> {
-        let effort = match (query.patience, &query.cursor) {
-            (Some(patience), _) => Effort::of_time(patience),
-            (None, None) => Effort::of_first_page(),
-            (None, Some(_)) => Effort::of_next_page(),
-        };
-        self.search_with(query, effort)
+        self.search_with(query, Effort::of(query))
+    }
+
+    /// The same, and it is given up when nobody waits any more. What it returns then is for nobody.
+    pub fn search_while(&self, query: &Query, interest: Interest) -> Result<Page, SearchError> {
+        self.search_with(query, Effort::of(query).while_wanted(interest))
     }
 
     fn search_with(&self, query: &Query, effort: Effort) -> Result<Page, SearchError> {

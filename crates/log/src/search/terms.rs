@@ -2,7 +2,7 @@
 //! (`-word`). Everything else that is typed separates words, so no query can be malformed, only empty or too large.
 
 use super::SearchError;
-use super::words::Words;
+use super::words::{Words, stands_alone};
 use std::ops::Range;
 
 /// Bytes of a query at most.
@@ -100,9 +100,9 @@ impl Term {
     fn of(typed: &str) -> Result<Option<Self>, SearchError> {
         let mut words: Vec<_> = Words::of(typed).collect();
         let Some(last) = words.pop() else { return Ok(None) };
-        let is_ascii_or_long = |key: &str| key.chars().nth(1).is_some() || key.is_ascii();
         // One that stands alone is found in any case, whatever follows it.
-        let is_beginning = typed[last.range.end..].starts_with('*') && is_ascii_or_long(&last.key);
+        let is_beginning =
+            typed[last.range.end..].starts_with('*') && !typed[last.range.clone()].starts_with(stands_alone);
         if is_beginning && last.key.chars().count() < SHORTEST_BEGINNING {
             let problem = format!(
                 "{:?} is too short for a beginning; put at least {SHORTEST_BEGINNING} letters before the star",
@@ -208,6 +208,7 @@ mod tests {
             ("  \"\" -- *** ^:()", "there is no word in it"),
             ("-only", "only says what must not be there"),
             ("a*", "at least 2 letters"),
+            ("ж*", "at least 2 letters"),
         ] {
             let SearchError::Words(problem) = Terms::parse(query).unwrap_err() else { panic!("{query}") };
             assert!(problem.contains(told), "{query}: {problem}");

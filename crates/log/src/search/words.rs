@@ -82,7 +82,7 @@ fn is_emoji(character: char) -> bool {
 
 /// Emoji, and scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese; and Korean, whose
 /// particles stand at the end of words.
-fn stands_alone(character: char) -> bool {
+pub(super) fn stands_alone(character: char) -> bool {
     is_emoji(character)
         || matches!(character,
             '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1100}'..='\u{11FF}' | '\u{1780}'..='\u{17FF}'
@@ -198,5 +198,20 @@ mod tests {
         assert_eq!(words[1].range, 3..503);
         let spans: Vec<&str> = words[2].parts.iter().map(|(range, _)| &text[range.clone()]).collect();
         assert_eq!(spans, ["parse", "It"]);
+    }
+
+    /// FTS5 would cut at any other ASCII character, and take an underscore for a tag.
+    #[test]
+    fn a_key_of_any_character_is_one_token() {
+        for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
+            let text = format!("x{character}X {character}");
+            for word in Words::of(&text) {
+                for key in word.parts.iter().map(|(_, key)| key).chain([&word.key]) {
+                    let is_plain =
+                        |one: char| !one.is_ascii() || one.is_ascii_lowercase() || one.is_ascii_digit();
+                    assert!(!key.is_empty() && key.chars().all(is_plain), "{character:?}: {key:?}");
+                }
+            }
+        }
     }
 }

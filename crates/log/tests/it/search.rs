@@ -5,7 +5,7 @@ use crate::support::*;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use turnstream_log::{Log, Options, Query, SearchError, Subject};
+use turnstream_log::{Log, Options, Query, SearchError, Subject, Waiting};
 use turnstream_model::event::{Body, Draft, ItemState};
 use turnstream_model::id::{ItemId, PromptId};
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
@@ -250,4 +250,27 @@ async fn waiting_for_a_log_that_is_closed_ends() {
     log.close().await;
     other.settle().await;
     assert_eq!(all(&other, "word").len(), 5, "a closed log can still be read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_waits_for_any_more_is_not_looked_for_to_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s"), turn_started("t1")]).await;
+    for number in 0..12 {
+        let item = format!("i{number}");
+        let ended = item_ended("t1", &item, ItemState::Completed);
+        append(&mut appender, vec![item_started("t1", &item), delta("t1", &item, "a word"), ended]).await;
+    }
+    log.settle().await;
+    let patient = Query { patience: Some(Duration::from_secs(3_600)), ..query("word") };
+    let waiting = Waiting::new();
+    let page = log.search_while(&patient, waiting.interest()).unwrap();
+    assert_eq!((page.hits.len(), page.next, page.is_incomplete), (12, None, false));
+    let interest = waiting.interest();
+    drop(waiting);
+    let page = log.search_while(&patient, interest).unwrap();
+    assert_eq!((page.hits.len(), page.next.is_some(), page.is_incomplete), (1, true, true));
+    assert_eq!(all(&log, "word").len(), 12, "and nobody else is stopped");
 }

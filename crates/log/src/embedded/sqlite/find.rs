@@ -30,8 +30,16 @@ impl From<rusqlite::Error> for SearchError {
 
 /// One page, from one state of the database.
 pub(super) fn find(connection: &mut Connection, search: &Search) -> Result<Found, SearchError> {
+    find_asking(connection, search, INSTRUCTIONS)
+}
+
+fn find_asking(
+    connection: &mut Connection,
+    search: &Search,
+    instructions: i32,
+) -> Result<Found, SearchError> {
     let effort = Arc::clone(&search.effort);
-    connection.progress_handler(INSTRUCTIONS, Some(move || effort.is_in_vain()))?;
+    connection.progress_handler(instructions, Some(move || effort.is_in_vain()))?;
     let found = look(connection, search);
     connection.progress_handler(0, None::<fn() -> bool>)?;
     found
@@ -264,6 +272,9 @@ fn hit(row: &Row<'_>, search: &Search, matches: Matches) -> rusqlite::Result<Opt
         snippet: snippet(text, &search.terms.wanted),
     }))
 }
+
+#[cfg(test)]
+mod stopped;
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@ mod backfill;
 mod find;
 mod imports;
 mod index;
+mod passage;
 mod pieces;
 mod read;
 mod remove;

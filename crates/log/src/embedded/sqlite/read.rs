@@ -1,6 +1,7 @@
 //! The reading side of the database: connections that never wait for a commit.
 
 use super::imports::SEEN;
+use super::passage::{Closed, Passage};
 use super::schema::open_reader;
 use super::{find, pieces};
 use crate::open::Abandoned;
@@ -21,6 +22,7 @@ use turnstream_model::cursor::{Generation, Seq};
 pub(crate) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
+    passage: Passage,
     /// Dropped after the connections.
     file: OnceLock<File>,
 }
@@ -37,7 +39,12 @@ pub(crate) struct Row {
 
 impl Readers {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), idle: Mutex::default(), file: OnceLock::new() }
+        Self {
+            path: path.to_owned(),
+            idle: Mutex::default(),
+            passage: Passage::default(),
+            file: OnceLock::new(),
+        }
     }
 
     /// Chunks from the one that holds this event on, up to about so many bytes.
@@ -168,7 +175,18 @@ impl Readers {
 
     /// One page of what was found.
     pub(crate) fn search(&self, search: &Search) -> Result<Found, SearchError> {
+        let _inside = self.passage.enter(&search.effort);
         self.with(|connection| Ok(find::find(connection, search)))?
+    }
+
+    /// Ends the searches that are under way, and lets none begin before this is dropped.
+    pub(super) fn without_searches(&self) -> Closed<'_> {
+        self.passage.close()
+    }
+
+    #[cfg(test)]
+    pub(super) fn passage(&self) -> &Passage {
+        &self.passage
     }
 
     /// True while something that is stored is not in the index because it was there before it.

@@ -111,6 +111,11 @@ impl WalWatch {
         Ok(())
     }
 
+    /// How long the log is, as far as is known.
+    pub(super) fn bytes(&self) -> u64 {
+        self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |file| file.len())
+    }
+
     /// The salt of the log; `None` when there is no log.
     fn salt(&mut self) -> io::Result<Option<u64>> {
         if self.file.is_none() {

@@ -1,6 +1,7 @@
 //! The writing side of the database. Only the settler has it.
 
 use super::imports::{self, Seen};
+use super::read::Readers;
 use super::remove::{self, More};
 use super::revision::{self, Revision};
 use super::schema::{Meta, fresh_generation};
@@ -14,9 +15,8 @@ use crate::projection::Flush;
 use crate::store::{Cut, StoreError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
 
 impl From<rusqlite::Error> for StoreError {
@@ -101,6 +101,8 @@ const NOTES: usize = 4;
 
 /// How long a checkpoint waits for a reader.
 const READER: Duration = Duration::from_millis(50);
+/// How long searches are left alone after they were asked to leave.
+const UNDISTURBED: Duration = Duration::from_millis(200);
 /// How long a transaction waits for whoever else writes, which is nobody but a person with a shell.
 const WRITER: Duration = Duration::from_secs(5);
 
@@ -134,6 +136,8 @@ pub(crate) struct Database {
     boot: Option<u64>,
     /// What was last set.
     in_a_hurry: Option<bool>,
+    /// When searches were last asked to leave.
+    cleared: Option<Instant>,
 }
 
 impl Database {
@@ -153,7 +157,7 @@ impl Database {
             (None, Some(_)) => Unscrubbed::everything(),
         };
         let wal = WalWatch::new(path, meta);
-        Self { connection, revision, wal, unscrubbed, is_noted, boot: None, in_a_hurry: None }
+        Self { connection, revision, wal, unscrubbed, is_noted, boot: None, in_a_hurry: None, cleared: None }
     }
 
     /// How far it is.
@@ -322,13 +326,37 @@ impl Database {
     }
 
     /// Moves everything into the database file, and leaves nothing in SQLite's own log. False while a reader is in the way.
-    pub(crate) fn empty_log(&mut self) -> Result<bool, StoreError> {
+    fn empty_log(&mut self) -> Result<bool, StoreError> {
         // Readers take a moment each: waiting long for one would hold up whatever else this thread does.
         self.connection.busy_timeout(READER)?;
         let busy =
             self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
         self.connection.busy_timeout(WRITER)?;
         Ok(!busy?)
+    }
+
+    /// The same, and searches leave where they are in the way.
+    pub(crate) fn empty_log_of(&mut self, readers: &Readers) -> Result<bool, StoreError> {
+        if self.empty_log()? {
+            return Ok(true);
+        }
+        // Where it is not a search that is in the way, they get on all the same.
+        if self.cleared.is_some_and(|last| last.elapsed() < UNDISTURBED) {
+            return Ok(false);
+        }
+        let _closed = readers.without_searches();
+        let is_empty = self.empty_log();
+        self.cleared = Some(Instant::now());
+        is_empty
+    }
+
+    /// Empties SQLite's own log if it has so many bytes. It begins anew by itself only where no reader is in it at that moment.
+    pub(crate) fn keep_log_below(&mut self, bytes: u64, readers: &Readers) -> Result<(), StoreError> {
+        if self.wal.bytes() >= bytes {
+            // Where another reader is in the way, it is tried again.
+            self.empty_log_of(readers)?;
+        }
+        Ok(())
     }
 
     /// How many pages were written since the last pass over them began; `None` when nothing is known of the file.
@@ -343,13 +371,14 @@ impl Database {
 
     /// Overwrites what some of these pages of the database file hold and do not use; see [`scrub`]. `None`, and nothing is
     /// done, while a reader is in the way.
-    pub(crate) fn scrub_some(&mut self, file: &File) -> Result<Option<More>, StoreError> {
-        if !self.empty_log()? {
+    pub(crate) fn scrub_some(&mut self, readers: &Readers) -> Result<Option<More>, StoreError> {
+        if !self.empty_log_of(readers)? {
             return Ok(None);
         }
         // A page that this connection has in memory would bring the old bytes back when it is written next.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
         let passing = |error: std::io::Error| StoreError::Passing(error.to_string());
+        let file = readers.file().map_err(passing)?;
         let (_, count) = scrub::extent(file).map_err(passing)?;
         let pages = self.unscrubbed.next(PAGES, count);
         scrub::pages(file, &pages).map_err(passing)?;
