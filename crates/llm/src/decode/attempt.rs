@@ -233,9 +233,18 @@ impl Attempt {
         }
     }
 
-    /// The first finish counts.
+    /// The first finish counts. Only one behind it that takes back what the first allowed does, too: a filter may be slower than
+    /// the model.
     pub(crate) fn finish(&mut self, raw: &str, meaning: Meaning) {
-        if self.finish.is_some() {
+        let takes_back = match meaning {
+            Meaning::Length | Meaning::ContentFilter => true,
+            Meaning::Stop | Meaning::ToolCalls | Meaning::Paused | Meaning::Failed | Meaning::Unknown => {
+                false
+            }
+        };
+        if let Some(first) = &self.finish
+            && !(takes_back && first.meaning.lets_calls_run())
+        {
             self.repair(Repair::RepeatedFinish);
             return;
         }

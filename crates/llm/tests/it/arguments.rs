@@ -77,3 +77,35 @@ fn arguments_that_no_parser_reads_are_withheld() {
         assert_eq!(read.calls().len(), 1);
     }
 }
+
+/// A filter may be slower than the model, and a proxy may count tokens behind it.
+#[test]
+fn a_finish_that_takes_back_the_one_before_runs_nothing() {
+    let completion = Completion::of([given("bash", &["{\"command\":\"rm\"}"])]);
+    for (format, words) in
+        [(Format::Chat, ["content_filter", "length"]), (Format::Messages, ["refusal", "max_tokens"])]
+    {
+        let whole = stream(format, "", &completion, false);
+        let says = |event: &Vec<u8>, word: &str| String::from_utf8_lossy(event).contains(word);
+        let is_finish = |event: &Vec<u8>| {
+            ["\"tool_calls\"}", "\"tool_calls\",", "\"tool_use\","].iter().any(|word| {
+                says(event, word) && (says(event, "finish_reason\":\"") || says(event, "stop_reason\":\""))
+            })
+        };
+        let at = whole.events.iter().rposition(is_finish).expect("a finish");
+        for word in words {
+            let mut taken_back = whole.clone();
+            let event = String::from_utf8_lossy(&whole.events[at]);
+            let event = event.replace("\"tool_calls\"", &format!("\"{word}\""));
+            let event = event.replace("\"tool_use\"", &format!("\"{word}\""));
+            taken_back.events.insert(at + 1, event.into_bytes());
+            let read = read_stream(&taken_back);
+            assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]), "{word}");
+            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
+            assert_eq!(
+                (read.outcome.finish.map(|finish| finish.raw), why),
+                (Some(word.to_owned()), vec![Why::Finish])
+            );
+        }
+    }
+}

@@ -108,3 +108,18 @@ fn a_list_in_the_place_of_an_object_is_no_event() {
         }
     }
 }
+
+/// Each entry of such a list is some bytes on the wire and hundreds in memory.
+#[test]
+fn a_list_of_very_many_entries_is_no_part_of_an_event() {
+    let chat = stream(Format::Chat, "dangerous", &dangerous(), false);
+    let chunk = payload(&chat.events[event_with(&chat, "bash")]);
+    let many = json!(vec![json!({}); 5000]);
+    for member in ["/choices", "/choices/0/delta/tool_calls", "/choices/0/delta/content"] {
+        let mut chunk = chunk.clone();
+        chunk["choices"][0]["delta"]["content"] = Value::Null;
+        *chunk.pointer_mut(member).expect("a member") = many.clone();
+        let read = read_stream(&with(chat.clone(), [event(&chunk)]));
+        assert_eq!((read.anomalies(), read.calls()), (vec![AnomalyKind::UnknownShape], vec![]), "{member}");
+    }
+}

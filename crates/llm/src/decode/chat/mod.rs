@@ -321,7 +321,7 @@ impl Chat {
 pub(super) fn has_content(delta: &Delta<'_>) -> bool {
     let content = match &delta.content {
         Some(Content::Text(text)) => !text.is_empty(),
-        Some(Content::Parts(parts)) => !parts.is_empty(),
+        Some(Content::Parts(parts)) => !parts.as_slice().is_empty(),
         None => false,
     };
     let texts = [&delta.reasoning_content, &delta.reasoning, &delta.refusal];
@@ -333,8 +333,11 @@ pub(super) fn has_content(delta: &Delta<'_>) -> bool {
 
 /// The texts of a `reasoning_details` array, for providers that send nothing else.
 fn details(raw: &str) -> Vec<String> {
-    let details: Vec<Detail<'_>> = serde_json::from_str(raw).unwrap_or_default();
-    let texts = details.iter().filter_map(|detail| filled(&detail.text).or_else(|| filled(&detail.summary)));
+    let details: Few<Detail<'_>> = serde_json::from_str(raw).unwrap_or_default();
+    let texts = details
+        .as_slice()
+        .iter()
+        .filter_map(|detail| filled(&detail.text).or_else(|| filled(&detail.summary)));
     texts.map(str::to_owned).collect()
 }
 
