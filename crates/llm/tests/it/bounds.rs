@@ -123,3 +123,17 @@ fn a_list_of_very_many_entries_is_no_part_of_an_event() {
         assert_eq!((read.anomalies(), read.calls()), (vec![AnomalyKind::UnknownShape], vec![]), "{member}");
     }
 }
+
+#[test]
+fn an_event_of_very_many_payloads_is_not_mended() {
+    for format in Format::ALL {
+        let stream = stream(format, "dangerous", &dangerous(), false);
+        for (payloads, anomalies) in [(1000, 0), (5000, 1)] {
+            let glued = format!("data: {}\n\n", "{}".repeat(payloads)).into_bytes();
+            let read = read_stream(&with(stream.clone(), [glued]));
+            let said = read.said.iter().filter(|said| matches!(said, Said::Alive)).count();
+            assert_eq!(read.outcome.anomaly_count, anomalies, "{} {payloads}", format.name());
+            assert!(said <= 1024, "{said}");
+        }
+    }
+}
