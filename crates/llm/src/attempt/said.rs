@@ -69,7 +69,7 @@ pub enum Said {
     Alive,
     /// Bytes may have been lost. These items can no longer be committed from what was streamed of them.
     Tainted {
-        /// The items that were open.
+        /// The items that were open and are not known to be tainted yet.
         items: Vec<ItemNo>,
         /// Why.
         anomaly: Anomaly,

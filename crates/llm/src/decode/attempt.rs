@@ -41,6 +41,8 @@ pub(crate) struct Attempt {
     repairs: Repairs,
     usage: Usage,
     items: u32,
+    /// Items with a number below this that were open have been told of as tainted.
+    tainted_before: u32,
     content: usize,
     call_in_text: bool,
     shortcut_misses: u32,
@@ -84,6 +86,7 @@ impl Attempt {
             repairs: Repairs::default(),
             usage: Usage::default(),
             items: 0,
+            tainted_before: 0,
             content: 0,
             call_in_text: false,
             shortcut_misses: 0,
@@ -138,9 +141,19 @@ impl Attempt {
         self.repairs.count(repair);
     }
 
-    /// Records a loss that taints these items.
-    pub(crate) fn anomaly(&mut self, kind: AnomalyKind, range: Range<u64>, items: Vec<ItemNo>) {
+    /// Records a loss that taints the items that are open: these. Each is named once, or many items and many losses would be
+    /// told as the product of both.
+    pub(crate) fn anomaly(
+        &mut self,
+        kind: AnomalyKind,
+        range: Range<u64>,
+        open: impl Iterator<Item = ItemNo>,
+    ) {
         self.anomaly_count = self.anomaly_count.saturating_add(1);
+        let fresh = self.tainted_before..self.items;
+        let items =
+            if fresh.is_empty() { Vec::new() } else { open.filter(|item| fresh.contains(&item.0)).collect() };
+        self.tainted_before = self.items;
         let anomaly = Anomaly { kind, range };
         // A contradiction forbids calls to run, so it has a place in the list however long that is.
         if kind == AnomalyKind::Contradiction && self.anomalies.len() == Outcome::MOST_ANOMALIES {
@@ -220,9 +233,18 @@ impl Attempt {
         }
     }
 
-    /// The first finish counts.
+    /// The first finish counts. Only one behind it that takes back what the first allowed does, too: a filter may be slower than
+    /// the model.
     pub(crate) fn finish(&mut self, raw: &str, meaning: Meaning) {
-        if self.finish.is_some() {
+        let takes_back = match meaning {
+            Meaning::Length | Meaning::ContentFilter => true,
+            Meaning::Stop | Meaning::ToolCalls | Meaning::Paused | Meaning::Failed | Meaning::Unknown => {
+                false
+            }
+        };
+        if let Some(first) = &self.finish
+            && !(takes_back && first.meaning.lets_calls_run())
+        {
             self.repair(Repair::RepeatedFinish);
             return;
         }

@@ -4,6 +4,7 @@ use super::attempt::Attempt;
 use crate::attempt::Repair;
 use crate::attempt::{Call, CallKind, Item, Why, Withheld};
 use crate::profile::EmptyArguments;
+use crate::wire::{Readable, object};
 
 /// Commits the calls of a step that came to its end untainted. Under a finish such as `length`, or when one of them has
 /// arguments that are no JSON object, none is (vllm #53269, pi #6285). This is the only place where calls are committed, so
@@ -46,8 +47,7 @@ pub(crate) fn is_sound(call: &Call) -> bool {
     arguments && !call.name.is_empty()
 }
 
-/// Whether a text is one JSON object.
-pub(crate) fn is_object(text: &str) -> bool {
-    let parsed = serde_json::from_str::<serde::de::IgnoredAny>(text);
-    parsed.is_ok() && text.trim_start().starts_with('{')
+/// Whether a text is one JSON object, of which a tool can read everything.
+fn is_object(text: &str) -> bool {
+    object::<Readable>(text).is_some()
 }

@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Over};
 use super::payload::{self, Diagnosis};
 use super::{Place, Relation, Wire};
 use crate::attempt::{AnomalyKind, Evidence, Repair, Residue, Transport};
-use crate::wire::error;
+use crate::wire::{error, object};
 use std::ops::Range;
 use turnstream_sse::{AnomalyKind as SseAnomaly, Decoder, Event, Frame, Text};
 
@@ -93,14 +93,14 @@ fn payload<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
         #[cfg(feature = "compare")]
         assert_eq!(
             Some(format!("{event:?}")),
-            serde_json::from_str::<W::Event<'_>>(place.data).ok().map(|event| format!("{event:?}")),
+            object::<W::Event<'_>>(place.data).map(|event| format!("{event:?}")),
             "both ways to read an event read the same"
         );
         return wire.apply(&mut event, place, attempt);
     }
-    match serde_json::from_str::<W::Event<'_>>(place.data) {
-        Ok(mut event) => wire.apply(&mut event, place, attempt),
-        Err(_) => broken(wire, place, attempt),
+    match object::<W::Event<'_>>(place.data) {
+        Some(mut event) => wire.apply(&mut event, place, attempt),
+        None => broken(wire, place, attempt),
     }
 }
 
@@ -114,9 +114,8 @@ fn watch<W: Wire>(wire: &W, place: &Place<'_>, attempt: &mut Attempt) {
         Some(Over::Failed | Over::Spliced) | None => return,
     };
     let (values, _) = payload::split(place.data);
-    let opens = values
-        .iter()
-        .any(|value| serde_json::from_str::<W::Event<'_>>(value).is_ok_and(|event| wire.opens(&event)));
+    let opens =
+        values.iter().any(|value| object::<W::Event<'_>>(value).is_some_and(|event| wire.opens(&event)));
     if opens {
         attempt.find(evidence, place.range.start, None);
         attempt.end_at(Over::Spliced, place.range.start);
@@ -137,13 +136,13 @@ fn broken<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
             attempt.repair(Repair::MissingBlankLine);
             each(wire, &values, place, attempt);
         }
-        Diagnosis::NotANumber(data) => match serde_json::from_str::<W::Event<'_>>(&data) {
-            Ok(mut event) => {
+        Diagnosis::NotANumber(data) => match object::<W::Event<'_>>(&data) {
+            Some(mut event) => {
                 attempt.repair(Repair::NotANumber);
                 let place = Place { name: place.name, data: &data, range: place.range.clone() };
                 wire.apply(&mut event, &place, attempt);
             }
-            Err(_) => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
+            None => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
         },
         Diagnosis::Glued { before, after } => {
             each(wire, &before, place, attempt);
@@ -170,9 +169,9 @@ fn each<W: Wire>(wire: &mut W, values: &[&str], place: &Place<'_>, attempt: &mut
             payload(wire, &place, attempt);
             continue;
         }
-        match serde_json::from_str::<W::Event<'_>>(data) {
-            Ok(mut event) => wire.apply(&mut event, &place, attempt),
-            Err(_) => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
+        match object::<W::Event<'_>>(data) {
+            Some(mut event) => wire.apply(&mut event, &place, attempt),
+            None => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
         }
     }
 }
@@ -180,7 +179,7 @@ fn each<W: Wire>(wire: &mut W, values: &[&str], place: &Place<'_>, attempt: &mut
 /// Half an event was lost, and these whole ones came in its place. If they are of another completion the first one
 /// ended here by loss of its transport, and everything that follows is the other's.
 fn glued<W: Wire>(wire: &mut W, after: &[&str], place: &Place<'_>, attempt: &mut Attempt) {
-    let first = after.first().and_then(|data| serde_json::from_str::<W::Event<'_>>(data).ok());
+    let first = after.first().and_then(|data| object::<W::Event<'_>>(data));
     let other = first.as_ref().is_some_and(|event| {
         wire.opens(event) || matches!(wire.relation(event, attempt), Relation::Other(_))
     });
@@ -207,7 +206,7 @@ fn broken_text<W: Wire>(wire: &mut W, data: &[u8], range: Range<u64>, attempt: &
     wire.lost(AnomalyKind::InvalidUtf8, range.clone(), attempt);
     if let Diagnosis::Glued { after, .. } = payload::diagnose(&lossy)
         && after.iter().all(|value| !value.contains(char::REPLACEMENT_CHARACTER))
-        && let Some(Ok(event)) = after.first().map(|value| serde_json::from_str::<W::Event<'_>>(value))
+        && let Some(event) = after.first().and_then(|value| object::<W::Event<'_>>(value))
         && (wire.opens(&event) || matches!(wire.relation(&event, attempt), Relation::Other(_)))
     {
         attempt.find(Evidence::Glue, range.start, wire.id(&event));

@@ -9,7 +9,7 @@ use crate::attempt::{
 };
 use crate::profile::EmptyArguments;
 use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::{error, filled, quick, taken, usage};
+use crate::wire::{error, filled, object, quick, taken, usage};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -101,7 +101,7 @@ impl Wire for Messages {
 
     fn lost(&mut self, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
         let at = range.end;
-        attempt.anomaly(kind, range, self.blocks.iter().map(|block| block.item).collect());
+        attempt.anomaly(kind, range, self.blocks.iter().map(|block| block.item));
         self.tainted = true;
         attempt.end_at(Over::Lost, at);
     }
@@ -154,7 +154,7 @@ impl Messages {
             return Err(AnomalyKind::OpenedTwice);
         }
         let raw = event.content_block.ok_or(AnomalyKind::UnknownShape)?.get();
-        let mut block: Block<'_> = serde_json::from_str(raw).map_err(|_| AnomalyKind::UnknownShape)?;
+        let mut block: Block<'_> = object(raw).ok_or(AnomalyKind::UnknownShape)?;
         let item = attempt.number().ok_or(AnomalyKind::TooMuch)?;
         let owned = |text: &Option<_>| filled(text).map(str::to_owned);
         let content = match &*block.kind {
@@ -321,9 +321,9 @@ fn is_empty_object(raw: &str) -> bool {
 /// A block as it was opened, with the input that was streamed to it.
 fn with_input(raw: String, input: &str) -> String {
     match (serde_json::from_str::<Value>(&raw), serde_json::from_str::<Value>(input)) {
-        (Ok(mut block), Ok(input)) => {
-            block["input"] = input;
-            block.to_string()
+        (Ok(Value::Object(mut block)), Ok(input)) => {
+            block.insert("input".to_owned(), input);
+            Value::Object(block).to_string()
         }
         (Ok(_) | Err(_), _) => raw,
     }

@@ -13,6 +13,8 @@ pub(super) const DONE: &str = "[DONE]";
 const SEARCHED: usize = 1024 * 1024;
 /// How many places in a payload are tried.
 const TRIED: usize = 64;
+/// Whole payloads that one event may consist of. Each says something, and `{}` is two bytes.
+const MOST_WHOLE: usize = 1024;
 
 /// What a payload that does not parse as an event consists of.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub(super) fn diagnose(data: &str) -> Diagnosis<'_> {
 pub(super) fn split(data: &str) -> (Vec<&str>, &str) {
     let mut values = Vec::new();
     let mut rest = data.trim_ascii();
-    loop {
+    while values.len() < MOST_WHOLE {
         let length = if rest.starts_with(DONE) {
             DONE.len()
         } else if rest.starts_with('{') {
@@ -70,6 +72,7 @@ pub(super) fn split(data: &str) -> (Vec<&str>, &str) {
         values.push(value);
         rest = fields_skipped(behind);
     }
+    (values, rest)
 }
 
 /// Skips the `event:` line and the `data:` of an event that runs into the one before.

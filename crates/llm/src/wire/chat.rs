@@ -87,7 +87,7 @@ pub(crate) struct Delta<'a> {
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
     Text(Str<'a>),
-    Parts(Vec<Part<'a>>),
+    Parts(Few<Part<'a>>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,7 +162,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-                Ok(Content::Parts(Vec::deserialize(SeqAccessDeserializer::new(seq))?))
+                Ok(Content::Parts(Few::deserialize(SeqAccessDeserializer::new(seq))?))
             }
         }
 

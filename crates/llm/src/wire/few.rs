@@ -1,6 +1,6 @@
 //! A list that nearly always has one entry.
 
-use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -8,6 +8,10 @@ use std::marker::PhantomData;
 /// that a list usually begins with is more than a kilobyte.
 #[derive(Debug)]
 pub(crate) struct Few<T>(Vec<T>);
+
+/// Entries that a list may have. `{},` is three bytes and a choice more than a hundred times that, so an event at its limit
+/// would be gigabytes.
+const MOST: usize = 1024;
 
 struct FewVisitor<T>(PhantomData<T>);
 
@@ -25,6 +29,21 @@ impl<T> Few<T> {
     }
 }
 
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(FewVisitor(PhantomData))
@@ -35,14 +54,16 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
     type Value = Few<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+        f.write_str("a list of at most 1024 entries")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut list = Vec::new();
         while let Some(entry) = seq.next_element()? {
-            if list.is_empty() {
-                list.reserve_exact(1);
+            match list.len() {
+                0 => list.reserve_exact(1),
+                MOST => return Err(A::Error::invalid_length(MOST + 1, &self)),
+                _ => {}
             }
             list.push(entry);
         }

@@ -6,11 +6,15 @@ pub(crate) mod error;
 mod few;
 mod loose;
 pub(crate) mod messages;
+mod object;
 pub(crate) mod quick;
+mod readable;
 pub(crate) mod responses;
 mod text;
 pub(crate) mod usage;
 
 pub(crate) use few::Few;
 pub(crate) use loose::{Count, Loose};
+pub(crate) use object::object;
+pub(crate) use readable::Readable;
 pub(crate) use text::{Str, filled, taken};

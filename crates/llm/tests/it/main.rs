@@ -1,7 +1,10 @@
 //! The reader against streams of all three formats, whole, damaged in every documented way, cut and spliced at every byte.
 
+mod arguments;
 mod bodies;
+mod bounds;
 mod corpus;
+mod dialects;
 mod fixtures;
 mod hostile;
 mod law;

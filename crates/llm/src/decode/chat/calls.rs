@@ -18,6 +18,8 @@ pub(super) struct OpenCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// Which of all tool deltas was the last one for it.
+    heard: u64,
 }
 
 /// Where a tool delta belongs.
@@ -54,7 +56,7 @@ impl Chat {
                 (None, _) if opening => Slot::New,
                 // Calls without indexes come one after the other; with them, nobody knows which is meant.
                 (None, Some(last)) if last.index.is_none() || self.calls.len() == 1 => {
-                    Slot::Open(self.calls.len() - 1)
+                    self.if_last_heard(self.calls.len() - 1, |_| true)
                 }
                 (None, Some(_)) => Slot::Nowhere(AnomalyKind::Conflict),
                 (None, None) => Slot::Nowhere(AnomalyKind::NoSuchItem),
@@ -65,9 +67,20 @@ impl Chat {
         };
         let differs = matches!((&self.calls[slot].id, id), (Some(ours), Some(theirs)) if ours != theirs);
         match shared {
-            _ if !differs => Slot::Open(slot),
+            CallIndex::Shared if !opening => self.if_last_heard(slot, |call| call.index == Some(index)),
+            CallIndex::Shared | CallIndex::Distinct if !differs => Slot::Open(slot),
             CallIndex::Distinct => Slot::Nowhere(AnomalyKind::Conflict),
             CallIndex::Shared => by_id().map_or(Slot::New, Slot::Open),
+        }
+    }
+
+    /// A delta that names no call goes on with the last of those that it can be for, unless an earlier one was heard of
+    /// since: either may be meant.
+    fn if_last_heard(&self, slot: usize, can_be: impl Fn(&OpenCall) -> bool) -> Slot {
+        let heard = self.calls[slot].heard;
+        match self.calls.iter().any(|call| call.heard > heard && can_be(call)) {
+            true => Slot::Nowhere(AnomalyKind::Conflict),
+            false => Slot::Open(slot),
         }
     }
 
@@ -81,9 +94,16 @@ impl Chat {
         attempt: &mut Attempt,
     ) {
         let Some(item) = attempt.number() else { return self.too_much(place, attempt) };
-        let id = id.map(str::to_owned);
-        self.calls.push(OpenCall { item, index, id, name: String::new(), arguments: String::new() });
-        self.continue_call(self.calls.len() - 1, None, name, arguments, place, attempt);
+        let (name_yet, arguments_yet) = (String::new(), String::new());
+        self.calls.push(OpenCall {
+            item,
+            index,
+            id: None,
+            name: name_yet,
+            arguments: arguments_yet,
+            heard: 0,
+        });
+        self.continue_call(self.calls.len() - 1, id, name, arguments, place, attempt);
     }
 
     fn continue_call(
@@ -96,6 +116,13 @@ impl Chat {
         attempt: &mut Attempt,
     ) {
         let call = &mut self.calls[slot];
+        self.heard += 1;
+        call.heard = self.heard;
+        let fresh_id = id.filter(|_| call.id.is_none()).map_or(0, str::len);
+        let fresh_name = name.filter(|_| call.name.is_empty()).map_or(0, str::len);
+        if !attempt.grow(fresh_id + fresh_name + arguments.as_deref().map_or(0, str::len)) {
+            return self.too_much(place, attempt);
+        }
         fill(&mut call.id, id);
         match name {
             Some(name) if call.name.is_empty() => {
@@ -109,11 +136,7 @@ impl Chat {
         }
         if let Some(arguments) = arguments {
             call.arguments.push_str(&arguments);
-            let length = arguments.len();
             attempt.arguments(call.item, arguments);
-            if !attempt.grow(length) {
-                self.too_much(place, attempt);
-            }
         }
     }
 

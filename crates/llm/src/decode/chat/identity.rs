@@ -1,6 +1,6 @@
 //! Whose a chunk is: the members that name a completion, as far as the provider's profile lets them count.
 
-use super::Chat;
+use super::{Chat, has_content};
 use crate::attempt::{AnomalyKind, Evidence};
 use crate::decode::attempt::Attempt;
 use crate::decode::{Place, Relation, Wire};
@@ -40,7 +40,7 @@ impl Chat {
         {
             return Relation::Other(Evidence::Fingerprint);
         }
-        if !same_id && self.reopens(chunk, attempt) {
+        if !same_id && (self.reopens(chunk, attempt) || self.was_reopened(chunk, attempt)) {
             return Relation::Other(Evidence::Role);
         }
         if named { Relation::Same } else { Relation::Unknown }
@@ -54,6 +54,21 @@ impl Chat {
             Opening::Anywhere => false,
         };
         once && self.roleless && attempt.finish.is_none() && has_role(chunk)
+    }
+
+    /// Whether the role before was already that of another opening: an opening that said something, one more, and then deltas
+    /// without a role. Where roles come with all deltas there are none of those.
+    fn was_reopened(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> bool {
+        let twice = match attempt.profile.opening {
+            Opening::FirstOrAll => self.roles == 2 && self.opening_spoke && !self.roleless,
+            Opening::Anywhere => false,
+        };
+        let mut choices = chunk.choices.list().iter();
+        twice
+            && choices.any(|choice| {
+                let roleless = choice.delta.as_ref().is_some_and(|delta| filled(&delta.role).is_none());
+                roleless && filled(&choice.finish_reason).is_none()
+            })
     }
 
     pub(super) fn identify(&mut self, chunk: &Chunk<'_>, attempt: &mut Attempt) {
@@ -85,6 +100,7 @@ impl Chat {
             self.lost(AnomalyKind::SecondOpening, place.range.clone(), attempt);
         }
         if !self.roleless {
+            self.opening_spoke |= self.roles == 0 && has_content(delta);
             self.roles = self.roles.saturating_add(1);
         }
     }

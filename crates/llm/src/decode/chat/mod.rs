@@ -25,11 +25,15 @@ pub(crate) struct Chat {
     reasoning: Option<Written>,
     kept: Vec<Kept>,
     calls: Vec<OpenCall>,
+    /// How many tool deltas were placed.
+    heard: u64,
     tainted: bool,
     /// Deltas with a role in front of the first one without.
     roles: u32,
     /// A delta without a role came.
     roleless: bool,
+    /// The first delta with a role said something.
+    opening_spoke: bool,
 }
 
 #[derive(Debug)]
@@ -49,8 +53,13 @@ impl Wire for Chat {
         if let Some(error) = failure(chunk, place, attempt) {
             return attempt.fail(error, place.range.start);
         }
-        if let Relation::Other(evidence) = self.relation(chunk, attempt) {
-            return self.cut_off(evidence, chunk, place, attempt);
+        match self.relation(chunk, attempt) {
+            Relation::Other(evidence) => return self.cut_off(evidence, chunk, place, attempt),
+            // What was lost may have had the name in it that another completion gives itself only once.
+            Relation::Unknown if self.tainted && !chunk.choices.list().is_empty() => {
+                return attempt.end_at(Over::Lost, place.range.start);
+            }
+            Relation::Same | Relation::Unknown => {}
         }
         self.identify(chunk, attempt);
         let choices = match &mut chunk.choices {
@@ -279,9 +288,9 @@ impl Chat {
         attempt.grow(raw.len())
     }
 
-    fn items(&self) -> Vec<ItemNo> {
+    fn items(&self) -> impl Iterator<Item = ItemNo> + '_ {
         let written = [&self.reasoning, &self.text].into_iter().flatten().map(|written| written.item);
-        written.chain(self.calls.iter().map(|call| call.item)).collect()
+        written.chain(self.calls.iter().map(|call| call.item))
     }
 
     /// The completion is over and untainted.
@@ -309,10 +318,10 @@ impl Chat {
     }
 }
 
-fn has_content(delta: &Delta<'_>) -> bool {
+pub(super) fn has_content(delta: &Delta<'_>) -> bool {
     let content = match &delta.content {
         Some(Content::Text(text)) => !text.is_empty(),
-        Some(Content::Parts(parts)) => !parts.is_empty(),
+        Some(Content::Parts(parts)) => !parts.as_slice().is_empty(),
         None => false,
     };
     let texts = [&delta.reasoning_content, &delta.reasoning, &delta.refusal];
@@ -324,8 +333,11 @@ fn has_content(delta: &Delta<'_>) -> bool {
 
 /// The texts of a `reasoning_details` array, for providers that send nothing else.
 fn details(raw: &str) -> Vec<String> {
-    let details: Vec<Detail<'_>> = serde_json::from_str(raw).unwrap_or_default();
-    let texts = details.iter().filter_map(|detail| filled(&detail.text).or_else(|| filled(&detail.summary)));
+    let details: Few<Detail<'_>> = serde_json::from_str(raw).unwrap_or_default();
+    let texts = details
+        .as_slice()
+        .iter()
+        .filter_map(|detail| filled(&detail.text).or_else(|| filled(&detail.summary)));
     texts.map(str::to_owned).collect()
 }
 

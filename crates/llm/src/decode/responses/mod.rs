@@ -130,7 +130,7 @@ impl Wire for Responses {
     fn lost(&mut self, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
         let at = range.end;
         let open = self.items.iter().filter(|item| item.state == State::Open).map(|item| item.item);
-        attempt.anomaly(kind, range, open.collect());
+        attempt.anomaly(kind, range, open);
         self.lossy = true;
         let beyond = match kind {
             AnomalyKind::TooMuch | AnomalyKind::Contradiction => true,
@@ -241,10 +241,14 @@ impl Responses {
 
     fn added(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let (index, item) = whole_item(event)?;
+        let (id, call_name) = (said(&item.id), said(&item.name));
+        if !attempt.grow(id.map_or(0, str::len) + call_name.map_or(0, str::len)) {
+            return Err(AnomalyKind::TooMuch);
+        }
         let place = self.place(index, attempt)?;
-        place.remember(said(&item.id));
+        place.remember(id);
         if let (Some(_), None) = (call_kind(item), &place.call) {
-            let name = said(&item.name).unwrap_or_default();
+            let name = call_name.unwrap_or_default();
             place.call = Some(name.to_owned());
             attempt.began(place.item, said(&item.call_id), name);
         }
@@ -266,7 +270,11 @@ impl Responses {
         };
         let found = self.items.iter_mut().find(|item| item.index == index && item.state == State::Open);
         let place = found.ok_or(AnomalyKind::NoSuchItem)?;
-        place.remember(filled(&event.item_id));
+        let id = filled(&event.item_id);
+        if place.id.is_none() && !attempt.grow(id.map_or(0, str::len)) {
+            return Err(AnomalyKind::TooMuch);
+        }
+        place.remember(id);
         let item = place.item;
         match kind {
             "response.output_text.delta" => attempt.text(item, text),

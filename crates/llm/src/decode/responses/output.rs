@@ -1,8 +1,8 @@
 //! The items of a response: as far as they have come, and read from where they came whole.
 
 use crate::attempt::{AnomalyKind, Call, CallKind, Item, ItemNo, Kept};
-use crate::wire::filled;
 use crate::wire::responses::{self as wire, Event, Part, said};
+use crate::wire::{Few, filled};
 use serde_json::value::RawValue;
 
 /// An item of the response, by its `output_index`.
@@ -132,7 +132,8 @@ pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) ->
 
 fn texts(raw: Option<&RawValue>, between: &str) -> Result<String, AnomalyKind> {
     let Some(raw) = raw else { return Ok(String::new()) };
-    let parts: Vec<Part<'_>> = serde_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
-    let texts = parts.iter().filter_map(|part| filled(&part.text).or_else(|| filled(&part.refusal)));
+    let parts: Few<Part<'_>> = serde_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
+    let texts =
+        parts.as_slice().iter().filter_map(|part| filled(&part.text).or_else(|| filled(&part.refusal)));
     Ok(texts.collect::<Vec<_>>().join(between))
 }

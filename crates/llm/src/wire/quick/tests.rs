@@ -156,3 +156,213 @@ fn strings_are_read_as_the_parser_reads_them() {
     }
     assert!(read > 2000, "{read}");
 }
+
+/// A text that is an event, or nearly: the members that are known and others, in any order and number, with every kind of value,
+/// with blanks where they may be and where they may not.
+struct Scribe(fastrand::Rng);
+
+impl Scribe {
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.0.usize(..of.len())]
+    }
+
+    fn blank(&mut self) -> &'static str {
+        match self.0.u8(..20) {
+            0 => "  ",
+            1 => "\n",
+            2 => "\t",
+            3..6 => " ",
+            _ => "",
+        }
+    }
+
+    fn string(&mut self) -> String {
+        let parts = [
+            "a",
+            "zwölf",
+            "那🦀",
+            "0123456789",
+            "\\n",
+            "\\\"",
+            "\\\\",
+            "\\u00fc",
+            "\\ud83e\\udd80",
+            "\\ud83e",
+            "\\u",
+            "\u{7f}",
+            "\u{80}",
+            "\u{a0}",
+            "assistant",
+            "[DONE]",
+            "data:",
+            "{",
+            "}",
+            "\",\"id\":\"x",
+        ];
+        let length = if self.0.u8(..40) == 0 { 300 } else { self.0.usize(..5) };
+        let content: String = (0..length).map(|_| self.one(&parts)).collect();
+        format!("\"{content}\"")
+    }
+
+    fn value(&mut self, names: &[&str], levels: u8) -> String {
+        let numbers = [
+            "0",
+            "1",
+            "7",
+            "00",
+            "01",
+            "-1",
+            "-0",
+            "1.0",
+            "1e2",
+            "4294967295",
+            "4294967296",
+            "999999999999999999",
+            "1000000000000000000",
+            "18446744073709551615",
+            "18446744073709551616",
+            "NaN",
+            "+1",
+            "1.",
+            ".5",
+            "0x1",
+        ];
+        match self.0.u8(..12) {
+            0 => self
+                .one(&[
+                    "null", "nul", "nulls", "true", "tru", "false", "falsey", "Null", "[]", "{}", "[ ]",
+                    "{ }",
+                ])
+                .to_owned(),
+            1..4 => self.one(&numbers).to_owned(),
+            4..7 => self.string(),
+            7 if levels > 0 => {
+                let (one, two) = (self.value(names, levels - 1), self.value(names, levels - 1));
+                let blank = self.blank();
+                match self.0.u8(..3) {
+                    0 => format!("[{one},{blank}{two}]"),
+                    _ => format!("[{one}{blank}]"),
+                }
+            }
+            _ if levels > 0 => self.object(names, levels - 1),
+            _ => "null".to_owned(),
+        }
+    }
+
+    /// Values that fit their names, mostly.
+    fn fitting(&mut self, names: &[&str], name: &str, levels: u8) -> String {
+        let kind = self.0.u8(..10);
+        match name {
+            _ if kind == 0 => self.value(names, levels),
+            "choices" | "tool_calls" if levels > 0 => format!("[{}]", self.object(names, levels - 1)),
+            "delta" | "function" if levels > 0 && kind < 8 => self.object(names, levels - 1),
+            "index" | "created" | "sequence_number" | "output_index" => {
+                self.one(&["0", "1", "17", "1794700000", "4294967296", "01"]).to_owned()
+            }
+            _ if kind < 3 => "null".to_owned(),
+            _ => self.string(),
+        }
+    }
+
+    fn object(&mut self, names: &[&str], levels: u8) -> String {
+        let mut text = "{".to_owned();
+        for at in 0..self.0.u8(..6) {
+            let name = self.one(names);
+            let value = self.fitting(names, name, levels);
+            text.push_str(if at == 0 { "" } else { "," });
+            text.push_str(self.blank());
+            text.push_str(&format!("\"{name}\"{}:", if self.0.u8(..50) == 0 { " " } else { "" }));
+            text.push_str(self.blank());
+            text.push_str(&value);
+            text.push_str(if self.0.u8(..50) == 0 { " " } else { "" });
+        }
+        text.push_str(if self.0.u8(..60) == 0 { ",}" } else { "}" });
+        text
+    }
+
+    /// One of them, now and then with a byte gone, doubled or behind it.
+    fn event(&mut self, names: &[&str]) -> String {
+        let mut text = self.object(names, 5);
+        let at = self.0.usize(..=text.len());
+        if self.0.u8(..8) == 0 && text.is_char_boundary(at) && at < text.len() {
+            let character = text.remove(at);
+            if self.0.bool() {
+                text.insert(at, character);
+                text.insert(at, character);
+            }
+        }
+        text + self.one(&["", "", "", "", "", "", "", " ", "x", "}", "\0"])
+    }
+}
+
+#[test]
+fn events_that_nobody_wrote_are_read_as_the_parser_reads_them() {
+    let chat_names = [
+        "id",
+        "object",
+        "created",
+        "model",
+        "system_fingerprint",
+        "choices",
+        "choices",
+        "choices",
+        "choices",
+        "delta",
+        "delta",
+        "delta",
+        "tool_calls",
+        "tool_calls",
+        "function",
+        "function",
+        "index",
+        "finish_reason",
+        "usage",
+        "role",
+        "content",
+        "content",
+        "reasoning",
+        "reasoning_content",
+        "refusal",
+        "name",
+        "arguments",
+        "error",
+        "message",
+        "x_groq",
+        "logprobs",
+        "ID",
+        "i\\u0064",
+        "",
+        "obfuscation",
+    ];
+    let names = [
+        "type",
+        "type",
+        "index",
+        "delta",
+        "delta",
+        "delta",
+        "text",
+        "thinking",
+        "partial_json",
+        "signature",
+        "sequence_number",
+        "output_index",
+        "item_id",
+        "item",
+        "response",
+        "error",
+        "usage",
+        "obfuscation",
+        "t\\u0079pe",
+    ];
+    let mut scribe = Scribe(fastrand::Rng::with_seed(7));
+    let (mut chats, mut others) = (0, 0);
+    for _ in 0..60_000 {
+        let data = scribe.event(&chat_names);
+        chats += compared::<wire::chat::Chunk<'_>>(&data, chat);
+        let data = scribe.event(&names);
+        others += compared::<wire::responses::Event<'_>>(&data, responses);
+        others += compared::<wire::messages::Event<'_>>(&data, messages);
+    }
+    assert!(chats > 5000 && others > 5000, "{chats} and {others}");
+}
