@@ -211,8 +211,12 @@ pub(crate) fn separator(text: &[u8], end: usize) -> Separator {
         at += 1;
     }
     let before = spaces(text, &mut at);
-    if text.get(at) == Some(&b'?') {
-        at += 1;
+    match &text[at..] {
+        [b'|'] | [b'|', b'|'] | [b'?', b'?'] => return cut(before),
+        // Assigned if there is none yet.
+        [b'|', b'|', b'=', ..] | [b'?', b'?', b'=', ..] => at += 2,
+        [b'?', ..] => at += 1,
+        _ => {}
     }
     let Some(sign) = text.get(at) else { return cut(before) };
     let comma = *sign == b',';
@@ -246,6 +250,11 @@ pub(crate) fn separator(text: &[u8], end: usize) -> Separator {
     }
     let opening = value;
     let quote = quote(text, &mut value);
+    if let Some(first) = quote
+        && !tripled(text, &mut value, first)
+    {
+        return Separator::Cut;
+    }
     match quote {
         None if value > opening => Separator::Cut,
         None if comma => Separator::None,
@@ -279,6 +288,23 @@ pub(crate) fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
         }
         Some(_) => None,
     }
+}
+
+/// Passes over the rest of a quote that is three of the same, as in Python. False if the text ends before that can be told.
+fn tripled(text: &[u8], value: &mut usize, first: Quote) -> bool {
+    let mut at = *value;
+    for _ in 0..2 {
+        match quote(text, &mut at) {
+            Some(next) if next.sign == first.sign && next.escaped == first.escaped => {}
+            // Only behind the second one there is anything to wait for: `"` alone begins a value.
+            _ => return at < text.len() || at == *value,
+        }
+        if at == text.len() {
+            return false;
+        }
+    }
+    *value = at;
+    true
 }
 
 /// `<name>value</name>`: the content of an element whose name ends at `end`, and of which a word stands at `at`.

@@ -58,7 +58,7 @@ impl Rule {
             Rule::Block => Begins::With(vec![block::BEGINNING], Last::Held, false),
             Rule::Putty => Begins::With(vec![putty::BEGINNING], Last::HeldAtWord, false),
             Rule::Command => Begins::With(command::FLAGS.to_vec(), Last::Watched, false),
-            Rule::Url => Begins::With(vec![url::BEGINNING], Last::Watched, false),
+            Rule::Url => Begins::With(url::BEGINNINGS.to_vec(), Last::Watched, false),
             Rule::Authorization => named(header::AUTHORIZATION),
             Rule::Bearer => named(header::BEARER),
             Rule::Basic => named(header::BASIC),

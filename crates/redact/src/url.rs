@@ -3,9 +3,10 @@
 use crate::class::{AUTHORITY, PASSWORD};
 use crate::scan::Scanner;
 use crate::value;
-use crate::view::{Found, Kind, Pending, Then, Verdict, View};
+use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
 
-pub(crate) const BEGINNING: &[u8] = b"://";
+/// Also as some write it in JSON.
+pub(crate) const BEGINNINGS: [&[u8]; 2] = [b"://", br":\/\/"];
 /// User, password and host together.
 const LONGEST: usize = 1024;
 const USER: usize = 128;
@@ -19,13 +20,15 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind) 
         return Verdict::No;
     }
     let nothing = Verdict::Pending(Pending::brief(text.len()));
-    if text.len() < at + BEGINNING.len() {
-        return if BEGINNING.starts_with(&text[at..]) { nothing } else { Verdict::No };
+    let mut user = None;
+    for beginning in BEGINNINGS {
+        match stands(text, at, beginning) {
+            Stands::No => {}
+            Stands::Partly => return nothing,
+            Stands::Whole => user = Some(at + beginning.len()),
+        }
     }
-    if !text[at..].starts_with(BEGINNING) {
-        return Verdict::No;
-    }
-    let user = at + BEGINNING.len();
+    let Some(user) = user else { return Verdict::No };
     let end = AUTHORITY.run(text, user, user + LONGEST);
     let authority = &text[user..end];
     let Some(colon) = authority.iter().take(USER).position(|byte| *byte == b':') else {

@@ -278,19 +278,48 @@ async fn what_a_server_prints_is_kept_without_its_secrets_also_over_a_kill_of_it
     assert_eq!(left, ["opencode.log"], "only its output is left");
 }
 
-#[tokio::test]
-async fn a_left_server_whose_output_cannot_be_read_on_is_ended_and_replaced() {
-    let place = Place::healthy("");
-    let server = start(place.launch()).await.unwrap();
-    let left = place.pids()[0];
-    server.leave().await.unwrap();
+/// Removes the name of the pipe that the server of this place prints to.
+fn clear_pipe_away(place: &Place) {
     let record: serde_json::Value =
         serde_json::from_slice(&std::fs::read(place.state().join("opencode.json")).unwrap()).unwrap();
     let mark = record["mark"].as_str().unwrap();
     std::fs::remove_file(std::env::temp_dir().join(format!("turnstream-{mark}"))).unwrap();
+}
+
+#[tokio::test]
+async fn a_left_server_whose_output_cannot_be_read_on_is_ended_and_replaced() {
+    // Its first process does not print to the pipe itself, so that only the name leads there.
+    let exe = std::env::current_exe().unwrap();
+    let place = Place::new(&format!(
+        "TURNSTREAM_TEST_ROLE=opencode {PORT}=$5 '{}' serve::looks_like_opencode --exact --nocapture &\n\
+         exec > /dev/null 2>&1; wait",
+        exe.display()
+    ));
+    let server = start(place.launch()).await.unwrap();
+    let left = place.pids()[0];
+    server.leave().await.unwrap();
+    clear_pipe_away(&place);
     let server = start(place.launch()).await.unwrap();
     assert!(!server.was_adopted() && !runs(left));
     server.stop().await.unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_left_server_whose_pipe_was_cleared_away_is_adopted_and_its_output_read_on() {
+    let place = Place::healthy(&format!("export {CHATTY}=1"));
+    let server = start(place.launch()).await.unwrap();
+    let left = place.pids()[0];
+    server.leave().await.unwrap();
+    clear_pipe_away(&place);
+    let length = || std::fs::metadata(place.state().join("opencode.log")).unwrap().len();
+    let before = length();
+    let server = start(place.launch()).await.unwrap();
+    assert!(server.was_adopted() && runs(left));
+    until(|| server.output().matches("ordinary output").count() >= 8 && length() > before).await;
+    server.stop().await.unwrap();
+    assert!(!runs(left));
+    assert_eq!(leaks_below(&place.state()), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@ use crate::support::{
     ANSWER, SOON, connected, next, prompt, provider, provider_of, quick, until_idle, within,
 };
 use serde_json::json;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnstream_agents::opencode::{
@@ -37,6 +39,14 @@ impl Place {
 
     pub(crate) async fn start(&self) -> Server {
         start(self.launch()).await.unwrap()
+    }
+
+    /// A program that is this script.
+    fn program(&self, script: &str) -> PathBuf {
+        let program = self.home.work().with_file_name("program");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        program
     }
 
     pub(crate) fn work(&self) -> Directory {
@@ -227,4 +237,70 @@ async fn a_server_whose_owner_was_killed_is_adopted() {
     assert_eq!((server.was_adopted(), pid(&server)), (true, left));
     server.stop().await.unwrap();
     assert!(!runs(left));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_prints_while_nobody_reads_goes_on_with_its_turns() {
+    let provider = provider().await;
+    let place = Place::new(&provider);
+    // It prints all that it does.
+    let mut launch = place.launch();
+    let command = launch.command.display().to_string();
+    launch.command = place.program(&format!("exec '{command}' \"$@\" --print-logs --log-level DEBUG"));
+    let server = start(launch.clone()).await.unwrap();
+    let client = server.client().clone().with_bus_settings(quick());
+    let left = pid(&server);
+    server.leave().await.unwrap();
+    let mut pipe = std::fs::OpenOptions::new();
+    let mut pipe = pipe.read(true).write(true).open(format!("/proc/{left}/fd/2")).unwrap();
+    let filling = std::thread::spawn(move || while pipe.write_all(b"no room\n").is_ok() {});
+    let directory = place.work();
+    let session = client.ensure_session(None, &directory, None).await.unwrap().at;
+    let mut subscription = client.bus(&directory).subscribe(&session.id);
+    connected(&mut subscription).await;
+    client.prompt_async(&session, &prompt(&session, "prm_1", "Say hello")).await.unwrap();
+    assert_eq!(until_idle(&mut subscription, &session.id).await.1, ANSWER);
+    assert!(!filling.is_finished(), "there was no room all the time");
+    let server = start(launch).await.unwrap();
+    assert_eq!((server.was_adopted(), pid(&server)), (true, left));
+    within(|| server.output().contains("[output lost]").then_some(())).await;
+    server.stop().await.unwrap();
+}
+
+/// A server that prints with every request, as a plugin of opencode may, more than any pipe holds. It is called as
+/// `serve --hostname 127.0.0.1 --port PORT`.
+const CHATTY: &str = r#"
+Bun.serve({
+  hostname: "127.0.0.1",
+  port: Number(process.argv[6]),
+  fetch() {
+    for (let i = 0; i < 64; i++) {
+      console.log("x".repeat(65535));
+      console.error("x".repeat(65535));
+    }
+    return Response.json({ healthy: true, version: "0.0.0" });
+  },
+});
+console.log("listening on " + process.argv[6]);
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_runtime_of_opencode_does_not_wait_for_somebody_who_reads() {
+    let provider = provider().await;
+    let place = Place::new(&provider);
+    let mut launch = place.launch();
+    let script = place.home.work().join("chatty.js");
+    std::fs::write(&script, CHATTY).unwrap();
+    let (command, script) = (launch.command.display().to_string(), script.display().to_string());
+    // The program is its own runtime if it is told so.
+    launch.command = place.program(&format!("BUN_BE_BUN=1 exec '{command}' '{script}' \"$@\""));
+    let server = start(launch.clone()).await.unwrap();
+    let (client, left) = (server.client().clone(), pid(&server));
+    server.leave().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(client.health_check().await.unwrap().version, "0.0.0");
+    }
+    let server = start(launch).await.unwrap();
+    assert_eq!((server.was_adopted(), pid(&server)), (true, left));
+    server.stop().await.unwrap();
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use turnstream_model::event::{ApprovalOption, Body, Status, TurnError};
+use turnstream_model::event::{ApprovalOption, Body, Cost, Status, TurnError, Usage};
 use turnstream_redact::Rules;
 
 /// What becomes of that which people said.
@@ -30,10 +30,21 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
                 redact_members(rules, extra);
             }
         }
-        Body::TurnEnded { error, .. } => {
+        Body::AttemptStarted { model, .. } => redact_option(rules, model),
+        Body::AttemptEnded { finish, usage } => {
+            redact_option(rules, finish);
+            redact_usage(rules, usage);
+        }
+        Body::TurnEnded { error, usage, cost, .. } => {
             if let Some(error) = error {
-                let TurnError { message, extra, .. } = &mut **error;
+                let TurnError { message, request_id, extra, class: _, status: _, retry_at: _ } = &mut **error;
                 redact_text(rules, message);
+                redact_option(rules, request_id);
+                redact_members(rules, extra);
+            }
+            redact_usage(rules, usage);
+            if let Some(Cost { currency, extra, amount: _ }) = cost {
+                redact_text(rules, currency);
                 redact_members(rules, extra);
             }
         }
@@ -54,19 +65,23 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
         | Body::PromptWithdrawn { .. }
         | Body::TurnStarted { .. }
         | Body::TurnCancelling { .. }
-        | Body::AttemptStarted { .. }
         | Body::ItemStarted { .. }
         | Body::ItemDelta { .. }
         | Body::ItemReplaced { .. }
         | Body::ItemUpdated { .. }
         | Body::ItemRevised { .. }
         | Body::ItemRemoved
-        | Body::AttemptEnded { .. }
         | Body::AttemptSuperseded { .. }
         | Body::QuestionAsked { .. }
         | Body::ApprovalResolved { .. }
         | Body::QuestionAnswered { .. }
         | Body::Unknown { .. } => {}
+    }
+}
+
+fn redact_usage(rules: &Rules, usage: &mut Option<Box<Usage>>) {
+    if let Some(usage) = usage {
+        redact_members(rules, &mut usage.extra);
     }
 }
 

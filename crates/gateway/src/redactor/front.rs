@@ -42,16 +42,21 @@ impl Said for AnswerQuestion {
     }
 }
 
-// A title is for lists, never for the agent: it is redacted whatever the session says of prompts.
+// A title is for lists, never for the agent: it is redacted whatever the session says of prompts. So are the names of
+// models and modes, which hold no secret.
 
 impl Said for Change {
     fn redact(&mut self, rules: &Rules) {
-        redact_option(rules, &mut self.title);
+        for text in [&mut self.title, &mut self.model, &mut self.mode] {
+            redact_option(rules, text);
+        }
     }
 }
 
 impl Said for NewSession {
     fn redact(&mut self, rules: &Rules) {
-        redact_option(rules, &mut self.title);
+        for text in [&mut self.title, &mut self.model] {
+            redact_option(rules, text);
+        }
     }
 }

@@ -61,6 +61,19 @@ impl Labels {
         self.known.push_back((key.clone(), offered));
     }
 
+    /// Shows the choices of these answers, given elsewhere in the agent's words, as they were offered here.
+    pub(super) fn show(&self, key: &Key, answers: &mut Map<String, Value>) {
+        let Some((_, offered)) = self.known.iter().find(|(known, _)| known == key) else { return };
+        for (question, values) in answers {
+            for value in values.as_array_mut().into_iter().flatten() {
+                let shown = offered.iter().find(|((of, _), raw)| of == question && *value == ***raw);
+                if let Some(((_, label), _)) = shown {
+                    *value = Value::String(label.clone());
+                }
+            }
+        }
+    }
+
     /// The answers as the agent has to hear them. `asked` is what was shown.
     pub(crate) fn as_offered(
         &self,

@@ -95,15 +95,22 @@ impl Redactor {
             }
             // A person has answered it elsewhere.
             Signal::QuestionClosed { key, outcome, mut answers } => {
-                if prompts == Prompts::Redacted
-                    && let Some(answers) = &mut answers
-                {
-                    body::redact_members(&self.rules, answers);
+                if let Some(answers) = &mut answers {
+                    // A choice is what the agent said, also in a session whose prompts are kept as they are.
+                    self.labels.show(&key, answers);
+                    if prompts == Prompts::Redacted {
+                        body::redact_members(&self.rules, answers);
+                    }
                 }
                 out.push(Signal::QuestionClosed { key, outcome, answers });
             }
             Signal::Session(mut patch) => {
-                patch.title = patch.title.map(|title| self.rules.redact(&title).into_owned());
+                for text in [&mut patch.title, &mut patch.model, &mut patch.mode] {
+                    body::redact_option(&self.rules, text);
+                }
+                if let Some(context) = &mut patch.context {
+                    body::redact_members(&self.rules, &mut context.extra);
+                }
                 out.push(Signal::Session(patch));
             }
             Signal::ItemEnded { .. } => {

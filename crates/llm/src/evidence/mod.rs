@@ -9,7 +9,7 @@ mod payload;
 
 use std::collections::VecDeque;
 use turnstream_model::attempts::Evidence;
-use turnstream_redact::Rules;
+use turnstream_redact::{Rules, Stream};
 
 /// Bytes kept of the beginning, and as many of the end.
 const CAP: usize = 32 * 1024;
@@ -55,8 +55,18 @@ impl Recorder {
             Kind::Stream => line::Kind::Stream,
             Kind::Document => document(&head),
         };
-        let safe = |bytes: &[u8]| rules.redact_bytes(&line::without_text(bytes, kind)).into_owned();
-        Evidence { head: safe(&head), omitted, tail: safe(&tail) }
+        let (head, tail) = (line::without_text(&head, kind), line::without_text(&tail, kind));
+        if omitted == 0 {
+            return Evidence { head: rules.redact_bytes(&head).into_owned(), omitted, tail };
+        }
+        // The beginning may break off within a secret, and the end may begin within one.
+        let (mut broken_off, mut begun) = (Stream::new(rules), Stream::in_the_middle(rules));
+        let (mut safe_head, mut safe_tail) = (String::new(), String::new());
+        broken_off.push(&String::from_utf8_lossy(&head), &mut safe_head);
+        broken_off.settle(&mut safe_head);
+        begun.push(&String::from_utf8_lossy(&tail), &mut safe_tail);
+        begun.finish(&mut safe_tail);
+        Evidence { head: safe_head.into_bytes(), omitted, tail: safe_tail.into_bytes() }
     }
 }
 

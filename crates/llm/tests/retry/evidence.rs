@@ -83,6 +83,37 @@ fn the_beginning_and_the_end_of_a_long_body_are_kept() {
     assert!(evidence.len() <= 65 * 1024);
 }
 
+/// A page of which the kept beginning ends behind so many bytes of the secret, and the kept end begins there.
+fn page_cut_within(secret: &str, at: usize) -> Vec<u8> {
+    const KEPT: usize = 32 * 1024;
+    let mut page = b"<html>\n".to_vec();
+    page.resize(KEPT - at, b' ');
+    page.extend_from_slice(secret.as_bytes());
+    page.resize(3 * KEPT, b' ');
+    page.extend_from_slice(secret.as_bytes());
+    page.resize(page.len() + KEPT - (secret.len() - at), b' ');
+    page
+}
+
+#[test]
+fn a_page_that_is_cut_within_a_secret_shows_no_piece_of_it() {
+    let token = format!("ghp_{}", "Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5");
+    let named = format!("API_KEY={}", "MssvAteINfPa541ugm5qTz8Wk3Lx9R");
+    for (secret, from) in [(&token, 0), (&named, "API_KEY=".len())] {
+        for at in 0..=secret.len() {
+            let mut recorder = Recorder::default();
+            recorder.add(&page_cut_within(secret, at));
+            let evidence = recorder.evidence(Kind::Document, &Rules::standard());
+            assert!(evidence.omitted > 0 && evidence.head.starts_with(b"<html>\n"));
+            let kept = String::from_utf8([evidence.head, evidence.tail].join(&b'|')).unwrap();
+            for piece in secret.as_bytes()[from..].windows(12) {
+                let piece = std::str::from_utf8(piece).unwrap();
+                assert!(!kept.contains(piece), "{piece} of {secret} cut at {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_page_and_an_error_stay_readable() {
     let page = b"<!DOCTYPE html>\n<title>502 Bad Gateway</title>\n";

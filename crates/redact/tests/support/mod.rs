@@ -169,6 +169,11 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
         ("DefaultEndpointsProtocol=https;AccountKey=", ";EndpointSuffix=x"),
         ("?access_token=", "&x=1"),
         (".header(\"x-api-key\", \"", "\")"),
+        ("process.env.API_KEY ||= \"", "\";"),
+        ("apiKey ??= '", "'"),
+        ("API_KEY ?= ", "\n"),
+        ("API_KEY = \"\"\"", "\"\"\"\n"),
+        ("api_key = \\\"\\\"\\\"", "\\\"\\\"\\\"\\n"),
     ] {
         add("secret", before, &secret, after);
     }
@@ -221,6 +226,7 @@ pub(crate) fn samples(seed: u64) -> Vec<Sample> {
     add("url_password", "postgres://app:", &password, "@db.internal:5432/main");
     add("url_password", "see mongodb+srv://u:", &password, "@c0.example.net ok");
     add("url_password", "https://u:", &password, "@host");
+    add("url_password", "{\"url\":\"redis:\\/\\/u:", &password, "@host\\/0\"}");
 
     for newline in ["\n", "\r\n", "\\n"] {
         let mut lines = |count: usize| -> String {

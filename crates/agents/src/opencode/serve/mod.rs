@@ -206,10 +206,10 @@ impl Server {
         let output = Output::new(&launch.state, launch.secrets.clone());
         if let Some(mut left) = Record::read(&launch.state)? {
             let client = client(&left, timeouts, info.clone())?.with_counters(counters.clone());
-            // First its output is read on, because a server whose pipe is full waits. One whose output cannot be read is not
+            // First its output is read on, because a server whose pipe is full may wait. One whose output cannot be read is not
             // taken over: it would come to wait, or print past the redaction as earlier versions let it.
             if let Some(process) = left.family().find_leader()
-                && output.go_on(&left.mark).is_ok()
+                && output.go_on(&left.mark, process.id).is_ok()
                 && client.health_check().await.is_ok()
             {
                 left.process = Some(process.clone());

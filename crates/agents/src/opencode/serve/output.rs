@@ -22,6 +22,8 @@ const CAP: u64 = 4 * 1024 * 1024;
 const BRIEFLY: Duration = Duration::from_millis(50);
 /// So much is read at once.
 const PIECE: usize = 16 * 1024;
+/// Shown in the place of output that was not read, because there was so much at once that some of it may have been lost.
+const LOST: &str = "\n[output lost]\n";
 /// So many pieces are read before others get their turn: a server can print without end.
 const PIECES: usize = 256;
 
@@ -49,6 +51,9 @@ struct Sink {
     /// The beginning of a character that is not there as a whole.
     partial: Vec<u8>,
     file: File,
+    /// Bytes since the pipe was seen empty. From [`pipe::unbroken`] on some may be missing between them.
+    since_empty: usize,
+    unbroken: usize,
 }
 
 /// When there is more to read.
@@ -83,10 +88,10 @@ impl Output {
         begun().map_err(|error| ServeError::Io { what: "write", path: self.path.clone(), error })
     }
 
-    /// Reads on what a server prints that was left running.
-    pub(super) fn go_on(&self, mark: &str) -> io::Result<()> {
+    /// Reads on what a server prints that was left running, of which this is the first process.
+    pub(super) fn go_on(&self, mark: &str, process: i32) -> io::Result<()> {
         let file = self.open()?;
-        self.read(pipe::read(mark)?, file, Stream::in_the_middle(&self.rules));
+        self.read(pipe::read_on(mark, process)?, file, Stream::in_the_middle(&self.rules));
         Ok(())
     }
 
@@ -98,7 +103,8 @@ impl Output {
     fn read(&self, pipe: Receiver, file: File, stream: Stream) {
         let pipe = Arc::new(pipe);
         let rules = self.rules.clone();
-        let sink = Sink { pipe: pipe.clone(), rules, stream, partial: Vec::new(), file };
+        let (partial, unbroken) = (Vec::new(), pipe::unbroken(&pipe));
+        let sink = Sink { pipe: pipe.clone(), rules, stream, partial, file, since_empty: 0, unbroken };
         let sink = Arc::new(Mutex::new(sink));
         let task = tokio::spawn(keep_reading(pipe, sink.clone())).abort_handle();
         *locked(&self.reading) = Some(Reading { sink, task });
@@ -171,11 +177,29 @@ impl Sink {
                     self.finish();
                     return More::Never;
                 }
-                Ok(Some(length)) => self.push(&buffer[..length]),
-                Ok(None) => return More::Later,
+                Ok(Some(length)) => self.take(&buffer[..length]),
+                Ok(None) => {
+                    self.since_empty = 0;
+                    return More::Later;
+                }
             }
         }
         More::Now
+    }
+
+    /// What comes behind a loss may be the rest of a secret, and where the loss is cannot be told. So from the first place
+    /// it can be at nothing is taken until the pipe is empty.
+    fn take(&mut self, bytes: &[u8]) {
+        let before = self.since_empty;
+        self.since_empty += bytes.len();
+        if self.since_empty <= self.unbroken {
+            self.push(bytes);
+        } else if before <= self.unbroken {
+            self.push(&bytes[..self.unbroken - before]);
+            self.finish();
+            self.partial.clear();
+            self.write(LOST);
+        }
     }
 
     /// What is no text is shown as the sign for that.
@@ -285,6 +309,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn behind_a_loss_nothing_is_taken_for_the_rest_of_what_was_before_it() {
+        let state = tempfile::tempdir().unwrap();
+        let output = Output::new(state.path(), Rules::standard());
+        let mark = mark();
+        let mut printed = output.begin(&mark).unwrap();
+        let text = "so much that it does not fit\n".repeat(64);
+        while printed.write(text.as_bytes()).is_ok() {}
+        while printed.write(b"\n").is_ok() {}
+        let line = "MIIEpAIBAAKCAQEAx7Kq9Zt2Lm4Wp8Rs6Vb1Yd3Nf5Gh7Jk9Mn1Pq3Rs5Tv7Wx9Y";
+        let lost = printed.write(b"-----BEGIN PRIVATE KEY-----\n").unwrap_err();
+        assert_eq!(lost.kind(), io::ErrorKind::WouldBlock);
+        // Some room, and the key goes on.
+        let reader = pipe::read_on(&mark, 0).unwrap();
+        pipe::take(&reader, &mut [0; PIECE]).unwrap();
+        write!(printed, "{line}\n{line}\n").unwrap();
+        assert!(output.tail().ends_with("\n[output lost]"), "{}", output.tail());
+        write!(printed, "{line}\n-----END PRIVATE KEY-----\nafter\n").unwrap();
+        let tail = output.tail();
+        assert!(tail.ends_with("\n[output lost]\n[redacted:fragment]\nafter"), "{tail}");
+        assert!(!std::fs::read_to_string(&output.path).unwrap().contains(&line[..12]));
+        pipe::remove(&mark);
+    }
+
+    #[tokio::test]
     async fn a_key_over_several_lines_is_no_output_also_when_another_reads_on_within_it() {
         let state = tempfile::tempdir().unwrap();
         let mark = mark();
@@ -296,7 +344,7 @@ mod tests {
         drop(first);
         write!(printed, "{}\n{line}\n-----END PRIVATE KEY-----\nafter\n", &line[20..]).unwrap();
         let second = Output::new(state.path(), Rules::standard());
-        second.go_on(&mark).unwrap();
+        second.go_on(&mark, 0).unwrap();
         assert_eq!(second.tail(), "before\n[redacted:private_key][redacted:fragment]\nafter");
         pipe::remove(&mark);
     }

@@ -1,14 +1,14 @@
 //! A choice that holds a secret: log and wire show a marker, and the agent hears what it had offered.
 
 use super::{leaks_in, leaks_of, secrets};
-use crate::puppet::{Puppet, began, done, lines, open_with, within};
+use crate::puppet::{Puppet, began, done, lines, open_with, stage, within};
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use turnstream_agents::{Command, Observed, Observer};
-use turnstream_gateway::{AnswerQuestion, Gateway, NewPrompt};
+use turnstream_gateway::{AnswerQuestion, Gateway, NewPrompt, NewSession};
 use turnstream_model::event::{Choice, Question, QuestionOutcome};
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
@@ -117,4 +117,35 @@ async fn a_choice_with_a_secret_is_shown_redacted_and_reaches_the_agent_in_its_o
 #[tokio::test]
 async fn a_choice_that_is_offered_again_after_a_restart_reaches_the_agent_in_its_own_words() {
     chosen(true).await;
+}
+
+#[tokio::test]
+async fn a_choice_with_a_secret_that_is_made_elsewhere_is_shown_as_it_was_offered() {
+    let home = Home::new();
+    let gateway = stage(&home, false, |_, mut commands, observer| async move {
+        while let Some(command) = commands.recv().await {
+            let Command::Prompt { native_id, .. } = command else { continue };
+            began(&observer, "n1", &[&native_id]).await;
+            asks(&observer).await;
+            let answers = json!({"0": [offered()[1], offered()[2]]}).as_object().cloned();
+            let (key, outcome) = (Key::from("q"), QuestionOutcome::Answered);
+            let _ = observer.signal(Signal::QuestionClosed { key, outcome, answers }).await;
+            let _ = observer.signal(done("n1")).await;
+        }
+    })
+    .await;
+    // What people say is kept here. What the agent offered is not.
+    let new = NewSession { redact_prompts: Some(false), ..new_session(&home, "puppet") };
+    let id = id_of(&gateway.create(new).await.unwrap());
+    let prompt = NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None };
+    gateway.prompt(&id, prompt).await.unwrap();
+    let snapshot = settled(&gateway, &id, 1).await;
+    assert_eq!(
+        json!(snapshot.state.questions[0].answers),
+        json!({"0": ["Use [redacted:openai]+", "Ask Bob"]})
+    );
+    gateway.close().await;
+    for planted in [secrets(SEED), secrets(SEED + 1)] {
+        assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+    }
 }

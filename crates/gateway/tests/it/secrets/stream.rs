@@ -11,7 +11,7 @@ use turnstream_agents::{Command, Observed};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
     ApprovalOption, ApprovalOutcome, Choice, ErrorClass, Field, ItemKind, ItemState, NoticeCode, OptionKind,
-    Question, QuestionOutcome, Tool, ToolStatus, TurnError,
+    Question, QuestionOutcome, SessionPatch, Tool, ToolStatus, TurnError, Usage,
 };
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Ending, Finality, Signal};
@@ -169,7 +169,18 @@ async fn tools_titles_errors_and_notices_hold_no_secret() {
                     detail: Some(json!([secrets[5]])),
                 })
                 .await;
-            let error = TurnError::new(ErrorClass::ProviderError, format!("401 for {}", secrets[1]));
+            let key = Key::from("c");
+            let model = Some(format!("model-of {}", secrets[0]));
+            let _ = observer.signal(Signal::AttemptBegan { key: key.clone(), model }).await;
+            let finish = Some(format!("broken at {}", secrets[2]));
+            let extra = serde_json::Map::from_iter([("tier".to_owned(), json!(secrets[3]))]);
+            let usage = Some(Usage { extra, ..Usage::default() });
+            let _ = observer.signal(Signal::AttemptEnded { key, finish, usage }).await;
+            let (model, mode) = (Some(secrets[4].clone()), Some(secrets[5].clone()));
+            let patch = SessionPatch { model, mode, ..SessionPatch::default() };
+            let _ = observer.signal(Signal::Session(patch)).await;
+            let mut error = TurnError::new(ErrorClass::ProviderError, format!("401 for {}", secrets[1]));
+            error.request_id = Some(secrets[0].clone());
             let ending = Ending::failed(error);
             let _ = observer.signal(Signal::TurnDone { native_id: Some("n1".into()), ending }).await;
         }
