@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Restored, Trimmed};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::ItemState;
+use turnstream_model::event::{Body, Draft, ItemState};
 use turnstream_model::fold::Fold;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
@@ -479,4 +479,41 @@ async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_fil
     check(&log);
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
     database.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
+}
+
+/// A parser of JSON bounds how deep it goes, and what is in a line is deeper in a base.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_not_cut_where_what_waits_is_too_deep_for_a_base() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s")]).await;
+    say(&mut appender, 1, "one").await;
+    // As deep as a line can be.
+    let deep = (0..124).fold(serde_json::json!("x"), |inner, _| serde_json::json!([inner]));
+    let prompt = turnstream_model::id::PromptId::from("p1");
+    let content = vec![serde_json::json!({"type": "text", "text": "x", "_meta": deep})];
+    let waits = Body::PromptAccepted { prompt: prompt.clone(), key: None, content };
+    append(&mut appender, vec![Draft::new(waits)]).await;
+    say(&mut appender, 2, "two").await;
+    let of_turn = |body| Draft { turn: Some("t3".into()), ..Draft::new(body) };
+    let taken = of_turn(Body::PromptTaken { prompt });
+    append(&mut appender, vec![turn_started("t3"), taken, turn_ended("t3")]).await;
+    say(&mut appender, 4, "four").await;
+    log.settle().await;
+    let turns = |log: &Log| {
+        let state = log.snapshot(&id("s")).unwrap().state;
+        state.turns.iter().map(|turn| turn.turn.to_string()).collect::<Vec<_>>()
+    };
+    // Two of four turns are to go, but behind the second the prompt waits.
+    assert_eq!(log.trim(&id("s"), &Keep { turns: Some(2), ..Keep::default() }).await.unwrap().turns, 1);
+    assert_eq!(log.base(&id("s")).unwrap().queue.len(), 0);
+    assert_eq!(turns(&log), ["t2", "t3", "t4"]);
+    assert_eq!(log.snapshot(&id("s")).unwrap().state.items.len(), 2);
+    log.close().await;
+    let log = open(directory.path()).log;
+    assert_eq!(turns(&log), ["t2", "t3", "t4"]);
+    assert_eq!(log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap().turns, 2);
+    assert_eq!(turns(&log), ["t4"]);
+    log.erased().await.unwrap();
 }
