@@ -105,19 +105,19 @@ async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_
     }
     // What comes under a name that was used before is another thing.
     append(&mut appender, vec![turn_started("t9"), item_started("t9", "i1")]).await;
-    let again = words(9, 600);
+    let again = [words(9, 600)];
     append(
         &mut appender,
-        vec![delta("t9", "i1", &again), item_ended("t9", "i1", ItemState::Completed), turn_ended("t9")],
+        vec![delta("t9", "i1", &again[0]), item_ended("t9", "i1", ItemState::Completed), turn_ended("t9")],
     )
     .await;
     log.settle().await;
-    assert_eq!(findable(&log, std::slice::from_ref(&again)), [again.clone()]);
+    assert_eq!(findable(&log, &again), again);
     log.erased().await.unwrap();
     let gone: Vec<String> = texts[..6].iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect();
     assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
     assert_eq!(findable(&log, &texts), texts[6..]);
-    assert_eq!(findable(&log, std::slice::from_ref(&again)), [again]);
+    assert_eq!(findable(&log, &again), again);
     // The same when the whole session goes while words of its beginning are still in.
     log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap();
     drop(appender);
