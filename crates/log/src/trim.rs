@@ -152,6 +152,13 @@ impl Excess {
     }
 }
 
+/// Whether this base can be read again. A parser bounds how deep JSON may be, and what came in as a line
+/// is deeper here: among the things of a session, and in the header of a file.
+fn can_be_read_back(base: &State) -> bool {
+    let header = serde_json::to_string(&[base]);
+    header.is_ok_and(|header| serde_json::from_str::<[State; 1]>(&header).is_ok())
+}
+
 /// When a turn ended with this event, if one did.
 fn end_of_turn(event: &Committed) -> Option<Time> {
     let event = event.event().ok()?;
@@ -167,6 +174,8 @@ struct Walk {
     head: Seq,
     seen: Trimmed,
     gone: Gone,
+    /// What goes besides if the cut comes to be behind what was looked at last.
+    since_cut: Gone,
     /// Where the cut is so far: what is left there, and what goes.
     cut: Option<(State, Trimmed)>,
     is_over: bool,
@@ -181,6 +190,7 @@ impl Walk {
             head: now.seq,
             seen: Trimmed::default(),
             gone: Gone::default(),
+            since_cut: Gone::default(),
             cut: None,
             is_over: false,
         }
@@ -225,16 +235,25 @@ impl Walk {
         cut.map(|(base, trimmed)| Plan { cut: Cut { after, base, gone }, trimmed })
     }
 
-    /// The cut is behind this event, at the earliest.
+    /// The cut is behind this event, at the earliest. If what is open here is too deep for a base, it is behind a later one.
     fn cut_here(&mut self, time: Time) {
         let (base, gone) = std::mem::take(&mut self.fold).into_state().trimmed(time);
-        let Gone { turns, items, approvals, questions, prompts } = gone;
-        self.gone.turns.extend(turns);
-        self.gone.items.extend(items);
-        self.gone.approvals.extend(approvals);
-        self.gone.questions.extend(questions);
-        self.gone.prompts.extend(prompts);
         self.fold = Fold::from(base.clone());
-        self.cut = Some((base, self.seen));
+        let Gone { turns, items, approvals, questions, prompts } = gone;
+        self.since_cut.turns.extend(turns);
+        self.since_cut.items.extend(items);
+        self.since_cut.approvals.extend(approvals);
+        self.since_cut.questions.extend(questions);
+        self.since_cut.prompts.extend(prompts);
+        if can_be_read_back(&base) {
+            let Gone { mut turns, mut items, mut approvals, mut questions, mut prompts } =
+                std::mem::take(&mut self.since_cut);
+            self.gone.turns.append(&mut turns);
+            self.gone.items.append(&mut items);
+            self.gone.approvals.append(&mut approvals);
+            self.gone.questions.append(&mut questions);
+            self.gone.prompts.append(&mut prompts);
+            self.cut = Some((base, self.seen));
+        }
     }
 }

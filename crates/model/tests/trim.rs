@@ -12,6 +12,7 @@ use support::*;
 use turnstream_model::check::{Checker, Tail};
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, ResetReason, Seq};
 use turnstream_model::event::Event;
+use turnstream_model::export::Header;
 use turnstream_model::fold::{Applied, Fold, Gone, Open, SPENT_KEPT, State};
 use turnstream_model::machine::Machine;
 
@@ -68,6 +69,26 @@ proptest! {
             prop_assert_eq!(&step, &base);
             stepwise = Fold::from(step);
             done = cut;
+        }
+    }
+
+    #[test]
+    fn every_base_comes_back_equal_from_the_header_of_a_file(acts in some_acts()) {
+        let log = play(&acts).log;
+        for cut in cuts(&log) {
+            let (base, _) = Fold::of(&log[..cut]).into_state().trimmed(log[cut - 1].time);
+            let header = Header {
+                turnstream: "0.1.0".to_owned(),
+                session: base.session.id.clone().unwrap(),
+                agent: base.session.agent.clone(),
+                generation: Generation::new("g1").unwrap(),
+                first: base.seq.next(),
+                head: Seq(log.len() as u64),
+                exported: log[cut - 1].time,
+                left_out: 0,
+                base: Some(Box::new(base)),
+            };
+            prop_assert_eq!(Header::from_json(&header.to_json()), Ok(header));
         }
     }
 

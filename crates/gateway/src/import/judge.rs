@@ -78,7 +78,7 @@ impl Judge {
             header,
             checker,
             settled: Settled::after(&base),
-            ids: Ids::after(&base.counters),
+            ids: Ids::after(&base),
             native_id: base.session.native_id,
             last: base.seq,
             longest: (0, 0),
@@ -137,6 +137,10 @@ impl Judge {
         }
         if let Some(violation) = checker.finish(Tail::Settled).violations.into_iter().next() {
             return Err(unlawful(violation));
+        }
+        if let Some((line, id)) = ids.repeated() {
+            let problem = format!("{id} begins here, and it is open where the file begins");
+            return Err(bad(line, Fault::Unlawful, problem));
         }
         if let Some((line, id)) = ids.reused() {
             let problem = format!("{id} is further than ids have been counted, and would be given again");

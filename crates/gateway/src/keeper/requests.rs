@@ -272,6 +272,17 @@ fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), Gone> {
     Ok(())
 }
 
+/// How deep a block may be. Parsers of JSON give up at 128, and a block is deeper in a snapshot than in its request.
+const DEEPEST: usize = 64;
+
+fn is_shallow(value: &Value, most: usize) -> bool {
+    match value {
+        Value::Array(values) => most > 0 && values.iter().all(|value| is_shallow(value, most - 1)),
+        Value::Object(members) => most > 0 && members.values().all(|value| is_shallow(value, most - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
 /// ACP content blocks: objects that say their type, and texts that are not empty.
 fn check_content(content: &[Value]) -> Result<(), String> {
     if content.is_empty() {
@@ -287,6 +298,9 @@ fn check_content(content: &[Value]) -> Result<(), String> {
         };
         if kind == "text" && block.get("text").and_then(Value::as_str).is_none() {
             return Err(format!("content[{index}] is of type text and has no \"text\""));
+        }
+        if !is_shallow(block, DEEPEST) {
+            return Err(format!("content[{index}] is nested more than {DEEPEST} deep"));
         }
     }
     Ok(())

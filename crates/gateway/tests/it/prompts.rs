@@ -94,10 +94,12 @@ async fn a_prompt_that_cannot_be_one_is_refused_by_name() {
     let home = Home::new();
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
+    let deep = (0..64).fold(json!(1), |inner, _| json!([inner]));
     for (content, problem) in [
         (json!([]), "content is empty"),
         (json!(["text"]), "content[0] is not an object"),
         (json!([{"type": "text"}]), "content[0] is of type text and has no \"text\""),
+        (json!([{"type": "other", "deep": deep}]), "content[0] is nested more than 64 deep"),
     ] {
         let content = content.as_array().unwrap().clone();
         let refused = gateway.prompt(&id, NewPrompt { content, key: None }).await.unwrap_err();

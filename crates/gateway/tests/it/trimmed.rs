@@ -7,8 +7,12 @@ use serde_json::{Map, Value, json};
 use turnstream_gateway::{Fault, Gateway, ImportAs, ImportError, Retention};
 use turnstream_log::Follow;
 use turnstream_model::check::{Checker, Tail};
-use turnstream_model::cursor::{Cursor, CursorOutcome, Seq};
+use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
+use turnstream_model::event::Event;
+use turnstream_model::export::Header;
+use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 /// A session of which one turn is left, and its file.
 async fn trimmed(home: &mut Home) -> (Gateway, SessionId, String) {
@@ -139,5 +143,64 @@ async fn a_file_in_whose_base_anything_is_changed_is_refused_with_its_line_or_wo
         }
     }
     assert!(refused > 50 && taken > 0, "{refused} refused, {taken} taken");
+    gateway.close().await;
+}
+
+/// A base in which item i2 is open, and its header in front of as many events.
+fn open_base(head: u64) -> Header {
+    let events = [
+        json!({"seq": 1, "time": 1, "type": "session.created", "session": "ses_1", "agent": "scripted", "cwd": "/w"}),
+        json!({"seq": 2, "time": 1, "type": "item.started", "item": "i1", "kind": "message", "text": ""}),
+        json!({"seq": 3, "time": 1, "type": "item.ended", "item": "i1", "state": "completed"}),
+        json!({"seq": 4, "time": 1, "type": "item.started", "item": "i2", "kind": "message", "text": "a"}),
+    ];
+    let events: Vec<Event> =
+        events.iter().map(|event| Event::from_json(&event.to_string()).unwrap()).collect();
+    let (base, _) = Fold::of(&events).into_state().trimmed(Time(1));
+    Header {
+        turnstream: "0.1.0".to_owned(),
+        session: SessionId::from("ses_1"),
+        agent: "scripted".to_owned(),
+        generation: Generation::new("g1").unwrap(),
+        first: Seq(5),
+        head: Seq(head),
+        exported: Time(1),
+        left_out: 0,
+        base: Some(Box::new(base)),
+    }
+}
+
+/// What is open in a base begins nowhere in the events, and its ids were counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_that_contradicts_itself_or_the_events_is_refused_with_its_line() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let ends = |seq: u64, item: &str| json!({"seq": seq, "time": 2, "type": "item.ended", "item": item, "state": "completed"});
+    let begins = json!({"seq": 5, "time": 2, "type": "item.started", "item": "i2", "parent": "i1", "kind": "message", "text": ""});
+    let uncounted = |base: &mut State| base.counters.items = 1;
+    let doubled = |base: &mut State| base.items.push(base.items[0].clone());
+    type Change = fn(&mut State);
+    let refused: [(Change, Vec<Value>, usize, &str); 4] = [
+        (uncounted, vec![ends(5, "i2")], 1, "i2 is further"),
+        (doubled, vec![ends(5, "i2")], 1, "i2 begins here"),
+        (|_| {}, vec![begins, ends(6, "i2")], 2, "i2 begins here"),
+        (|_| {}, vec![ends(5, "i9")], 2, "the file ends while item i2 is open"),
+    ];
+    for (change, events, line, problem) in refused {
+        let mut header = open_base(4 + events.len() as u64);
+        change(header.base.as_deref_mut().unwrap());
+        let lines: Vec<String> = events.iter().map(Value::to_string).collect();
+        let file = format!("{}\n{}\n", header.to_json(), lines.join("\n"));
+        match gateway.import(spooled(&gateway, &file).await, ImportAs::New).await {
+            Err(ImportError::File(bad)) => {
+                assert!(bad.line == line && bad.problem.starts_with(problem), "{problem}: {bad:?}");
+            }
+            other => panic!("{problem}: {other:?}"),
+        }
+    }
+    let sound = format!("{}\n{}\n", open_base(5).to_json(), ends(5, "i2"));
+    let made = gateway.import(spooled(&gateway, &sound).await, ImportAs::New).await.unwrap();
+    let items = gateway.snapshot(&id_of(&made)).await.unwrap().state.items;
+    assert_eq!(items.iter().map(|item| item.text.as_deref()).collect::<Vec<_>>(), [Some("a")]);
     gateway.close().await;
 }

@@ -35,7 +35,8 @@ impl Database {
             .open(path)
             .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
         let owner = format!("{:016x}", fastrand::u64(..));
-        Ok(Self { connection, file, is_unscrubbed: Cell::new(false), owner })
+        // The last run may have ended between a commit and the scrub.
+        Ok(Self { connection, file, is_unscrubbed: Cell::new(true), owner })
     }
 
     /// Begins a transaction, to which [`Database::commit`] belongs.
@@ -148,7 +149,6 @@ impl Database {
 
     pub(super) fn forget(&self, session: &SessionId) -> Result<u64, Unkept> {
         let session = session.as_str();
-        // Also when nothing is there: the process may have ended between the commit and the scrub.
         self.is_unscrubbed.set(true);
         self.execute("DELETE FROM evidence WHERE session = ?1", params![session])?;
         self.execute("DELETE FROM parked WHERE session = ?1", params![session])?;

@@ -273,10 +273,35 @@ async fn retention_takes_what_ended_before_and_what_will_never_end_and_leaves_wh
     assert_eq!(attempts.parked().await.unwrap().len(), 1);
 }
 
+/// The child of the next test: is killed when what it trims is gone from the rows and not yet from the files.
+#[tokio::test]
+async fn a_child_that_trims() {
+    if role().as_deref() != Some("trims") {
+        return;
+    }
+    let directory = std::env::var(DIRECTORY).unwrap();
+    let attempts = Attempts::open(Path::new(&directory)).unwrap();
+    attempts.begin(begun("ses_1", 1)).await.unwrap();
+    attempts.end(name("ses_1", 1), ended(2000, Some(evidence("planted by the child")))).await.unwrap();
+    attempts.trim(Time(2500)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_killed_run_has_trimmed_leaves_the_files_with_the_next_round() {
+    let directory = TempDir::new().unwrap();
+    let child = Program::this_test("attempts::a_child_that_trims", "trims").unwrap();
+    let mut child = child.env(DIRECTORY, directory.path());
+    child.run(&KillPoint::failpoint("attempts.committed", 3)).unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    assert_eq!(attempts.attempts("ses_1".into()).await, Ok(Vec::new()));
+    assert_eq!(attempts.trim(Time(2500)).await, Ok(0));
+    assert!(!holds(directory.path(), "planted by the child"));
+}
+
 /// The child of the next test: says which rows it was told to be durable.
 #[tokio::test]
 async fn a_child_that_writes_rows() {
-    if role().is_none() {
+    if role().as_deref() != Some("rows") {
         return;
     }
     let directory = std::env::var(DIRECTORY).unwrap();

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Restored, Trimmed};
 use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Body, Draft, ItemState};
 use turnstream_model::fold::Fold;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
@@ -84,6 +85,48 @@ async fn a_deleted_session_is_in_no_file_when_that_is_said() {
     assert_eq!((log.removed().sessions, log.removed().erasures), (1, 1));
 }
 
+/// Its words leave the index later than it is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let texts: Vec<String> = (1..=8).map(|turn| words(turn, 600)).collect();
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s")]).await;
+    for (turn, text) in (1..).zip(&texts) {
+        say(&mut appender, turn, text).await;
+    }
+    log.settle().await;
+    assert_eq!(findable(&log, &texts), texts);
+    for turns in [6, 3, 2] {
+        let keep = Keep { turns: Some(turns), ..Keep::default() };
+        log.trim(&id("s"), &keep).await.unwrap();
+        assert_eq!(findable(&log, &texts), texts[8 - turns as usize..]);
+    }
+    // What comes under a name that was used before is another thing.
+    append(&mut appender, vec![turn_started("t9"), item_started("t9", "i1")]).await;
+    let again = [words(9, 600)];
+    append(
+        &mut appender,
+        vec![delta("t9", "i1", &again[0]), item_ended("t9", "i1", ItemState::Completed), turn_ended("t9")],
+    )
+    .await;
+    log.settle().await;
+    assert_eq!(findable(&log, &again), again);
+    log.erased().await.unwrap();
+    let gone: Vec<String> = texts[..6].iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect();
+    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+    assert_eq!(findable(&log, &texts), texts[6..]);
+    assert_eq!(findable(&log, &again), again);
+    // The same when the whole session goes while words of its beginning are still in.
+    log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap();
+    drop(appender);
+    log.delete(&id("s")).await.unwrap();
+    log.erased().await.unwrap();
+    let all: Vec<String> = texts.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect();
+    assert_eq!(found(directory.path(), &all), Vec::<String>::new());
+}
+
 /// The child of the test below: makes sessions, removes, and says so.
 #[test]
 fn removing_child() {
@@ -114,7 +157,12 @@ fn removing_child() {
 
 pub(crate) fn text_of(session: u64, turn: u64) -> String {
     // More than a segment, so that several are used.
-    planted(100 * session + turn, 30_000)
+    format!("{} {}", planted(100 * session + turn, 30_000), words_of(session, turn))
+}
+
+/// What of it can be searched for.
+fn words_of(session: u64, turn: u64) -> String {
+    words(100 * session + turn, 60)
 }
 
 /// The failpoints of removing, and at which time one is reached.
@@ -123,7 +171,7 @@ pub(crate) const REMOVAL_POINTS: &[(&str, &[u64])] = &[
     ("log.deleted", &[1]),
     ("log.trim", &[1]),
     ("log.trimmed", &[1]),
-    ("log.remove", &[1, 2, 4]),
+    ("log.remove", &[1, 2, 4, 6, 8, 10]),
     ("log.erase.separators", &[1]),
     ("log.erase.segment", &[1, 2]),
     ("log.erase.pages", &[1]),
@@ -168,6 +216,10 @@ impl Left {
         let Self { deleted, trimmed, restored, when } = self;
         let Opened { log, restored: found_restored, .. } = open(directory);
         assert_eq!(found_restored, *restored, "{when}");
+        if log.kept(&id("trimmed")).unwrap().oldest > Seq(1) {
+            let findable = findable(&log, &[words_of(1, 1), words_of(1, 2)]);
+            assert_eq!(findable, Vec::<String>::new(), "{when}: before it is out of all files");
+        }
         let gone: Vec<String> = (1..=3).map(|turn| text_of(0, turn)).collect();
         match log.head(&id("gone")) {
             // Nobody was told that it is deleted.
@@ -195,6 +247,9 @@ impl Left {
         assert_whole(&log, "trimmed", 1);
         assert_eq!(found(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{when}");
         assert_whole(&log, "kept", 3);
+        log.settle().await;
+        let findable = findable(&log, &[words_of(1, 1), words_of(1, 2), words_of(1, 3), words_of(2, 1)]);
+        assert_eq!(findable, [words_of(1, 3), words_of(2, 1)], "{when}");
         let keep = Keep { turns: Some(9), ..Keep::default() };
         assert_eq!(log.trim(&id("kept"), &keep).await.unwrap(), Trimmed::default());
         // The name is free, and what comes under it is another session.
@@ -424,4 +479,41 @@ async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_fil
     check(&log);
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
     database.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
+}
+
+/// A parser of JSON bounds how deep it goes, and what is in a line is deeper in a base.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_not_cut_where_what_waits_is_too_deep_for_a_base() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path()).log;
+    let mut appender = log.create(&id("s")).await.unwrap();
+    append(&mut appender, vec![created("s")]).await;
+    say(&mut appender, 1, "one").await;
+    // As deep as a line can be.
+    let deep = (0..124).fold(serde_json::json!("x"), |inner, _| serde_json::json!([inner]));
+    let prompt = turnstream_model::id::PromptId::from("p1");
+    let content = vec![serde_json::json!({"type": "text", "text": "x", "_meta": deep})];
+    let waits = Body::PromptAccepted { prompt: prompt.clone(), key: None, content };
+    append(&mut appender, vec![Draft::new(waits)]).await;
+    say(&mut appender, 2, "two").await;
+    let of_turn = |body| Draft { turn: Some("t3".into()), ..Draft::new(body) };
+    let taken = of_turn(Body::PromptTaken { prompt });
+    append(&mut appender, vec![turn_started("t3"), taken, turn_ended("t3")]).await;
+    say(&mut appender, 4, "four").await;
+    log.settle().await;
+    let turns = |log: &Log| {
+        let state = log.snapshot(&id("s")).unwrap().state;
+        state.turns.iter().map(|turn| turn.turn.to_string()).collect::<Vec<_>>()
+    };
+    // Two of four turns are to go, but behind the second the prompt waits.
+    assert_eq!(log.trim(&id("s"), &Keep { turns: Some(2), ..Keep::default() }).await.unwrap().turns, 1);
+    assert_eq!(log.base(&id("s")).unwrap().queue.len(), 0);
+    assert_eq!(turns(&log), ["t2", "t3", "t4"]);
+    assert_eq!(log.snapshot(&id("s")).unwrap().state.items.len(), 2);
+    log.close().await;
+    let log = open(directory.path()).log;
+    assert_eq!(turns(&log), ["t2", "t3", "t4"]);
+    assert_eq!(log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap().turns, 2);
+    assert_eq!(turns(&log), ["t4"]);
+    log.erased().await.unwrap();
 }

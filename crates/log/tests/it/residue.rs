@@ -2,6 +2,7 @@
 
 use crate::removal::{assert_whole, found, planted, settled};
 use crate::support::*;
+use std::os::unix::fs::FileExt;
 use turnstream_log::{Keep, Log, Opened, Options};
 use turnstream_model::event::{Body, Draft};
 use turnstream_model::id::PromptId;
@@ -168,4 +169,43 @@ async fn what_was_said_before_a_restart_is_in_no_file_either_when_it_is_deleted_
         log.close().await;
         assert!(note());
     }
+}
+
+/// After a `VACUUM` everything is in other pages than were noted, and SQLite leaves copies of rows in those too.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_in_a_database_that_was_vacuumed_while_the_log_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log.db");
+    let mut random = fastrand::Rng::with_seed(9);
+    let log = open(directory.path()).log;
+    let mut gone = Vec::new();
+    for number in 0..40 {
+        let name = format!("s{number}");
+        let mut appender = log.create(&id(&name)).await.unwrap();
+        append(&mut appender, vec![created(&name)]).await;
+        let text = planted(random.u64(..), random.usize(20..2_000));
+        say(&mut appender, 1, &text).await;
+        gone.push(text);
+    }
+    log.settle().await;
+    // From here on few pages are to be looked at.
+    log.delete(&id("s39")).await.unwrap();
+    log.erased().await.unwrap();
+    log.close().await;
+    // A copy of a row in the gap of a page that nothing will be written to, as SQLite leaves them.
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.execute_batch("VACUUM").unwrap();
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'imported'";
+    let place: u32 = database.query_row(root, [], |row| row.get(0)).unwrap();
+    drop(database);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&gone[0].as_bytes()[..20], (u64::from(place) - 1) * 4_096 + 1_000).unwrap();
+    assert!(!found(directory.path(), &gone[..1]).is_empty());
+    let log = open(directory.path()).log;
+    for number in 0..39 {
+        log.delete(&id(&format!("s{number}"))).await.unwrap();
+    }
+    log.erased().await.unwrap();
+    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+    log.close().await;
 }

@@ -83,8 +83,29 @@ pub(super) fn take(transaction: &Transaction<'_>, session: i64, subject: &Subjec
     }
 }
 
-/// Takes out entries of a session of about so many bytes of text, but at least one; returns how many. With none left, nothing of the session is in the index
-/// but what pages that were given free still hold, which `PRAGMA secure_delete` or `VACUUM` sees to.
+/// Nobody finds one thing any more, if it is in. To take its words out takes long and comes later: until then its row is of no
+/// session, but of the negative of its number.
+pub(super) fn hide(transaction: &Transaction<'_>, session: i64, subject: &Subject) -> rusqlite::Result<()> {
+    // One of the same name that was hidden before, and whose words are still in.
+    take(transaction, -session, subject)?;
+    let (subject, id) = key_of(subject);
+    transaction
+        .prepare_cached(
+            "UPDATE entry SET session = -session WHERE session = ?1 AND subject = ?2 AND id = ?3",
+        )?
+        .execute(params![session, subject, id])?;
+    Ok(())
+}
+
+/// A number under which entries are hidden, if there are any.
+pub(super) fn hidden(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
+    let mut query = transaction.prepare_cached("SELECT session FROM entry WHERE session < 0 LIMIT 1")?;
+    query.query_row([], |row| row.get(0)).optional()
+}
+
+/// Takes out entries of a session, or hidden ones, of about so many bytes of text, but at least one; returns how many. With
+/// none left, nothing of them is in the index but what pages that were given free still hold, which `PRAGMA secure_delete` or
+/// `VACUUM` sees to.
 pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -> rusqlite::Result<usize> {
     let mut query = transaction
         .prepare_cached("SELECT ordinal FROM entry WHERE session = ?1 ORDER BY subject, id LIMIT ?2")?;
@@ -136,7 +157,8 @@ impl Row {
 
     /// What FTS5 is given: tags, the words, and the parts of words that have some. Nothing follows across an underscore.
     fn line(&self, session: i64) -> String {
-        let mut line = format!("_s{session} {} _k{}", agent_tag(&self.agent), self.kind);
+        // Of a hidden one it is the negative.
+        let mut line = format!("_s{} {} _k{}", session.abs(), agent_tag(&self.agent), self.kind);
         if let Some(role) = &self.role {
             line.push_str(" _r");
             line.push_str(role);
@@ -392,6 +414,35 @@ mod tests {
         };
         let words = texts.iter().flat_map(|text| text.split_whitespace());
         assert_eq!(words.filter(|word| found(word) == 0).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_of_no_session_until_its_words_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut connection = database(&directory.path().join("log.db"));
+        let subject = Subject::Item(ItemId::from("i1"));
+        // Twice, as if an agent had used a name again before the words of the first were out.
+        for text in ["first words", "second words"] {
+            file(&mut connection, 1, "i1", text.to_owned());
+            let transaction = connection.transaction().unwrap();
+            hide(&transaction, 1, &subject).unwrap();
+            assert_eq!(stored(&transaction, 1, &subject).unwrap(), None);
+            transaction.commit().unwrap();
+        }
+        file(&mut connection, 1, "i1", "third words".to_owned());
+        let found = |connection: &Connection, words: &str| -> i64 {
+            let query = "SELECT count(*) FROM entry_word WHERE entry_word MATCH ?1";
+            connection.query_row(query, [words], |row| row.get(0)).unwrap()
+        };
+        let transaction = connection.transaction().unwrap();
+        assert_eq!((found(&transaction, "first"), found(&transaction, "second")), (0, 1));
+        assert_eq!(hidden(&transaction).unwrap(), Some(-1));
+        assert_eq!(forget(&transaction, -1, 1).unwrap(), 1);
+        assert_eq!(hidden(&transaction).unwrap(), None);
+        transaction.commit().unwrap();
+        let left = ["second", "_s1", "third"].map(|words| found(&connection, words));
+        assert_eq!(left, [0, 1, 1]);
+        connection.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn forget(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite:
     let items = items.iter().cloned().map(Subject::Item);
     items
         .chain(prompts.iter().cloned().map(Subject::Prompt))
-        .try_for_each(|subject| index::take(transaction, session, &subject))
+        .try_for_each(|subject| index::hide(transaction, session, &subject))
 }
 
 /// Removes some of the rows that nobody reads any more.
@@ -165,12 +165,13 @@ pub(super) fn some(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
     Ok(if removed == 0 { More::No } else { More::Yes })
 }
 
-/// Takes some entries of deleted sessions out of the index.
+/// Takes some entries out of the index: of deleted sessions, and those that were trimmed.
 fn forget_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
     let mut query = transaction.prepare_cached(
         "SELECT session FROM tombstone WHERE done = 0 AND EXISTS (SELECT 1 FROM entry WHERE entry.session = tombstone.session)",
     )?;
     let session: Option<i64> = query.query_row([], |row| row.get(0)).optional()?;
+    let session = session.map_or_else(|| index::hidden(transaction), |session| Ok(Some(session)))?;
     session.map_or(Ok(0), |session| index::forget(transaction, session, TEXT_AT_ONCE))
 }
 

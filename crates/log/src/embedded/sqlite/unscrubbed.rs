@@ -112,7 +112,8 @@ impl Unscrubbed {
         let mut query = connection.prepare("SELECT value FROM meta WHERE name = 'unscrubbed'")?;
         let noted: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
         let noted = noted.as_deref().and_then(|note| note.split_once(' '));
-        Ok(noted.filter(|(of, _)| *of == format!("{boot:016x}")).and_then(|(_, text)| Self::from_text(text)))
+        let of_now = of_run(connection, boot)?;
+        Ok(noted.filter(|(of, _)| *of == of_now).and_then(|(_, text)| Self::from_text(text)))
     }
 
     /// Notes them for the next run, if that can be done.
@@ -122,7 +123,7 @@ impl Unscrubbed {
             Some(text) => transaction
                 .execute(
                     "INSERT OR REPLACE INTO meta (name, value) VALUES ('unscrubbed', ?1)",
-                    params![format!("{boot:016x} {text}")],
+                    params![format!("{} {text}", of_run(transaction, boot)?)],
                 )
                 .map(drop),
         }
@@ -137,6 +138,13 @@ impl Unscrubbed {
     pub(crate) fn is_passed(&self) -> bool {
         self.rest.is_none() && self.due.is_empty()
     }
+}
+
+/// Of which run a note is, and of which file: after a `VACUUM` of the operator's everything is in other pages, and SQLite
+/// counts that as a change of the schema.
+fn of_run(connection: &Connection, boot: u64) -> rusqlite::Result<String> {
+    let schema = connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
+    Ok(format!("{boot:016x}.{schema}"))
 }
 
 #[cfg(test)]
