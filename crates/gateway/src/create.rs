@@ -3,7 +3,7 @@
 use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::keeper::{Keeper, Origins};
-use crate::redactor::Said;
+use crate::redactor::{Said, refuse_secret};
 use crate::request::SessionInfo;
 use crate::trouble::trouble;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,7 @@ impl Gateway {
     /// whole or not at all.
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
+        refuse_secret("model", new.model.as_deref(), &self.settings().secrets)?;
         new.redact(&self.settings().secrets);
         let gateway = self.clone();
         let made = tokio::spawn(async move { gateway.make(new).await });

@@ -68,6 +68,17 @@ pub enum RequestError {
     /// The prompt cannot be one.
     #[error("{0}")]
     BadPrompt(String),
+    /// The name of a model or a mode holds what is redacted.
+    #[error(
+        "the {what} {shown:?} holds a secret, by the rules of redaction; a name that an agent is to understand cannot be \
+         redacted: choose another one, or another value for the secret if it is an ordinary word"
+    )]
+    SecretName {
+        /// What it is a name of.
+        what: &'static str,
+        /// The name without the secret.
+        shown: String,
+    },
     /// The answer does not fit what was asked.
     #[error("{0}")]
     BadAnswer(String),

@@ -6,7 +6,7 @@ use crate::error::{OpenError, RequestError};
 use crate::import;
 use crate::keeper::{Handle, Keeper};
 use crate::ledger::Ledger;
-use crate::redactor::{Prompts, Said};
+use crate::redactor::{Prompts, Said, refuse_secret};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
 use crate::retention::{self, Round};
 use crate::search;
@@ -171,7 +171,10 @@ impl Gateway {
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
         self.refuse_if_degraded()?;
-        change.redact(&self.shared.settings.secrets);
+        let secrets = &self.shared.settings.secrets;
+        refuse_secret("model", change.model.as_deref(), secrets)?;
+        refuse_secret("mode", change.mode.as_deref(), secrets)?;
+        change.redact(secrets);
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
         self.session(id)
     }

@@ -27,6 +27,7 @@ impl From<RequestError> for Problem {
             RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, said),
             RequestError::Refused(refusal) => refused(&refusal, said),
             RequestError::BadPrompt(_) => Self::new(Kind::BadContent, said),
+            RequestError::SecretName { .. } => Self::new(Kind::BadBody, said),
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, said),
             RequestError::BadSearch(_) => Self::new(Kind::BadQuery, said),
             RequestError::SearchBusy { .. } => Self::new(Kind::Busy, said).retry_after(1),

@@ -2,6 +2,7 @@
 
 use super::commit::Work;
 use super::{Gone, Keeper};
+use crate::redactor::still_a_name;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -183,8 +184,8 @@ impl Keeper {
             session: self.id.clone(),
             cwd,
             native_id: self.native_id(),
-            model: self.session.model.clone(),
-            mode: self.session.mode.clone(),
+            model: still_a_name(&self.session.model),
+            mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
             left,
         };

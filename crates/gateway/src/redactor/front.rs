@@ -3,7 +3,9 @@
 
 use super::body::{Prompts, redact_option};
 use crate::create::NewSession;
+use crate::error::RequestError;
 use crate::request::{AnswerQuestion, Change, NewPrompt, ResolveApproval};
+use std::borrow::Cow;
 use turnstream_model::fold::Session;
 use turnstream_redact::Rules;
 
@@ -42,21 +44,34 @@ impl Said for AnswerQuestion {
     }
 }
 
-// A title is for lists, never for the agent: it is redacted whatever the session says of prompts. So are the names of
-// models and modes, which hold no secret.
+// A title is for lists, never for the agent: it is redacted whatever the session says of prompts.
 
 impl Said for Change {
     fn redact(&mut self, rules: &Rules) {
-        for text in [&mut self.title, &mut self.model, &mut self.mode] {
-            redact_option(rules, text);
-        }
+        redact_option(rules, &mut self.title);
     }
 }
 
 impl Said for NewSession {
     fn redact(&mut self, rules: &Rules) {
-        for text in [&mut self.title, &mut self.model] {
-            redact_option(rules, text);
-        }
+        redact_option(rules, &mut self.title);
     }
+}
+
+/// Refuses the name of a model or a mode that holds a secret: the agent would not understand what is left of it.
+pub(crate) fn refuse_secret(
+    what: &'static str,
+    name: Option<&str>,
+    rules: &Rules,
+) -> Result<(), RequestError> {
+    match name.map(|name| rules.redact(name)) {
+        Some(Cow::Owned(shown)) => Err(RequestError::SecretName { what, shown }),
+        Some(Cow::Borrowed(_)) | None => Ok(()),
+    }
+}
+
+/// The name of a model or a mode as the agent said it once. One of which something was redacted is not its name any more:
+/// the agent goes on with what it has.
+pub(crate) fn still_a_name(name: &Option<String>) -> Option<String> {
+    name.clone().filter(|name| !name.contains("[redacted:"))
 }

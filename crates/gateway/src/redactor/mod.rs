@@ -8,7 +8,7 @@ mod front;
 mod labels;
 
 pub(crate) use body::{Prompts, redact_body};
-pub(crate) use front::Said;
+pub(crate) use front::{Said, refuse_secret, still_a_name};
 pub(crate) use labels::{Forgotten, Labels};
 
 use std::collections::HashMap;

@@ -90,6 +90,27 @@ async fn the_agent_is_sent_what_was_committed() {
 }
 
 #[tokio::test]
+async fn a_name_that_holds_a_secret_is_refused_and_not_changed() {
+    let home = Home::new();
+    let (gateway, heard) = listening(&home).await;
+    let planted = secrets(7);
+    let named = Some(format!("lab/{}", planted[1]));
+    let new = NewSession { model: named.clone(), ..new_session(&home, "puppet") };
+    let refused = gateway.create(new).await.unwrap_err().to_string();
+    assert!(refused.starts_with("the model \"lab/[redacted:"), "{refused}");
+    let id = id_of(&gateway.create(new_session(&home, "puppet")).await.unwrap());
+    for change in
+        [Change { model: named.clone(), ..Change::default() }, Change { mode: named, ..Change::default() }]
+    {
+        let refused = gateway.change(&id, change).await.unwrap_err().to_string();
+        assert!(refused.contains("lab/[redacted:") && refused.contains("choose another one"), "{refused}");
+    }
+    assert_eq!(heard.lock().unwrap().len(), 0);
+    home.close(gateway).await;
+    assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_session_can_be_made_to_hand_over_secrets() {
     let home = Home::new();
     let (gateway, heard) = listening(&home).await;
