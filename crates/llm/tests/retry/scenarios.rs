@@ -257,6 +257,24 @@ async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
     }
 }
 
+/// A model that thinks for minutes is not asked again.
+#[tokio::test]
+async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() {
+    let silent = |after| Fault::Stall { after, lasts_ms: Some(600), comment_every_ms: None };
+    let chatty = Fault::Stall { after: after_events(3), lasts_ms: Some(600), comment_every_ms: Some(50) };
+    let cases = [
+        (Format::Chat, chatty),
+        (Format::Chat, silent(400)),
+        (Format::Responses, silent(400)),
+        (Format::Messages, silent(400)),
+    ];
+    for (format, pause) in cases {
+        let bench = bench_with([good().fault(pause)], Clocks::default(), Arc::new(QuickClock::new())).await;
+        is_whole(&bench.run(format, PlainWire).await);
+        assert_eq!(bench.verdicts().await, [(Verdict::Complete, None)], "{}", format.name());
+    }
+}
+
 #[tokio::test]
 async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
     let clocks = Clocks { headers: Duration::from_millis(1500), ..Clocks::default() };
