@@ -1,6 +1,6 @@
 //! Lines of a body without the text of a model.
 
-use super::payload;
+use super::{payload, vocabulary};
 
 /// What the lines are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 /// The same lines, with text replaced by its length.
 pub(super) fn without_text(bytes: &[u8], kind: Kind) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
-    if kind == Kind::Json && payload::as_json(bytes, &mut out) {
+    if kind == Kind::Json && (payload::as_error(bytes, &mut out) || payload::as_json(bytes, &mut out)) {
         return out;
     }
     for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -51,9 +51,9 @@ fn stream_line(line: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Names of events are written so; hardly any text and no key is.
+/// Names of events are made of known words.
 fn is_name(name: &[u8]) -> bool {
-    name.len() <= 48 && name.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'.'))
+    name.split(|byte| matches!(byte, b'_' | b'.')).all(vocabulary::has)
 }
 
 /// A payload in which others may be stuck: each by itself.

@@ -1,11 +1,12 @@
 //! The bytes of an attempt that went wrong, as they may be kept.
 //!
 //! Three rules. The size is capped: the beginning and the end stay, since openings and faults are there. Text of a model
-//! is replaced by its length: a secret can be split over two deltas, where no redactor finds it. What is left, the
-//! structure, ids, finishes and words of errors, passes the redactor.
+//! is replaced by its length: a secret can be split over two deltas, where no redactor finds it. Damage can put any text
+//! where a name was, so only words of the wire formats stay as they are. What is left passes the redactor.
 
 mod line;
 mod payload;
+mod vocabulary;
 
 use std::collections::VecDeque;
 use turnstream_model::attempts::Evidence;
@@ -77,12 +78,15 @@ fn document(head: &[u8]) -> line::Kind {
     // The end of what was kept may be within a character.
     let is_binary = std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
     match start.first() {
-        Some(b'<') => line::Kind::Document,
         Some(b'{' | b'[' | b'"') => line::Kind::Json,
-        // A stream under an error status, or behind a line that does not belong there.
+        // A stream under an error status, or behind a line that does not belong there. A page has no such line; a
+        // stream that lost its beginning may begin with any text of a model, `<` too.
         _ if start.split(|byte| matches!(byte, b'\n' | b'\r')).any(is_data) => line::Kind::Stream,
+        Some(b'<') => line::Kind::Document,
         // Compressed, it would still be the text of a model.
         _ if is_binary => line::Kind::Json,
+        // The rest of one torn event.
+        _ if start.windows(2).any(|pair| matches!(pair, b"\"}" | b"\":")) => line::Kind::Json,
         _ => line::Kind::Document,
     }
 }

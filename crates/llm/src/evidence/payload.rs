@@ -1,8 +1,12 @@
 //! One payload without the text of a model: by its members if it is JSON, else word by word.
+//!
+//! A cut in the body can join any member's name with any piece of text, and the result may still be JSON. So no string
+//! is kept because of the member it stands under: only words of the wire formats are kept as they are.
 
+use super::vocabulary;
 use serde_json::Value;
 
-/// Members whose text is a provider's own name of something. A cut in the middle of one may join it with text that follows.
+/// Members whose text names something: the words a format knows stay, and a mark tells two names apart.
 const NAMES: [&str; 12] = [
     "id",
     "model",
@@ -34,106 +38,69 @@ const LISTED: [&str; 12] = [
 ];
 /// Members below which everything is the model's or the user's.
 const THEIRS: [&str; 6] = ["input", "arguments", "parameters", "metadata", "instructions", "tools"];
-/// A name of a provider is not longer.
-const NAME: usize = 160;
-/// Nor is a word of one of its lists.
-const LISTED_WORD: usize = 48;
-/// Words that stay in a payload that is no JSON.
-const WORDS: [&str; 51] = [
-    "data",
-    "event",
-    "id",
-    "object",
-    "chat",
-    "completion",
-    "chunk",
-    "created",
-    "model",
-    "choices",
-    "index",
-    "delta",
-    "role",
-    "assistant",
-    "content",
-    "reasoning",
-    "reasoning_content",
-    "tool_calls",
-    "function",
-    "name",
-    "arguments",
-    "finish_reason",
-    "stop",
-    "length",
-    "type",
-    "text",
-    "text_delta",
-    "input_json_delta",
-    "partial_json",
-    "thinking",
-    "thinking_delta",
-    "message",
-    "error",
-    "code",
-    "usage",
-    "response",
-    "output",
-    "item",
-    "item_id",
-    "sequence_number",
-    "null",
-    "true",
-    "false",
-    "DONE",
-    // Of comments.
-    "OPENROUTER",
-    "PROCESSING",
-    "keepalive",
-    "keep",
-    "alive",
-    "heartbeat",
-    "ping",
-];
+/// Names and words of lists are not longer.
+const LONGEST_NAME: usize = 160;
+/// Counts and indices have at most this many digits. A longer number may be a model's: a card, a phone.
+const LONGEST_NUMBER: usize = 6;
 
 /// Writes a JSON value with its text replaced; false, and nothing written, if it is no JSON.
 pub(super) fn as_json(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(mut value) = serde_json::from_slice::<Value>(bytes) else { return false };
-    hide(&mut value, Under::Event, "");
+    hide(&mut value, "");
     // Writing into memory does not fail.
     serde_json::to_writer(out, &value).is_ok()
 }
 
-/// What a member is part of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Under {
-    Event,
-    Error,
+/// Writes the answer of a provider that only says what went wrong, as it is; false, and nothing written, if this is
+/// anything else. No model spoke in it.
+pub(super) fn as_error(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(bytes) else { return false };
+    let is_error = |(name, value): (&String, &Value)| match name.as_str() {
+        "error" | "message" | "detail" => true,
+        "type" | "code" | "status" | "param" | "request_id" | "object" => {
+            !value.is_object() && !value.is_array()
+        }
+        _ => false,
+    };
+    let only_an_error = !members.is_empty() && members.iter().all(is_error);
+    if only_an_error {
+        out.extend_from_slice(bytes);
+    }
+    only_an_error
 }
 
-fn hide(value: &mut Value, under: Under, name: &str) {
+fn hide(value: &mut Value, name: &str) {
     match value {
         Value::String(text) => {
-            let stays = match under {
-                Under::Event if NAMES.contains(&name) => is_name(text),
-                Under::Event => LISTED.contains(&name) && is_listed(text),
-                // Messages of errors are whole and not a model's: the redactor sees all of them.
-                Under::Error => true,
+            *text = if text.len() > LONGEST_NAME {
+                length(text.len())
+            } else if NAMES.contains(&name) {
+                marked(text)
+            } else if LISTED.contains(&name) {
+                known_words(text)
+            } else {
+                length(text.len())
             };
-            if !stays {
-                *text = length(text.len());
+        }
+        Value::Number(number) => {
+            let digits = number.to_string();
+            if digits.len() > LONGEST_NUMBER {
+                *value = Value::String(marked(&digits));
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, under, name)),
+        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, name)),
         Value::Object(members) => {
-            for (name, value) in members {
+            for (name, mut value) in std::mem::take(members) {
                 if THEIRS.contains(&name.as_str()) {
-                    hide_whole(value);
+                    hide_whole(&mut value);
                 } else {
-                    let is_error = under == Under::Error || name == "error";
-                    hide(value, if is_error { Under::Error } else { Under::Event }, name);
+                    hide(&mut value, &name);
                 }
+                let known = known_words(&name);
+                members.insert(if known == name { name } else { marked(&name) }, value);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) => {}
     }
 }
 
@@ -149,44 +116,54 @@ fn hide_whole(value: &mut Value) {
     *value = Value::String(length(bytes));
 }
 
-/// Words of lists are written so; a program under `code` is not, nor is a word with text behind it, as a rule.
-fn is_listed(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
-    // Some write theirs in capitals.
-    let shouts = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
-    text.len() <= LISTED_WORD && (text.bytes().all(is_part) || text.bytes().all(shouts))
-}
-
-/// Ids and models are written so.
-fn is_name(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@+=|".contains(&byte);
-    text.len() <= NAME && text.bytes().all(is_part)
-}
-
-/// Keeps punctuation, known words and what directly follows `"id":"`; every other word becomes its length. It needs no
-/// structure, so a fault that turns strings inside out shows nothing.
+/// Keeps punctuation and known words; every other word becomes its length. It needs no structure, so a fault that
+/// turns strings inside out shows nothing. What directly follows `"id":"` is marked, so that two ids can be told apart.
 pub(super) fn by_words(bytes: &[u8], out: &mut Vec<u8>) {
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    const ID: [&[u8]; 2] = [b"\"id\":\"", b"\"id\": \""];
     let mut rest = bytes;
-    let mut is_id = false;
-    while let Some(first) = rest.first() {
-        if !is_letter(first) {
-            out.push(*first);
-            rest = &rest[1..];
-            // Ids have hyphens in them.
-            is_id = (is_id && *first == b'-') || out.ends_with(b"\"id\":\"") || out.ends_with(b"\"id\": \"");
-            continue;
-        }
-        let end = rest.iter().position(|byte| !is_letter(byte)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        let is_known = std::str::from_utf8(word).is_ok_and(|word| WORDS.contains(&word));
-        if is_known || (is_id && word.len() <= 64 && word.is_ascii()) {
-            out.extend_from_slice(word);
-        } else {
-            out.extend_from_slice(length(word.len()).as_bytes());
-        }
+    while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
+        let (before, after) = rest.split_at(at + 1);
+        words(before, out);
         rest = after;
+        if ID.iter().any(|id| bytes[..bytes.len() - rest.len()].ends_with(id)) {
+            let end = rest.iter().position(|byte| *byte == b'"').unwrap_or(rest.len());
+            let (id, after) = rest.split_at(end);
+            words(id, out);
+            out.extend_from_slice(mark(id).as_bytes());
+            rest = after;
+        }
     }
+    words(rest, out);
+}
+
+/// Known words and punctuation of these bytes; other words as their lengths.
+fn words(bytes: &[u8], out: &mut Vec<u8>) {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
+    for run in bytes.chunk_by(|one, next| is_letter(one) == is_letter(next)) {
+        if !is_letter(&run[0]) || vocabulary::has(run) {
+            out.extend_from_slice(run);
+        } else {
+            out.extend_from_slice(length(run.len()).as_bytes());
+        }
+    }
+}
+
+fn known_words(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    words(text.as_bytes(), &mut out);
+    // Whole runs are kept or replaced, so this loses nothing.
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn marked(name: &str) -> String {
+    known_words(name) + &mark(name.as_bytes())
+}
+
+/// 16 bits that differ for most pairs of names: enough to tell two apart, too few to find a text from.
+fn mark(name: &[u8]) -> String {
+    let hash =
+        name.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    format!("#{:04x}", (hash >> 16) ^ (hash & 0xffff))
 }
 
 /// What stands for text of so many bytes.

@@ -28,7 +28,11 @@ fn kept(bytes: &[u8], kind: Kind) -> String {
 
 /// A text in deltas of this many letters, none of which is a word that providers use.
 fn spoken() -> Completion {
-    let deltas = ["Zurich7 ", "Kartoffel", "salat99", " QQQQ"].map(str::to_owned).to_vec();
+    spoken_in(&["Zurich7 ", "Kartoffel", "salat99", " QQQQ", "kleinkram", "4929123"])
+}
+
+fn spoken_in(deltas: &[&str]) -> Completion {
+    let deltas: Vec<String> = deltas.iter().copied().map(str::to_owned).collect();
     Completion::of([
         Part::Text { text: Pieces::Given(deltas.clone()) },
         Part::Reasoning { text: Pieces::Given(deltas) },
@@ -36,7 +40,7 @@ fn spoken() -> Completion {
     ])
 }
 
-const SPOKEN: [&str; 4] = ["Zurich", "Kartof", "salat", "QQQ"];
+const SPOKEN: [&str; 6] = ["Zurich", "Kartof", "salat", "QQQ", "kleinkr", "49291"];
 
 #[test]
 fn structure_ids_and_ends_stay_and_text_becomes_its_length() {
@@ -46,7 +50,7 @@ fn structure_ids_and_ends_stay_and_text_becomes_its_length() {
             assert!(!kept.contains(text), "{format:?}: {text} is in {kept}");
         }
         assert!(kept.contains("<9>") && kept.contains("<7>"), "{kept}");
-        assert!(kept.contains("edit"), "names of tools stay: {kept}");
+        assert!(kept.contains("\"name\":\"<4>#"), "names are told apart by a mark: {kept}");
         let end = match format {
             WireFormat::Chat => "\"finish_reason\":\"tool_calls\"",
             WireFormat::Responses => "\"type\":\"response.completed\"",
@@ -115,6 +119,22 @@ fn a_page_that_is_cut_within_a_secret_shows_no_piece_of_it() {
 }
 
 #[test]
+fn the_end_of_a_torn_event_is_no_page_whatever_it_begins_with() {
+    for torn in ["<b>Kartoffel\"}}]}\n\ndata: [DONE]\n\n", "Kartoffel\"}}]}", "<9> QQQQ\n\ndata: [DONE]\n\n"]
+    {
+        let kept = kept(torn.as_bytes(), Kind::Document);
+        assert!(SPOKEN.iter().all(|text| !kept.contains(text)), "{kept}");
+    }
+}
+
+#[test]
+fn an_answer_that_holds_more_than_an_error_shows_no_text() {
+    let glued = serde_json::json!({"error": {"message": "Kartoffel"}, "choices": [{"text": "QQQQ"}]});
+    let kept = kept(glued.to_string().as_bytes(), Kind::Document);
+    assert!(SPOKEN.iter().all(|text| !kept.contains(text)), "{kept}");
+}
+
+#[test]
 fn a_page_and_an_error_stay_readable() {
     let page = b"<!DOCTYPE html>\n<title>502 Bad Gateway</title>\n";
     assert_eq!(kept(page, Kind::Document).as_bytes(), page);
@@ -123,13 +143,44 @@ fn a_page_and_an_error_stay_readable() {
     assert!(kept(&error, Kind::Document).contains("It broke."));
 }
 
-/// A cut in the middle of a provider's own name joins it with what follows, which nothing can tell from a longer name.
-fn is_in_a_name(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    let Some((before, value)) = text.rsplit_once("\":\"") else { return false };
-    let member = before.rsplit('"').next().unwrap_or_default();
-    !value.contains('"')
-        && (member.ends_with("id") || ["name", "model", "system_fingerprint"].contains(&member))
+/// The bytes up to `at`, then what was put in, then the bytes from `cut` on.
+fn assert_damage_shows_no_text(whole: &[u8], at: usize, put: &str, cut: usize) {
+    let kept = kept(&[&whole[..at], put.as_bytes(), &whole[cut..]].concat(), Kind::Stream);
+    for text in SPOKEN {
+        assert!(!kept.contains(text), "at {at}, put {put:?}, cut {cut}: {text} is in {kept}");
+    }
+}
+
+/// The case that a random run found: `salat99` became the type of an event.
+#[test]
+fn a_delta_that_damage_makes_a_word_of_a_list_is_not_kept() {
+    let whole = body(WireFormat::ALL[2], &Step::new(spoken()));
+    let (at, cut) =
+        (whole.len() as f64 * 0.819_503_679_880_187_7, whole.len() as f64 * 0.313_697_813_857_079_23);
+    assert_damage_shows_no_text(&whole, at as usize, "", cut as usize);
+    let type_of_an_event = "\"type\":\"";
+    let at = String::from_utf8_lossy(&whole).find(type_of_an_event).unwrap() + type_of_an_event.len();
+    let cut = String::from_utf8_lossy(&whole).find("salat99").unwrap();
+    assert_damage_shows_no_text(&whole, at, "", cut);
+}
+
+/// Every place of a body joined with the beginning of every delta: under each member once. Lines are looked at one by
+/// one, so the joined line alone is enough.
+#[test]
+fn no_join_with_the_beginning_of_a_delta_brings_it_to_light() {
+    for format in WireFormat::ALL {
+        let whole = body(format, &Step::new(spoken()));
+        let text = String::from_utf8_lossy(&whole);
+        let deltas = SPOKEN.iter().flat_map(|delta| text.match_indices(delta).map(|(cut, _)| cut));
+        for cut in deltas {
+            let end = cut + text[cut..].find('\n').unwrap();
+            for at in 0..whole.len() {
+                let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+                let line = [&whole[start..at], &whole[cut..end]].concat();
+                assert_damage_shows_no_text(&line, line.len(), "", line.len());
+            }
+        }
+    }
 }
 
 proptest! {
@@ -138,12 +189,7 @@ proptest! {
     fn no_damage_brings_text_to_light(format in 0..3_usize, at in 0.0_f64..1.0, cut in 0.0_f64..1.0, put in "[\"{}:,\\\\\n ]{0,6}") {
         let whole = body(WireFormat::ALL[format], &Step::new(spoken()));
         let (at, cut) = ((whole.len() as f64 * at) as usize, (whole.len() as f64 * cut) as usize);
-        prop_assume!(!is_in_a_name(&whole[..at]));
-        let damaged = [&whole[..at], put.as_bytes(), &whole[cut..]].concat();
-        let kept = kept(&damaged, Kind::Stream);
-        for text in SPOKEN {
-            prop_assert!(!kept.contains(text), "{} is in {}", text, kept);
-        }
+        assert_damage_shows_no_text(&whole, at, &put, cut);
     }
 }
 
@@ -175,7 +221,7 @@ fn names_and_numbers_that_a_model_gives_as_input_are_not_kept() {
     for text in SPOKEN.into_iter().chain(["4111111", "7222222"]) {
         assert!(!kept.contains(text), "{text} is in {kept}");
     }
-    assert!(kept.contains("toolu_1"), "{kept}");
+    assert!(kept.contains("\"id\":\"toolu_<1>#"), "{kept}");
 }
 
 /// `code` is a word in errors, and a program in the items of a code interpreter.
@@ -185,7 +231,7 @@ fn a_program_is_no_name() {
         "code": "open('Kartoffel').write('QQQQ')"});
     let kept = kept(format!("data: {done}\n\n").as_bytes(), Kind::Stream);
     assert!(!kept.contains("Kartoffel") && !kept.contains("QQQ"), "{kept}");
-    assert!(kept.contains("ci_1"), "{kept}");
+    assert!(kept.contains("\"item_id\":\"<2>_<1>#"), "{kept}");
 }
 
 #[test]
