@@ -2,8 +2,27 @@
 
 use crate::cargo::{answer, command, run};
 
+/// Packages that could not be installed.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    pub(crate) packages: String,
+    what_for: String,
+    why: String,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { packages, what_for, why } = self;
+        write!(
+            out,
+            "{what_for} need {packages}, which could not be installed: {why}\n\
+             install that and run this again; on Debian: sudo apt-get install {packages}"
+        )
+    }
+}
+
 /// Makes a program available that these packages bring. `what_for` names who needs it.
-pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result<(), String> {
+pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result<(), Missing> {
     if answer(command(program, &["--version"])).is_some() {
         return Ok(());
     }
@@ -12,11 +31,10 @@ pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result
     let root = answer(command("id", &["-u"])).is_some_and(|id| id.trim() == "0");
     let update = run(apt_get(root, &["update", "--quiet"]));
     let install = [&["install", "--quiet", "--yes", "--no-install-recommends"], packages].concat();
-    update.and_then(|()| run(apt_get(root, &install))).map_err(|error| {
-        format!(
-            "{what_for} need {names}, which could not be installed: {error}\n\
-             install that and run this again; on Debian: sudo apt-get install {names}"
-        )
+    update.and_then(|()| run(apt_get(root, &install))).map_err(|why| Missing {
+        packages: names,
+        what_for: what_for.to_owned(),
+        why,
     })
 }
 

@@ -39,9 +39,16 @@ pub(crate) fn ensure_nightly() -> Result<(), String> {
     )
 }
 
-pub(crate) fn run(seconds: u32) -> Result<(), String> {
+/// Seconds for each target when all of them have so many; at least ten.
+pub(crate) fn share(seconds: u64) -> u64 {
+    (seconds / TARGETS.len() as u64).max(10)
+}
+
+/// Runs every target for so many seconds, whatever becomes of the ones before.
+pub(crate) fn run(seconds: u64) -> Result<(), String> {
     ensure_nightly()?;
     FUZZ.ensure()?;
+    let mut failures = Vec::new();
     for Target { folder, name, seeds } in TARGETS {
         let crate_folder = root().join(folder);
         // The first folder is the one that findings are written to, so the seeds must not be it.
@@ -53,7 +60,7 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
         fuzz.arg(format!("-dict={}", crate_folder.join(format!("fuzz/{name}.dict")).display()));
         fuzz.arg(format!("-max_len={LONGEST}")).arg(format!("-max_total_time={seconds}"));
         fuzz.current_dir(crate_folder);
-        cargo::run(fuzz)?;
+        failures.extend(cargo::run(fuzz).err());
     }
-    Ok(())
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n  ")) }
 }

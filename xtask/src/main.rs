@@ -4,19 +4,27 @@ mod agents;
 mod bench;
 mod cargo;
 mod debian;
+mod explore;
 mod fuzz;
+mod load;
 mod npm;
 mod peer;
+mod properties;
+mod report;
 mod test;
 mod tools;
 
 use std::process::ExitCode;
+use test::{Beside, Depth};
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--fast | --full]   set up and run every check; --fast leaves groups out and names them,
-                           --full adds the long matrices
+  test [--fast | --full | --under-load]
+                           set up and run every check; --fast leaves groups out and names them,
+                           --full adds the long matrices, a new seed and fuzzing,
+                           --under-load runs the default beside four busy loops
+  explore <minutes>        property tests from new seeds, and fuzzing; prints how to replay a failure
   bench <name>             side-by-side benchmark in release mode; without a name: list them
   fuzz [seconds]           run every fuzz target (nightly toolchain; default 60 s each)
   agents                   install the pinned real agents into target/agents";
@@ -25,9 +33,16 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["test"] => test::run(test::Depth::Default),
-        ["test", "--fast"] => test::run(test::Depth::Fast),
-        ["test", "--full"] => test::run(test::Depth::Full),
+        ["test"] => test::run(Depth::Default, Beside::Nothing),
+        ["test", "--fast"] => test::run(Depth::Fast, Beside::Nothing),
+        ["test", "--full"] => test::run(Depth::Full, Beside::Nothing),
+        ["test", "--under-load"] => test::run(Depth::Default, Beside::BusyLoops),
+        ["explore", minutes] => match minutes.parse() {
+            Ok(minutes) => explore::run(minutes),
+            Err(_) => Err(format!(
+                "explore: {minutes:?} is not a number of minutes; example: cargo xtask explore 15"
+            )),
+        },
         ["bench", rest @ ..] => bench::run(rest),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => match seconds.parse() {

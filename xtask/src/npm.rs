@@ -37,7 +37,7 @@ impl Folder {
                 Err(why) => println!("installing again, since what is there does not run: {why}"),
             }
         }
-        debian::ensure("npm", &["nodejs", "npm"], self.what_for)?;
+        debian::ensure("npm", &["nodejs", "npm"], self.what_for).map_err(|missing| missing.to_string())?;
         println!("installing into target/{}: {}", self.name, wanted.trim().replace('\n', ", "));
         // npm takes a package whose files were damaged for installed.
         match std::fs::remove_dir_all(&dir) {

@@ -1,8 +1,11 @@
 //! `cargo xtask test`: the one command that sets up, checks and tests everything.
 
 use crate::cargo::{self, command};
+use crate::debian::Missing;
+use crate::load::BusyLoops;
 use crate::tools::{DENY, NEXTEST};
-use crate::{agents, debian, fuzz};
+use crate::{agents, debian, fuzz, properties, report};
+use std::process::Command;
 use std::time::Instant;
 
 /// How much of it to run.
@@ -12,53 +15,100 @@ pub(crate) enum Depth {
     Fast,
     /// Everything that gates a change.
     Default,
-    /// The same with long property runs, and fuzzing.
+    /// The same with long property runs from a new seed, and fuzzing.
     Full,
+}
+
+/// What else the machine does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    Nothing,
+    /// Twice as many busy loops as the smallest machine has cores.
+    BusyLoops,
+}
+
+/// Why a group did not pass.
+enum Trouble {
+    Failed(String),
+    /// It could not run, for want of a Debian package.
+    Missing(Missing),
+}
+
+impl From<String> for Trouble {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
+
+impl From<Missing> for Trouble {
+    fn from(missing: Missing) -> Self {
+        Self::Missing(missing)
+    }
 }
 
 struct Group {
     name: &'static str,
     /// The shallowest depth that runs this group.
     from: Depth,
-    run: fn(Depth) -> Result<(), String>,
+    run: fn(Depth) -> Result<(), Trouble>,
 }
 
 const GROUPS: &[Group] = &[
-    Group {
-        name: "format",
-        from: Depth::Fast,
-        run: |_| cargo::run(command("cargo", &["fmt", "--all", "--", "--check"])),
-    },
+    Group { name: "format", from: Depth::Fast, run: |_| format() },
     Group { name: "lint", from: Depth::Fast, run: |_| lint() },
     Group { name: "tests", from: Depth::Fast, run: tests },
     Group { name: "examples in the documentation", from: Depth::Fast, run: |_| doctests() },
     Group { name: "system call traces (strace)", from: Depth::Default, run: |_| traces() },
     Group { name: "dependencies (cargo deny)", from: Depth::Default, run: |_| deny() },
     Group { name: "real agents", from: Depth::Default, run: |_| real_agents() },
-    Group { name: "fuzzing", from: Depth::Full, run: |_| fuzz::run(60) },
+    Group { name: "fuzzing", from: Depth::Full, run: |_| Ok(fuzz::run(60)?) },
 ];
 
-/// Runs the groups of that depth in order and stops at the first that fails.
-pub(crate) fn run(depth: Depth) -> Result<(), String> {
+/// Tests that drive agents of `cargo xtask agents`.
+const REAL_AGENTS: &str =
+    "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^opencode::/)))";
+/// Tests that look at system calls.
+const TRACES: &str = "test(/^trace::/)";
+
+/// Runs all groups of that depth, whatever becomes of the ones before, and names every failure at the end.
+pub(crate) fn run(depth: Depth, beside: Beside) -> Result<(), String> {
     if depth == Depth::Full {
         // Now rather than after everything else has passed.
         fuzz::ensure_nightly()?;
     }
-    let mut left_out = Vec::new();
+    let _loops = (beside == Beside::BusyLoops).then(|| BusyLoops::start(4));
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    let (mut left_out, mut failures) = (Vec::new(), Vec::new());
     for group in GROUPS {
+        let name = group.name;
         if !includes(depth, group.from) {
-            left_out.push(group.name);
+            left_out.push(format!("{name} (not at this depth)"));
             continue;
         }
-        println!("\n== {} ==", group.name);
+        println!("\n== {name} ==");
         let start = Instant::now();
-        (group.run)(depth).map_err(|error| format!("{}: {error}", group.name))?;
-        println!("== {}: passed in {:.0} s ==", group.name, start.elapsed().as_secs_f64());
+        let outcome = (group.run)(depth);
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("== {name}: passed in {seconds:.0} s =="),
+            Err(Trouble::Missing(missing)) if !is_ci => {
+                println!("== {name}: left out: {missing} ==");
+                left_out.push(format!("{name} ({} cannot be had)", missing.packages));
+            }
+            Err(Trouble::Missing(missing)) => failures.push(format!("{name}: {missing}")),
+            Err(Trouble::Failed(error)) => {
+                println!("== {name}: FAILED after {seconds:.0} s ==");
+                failures.push(format!("{name}: {error}"));
+            }
+        }
     }
     if !left_out.is_empty() {
-        println!("\nleft out at this depth: {}", left_out.join("; "));
+        println!("\nleft out: {}", left_out.join("; "));
     }
-    Ok(())
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} of {} groups failed\n  {}", failures.len(), GROUPS.len(), failures.join("\n  ")))
 }
 
 fn includes(depth: Depth, from: Depth) -> bool {
@@ -69,77 +119,84 @@ fn includes(depth: Depth, from: Depth) -> bool {
     }
 }
 
-fn lint() -> Result<(), String> {
-    cargo::run(command(
-        "cargo",
-        &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--locked",
-            "--quiet",
-            "--",
-            "-D",
-            "warnings",
-        ],
-    ))
+fn format() -> Result<(), Trouble> {
+    Ok(cargo::run(command("cargo", &["fmt", "--all", "--", "--check"]))?)
 }
 
-fn tests(depth: Depth) -> Result<(), String> {
+fn lint() -> Result<(), Trouble> {
+    let words = ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--quiet"];
+    let mut lint = command("cargo", &words);
+    lint.args(["--", "-D", "warnings"]);
+    Ok(cargo::run(lint)?)
+}
+
+fn tests(depth: Depth) -> Result<(), Trouble> {
     if depth == Depth::Fast && !NEXTEST.is_there() {
         println!("cargo-nextest is not installed: slower, with cargo test");
         let words = ["test", "--workspace", "--tests", "--locked", "--quiet", "--", "--skip", "trace::"];
-        return cargo::run(command("cargo", &words));
+        return Ok(cargo::run(command("cargo", &words))?);
     }
     NEXTEST.ensure()?;
-    let mut tests = command("cargo", &["nextest", "run", "--workspace", "--locked", "--cargo-quiet"]);
-    tests.args(["--filterset", "not test(/^trace::/)"]);
+    let filterset = format!("not ({TRACES} + {REAL_AGENTS})");
+    let (mut tests, profile) = match depth {
+        Depth::Fast | Depth::Default => (nextest("default", &filterset), "default"),
+        Depth::Full => (nextest("full", &filterset), "full"),
+    };
     if depth == Depth::Full {
-        tests.args(["--profile", "full"]).env("PROPTEST_CASES", "5000").env("TURNSTREAM_FULL", "1");
+        let seed = properties::fresh_seed().to_string();
+        tests.env("PROPTEST_CASES", "5000").env("TURNSTREAM_FULL", "1").env(properties::SEED, seed);
     }
-    cargo::run(tests)
+    say_seed(&tests);
+    run_tests(tests, profile)
+}
+
+/// `cargo run` has set the seed of `.cargo/config.toml` for this process, unless the caller chose one.
+fn say_seed(tests: &Command) {
+    let chosen = tests.get_envs().find(|(name, _)| *name == properties::SEED).and_then(|(_, seed)| seed);
+    let seed = chosen.map(std::ffi::OsStr::to_owned).or_else(|| std::env::var_os(properties::SEED));
+    if let Some(seed) = seed {
+        println!("property tests start from {}={}", properties::SEED, seed.to_string_lossy());
+    }
+}
+
+/// All groups build with the same features, so that nothing is compiled twice.
+fn nextest(profile: &str, filterset: &str) -> Command {
+    let words = ["nextest", "run", "--workspace", "--all-features", "--locked", "--cargo-quiet"];
+    let mut tests = command("cargo", &words);
+    tests.args(["--profile", profile, "--filterset", filterset]);
+    tests
+}
+
+/// Runs tests with nextest; an error names those that failed.
+fn run_tests(tests: Command, profile: &str) -> Result<(), Trouble> {
+    report::forget(profile);
+    cargo::run(tests).map_err(|error| match report::failed_tests(profile) {
+        failed if failed.is_empty() => Trouble::Failed(error),
+        failed => Trouble::Failed(format!("{} failed\n    {}", failed.len(), failed.join("\n    "))),
+    })
 }
 
 /// Tests that look at system calls, which the group of ordinary tests leaves out.
-fn traces() -> Result<(), String> {
+fn traces() -> Result<(), Trouble> {
     NEXTEST.ensure()?;
     debian::ensure("strace", &["strace"], "the traces of system calls")?;
-    let tests = ["nextest", "run", "--package", "turnstream-log", "--locked", "--cargo-quiet", "trace::"];
-    cargo::run(command("cargo", &tests))
+    run_tests(nextest("default", TRACES), "default")
 }
 
-fn doctests() -> Result<(), String> {
-    cargo::run(command("cargo", &["test", "--doc", "--workspace", "--locked", "--quiet"]))
+fn doctests() -> Result<(), Trouble> {
+    let words = ["test", "--doc", "--workspace", "--all-features", "--locked", "--quiet"];
+    Ok(cargo::run(command("cargo", &words))?)
 }
 
-fn deny() -> Result<(), String> {
+fn deny() -> Result<(), Trouble> {
     DENY.ensure()?;
-    cargo::run(command("cargo", &["deny", "check", "bans", "licenses", "sources"]))
+    Ok(cargo::run(command("cargo", &["deny", "check", "bans", "licenses", "sources"]))?)
 }
 
-fn real_agents() -> Result<(), String> {
+fn real_agents() -> Result<(), Trouble> {
     NEXTEST.ensure()?;
-    let agents = agents::install()?;
-    let mut tests = command(
-        "cargo",
-        &[
-            "nextest",
-            "run",
-            "--locked",
-            "--cargo-quiet",
-            "--package",
-            "turnstream-testkit",
-            "--package",
-            "turnstream-agents",
-            "--package",
-            "turnstream-cli",
-            "--features",
-            "real-agents",
-            "--filterset",
-            "binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^opencode::/))",
-        ],
-    );
-    tests.env("TURNSTREAM_AGENTS", agents);
-    cargo::run(tests)
+    debian::ensure("npm", &["nodejs", "npm"], "the real agents")?;
+    let mut tests = nextest("default", REAL_AGENTS);
+    tests.env("TURNSTREAM_AGENTS", agents::install()?);
+    run_tests(tests, "default")
 }

@@ -3,13 +3,9 @@
 mod support;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use std::sync::LazyLock;
 use support::{samples, streamed};
 use turnstream_redact::{Pattern, Rules, Stream};
-
-/// The same cases in every run. More of them, with other seeds, are tried by the fuzz target.
-const SEED: u64 = 16;
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| rules(r"B-[0-9]{4}(?-u:\b)"));
 /// Without an expression that looks at what follows: behind a number a marker ends a word, where the secret did not.
@@ -151,7 +147,7 @@ fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 20000, failure_persistence: None, rng_seed: RngSeed::Fixed(SEED), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 20000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pieces_make_no_difference(text in text(), cuts in prop::collection::vec(1usize..12, 1..8)) {

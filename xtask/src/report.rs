@@ -1,0 +1,52 @@
+//! Which tests of a run failed, from the report that nextest writes.
+
+use crate::cargo::target;
+use std::path::PathBuf;
+
+/// Where nextest writes it: `junit.path` of the profile in `.config/nextest.toml`.
+fn path(profile: &str) -> PathBuf {
+    target().join("nextest").join(profile).join("junit.xml")
+}
+
+/// Forgets the report of an earlier run, so that a run which wrote none names nothing.
+pub(crate) fn forget(profile: &str) {
+    // A report that is not there is forgotten already.
+    let _ = std::fs::remove_file(path(profile));
+}
+
+/// Names of the tests that failed in the last run, each with its binary.
+pub(crate) fn failed_tests(profile: &str) -> Vec<String> {
+    std::fs::read_to_string(path(profile)).map_or_else(|_| Vec::new(), |report| failed_in(&report))
+}
+
+fn failed_in(report: &str) -> Vec<String> {
+    let cases = report.split("<testcase ").skip(1);
+    let failed = cases.filter(|case| {
+        let body = case.split("</testcase>").next().unwrap_or(case);
+        body.contains("<failure") || body.contains("<error")
+    });
+    failed.map(|case| format!("{} {}", attribute(case, "classname"), attribute(case, "name"))).collect()
+}
+
+fn attribute<'a>(case: &'a str, name: &str) -> &'a str {
+    let at =
+        case.find(&format!(" {name}=\"")).map(|at| at + 1).or_else(|| case.starts_with(name).then_some(0));
+    let value = at.and_then(|at| case[at..].split('"').nth(1));
+    value.unwrap_or("?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failed_in;
+
+    #[test]
+    fn the_tests_that_failed_are_named_and_no_others() {
+        let report = r#"<testsuites><testsuite name="turnstream-llm::retry">
+            <testcase name="evidence::one" classname="turnstream-llm::retry" time="0.1"></testcase>
+            <testcase name="evidence::two" classname="turnstream-llm::retry" time="0.1">
+              <failure type="test failure">x</failure></testcase>
+            <testcase name="three" classname="turnstream-cli" time="0.1"/>
+            </testsuite></testsuites>"#;
+        assert_eq!(failed_in(report), ["turnstream-llm::retry evidence::two"]);
+    }
+}
