@@ -18,7 +18,7 @@ use turnstream_model::signal::{Ending, Need, Signal};
 use turnstream_model::time::Time;
 
 /// How long nothing may come before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How long it is quiet before the machine's clock is moved to where it asks.
 const QUIET: Duration = Duration::from_millis(40);
 

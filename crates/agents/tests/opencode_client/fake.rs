@@ -15,7 +15,7 @@ use turnstream_agents::opencode::{
 };
 
 /// How long nothing may come before a test gives up.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(300);
 /// How long it must be quiet to be called so.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);
 

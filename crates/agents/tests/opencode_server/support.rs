@@ -10,7 +10,7 @@ use turnstream_scripted::{Provider, Script, Step};
 use turnstream_testkit::agents::Opencode;
 
 /// How long nothing may come before a test gives up.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(400);
 /// What the model always says.
 pub(crate) const ANSWER: &str = "Hello from the script, in more than one delta.";
 

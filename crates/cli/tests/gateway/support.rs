@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long anything may take here before the test fails; nothing should come near it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(400);
 
 /// A directory for everything a command could touch.
 pub(crate) struct Home(tempfile::TempDir);

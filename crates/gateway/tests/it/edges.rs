@@ -30,7 +30,7 @@ async fn silence_after_a_retry_whose_time_has_passed_is_noticed() {
     )
     .await;
     let snapshot =
-        within(Duration::from_secs(5), "the end of a stalled turn", settled(&gateway, &id, 1)).await;
+        within(Duration::from_secs(300), "the end of a stalled turn", settled(&gateway, &id, 1)).await;
     assert_eq!(outcomes(&snapshot), ["failed stalled"]);
     home.close(gateway).await;
 }
@@ -93,7 +93,7 @@ async fn a_turn_that_the_agent_calls_over_in_the_recovery_ends() {
     gateway.close().await;
     let gateway = stage(&home, true, play).await;
     let snapshot =
-        within(Duration::from_secs(10), "the end of a turn that is over", settled(&gateway, &id, 1)).await;
+        within(Duration::from_secs(300), "the end of a turn that is over", settled(&gateway, &id, 1)).await;
     assert_eq!(outcomes(&snapshot).len(), 1);
     home.close(gateway).await;
 }
@@ -281,7 +281,7 @@ async fn an_agent_that_asks_again_hears_again_that_its_ask_has_expired() {
     .await;
     gateway.close().await;
     let gateway = stage(&home, true, play).await;
-    let snapshot = within(Duration::from_secs(5), "the end of the turn", settled(&gateway, &id, 1)).await;
+    let snapshot = within(Duration::from_secs(300), "the end of the turn", settled(&gateway, &id, 1)).await;
     assert_eq!(outcomes(&snapshot), ["completed end_turn"]);
     home.close(gateway).await;
 }

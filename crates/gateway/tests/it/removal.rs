@@ -44,7 +44,7 @@ async fn said_in(gateway: &Gateway, home: &Home, agent: &str, texts: &[&str]) ->
 pub(crate) async fn round(gateway: &Gateway, is: impl Fn(&Round) -> bool) -> Round {
     let mut rounds = gateway.watch_retention();
     let waiting = async { *rounds.wait_for(|round| is(round)).await.unwrap() };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap()
+    tokio::time::timeout(Duration::from_secs(300), waiting).await.unwrap()
 }
 
 /// Waits for a snapshot like that. A trim is no event, so it is looked for again and again.
@@ -58,7 +58,7 @@ async fn eventually(gateway: &Gateway, id: &SessionId, holds: impl Fn(&Snapshot)
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap()
+    tokio::time::timeout(Duration::from_secs(300), waiting).await.unwrap()
 }
 
 pub(crate) fn quick(retention: Retention) -> Retention {

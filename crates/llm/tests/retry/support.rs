@@ -229,7 +229,7 @@ pub(crate) async fn all(mut running: Running) -> Vec<Told> {
             told.push(next);
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), gathering).await.expect("the call never ended");
+    tokio::time::timeout(Duration::from_secs(300), gathering).await.expect("the call never ended");
     told
 }
 

@@ -101,7 +101,7 @@ impl Keeper {
             }
             panic!("it did not end");
         };
-        tokio::time::timeout(Duration::from_secs(20), showing).await.unwrap()
+        tokio::time::timeout(Duration::from_secs(300), showing).await.unwrap()
     }
 
     fn state(&self) -> State {

@@ -225,7 +225,7 @@ async fn a_session_found_while_it_is_made_is_the_one_that_is_made() {
         let mut appender = log.create(&id(&name)).await.unwrap();
         append(&mut appender, vec![created(&name)]).await;
         let mut follower = early.await.unwrap();
-        let seen = tokio::time::timeout(std::time::Duration::from_secs(5), events(&mut follower, 1)).await;
+        let seen = tokio::time::timeout(std::time::Duration::from_secs(300), events(&mut follower, 1)).await;
         assert_eq!(seen.expect("it sees what is appended").len(), 1, "round {round}");
     }
 }

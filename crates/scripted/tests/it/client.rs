@@ -90,7 +90,7 @@ async fn read(socket: &mut TcpStream, start: Instant) -> Response {
         if complete(&bytes) {
             break ClientEnd::Complete;
         }
-        let received = tokio::time::timeout(Duration::from_secs(20), socket.read_buf(&mut bytes)).await;
+        let received = tokio::time::timeout(Duration::from_secs(300), socket.read_buf(&mut bytes)).await;
         match received.expect("the response ends in 20 s") {
             Ok(0) => break ClientEnd::EndOfFile,
             Ok(_) => {}

@@ -10,7 +10,7 @@ use turnstream_scripted::{
     Refusal, RetryAfter, Step, Usage, WireFormat, render,
 };
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(300);
 const SENTENCE: &str = "A sentence that is long enough to be cut in the middle of an event.";
 
 /// The answer to a stream, and what the same step without its faults would have been.

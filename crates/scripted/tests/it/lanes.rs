@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use turnstream_scripted::{Ended, Provider, Script, Step, Times, WireFormat};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(300);
 
 async fn asked_of(provider: &Provider, model: &str, text: &str) -> String {
     let body = json!({"model": model, "stream": true, "messages": [{"role": "user", "content": text}]});

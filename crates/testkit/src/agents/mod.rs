@@ -21,7 +21,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// How long an agent may take for anything a test waits for. Starting one took up to 4 s on two busy cores.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The folder `cargo xtask agents` installs into, when the tests are not told another.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/agents");

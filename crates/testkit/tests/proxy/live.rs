@@ -51,7 +51,7 @@ impl Stream {
             tokio::io::AsyncReadExt::read_exact(&mut self.client, &mut content).await.unwrap();
             String::from_utf8(content[..size].to_vec()).unwrap()
         };
-        tokio::time::timeout(Duration::from_secs(5), read).await.expect("no chunk within 5 s")
+        tokio::time::timeout(Duration::from_secs(300), read).await.expect("no chunk within 300 s")
     }
 }
 

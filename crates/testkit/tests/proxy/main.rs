@@ -89,7 +89,7 @@ async fn read_to_end(stream: &mut TcpStream) -> (Vec<u8>, std::io::Result<()>) {
             }
         }
     };
-    let ended = tokio::time::timeout(Duration::from_secs(10), read).await.expect("no end within 10 s");
+    let ended = tokio::time::timeout(Duration::from_secs(300), read).await.expect("no end within 300 s");
     (bytes, ended)
 }
 

@@ -11,7 +11,7 @@ use turnstream_scripted::{
 };
 use turnstream_testkit::agents::{Claude, Codex, Opencode, living};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(400);
 const ANSWER: &str = "Hello from the script, in more than one delta.";
 
 /// A provider for one conversation, titles aside.
@@ -98,7 +98,7 @@ async fn a_drop_in_the_middle_of_a_tool<A: Driver>() {
     let start = Instant::now();
     drop(agent);
     assert_eq!(living(&family), [], "of {family:?}");
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(200), "{:?}", start.elapsed());
     assert!(!file.exists(), "its directory is gone as well");
 }
 

@@ -85,7 +85,7 @@ async fn chosen(restarted: bool) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        within(Duration::from_secs(60), "recovery", recovered).await;
+        within(Duration::from_secs(300), "recovery", recovered).await;
     }
     let asked = &snapshot.state.questions[0];
     let labels: Vec<&str> = asked.questions[0].options.iter().map(|option| &option.label[..]).collect();
