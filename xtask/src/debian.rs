@@ -5,9 +5,15 @@ use crate::cargo::{answer, command, run};
 /// Packages that could not be installed.
 #[derive(Debug)]
 pub(crate) struct Missing {
-    pub(crate) packages: String,
+    packages: String,
     what_for: String,
     why: String,
+}
+
+impl Missing {
+    pub(crate) fn new(packages: &str, what_for: &str, why: &str) -> Self {
+        Self { packages: packages.to_owned(), what_for: what_for.to_owned(), why: why.to_owned() }
+    }
 }
 
 impl std::fmt::Display for Missing {
@@ -31,11 +37,7 @@ pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result
     let root = answer(command("id", &["-u"])).is_some_and(|id| id.trim() == "0");
     let update = run(apt_get(root, &["update", "--quiet"]));
     let install = [&["install", "--quiet", "--yes", "--no-install-recommends"], packages].concat();
-    update.and_then(|()| run(apt_get(root, &install))).map_err(|why| Missing {
-        packages: names,
-        what_for: what_for.to_owned(),
-        why,
-    })
+    update.and_then(|()| run(apt_get(root, &install))).map_err(|why| Missing::new(&names, what_for, &why))
 }
 
 /// Another user than root asks sudo, which must not stop to ask for a password.

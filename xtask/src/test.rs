@@ -34,6 +34,24 @@ enum Trouble {
     Missing(Missing),
 }
 
+/// What a trouble means for the run.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    LeftOut(String),
+    Failed(String),
+}
+
+impl Trouble {
+    /// A group that cannot be set up is left out on a person's machine. On CI nobody would notice, so there it fails.
+    fn verdict(self, is_ci: bool) -> Verdict {
+        match self {
+            Self::Failed(why) => Verdict::Failed(why),
+            Self::Missing(missing) if is_ci => Verdict::Failed(missing.to_string()),
+            Self::Missing(missing) => Verdict::LeftOut(missing.to_string()),
+        }
+    }
+}
+
 impl From<String> for Trouble {
     fn from(message: String) -> Self {
         Self::Failed(message)
@@ -89,16 +107,15 @@ pub(crate) fn run(depth: Depth, beside: Beside) -> Result<(), String> {
         let start = Instant::now();
         let outcome = (group.run)(depth);
         let seconds = start.elapsed().as_secs_f64();
-        match outcome {
+        match outcome.map_err(|trouble| trouble.verdict(is_ci)) {
             Ok(()) => println!("== {name}: passed in {seconds:.0} s =="),
-            Err(Trouble::Missing(missing)) if !is_ci => {
-                println!("== {name}: left out: {missing} ==");
-                left_out.push(format!("{name} ({} cannot be had)", missing.packages));
+            Err(Verdict::LeftOut(why)) => {
+                println!("== {name}: left out ==\n{why}");
+                left_out.push(format!("{name} (a package cannot be had)"));
             }
-            Err(Trouble::Missing(missing)) => failures.push(format!("{name}: {missing}")),
-            Err(Trouble::Failed(error)) => {
-                println!("== {name}: FAILED after {seconds:.0} s ==");
-                failures.push(format!("{name}: {error}"));
+            Err(Verdict::Failed(why)) => {
+                println!("== {name}: FAILED after {seconds:.0} s ==\n{why}");
+                failures.push(format!("{name}: {why}"));
             }
         }
     }
@@ -199,4 +216,18 @@ fn real_agents() -> Result<(), Trouble> {
     let mut tests = nextest("default", REAL_AGENTS);
     tests.env("TURNSTREAM_AGENTS", agents::install()?);
     run_tests(tests, "default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Missing, Trouble, Verdict};
+
+    #[test]
+    fn a_missing_package_leaves_a_group_out_and_fails_on_ci() {
+        let missing = || Trouble::from(Missing::new("strace", "the traces", "no network"));
+        assert!(matches!(missing().verdict(false), Verdict::LeftOut(why) if why.contains("strace")));
+        assert!(matches!(missing().verdict(true), Verdict::Failed(why) if why.contains("no network")));
+        let failed = Trouble::from("1 failed".to_owned());
+        assert_eq!(failed.verdict(false), Verdict::Failed("1 failed".to_owned()));
+    }
 }
