@@ -16,7 +16,7 @@ mod seam;
 
 pub use half::has_lone_half;
 pub use lenient::Lenient;
-pub use piece::{PIECE, Piece};
+pub use piece::{PIECE, Piece, owned};
 pub use seam::Seam;
 
 use serde::Deserialize;

@@ -130,6 +130,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Piece<'a> {
     }
 }
 
+/// Reads a piece for a type that borrows nothing.
+pub fn owned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Piece<'static>, D::Error> {
+    Piece::deserialize(deserializer).map(Piece::into_owned)
+}
+
 struct PieceVisitor;
 
 impl<'de> Visitor<'de> for PieceVisitor {
