@@ -89,7 +89,7 @@ impl Request {
     pub(crate) fn new(http: HttpRequest) -> Self {
         let path = http.target.split('?').next().unwrap_or_default();
         let format = WireFormat::of_path(path).filter(|_| http.method == "POST");
-        let body = serde_json::from_slice(&http.body).unwrap_or(Value::Null);
+        let body = turnstream_json::from_slice(&http.body).unwrap_or(Value::Null);
         Self {
             at: SystemTime::now(),
             asked: format.map(|format| Asked::read(format, &body)).unwrap_or_default(),

@@ -173,7 +173,7 @@ impl ClientError {
 impl Refused {
     /// Reads the four shapes of error bodies (capture `p-errors`): `{name,data}`, `{_tag,message}`, `{_tag}`, empty.
     pub(super) fn new(request: String, status: u16, request_id: Option<String>, body: &[u8]) -> Self {
-        let json: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let json: Value = turnstream_json::from_slice(body).unwrap_or(Value::Null);
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(excerpt);
         Self {
             request,

@@ -8,6 +8,7 @@ use super::part::Part;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use turnstream_json::Piece;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,8 +133,9 @@ pub struct Delta {
     pub part: String,
     /// The member of the part that grew: `text`, for reasoning too.
     pub field: String,
-    /// What was added.
-    pub delta: String,
+    /// What was added. A character may be cut between two of them.
+    #[serde(deserialize_with = "turnstream_json::owned")]
+    pub delta: Piece<'static>,
 }
 
 /// The call an ask belongs to.
@@ -225,7 +227,7 @@ pub struct EventError {
 impl Event {
     /// Reads one event: the data of one frame of `/event` or `/global/event`.
     pub fn parse(data: &[u8]) -> Result<Self, EventError> {
-        serde_json::from_slice(data).map_err(|error| {
+        turnstream_json::from_slice(data).map_err(|error| {
             let start = String::from_utf8_lossy(&data[..data.len().min(80)]).into_owned();
             EventError { problem: error.to_string(), start }
         })

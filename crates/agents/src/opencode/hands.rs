@@ -1,7 +1,7 @@
 //! Makes the calls of a conversation.
 
 use super::client::Client;
-use super::conduct::{Answer, Call, PromptAnswer, Shelf};
+use super::conduct::{Answer, Call, Lacking, PromptAnswer, Shelf};
 use super::error::ClientError;
 use super::fault::{class_of_status, shorten};
 use super::info::Status;
@@ -100,26 +100,34 @@ impl Hands {
     }
 
     /// The status first: a session that rests by then has all its messages, and one that does not may rest later.
+    ///
+    /// What cannot be read is left out, and what can be tells how the session stands.
     async fn shelf(&self, children: &[String]) -> Result<Shelf, ClientError> {
         let directory = &self.at.directory;
-        let busy = self.is_busy().await?;
-        let messages = self.messages(&self.at).await?;
+        let mut lacking = Vec::new();
+        let busy = read_or(Lacking::Status, self.is_busy().await, &mut lacking)?;
+        let messages = match (self.messages(&self.at).await, busy) {
+            (Err(error), None) => return Err(error),
+            (messages, _) => read_or(Lacking::Messages, messages, &mut lacking)?.unwrap_or_default(),
+        };
         let mut below = Vec::new();
         for child in children {
             let at = SessionRef::new(child.clone(), directory.clone())?;
-            match self.messages(&at).await {
-                Err(error) if !error.is_not_found() => return Err(error),
-                messages => below.push(messages.unwrap_or_default()),
-            }
+            let messages = match self.messages(&at).await {
+                Err(error) if error.is_not_found() => Some(Vec::new()),
+                messages => read_or(Lacking::Subagents, messages, &mut lacking)?,
+            };
+            below.push(messages.unwrap_or_default());
         }
-        let permissions = self.client.permissions(directory).await?;
-        let questions = self.client.questions(directory).await?;
+        let permissions = read_or(Lacking::Asks, self.client.permissions(directory).await, &mut lacking)?;
+        let questions = read_or(Lacking::Asks, self.client.questions(directory).await, &mut lacking)?;
         Ok(Shelf {
-            busy,
+            busy: busy.unwrap_or_else(|| !rests(&messages)),
             messages,
             children: below,
-            permissions: readable(permissions.into_iter().map(|ask| ask.body)),
-            questions: readable(questions.into_iter().map(|ask| ask.body)),
+            permissions: readable(permissions.into_iter().flatten().map(|ask| ask.body)),
+            questions: readable(questions.into_iter().flatten().map(|ask| ask.body)),
+            lacking,
         })
     }
 
@@ -132,6 +140,31 @@ impl Hands {
         let stored = self.client.list_messages(at).await?;
         Ok(stored.into_iter().filter_map(translate::Stored::read).collect())
     }
+}
+
+/// What was answered, or nothing if that cannot be read.
+fn read_or<T>(
+    part: Lacking,
+    answer: Result<T, ClientError>,
+    lacking: &mut Vec<(Lacking, String)>,
+) -> Result<Option<T>, ClientError> {
+    match answer {
+        Err(ClientError::Unreadable { request, problem, body: _ }) => {
+            lacking.push((part, shorten(&format!("{request}: {problem}"))));
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
+}
+
+/// Whether these are all the messages of a session that does nothing: the last is an answer that is over, and asked for no
+/// tool.
+fn rests(messages: &[translate::Stored]) -> bool {
+    let is_done = |stored: &translate::Stored| {
+        let info = &stored.info;
+        info.is_assistant() && info.is_over() && info.finish.as_deref() != Some("tool-calls")
+    };
+    messages.last().is_none_or(is_done)
 }
 
 fn readable<T: DeserializeOwned>(values: impl Iterator<Item = Value>) -> Vec<T> {

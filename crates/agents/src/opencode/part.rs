@@ -3,6 +3,7 @@
 use super::info::Tokens;
 use serde::Deserialize;
 use serde_json::Value;
+use turnstream_json::Piece;
 
 /// One part of a message.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -53,7 +54,7 @@ pub enum PartBody {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartText {
     /// All of it once it is over; empty while it streams.
-    pub text: String,
+    pub text: Piece<'static>,
     /// Nothing will be added to it.
     pub over: bool,
     /// opencode wrote it in the user's name.
@@ -110,8 +111,8 @@ struct Raw {
     #[serde(rename = "sessionID")]
     session: String,
     r#type: String,
-    #[serde(default)]
-    text: String,
+    #[serde(default, deserialize_with = "turnstream_json::owned")]
+    text: Piece<'static>,
     #[serde(default)]
     synthetic: bool,
     time: Option<Span>,

@@ -180,6 +180,6 @@ impl Twin {
             #[serde(rename = "syncEvent")]
             twin: Option<Twin>,
         }
-        serde_json::from_slice::<Envelope>(data).ok()?.payload.twin
+        turnstream_json::from_slice::<Envelope>(data).ok()?.payload.twin
     }
 }

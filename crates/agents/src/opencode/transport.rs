@@ -180,7 +180,7 @@ impl Transport {
 
 /// Reads an answer as JSON.
 pub(super) fn read<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(body).map_err(|error| ClientError::Unreadable {
+    turnstream_json::from_slice(body).map_err(|error| ClientError::Unreadable {
         request: call.name.clone(),
         problem: error.to_string(),
         body: excerpt(&String::from_utf8_lossy(body)),

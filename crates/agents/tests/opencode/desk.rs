@@ -197,5 +197,6 @@ pub(crate) fn shelf(value: Value) -> Box<Shelf> {
         children: Vec::new(),
         permissions: if value["permissions"].is_null() { Vec::new() } else { read("permissions") },
         questions: Vec::new(),
+        lacking: Vec::new(),
     })
 }

@@ -58,6 +58,7 @@ impl Server {
             children: children.iter().map(|child| self.of(child)).collect(),
             permissions: serde_json::from_value(json!(self.permissions)).unwrap(),
             questions: serde_json::from_value(json!(self.questions)).unwrap(),
+            lacking: Vec::new(),
         }
     }
 

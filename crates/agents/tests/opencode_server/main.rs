@@ -7,6 +7,7 @@ mod client;
 mod drops;
 mod ends;
 mod gaps;
+mod halves;
 mod killed;
 mod lab;
 mod limits;

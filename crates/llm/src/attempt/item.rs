@@ -91,7 +91,7 @@ pub enum Why {
     Tainted,
     /// The stream ended before it did.
     Open,
-    /// Its arguments are not a JSON object.
+    /// Its arguments are not a JSON object, or half a character of them was lost.
     BadArguments,
     /// The model stopped for a reason under which no call of the step runs: length, a filter, an unknown word.
     Finish,

@@ -47,7 +47,7 @@ impl Answer<'_> {
 
     /// Classifies a whole body: an error status, or a 200 that is no stream.
     pub fn refusal(&self, body: &[u8]) -> Failure {
-        let json: Option<Value> = serde_json::from_slice(body).ok();
+        let json: Option<Value> = turnstream_json::from_slice(body).ok();
         if let Some((report, json)) = json.as_ref().and_then(|json| Some((Report::of(json)?, json))) {
             return self.reported(&report, Some(json), Source::Body);
         }
@@ -68,7 +68,7 @@ impl Answer<'_> {
 
     /// Classifies what the provider said went wrong.
     pub fn provider_error(&self, error: &ProviderError, source: Source) -> Failure {
-        let json: Option<Value> = serde_json::from_str(&error.raw).ok();
+        let json: Option<Value> = turnstream_json::from_str(&error.raw).ok();
         let mut report = json.as_ref().and_then(Report::of).unwrap_or_else(|| {
             Report::of_parts(error.kind.as_deref(), error.code.as_deref(), Some(&error.message))
         });

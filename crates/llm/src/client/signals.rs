@@ -112,7 +112,7 @@ impl Translator {
             Item::Reasoning { text, .. } => (ItemKind::Reasoning, text),
             Item::Call(call) => {
                 let input = match call.kind {
-                    CallKind::Function => serde_json::from_str(&call.arguments).ok(),
+                    CallKind::Function => turnstream_json::from_str(&call.arguments).ok(),
                     CallKind::Custom => Some(Value::from(call.arguments.as_str())),
                 };
                 let tool = Tool { name: Some(call.name.clone()), input, ..Tool::default() };

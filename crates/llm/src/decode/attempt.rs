@@ -196,18 +196,28 @@ impl Attempt {
 
     #[inline]
     pub(crate) fn text(&mut self, item: ItemNo, text: Cow<'_, str>) {
+        // The beginning of a character is nothing to show.
+        if text.is_empty() {
+            return self.alive();
+        }
         self.delivered.text = true;
         self.said.push(Said::Text { item, text: text.into_owned() });
     }
 
     #[inline]
     pub(crate) fn refusal(&mut self, item: ItemNo, text: Cow<'_, str>) {
+        if text.is_empty() {
+            return self.alive();
+        }
         self.delivered.text = true;
         self.said.push(Said::Refusal { item, text: text.into_owned() });
     }
 
     #[inline]
     pub(crate) fn reasoning(&mut self, item: ItemNo, text: Cow<'_, str>) {
+        if text.is_empty() {
+            return self.alive();
+        }
         self.delivered.reasoning = true;
         self.said.push(Said::Reasoning { item, text: text.into_owned() });
     }
@@ -219,6 +229,9 @@ impl Attempt {
 
     #[inline]
     pub(crate) fn arguments(&mut self, item: ItemNo, text: Cow<'_, str>) {
+        if text.is_empty() {
+            return self.alive();
+        }
         self.said.push(Said::CallArguments { item, text: text.into_owned() });
     }
 

@@ -4,14 +4,22 @@ use super::attempt::Attempt;
 use crate::attempt::Repair;
 use crate::attempt::{Call, CallKind, Item, Why, Withheld};
 use crate::profile::EmptyArguments;
-use crate::wire::{Readable, object};
+use crate::wire::{Readable, sound_object};
+
+/// A call that came to its end.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) call: Call,
+    /// Half a character of its arguments stayed alone: the other one, and perhaps more, was lost.
+    pub(crate) is_damaged: bool,
+}
 
 /// Commits the calls of a step that came to its end untainted. Under a finish such as `length`, or when one of them has
 /// arguments that are no JSON object, none is (vllm #53269, pi #6285). This is the only place where calls are committed, so
 /// whoever is told of a committed call may run it.
-pub(crate) fn settle(mut calls: Vec<Call>, empty: EmptyArguments, attempt: &mut Attempt) {
+pub(crate) fn settle(mut calls: Vec<Received>, empty: EmptyArguments, attempt: &mut Attempt) {
     let may_run = attempt.finish.as_ref().is_none_or(|finish| finish.meaning.lets_calls_run());
-    for call in &mut calls {
+    for Received { call, .. } in &mut calls {
         if call.arguments.is_empty() && empty == EmptyArguments::NoArguments {
             call.arguments.push_str("{}");
             attempt.repair(Repair::EmptyArguments);
@@ -21,19 +29,26 @@ pub(crate) fn settle(mut calls: Vec<Call>, empty: EmptyArguments, attempt: &mut 
         Why::BadArguments | Why::Finish => true,
         Why::Tainted | Why::Open | Why::Sibling => false,
     });
-    let broken = withheld || calls.iter().any(|call| !is_sound(call));
-    for call in calls {
+    let broken = withheld || calls.iter().any(|received| !received.is_sound());
+    for received in calls {
         let why = if !may_run {
             Why::Finish
-        } else if !is_sound(&call) {
+        } else if !received.is_sound() {
             Why::BadArguments
         } else if broken {
             Why::Sibling
         } else {
-            attempt.commit(Item::Call(call));
+            attempt.commit(Item::Call(received.call));
             continue;
         };
-        attempt.withheld.push(Withheld { item: call.item, name: call.name, why });
+        let Call { item, name, .. } = received.call;
+        attempt.withheld.push(Withheld { item, name, why });
+    }
+}
+
+impl Received {
+    fn is_sound(&self) -> bool {
+        !self.is_damaged && is_sound(&self.call)
     }
 }
 
@@ -49,5 +64,5 @@ pub(crate) fn is_sound(call: &Call) -> bool {
 
 /// Whether a text is one JSON object, of which a tool can read everything.
 fn is_object(text: &str) -> bool {
-    object::<Readable>(text).is_some()
+    sound_object::<Readable>(text).is_some()
 }

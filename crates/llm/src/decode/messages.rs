@@ -2,17 +2,17 @@
 //! start. So after any loss nobody knows whose the rest is, and the attempt is over.
 
 use super::attempt::{Attempt, Over};
-use super::calls::settle;
+use super::calls::{Received, settle};
 use super::{Place, Relation, Wire};
 use crate::attempt::{
     AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, Said, Transport, Why, Withheld,
 };
 use crate::profile::EmptyArguments;
 use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::{error, filled, object, quick, taken, usage};
+use crate::wire::{Str, error, filled, object, quick, taken, usage};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::ops::Range;
+use turnstream_json::Seam;
 
 /// One message as far as it has come.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Messages {
 struct OpenBlock {
     item: ItemNo,
     content: Content,
+    /// Where its deltas meet.
+    seam: Seam,
     stopped: bool,
 }
 
@@ -47,6 +49,29 @@ enum Content {
         raw: String,
         input: String,
     },
+}
+
+impl OpenBlock {
+    /// Nothing more comes: half a character that it ends with stays alone.
+    fn end_half(&mut self, attempt: &mut Attempt) {
+        let Some(lost) = self.seam.end() else { return };
+        let said = lost.to_string().into();
+        match &mut self.content {
+            Content::Text(text) => {
+                text.push(lost);
+                attempt.text(self.item, said);
+            }
+            Content::Thinking { text, .. } => {
+                text.push(lost);
+                attempt.reasoning(self.item, said);
+            }
+            Content::Call { arguments, .. } => {
+                arguments.push(lost);
+                attempt.arguments(self.item, said);
+            }
+            Content::Other { input, .. } => input.push(lost),
+        }
+    }
 }
 
 impl Wire for Messages {
@@ -114,6 +139,7 @@ impl Wire for Messages {
             return;
         }
         let why = if self.tainted { Why::Tainted } else { Why::Open };
+        self.blocks.iter_mut().for_each(|block| block.end_half(attempt));
         for block in self.blocks.drain(..) {
             if let Content::Call { name, .. } = block.content {
                 attempt.withheld.push(Withheld { item: block.item, name, why });
@@ -175,7 +201,7 @@ impl Messages {
             }
             kind => Content::Other { kind: kind.to_owned(), raw: raw.to_owned(), input: String::new() },
         };
-        self.blocks.push(OpenBlock { item, content, stopped: false });
+        self.blocks.push(OpenBlock { item, content, seam: Seam::default(), stopped: false });
         if let Some(text) = taken(&mut block.text).or_else(|| taken(&mut block.thinking)) {
             self.write(self.blocks.len() - 1, text, attempt)?;
         }
@@ -207,8 +233,9 @@ impl Messages {
         Ok(())
     }
 
-    fn write(&mut self, index: usize, more: Cow<'_, str>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    fn write(&mut self, index: usize, more: Str<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let block = &mut self.blocks[index];
+        let more = block.seam.join(more);
         let length = more.len();
         match &mut block.content {
             Content::Text(text) => {
@@ -239,8 +266,9 @@ impl Messages {
         if attempt.grow(more.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
-    fn feed(&mut self, index: usize, piece: Cow<'_, str>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    fn feed(&mut self, index: usize, piece: Str<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let block = &mut self.blocks[index];
+        let piece = block.seam.join(piece);
         let length = piece.len();
         match &mut block.content {
             Content::Call { arguments, .. } => {
@@ -259,6 +287,7 @@ impl Messages {
         }
         let index = self.open_block(event)?;
         self.blocks[index].stopped = true;
+        self.blocks[index].end_half(attempt);
         Ok(())
     }
 
@@ -291,12 +320,13 @@ impl Messages {
         }
         attempt.complete = true;
         let mut calls = Vec::new();
-        for OpenBlock { item, content, .. } in self.blocks.drain(..) {
+        for OpenBlock { item, content, seam, .. } in self.blocks.drain(..) {
             match content {
                 Content::Text(text) => attempt.commit(Item::Message { item, text }),
                 Content::Thinking { text, kept } => attempt.commit(Item::Reasoning { item, text, kept }),
                 Content::Call { id, name, arguments } => {
-                    calls.push(Call { item, id, name, arguments, kind: CallKind::Function });
+                    let call = Call { item, id, name, arguments, kind: CallKind::Function };
+                    calls.push(Received { call, is_damaged: seam.has_lost() });
                 }
                 Content::Other { kind, raw, input } => {
                     let raw = with_input(raw, &input);
@@ -311,7 +341,7 @@ impl Messages {
 }
 
 fn message<'a>(event: &Event<'a>) -> Message<'a> {
-    event.message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    event.message.and_then(|raw| turnstream_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 fn is_empty_object(raw: &str) -> bool {
@@ -320,7 +350,7 @@ fn is_empty_object(raw: &str) -> bool {
 
 /// A block as it was opened, with the input that was streamed to it.
 fn with_input(raw: String, input: &str) -> String {
-    match (serde_json::from_str::<Value>(&raw), serde_json::from_str::<Value>(input)) {
+    match (turnstream_json::from_str::<Value>(&raw), turnstream_json::from_str::<Value>(input)) {
         (Ok(Value::Object(mut block)), Ok(input)) => {
             block.insert("input".to_owned(), input);
             Value::Object(block).to_string()

@@ -2,10 +2,12 @@
 
 use super::{Count, Few, Str};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor, value::SeqAccessDeserializer};
+use serde::de::{
+    Deserializer, Error, IgnoredAny, SeqAccess, Unexpected, Visitor, value::SeqAccessDeserializer,
+};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::fmt;
+use turnstream_json::PIECE;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Chunk<'a> {
@@ -154,11 +156,21 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
 
             #[inline]
             fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Content::Text(Str(Cow::Borrowed(text))))
+                Ok(Content::Text(Str::whole(text)))
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Content::Text(Str(Cow::Owned(text.to_owned()))))
+                Ok(Content::Text(Str::whole(text.to_owned())))
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+                let text = Str::from_wtf8(bytes).map(Content::Text);
+                text.ok_or_else(|| E::invalid_value(Unexpected::Bytes(bytes), &self))
+            }
+
+            #[inline]
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+                inner.deserialize_any(self)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
@@ -166,6 +178,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
             }
         }
 
-        deserializer.deserialize_any(ContentVisitor)
+        deserializer.deserialize_newtype_struct(PIECE, ContentVisitor)
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Reads the error object `raw`: an object, or only a message. `around` is the whole payload, kept as evidence.
 pub(crate) fn read(raw: &str, around: &str, profile: &Profile) -> ProviderError {
-    let value: Value = serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.to_owned()));
+    let value: Value = turnstream_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.to_owned()));
     of_value(&value, around, profile)
 }
 
@@ -15,7 +15,7 @@ pub(crate) fn of_body(body: &str, profile: &Profile) -> Option<ProviderError> {
     // An event stream under an error status has its object in the first data line.
     let data = body.lines().find_map(|line| line.strip_prefix("data:"));
     let text = data.unwrap_or(body);
-    let value: Value = serde_json::from_str(text.trim()).ok()?;
+    let value: Value = turnstream_json::from_str(text.trim()).ok()?;
     let object = match &value {
         // Google sends a list of one.
         Value::Array(list) => list.first()?,

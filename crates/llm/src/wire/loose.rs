@@ -2,8 +2,8 @@
 
 use super::Str;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::borrow::Cow;
 use std::fmt;
+use turnstream_json::PIECE;
 
 /// A string, or something else that is of no interest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ struct CountVisitor;
 
 impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LooseVisitor)
+        deserializer.deserialize_newtype_struct(PIECE, LooseVisitor)
     }
 }
 
@@ -72,11 +72,19 @@ impl<'de> Visitor<'de> for LooseVisitor {
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Loose(Some(Str(Cow::Borrowed(text)))))
+        Ok(Loose(Some(Str::whole(text))))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Loose(Some(Str(Cow::Owned(text.to_owned())))))
+        Ok(Loose(Some(Str::whole(text.to_owned()))))
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        Ok(Loose(Str::from_wtf8(bytes)))
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+        inner.deserialize_any(self)
     }
 }
 

@@ -15,6 +15,6 @@ pub(crate) mod usage;
 
 pub(crate) use few::Few;
 pub(crate) use loose::{Count, Loose};
-pub(crate) use object::object;
+pub(crate) use object::{object, sound_object};
 pub(crate) use readable::Readable;
 pub(crate) use text::{Str, filled, taken};

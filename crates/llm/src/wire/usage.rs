@@ -58,7 +58,7 @@ struct ReasoningDetails {
 
 /// What cannot be read is unknown; it never costs the event that it is in.
 pub(crate) fn chat(raw: &RawValue) -> Usage {
-    let said: Chat = serde_json::from_str(raw.get()).unwrap_or_default();
+    let said: Chat = turnstream_json::from_str(raw.get()).unwrap_or_default();
     let cached = said.prompt_tokens_details.unwrap_or_default().cached_tokens.0;
     Usage {
         input: said.prompt_tokens.0,
@@ -70,7 +70,7 @@ pub(crate) fn chat(raw: &RawValue) -> Usage {
 }
 
 pub(crate) fn responses(raw: &RawValue) -> Usage {
-    let said: Responses = serde_json::from_str(raw.get()).unwrap_or_default();
+    let said: Responses = turnstream_json::from_str(raw.get()).unwrap_or_default();
     Usage {
         input: said.input_tokens.0,
         cached: said.input_tokens_details.unwrap_or_default().cached_tokens.0,
@@ -82,7 +82,7 @@ pub(crate) fn responses(raw: &RawValue) -> Usage {
 
 /// Here input tokens leave out what was read from or written to the cache.
 pub(crate) fn messages(raw: &RawValue) -> Usage {
-    let said: Messages = serde_json::from_str(raw.get()).unwrap_or_default();
+    let said: Messages = turnstream_json::from_str(raw.get()).unwrap_or_default();
     let (read, written) = (said.cache_read_input_tokens.0, said.cache_creation_input_tokens.0);
     let plus = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or(0));
     Usage {

@@ -120,4 +120,26 @@ pub struct Shelf {
     pub permissions: Vec<PermissionAsk>,
     /// Questions that wait.
     pub questions: Vec<QuestionAsk>,
+    /// What was answered and could not be read, with the problem. Nothing is known of it.
+    pub lacking: Vec<(Lacking, String)>,
+}
+
+/// A part of a [`Shelf`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    /// Whether it works; taken from its messages.
+    Status,
+    /// Its messages.
+    Messages,
+    /// Messages of a subagent.
+    Subagents,
+    /// Permissions or questions.
+    Asks,
+}
+
+impl Shelf {
+    /// True when nothing is known of that.
+    pub fn lacks(&self, part: Lacking) -> bool {
+        self.lacking.iter().any(|(lacking, _)| *lacking == part)
+    }
 }

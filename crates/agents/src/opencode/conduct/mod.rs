@@ -8,7 +8,7 @@ mod resync;
 mod stop;
 
 pub use budget::Budget;
-pub use call::{Answer, Call, PromptAnswer, Shelf};
+pub use call::{Answer, Call, Lacking, PromptAnswer, Shelf};
 pub use prompt::Pace;
 
 use super::event::{Event, Kind};
@@ -95,6 +95,10 @@ struct Resync {
     number: u64,
     /// How often it could not be asked about what another owner left.
     failed: u32,
+    /// How often it answered, and nothing of it could be read.
+    unread: u32,
+    /// What was said to be unreadable, until it is readable again.
+    lacking: Vec<Lacking>,
     /// It rests by its own word while an answer is not over: when it is asked again, and how often that was done.
     early: Option<Time>,
     early_times: u32,
@@ -290,11 +294,21 @@ impl Conductor {
         if let Some(error) = self.spent.over() {
             self.say(Signal::Failed(error));
         }
+        if self.translator.rests() {
+            self.end_halves();
+        }
         self.say(idle);
         if self.translator.rests() {
             self.spent = Spent::default();
             self.stopped();
         }
+    }
+
+    /// The turn ends, and with it every text that is open.
+    fn end_halves(&mut self) {
+        let mut found = Found::default();
+        self.translator.end_halves(&mut found);
+        found.signals.into_iter().for_each(|signal| self.say(signal));
     }
 
     fn fetch(&mut self, session: String, message: String, piece: Option<Key>) {
@@ -428,6 +442,7 @@ impl Conductor {
 
     /// The way to the agent is gone.
     fn lose(&mut self, error: TurnError) {
+        self.end_halves();
         self.say(Signal::LinkLost(error));
     }
 }

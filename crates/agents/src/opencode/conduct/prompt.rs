@@ -1,6 +1,6 @@
 //! The sending of a prompt: an answer of 204 proves nothing, so what counts is a sign of work.
 
-use super::{Call, Conductor, PromptAnswer, Shelf, UNANSWERED};
+use super::{Call, Conductor, Lacking, PromptAnswer, Shelf, UNANSWERED};
 use crate::opencode::event::{Event, Kind};
 use crate::opencode::fault::turn_error;
 use crate::opencode::translate::Translator;
@@ -260,7 +260,11 @@ impl Conductor {
             return;
         }
         let is_answered = Translator::is_answered(&shelf.messages, &sent.native_id);
-        if is_answered || shelf.busy {
+        let unread = shelf.lacking.iter().find(|(part, _)| *part == Lacking::Messages);
+        if let Some((_, problem)) = unread.filter(|_| !shelf.busy) {
+            let error = TurnError::new(ErrorClass::AgentError, problem.clone());
+            self.give_up_sent(&error);
+        } else if is_answered || shelf.busy {
             let prompts = vec![sent.native_id.clone()];
             self.sent = None;
             self.spent.begin(now);

@@ -1,7 +1,7 @@
 //! The server is asked what it has: after a gap, after a restart, when an end is in doubt. Content first, then the truth
 //! about the turn.
 
-use super::{Call, Conductor, Shelf, UNANSWERED};
+use super::{Call, Conductor, Lacking, Shelf, UNANSWERED};
 use crate::agent::Left;
 use crate::link::{Fate, Observed};
 use crate::opencode::event::Event;
@@ -9,7 +9,7 @@ use crate::opencode::fault::turn_error;
 use crate::opencode::translate::{Found, Translator};
 use std::collections::HashSet;
 use std::sync::Arc;
-use turnstream_model::event::{ApprovalOutcome, ErrorClass, TurnError};
+use turnstream_model::event::{ApprovalOutcome, ErrorClass, NoticeCode, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Signal, Truth};
 use turnstream_model::time::Time;
@@ -21,6 +21,8 @@ const EARLY_TIMES: u32 = 4;
 /// A server that is being started again answers after some seconds.
 const FAILED_MILLIS: u64 = 1_000;
 const FAILED_TIMES: u32 = 20;
+/// A server that answers what cannot be read does so again, as a rule.
+const UNREAD_TIMES: u32 = 5;
 
 impl Conductor {
     /// Asks the server, or once more when that is under way: its answer may be older than what made us ask.
@@ -49,6 +51,8 @@ impl Conductor {
             // One that was asked for before the gap says nothing of it.
             Ok(_) | Err(_) if self.resync.again && self.waiting.is_some() => {}
             Ok(shelf) => {
+                self.resync.unread = 0;
+                self.note_lacking(&shelf);
                 self.take_shelf(&shelf, now);
                 self.take_waiting(now);
             }
@@ -84,25 +88,8 @@ impl Conductor {
                 self.translator.stored(message, &mut found);
             }
         }
-        // What came to be known since the server was asked may be too new for its answer.
-        let stored: HashSet<&str> = shelf.messages.iter().map(|stored| stored.info.id.as_str()).collect();
-        for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored.contains(id.as_str())) {
-            self.translator.forget(id, &mut found);
-        }
-        // Of those that are long over only what is newer than the oldest that is there: a server that does not hand out
-        // everything leaves out the oldest. Names ascend with time.
-        let oldest = stored.iter().min().copied();
-        let is_gone =
-            |id: &&String| oldest.is_some_and(|oldest| id.as_str() > oldest) && !stored.contains(id.as_str());
-        for id in std::mem::take(&mut self.resync.past).iter().filter(is_gone) {
-            self.translator.forget(id, &mut found);
-        }
-        // Another client may have taken back a part alone (capture s7).
-        for (message, part) in std::mem::take(&mut self.resync.parts) {
-            let stored = shelf.messages.iter().find(|stored| stored.info.id == message);
-            if stored.is_some_and(|stored| stored.parts.iter().all(|stored| stored.id != part)) {
-                self.translator.forget_part(&part, &mut found);
-            }
+        if !shelf.lacks(Lacking::Messages) {
+            self.forget_unstored(shelf, &mut found);
         }
         if std::mem::take(&mut self.is_older) {
             self.translator.remember(&shelf.messages);
@@ -131,7 +118,42 @@ impl Conductor {
         if let Some(left) = left {
             self.settle_left(&left, shelf, now);
         }
-        self.settle_truth(shelf.busy, now);
+        self.settle_truth(shelf, now);
+    }
+
+    /// What is known and the server does not have any more was taken back.
+    fn forget_unstored(&mut self, shelf: &Shelf, found: &mut Found) {
+        // What came to be known since the server was asked may be too new for its answer.
+        let stored: HashSet<&str> = shelf.messages.iter().map(|stored| stored.info.id.as_str()).collect();
+        for id in std::mem::take(&mut self.resync.known).iter().filter(|id| !stored.contains(id.as_str())) {
+            self.translator.forget(id, found);
+        }
+        // Of those that are long over only what is newer than the oldest that is there: a server that does not hand out
+        // everything leaves out the oldest. Names ascend with time.
+        let oldest = stored.iter().min().copied();
+        let is_gone =
+            |id: &&String| oldest.is_some_and(|oldest| id.as_str() > oldest) && !stored.contains(id.as_str());
+        for id in std::mem::take(&mut self.resync.past).iter().filter(is_gone) {
+            self.translator.forget(id, found);
+        }
+        // Another client may have taken back a part alone (capture s7).
+        for (message, part) in std::mem::take(&mut self.resync.parts) {
+            let stored = shelf.messages.iter().find(|stored| stored.info.id == message);
+            if stored.is_some_and(|stored| stored.parts.iter().all(|stored| stored.id != part)) {
+                self.translator.forget_part(&part, found);
+            }
+        }
+    }
+
+    /// Says what could not be read, once.
+    fn note_lacking(&mut self, shelf: &Shelf) {
+        for (part, problem) in &shelf.lacking {
+            if !self.resync.lacking.contains(part) {
+                let message = format!("what opencode has of the session could not be read: {problem}");
+                self.say(Signal::Notice { code: NoticeCode::Corrupt, message, detail: None });
+            }
+        }
+        self.resync.lacking = shelf.lacking.iter().map(|(part, _)| *part).collect();
     }
 
     /// Asks that wait. Those of a session that rests are dead: opencode keeps them, and they are not asked again.
@@ -148,6 +170,9 @@ impl Conductor {
         }
         let mut open: Vec<Key> = self.translator.open_asks().cloned().collect();
         open.retain(|key| {
+            if shelf.lacks(Lacking::Asks) {
+                return false;
+            }
             // One that came since the server was asked may be too new for its answer.
             if !self.resync.asks.contains(key) {
                 return false;
@@ -189,7 +214,7 @@ impl Conductor {
             self.observed.push_back(Observed::Fate { native_id: prompt.clone(), fate });
         }
         self.resync.truths.extend(left.turn.clone());
-        self.settle_truth(shelf.busy, now);
+        self.settle_truth(shelf, now);
         self.observed.push_back(Observed::CaughtUp);
     }
 
@@ -198,12 +223,17 @@ impl Conductor {
     fn fate(&self, prompt: &str, shelf: &Shelf) -> Fate {
         let is_stored = shelf.messages.iter().any(|stored| stored.info.id == prompt);
         let is_answered = Translator::is_answered(&shelf.messages, prompt);
+        if shelf.lacks(Lacking::Messages) {
+            // Sent again it might run again.
+            return if shelf.busy { Fate::Taken } else { Fate::Unknown };
+        }
         if is_answered || (is_stored && shelf.busy) { Fate::Taken } else { Fate::NeverSeen }
     }
 
     // === the truth ===
 
-    fn settle_truth(&mut self, busy: bool, now: Time) {
+    fn settle_truth(&mut self, shelf: &Shelf, now: Time) {
+        let busy = shelf.busy;
         if self.resync.turn != self.translator.turn() {
             // The answer is about the turn before.
             self.resync.again |= !self.resync.truths.is_empty();
@@ -217,7 +247,8 @@ impl Conductor {
         let doubted = std::mem::take(&mut self.resync.doubted);
         let unscoped = self.resync.unscoped.take();
         let is_ending = doubted || unscoped.is_some() || !self.resync.truths.is_empty();
-        if !busy && is_ending && self.is_given_up() {
+        // Of an answer that cannot be read nobody knows whether it was finished.
+        if !busy && is_ending && !shelf.lacks(Lacking::Messages) && self.is_given_up() {
             let message =
                 "opencode no longer works on the turn and never finished its answer; was it restarted?";
             self.say(Signal::Failed(TurnError::new(ErrorClass::AgentExited, message)));
@@ -241,6 +272,7 @@ impl Conductor {
         for turn in std::mem::take(&mut self.resync.truths) {
             if truth == Truth::Idle {
                 self.spent.over().into_iter().for_each(|error| self.say(Signal::Failed(error)));
+                self.end_halves();
             }
             self.say(Signal::Truth { turn, truth });
         }
@@ -272,6 +304,9 @@ impl Conductor {
             self.observed.push_back(Observed::CaughtUp);
         }
         self.give_up_sent(error);
+        if self.end_unread(error, now) {
+            return;
+        }
         if std::mem::take(&mut self.resync.idle) {
             // Why it stopped may have come with the answer.
             self.end_by(Signal::TurnIdle { stop_reason: self.translator.stop_reason() });
@@ -280,5 +315,27 @@ impl Conductor {
         self.resync.truths.clear();
         self.resync.unscoped = None;
         self.resync.doubted = false;
+    }
+
+    /// The server answers and nothing of that can be read, neither what it does nor what it has: asked often enough, the
+    /// turn ends by that. True when it is asked again.
+    fn end_unread(&mut self, error: &TurnError, now: Time) -> bool {
+        let wanted = self.resync.doubted || self.resync.unscoped.is_some() || !self.resync.truths.is_empty();
+        let runs = !self.translator.rests() && self.sent.is_none();
+        if error.class != ErrorClass::AgentError || !wanted || !runs || self.closing.is_some() {
+            self.resync.unread = 0;
+            return false;
+        }
+        self.resync.unread += 1;
+        if self.resync.unread < UNREAD_TIMES {
+            self.resync.early = Some(now.plus_millis(FAILED_MILLIS));
+            return true;
+        }
+        self.resync.unread = 0;
+        self.say(Signal::Failed(error.clone()));
+        let mut found = Found::default();
+        self.translator.rest(&mut found);
+        found.signals.into_iter().for_each(|signal| self.end_by(signal));
+        false
     }
 }

@@ -5,9 +5,10 @@ use crate::opencode::info::{AgentError, MessageInfo, SessionInfo, Status, Todo};
 use crate::opencode::part::Part;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use turnstream_json::Lenient;
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -28,7 +29,7 @@ impl<'de> Visitor<'de> for EventVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event, A::Error> {
         let mut name: Option<Cow<'de, str>> = None;
-        let mut early: Option<Value> = None;
+        let mut early: Option<Box<RawValue>> = None;
         let mut found: Option<Event> = None;
         let mut directory = None;
         while let Some(key) = map.next_key::<Text<'de>>()? {
@@ -46,8 +47,7 @@ impl<'de> Visitor<'de> for EventVisitor {
             }
         }
         if let (Some(name), Some(early)) = (&name, early) {
-            found =
-                Some(de::DeserializeSeed::deserialize(Properties(name), early).map_err(de::Error::custom)?);
+            found = Some(late(name, early.get()).map_err(de::Error::custom)?);
         }
         // `/global/event` repeats durable events as "sync", without properties.
         let other = || name.map(|name| Event::of(None, other(&name)));
@@ -57,6 +57,19 @@ impl<'de> Visitor<'de> for EventVisitor {
         }
         Ok(event)
     }
+}
+
+/// Reads properties that came before their type.
+#[cold]
+fn late(name: &str, properties: &str) -> Result<Event, serde_json::Error> {
+    let read =
+        |json: &mut serde_json::Deserializer<_>| de::DeserializeSeed::deserialize(Properties(name), json);
+    read(&mut serde_json::Deserializer::from_str(properties)).or_else(|error| {
+        match Lenient::new(properties) {
+            Some(mut json) => de::DeserializeSeed::deserialize(Properties(name), &mut json),
+            None => Err(error),
+        }
+    })
 }
 
 /// A string that is borrowed where it can be.

@@ -9,6 +9,7 @@ use crate::opencode::info::{AgentError, MessageInfo, Todo, Tokens};
 use crate::opencode::part::{Part, PartBody, PartText, ToolCall};
 use crate::opencode::tools;
 use serde::Deserialize;
+use turnstream_json::{Piece, Seam};
 use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Role};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
@@ -19,13 +20,19 @@ impl Translator {
             return;
         }
         let thread = self.thread_mut(child);
-        let key = match thread.known(&delta.part) {
-            Some(known) if known.void => return,
-            Some(known) => known.key.clone(),
-            None if thread.is_past(&delta.message) => return,
-            None => thread.part(&delta.part, &delta.message).key.clone(),
-        };
-        found.signals.push(Signal::TextDelta { key, field: Field::Text, text: delta.delta.clone() });
+        if thread.known(&delta.part).is_none() {
+            if thread.is_past(&delta.message) {
+                return;
+            }
+            thread.part(&delta.part, &delta.message);
+        }
+        let Some(known) = thread.known_mut(&delta.part).filter(|known| !known.void) else { return };
+        let text = known.seam.join(delta.delta.clone()).into_owned();
+        // Of a character that is cut there is nothing to say before its other half came.
+        if text.is_empty() && known.seam.is_holding() {
+            return;
+        }
+        found.signals.push(Signal::TextDelta { key: known.key.clone(), field: Field::Text, text });
     }
 
     // === messages ===
@@ -193,6 +200,7 @@ impl Translator {
             let parts = thread.parts_of(message).filter(|(_, known)| known.introduced && !known.over);
             found.signals.extend(parts.map(|(_, known)| retried(known.key.clone())));
         }
+        self.thread_mut(Some(child)).forget_halves();
     }
 
     pub(super) fn message_removed(&mut self, message: &str, child: Option<&str>, found: &mut Found) {
@@ -272,7 +280,7 @@ impl Translator {
             PartBody::File { name, mime } => {
                 if author == Author::Assistant {
                     let text = name.clone().or_else(|| mime.clone()).unwrap_or_default();
-                    let text = PartText { text, over: true, synthetic: false };
+                    let text = PartText { text: Piece::whole(text), over: true, synthetic: false };
                     self.text(part, &text, ItemKind::File, child, found);
                 }
             }
@@ -334,7 +342,7 @@ impl Translator {
         let (kind, role, parent) = (ItemKind::Message, Some(Role::User), None);
         let seen = ItemSeen { key: key.clone(), kind, role, parent, synthetic: text.synthetic };
         found.signals.push(Signal::ItemSeen(seen));
-        self.whole(key, text.text.clone(), found);
+        self.whole(key, text.text.to_string(), found);
     }
 
     fn whole(&self, key: Key, text: String, found: &mut Found) {
@@ -355,6 +363,14 @@ impl Translator {
         let is_new = !std::mem::replace(&mut known.introduced, true);
         let was_over = known.over;
         known.over |= text.over;
+        // A text that is not over may end in the middle of a character, as a piece of it may.
+        let shown = match text.over || text.text.is_empty() {
+            true => text.text.to_string(),
+            false => known.seam.restart(text.text.clone()).into_owned(),
+        };
+        if text.over {
+            known.seam = Seam::default();
+        }
         if is_new || parent.is_some() {
             let kind = if is_summary && kind == ItemKind::Message { ItemKind::Compaction } else { kind };
             let role = (kind == ItemKind::Message).then_some(Role::Assistant);
@@ -370,13 +386,13 @@ impl Translator {
         if text.over {
             if was_over {
                 let (field, finality) = (Field::Text, Finality::Final);
-                found.signals.push(Signal::TextSnapshot { key, field, text: text.text.clone(), finality });
+                found.signals.push(Signal::TextSnapshot { key, field, text: shown, finality });
             } else {
-                self.whole(key, text.text.clone(), found);
+                self.whole(key, shown, found);
             }
-        } else if !text.text.is_empty() {
+        } else if !shown.is_empty() {
             let (field, finality) = (Field::Text, Finality::SoFar);
-            found.signals.push(Signal::TextSnapshot { key, field, text: text.text.clone(), finality });
+            found.signals.push(Signal::TextSnapshot { key, field, text: shown, finality });
         }
     }
 

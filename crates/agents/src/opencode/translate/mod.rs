@@ -417,6 +417,14 @@ impl Translator {
         self.rests = true;
     }
 
+    /// Nothing more comes of the texts that are open: half a character that one of them ends with stays half a one.
+    pub fn end_halves(&mut self, found: &mut Found) {
+        self.main.end_halves(found);
+        let mut children: Vec<&mut Thread> = self.children.values_mut().collect();
+        children.sort_by(|one, other| one.session().cmp(other.session()));
+        children.into_iter().for_each(|child| child.end_halves(found));
+    }
+
     /// The session rests, or says so: whether a turn is over is not for us to say.
     fn idle(&mut self, found: &mut Found) {
         // A call that asked for tools announces another: an idle before that is not its own.

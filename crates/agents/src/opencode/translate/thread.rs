@@ -6,6 +6,8 @@ use crate::opencode::info::MessageInfo;
 use crate::opencode::part::Part;
 use std::collections::HashMap;
 use std::sync::Arc;
+use turnstream_json::Seam;
+use turnstream_model::event::Field;
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
 
@@ -50,6 +52,8 @@ pub(super) struct Known {
     pub(super) is_text: bool,
     /// Its model call was repeated before it was over.
     pub(super) void: bool,
+    /// Where its pieces meet.
+    pub(super) seam: Seam,
     turn: u64,
 }
 
@@ -151,6 +155,29 @@ impl Thread {
         self.parts.get(part)
     }
 
+    /// The same, to change it.
+    pub(super) fn known_mut(&mut self, part: &str) -> Option<&mut Known> {
+        self.parts.get_mut(part)
+    }
+
+    /// Texts whose last piece ended in the middle of a character, and to which nothing comes any more: what stands for
+    /// its other half.
+    pub(super) fn end_halves(&mut self, found: &mut Found) {
+        let holds = |known: &&mut Known| known.seam.is_holding();
+        let mut parts: Vec<&mut Known> = self.parts.values_mut().filter(holds).collect();
+        parts.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
+        for known in parts {
+            let text = known.seam.end().filter(|_| !known.void && !known.over).map(String::from);
+            let delta = |text| Signal::TextDelta { key: known.key.clone(), field: Field::Text, text };
+            found.signals.extend(text.map(delta));
+        }
+    }
+
+    /// The texts that are open are void: no half of theirs is waited for.
+    pub(super) fn forget_halves(&mut self) {
+        self.parts.values_mut().for_each(|known| known.seam = Seam::default());
+    }
+
     /// What is known of a part; from now on at least its name. Part ids of two sessions may be the same, so those of
     /// subagents carry theirs.
     pub(super) fn part(&mut self, part: &str, message: &str) -> &mut Known {
@@ -167,6 +194,7 @@ impl Thread {
                 over: false,
                 is_text: true,
                 void: false,
+                seam: Seam::default(),
                 turn: self.turn,
             };
             self.parts.insert(part.to_owned(), known);

@@ -7,8 +7,8 @@ use crate::decode::attempt::Attempt;
 use crate::decode::{Place, Wire};
 use crate::profile::CallIndex;
 use crate::wire::chat::{FunctionDelta, ToolDelta};
-use crate::wire::{filled, taken};
-use std::borrow::Cow;
+use crate::wire::{Str, filled, taken};
+use turnstream_json::Seam;
 
 /// A call that has not come to its end.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct OpenCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// Where the deltas of them meet.
+    pub(super) seam: Seam,
     /// Which of all tool deltas was the last one for it.
     heard: u64,
 }
@@ -89,7 +91,7 @@ impl Chat {
         index: Option<u32>,
         id: Option<&str>,
         name: Option<&str>,
-        arguments: Option<Cow<'_, str>>,
+        arguments: Option<Str<'_>>,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
@@ -101,6 +103,7 @@ impl Chat {
             id: None,
             name: name_yet,
             arguments: arguments_yet,
+            seam: Seam::default(),
             heard: 0,
         });
         self.continue_call(self.calls.len() - 1, id, name, arguments, place, attempt);
@@ -111,7 +114,7 @@ impl Chat {
         slot: usize,
         id: Option<&str>,
         name: Option<&str>,
-        arguments: Option<Cow<'_, str>>,
+        arguments: Option<Str<'_>>,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
@@ -135,6 +138,7 @@ impl Chat {
             Some(_) | None => {}
         }
         if let Some(arguments) = arguments {
+            let arguments = call.seam.join(arguments);
             call.arguments.push_str(&arguments);
             attempt.arguments(call.item, arguments);
         }

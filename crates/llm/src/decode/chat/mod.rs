@@ -9,14 +9,15 @@ use crate::attempt::{
     Said, Transport, Why, Withheld,
 };
 use crate::decode::attempt::{Attempt, Over};
-use crate::decode::calls::settle;
+use crate::decode::calls::{Received, settle};
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, DoneMarker};
 use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
-use crate::wire::{Few, error, filled, quick, taken, usage};
+use crate::wire::{Few, Str, error, filled, quick, taken, usage};
 use calls::OpenCall;
 use std::borrow::Cow;
 use std::ops::Range;
+use turnstream_json::Seam;
 
 /// One chat completion as far as it has come.
 #[derive(Debug, Default)]
@@ -40,6 +41,24 @@ pub(crate) struct Chat {
 struct Written {
     item: ItemNo,
     text: String,
+    /// Where its deltas meet.
+    seam: Seam,
+}
+
+impl Written {
+    /// Takes a delta, and returns what it adds to the text.
+    #[inline]
+    fn grow<'a>(&mut self, delta: Str<'a>) -> Cow<'a, str> {
+        let text = self.seam.join(delta);
+        self.text.push_str(&text);
+        text
+    }
+
+    fn end(&mut self) -> Option<(ItemNo, String)> {
+        let lost = self.seam.end()?;
+        self.text.push(lost);
+        Some((self.item, lost.to_string()))
+    }
 }
 
 impl Wire for Chat {
@@ -129,6 +148,7 @@ impl Wire for Chat {
         if attempt.complete {
             return;
         }
+        self.end_halves(attempt);
         let why = if self.tainted { Why::Tainted } else { Why::Open };
         for call in self.calls.drain(..) {
             attempt.withheld.push(Withheld { item: call.item, name: call.name, why });
@@ -196,14 +216,14 @@ impl Chat {
             kept &= self.think(thought, attempt);
         } else if let Some(raw) = delta.reasoning_details {
             for thought in details(raw.get()) {
-                kept &= self.think(thought.into(), attempt);
+                kept &= self.think(thought, attempt);
             }
         }
         if let Some(raw) = delta.reasoning_details {
             kept &= self.keep(raw.get(), attempt);
         }
         match delta.content.take() {
-            Some(Content::Text(text)) => kept &= self.write(text.0, attempt),
+            Some(Content::Text(text)) => kept &= self.write(text, attempt),
             Some(Content::Parts(parts)) => {
                 for part in parts {
                     kept &= self.part(part, attempt);
@@ -214,7 +234,7 @@ impl Chat {
         if let Some(refusal) = taken(&mut delta.refusal) {
             let item = Self::item(&mut self.text, attempt);
             kept &= item.is_some_and(|written| {
-                written.text.push_str(&refusal);
+                let refusal = written.grow(refusal);
                 let (item, length) = (written.item, refusal.len());
                 attempt.refusal(item, refusal);
                 attempt.grow(length)
@@ -239,7 +259,7 @@ impl Chat {
     fn part(&mut self, mut part: Part<'_>, attempt: &mut Attempt) -> bool {
         let mut kept = true;
         match part.thinking {
-            Some(Content::Text(thought)) => kept &= self.think(thought.0, attempt),
+            Some(Content::Text(thought)) => kept &= self.think(thought, attempt),
             Some(Content::Parts(thoughts)) => {
                 for mut thought in thoughts {
                     kept &= self.think(taken(&mut thought.text).unwrap_or_default(), attempt);
@@ -253,28 +273,29 @@ impl Chat {
     /// The item of this kind, made when its first delta comes.
     fn item<'w>(written: &'w mut Option<Written>, attempt: &mut Attempt) -> Option<&'w mut Written> {
         if written.is_none() {
-            *written = attempt.number().map(|item| Written { item, text: String::new() });
+            *written =
+                attempt.number().map(|item| Written { item, text: String::new(), seam: Seam::default() });
         }
         written.as_mut()
     }
 
-    fn write(&mut self, text: Cow<'_, str>, attempt: &mut Attempt) -> bool {
+    fn write(&mut self, text: Str<'_>, attempt: &mut Attempt) -> bool {
         if text.is_empty() {
             return true;
         }
         let Some(written) = Self::item(&mut self.text, attempt) else { return false };
-        written.text.push_str(&text);
+        let text = written.grow(text);
         let length = text.len();
         attempt.text(written.item, text);
         attempt.grow(length)
     }
 
-    fn think(&mut self, text: Cow<'_, str>, attempt: &mut Attempt) -> bool {
+    fn think(&mut self, text: Str<'_>, attempt: &mut Attempt) -> bool {
         if text.is_empty() {
             return true;
         }
         let Some(written) = Self::item(&mut self.reasoning, attempt) else { return false };
-        written.text.push_str(&text);
+        let text = written.grow(text);
         let length = text.len();
         attempt.reasoning(written.item, text);
         attempt.grow(length)
@@ -286,6 +307,22 @@ impl Chat {
         self.kept.push(kept.clone());
         attempt.said.push(Said::ReasoningKept { item: written.item, kept });
         attempt.grow(raw.len())
+    }
+
+    /// Nothing more comes: half a character that a text ends with stays alone.
+    fn end_halves(&mut self, attempt: &mut Attempt) {
+        if let Some((item, lost)) = self.reasoning.as_mut().and_then(Written::end) {
+            attempt.reasoning(item, lost.into());
+        }
+        if let Some((item, lost)) = self.text.as_mut().and_then(Written::end) {
+            attempt.text(item, lost.into());
+        }
+        for call in &mut self.calls {
+            if let Some(lost) = call.seam.end() {
+                call.arguments.push(lost);
+                attempt.arguments(call.item, lost.to_string().into());
+            }
+        }
     }
 
     fn items(&self) -> impl Iterator<Item = ItemNo> + '_ {
@@ -301,18 +338,22 @@ impl Chat {
             return self.lost(AnomalyKind::NoSuchItem, range, attempt);
         }
         attempt.complete = true;
-        if let Some(Written { item, text }) = self.reasoning.take() {
+        self.end_halves(attempt);
+        if let Some(Written { item, text, .. }) = self.reasoning.take() {
             attempt.commit(Item::Reasoning { item, text, kept: std::mem::take(&mut self.kept) });
         }
-        if let Some(Written { item, text }) = self.text.take() {
+        if let Some(Written { item, text, .. }) = self.text.take() {
             attempt.commit(Item::Message { item, text });
         }
-        let calls = self.calls.drain(..).map(|call| Call {
-            item: call.item,
-            id: call.id,
-            name: call.name,
-            arguments: call.arguments,
-            kind: CallKind::Function,
+        let calls = self.calls.drain(..).map(|call| Received {
+            is_damaged: call.seam.has_lost(),
+            call: Call {
+                item: call.item,
+                id: call.id,
+                name: call.name,
+                arguments: call.arguments,
+                kind: CallKind::Function,
+            },
         });
         settle(calls.collect(), attempt.profile.empty_arguments, attempt);
     }
@@ -332,13 +373,10 @@ pub(super) fn has_content(delta: &Delta<'_>) -> bool {
 }
 
 /// The texts of a `reasoning_details` array, for providers that send nothing else.
-fn details(raw: &str) -> Vec<String> {
-    let details: Few<Detail<'_>> = serde_json::from_str(raw).unwrap_or_default();
-    let texts = details
-        .as_slice()
-        .iter()
-        .filter_map(|detail| filled(&detail.text).or_else(|| filled(&detail.summary)));
-    texts.map(str::to_owned).collect()
+fn details(raw: &str) -> Vec<Str<'_>> {
+    let details: Few<Detail<'_>> = turnstream_json::from_str(raw).unwrap_or_default();
+    let details = details.into_iter();
+    details.filter_map(|mut detail| taken(&mut detail.text).or_else(|| taken(&mut detail.summary))).collect()
 }
 
 /// An error where a chunk should be, looked for before anything else in it.

@@ -5,13 +5,13 @@ use super::Responses;
 use super::output::{Loss, State};
 use crate::attempt::{Call, Evidence, Why, Withheld};
 use crate::decode::attempt::{Attempt, Over};
-use crate::decode::calls::settle;
+use crate::decode::calls::{Received, settle};
 use crate::profile::EmptyArguments;
 
 impl Responses {
     /// The response is over and said so, with nothing left open.
     pub(super) fn settle_calls(&mut self, attempt: &mut Attempt) {
-        let calls = self.finished(|_| true);
+        let calls = received(self.finished(|_| true));
         settle(calls, EmptyArguments::Invalid, attempt);
     }
 
@@ -19,7 +19,7 @@ impl Responses {
     /// cut behind them is truncated to them.
     pub(super) fn settle_rest(&mut self, attempt: &mut Attempt) {
         if !attempt.contradicted() && !self.bad_end && !self.is_mixed(attempt) {
-            let calls = self.finished(|loss| loss == Loss::None);
+            let calls = received(self.finished(|loss| loss == Loss::None));
             settle(calls, EmptyArguments::Invalid, attempt);
         }
         for call in self.finished(|_| true) {
@@ -57,4 +57,9 @@ impl Responses {
         });
         finished.collect()
     }
+}
+
+/// Those that were damaged are not among the finished ones.
+fn received(calls: Vec<Call>) -> Vec<Received> {
+    calls.into_iter().map(|call| Received { call, is_damaged: false }).collect()
 }

@@ -11,10 +11,10 @@ use crate::decode::sequence::{Numbered, Numbers};
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, Sequence};
 use crate::wire::responses::{self as wire, Event, Response, said};
-use crate::wire::{error, filled, quick, taken, usage};
-use output::{Loss, OutputItem, Source, State, call_kind, read, whole_item};
-use std::borrow::Cow;
+use crate::wire::{Str, error, filled, quick, taken, usage};
+use output::{Loss, OutputItem, Shown, Source, State, call_kind, is_damaged, read, whole_item};
 use std::ops::Range;
+use turnstream_json::Seam;
 
 /// One response as far as it has come.
 #[derive(Debug, Default)]
@@ -161,6 +161,8 @@ impl Wire for Responses {
     fn done(&mut self, _: &Place<'_>, _: &mut Attempt) {}
 
     fn end(&mut self, _: Transport, attempt: &mut Attempt) {
+        let open = self.items.iter_mut().filter(|item| item.state == State::Open);
+        open.for_each(|item| item.end_half(attempt));
         self.settle_rest(attempt);
         let why = if self.lossy { Why::Tainted } else { Why::Open };
         for item in &self.items {
@@ -235,7 +237,7 @@ impl Responses {
             return Ok(&mut self.items[at]);
         }
         let item = attempt.number().ok_or(AnomalyKind::TooMuch)?;
-        self.items.push(OutputItem { index, item, id: None, call: None, state: State::Open });
+        self.items.push(OutputItem::new(index, item));
         self.items.last_mut().ok_or(AnomalyKind::TooMuch)
     }
 
@@ -259,13 +261,15 @@ impl Responses {
     fn delta(
         &mut self,
         kind: &str,
-        text: Option<Cow<'_, str>>,
+        text: Option<Str<'_>>,
         event: &Event<'_>,
         attempt: &mut Attempt,
     ) -> Result<(), AnomalyKind> {
         let (Some(index), Some(text)) = (event.output_index, text) else {
             // Parts that begin and end, searches, keepalives, whatever is added.
             attempt.alive();
+            let of = self.items.iter_mut().find(|item| Some(item.index) == event.output_index);
+            of.into_iter().for_each(|item| item.end_half(attempt));
             return Ok(());
         };
         let found = self.items.iter_mut().find(|item| item.index == index && item.state == State::Open);
@@ -275,18 +279,19 @@ impl Responses {
             return Err(AnomalyKind::TooMuch);
         }
         place.remember(id);
-        let item = place.item;
-        match kind {
-            "response.output_text.delta" => attempt.text(item, text),
-            "response.refusal.delta" => attempt.refusal(item, text),
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                attempt.reasoning(item, text);
-            }
+        let shown = match kind {
+            "response.output_text.delta" => Shown::Text,
+            "response.refusal.delta" => Shown::Refusal,
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => Shown::Reasoning,
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                attempt.arguments(item, text);
+                Shown::Arguments
             }
-            _ => attempt.alive(),
-        }
+            _ => {
+                attempt.alive();
+                return Ok(());
+            }
+        };
+        place.show(shown, text, attempt);
         Ok(())
     }
 
@@ -314,6 +319,8 @@ impl Responses {
         let loss = if self.lossy { Loss::Before } else { Loss::None };
         let place = self.place(index, attempt)?;
         place.remember(said(&item.id));
+        // The whole item says how its text ends.
+        place.seam = Seam::default();
         let number = place.item;
         let whole = read(item, number, source)?;
         match &place.state {
@@ -339,7 +346,7 @@ impl Responses {
         };
         place.call = Some(call.name.clone());
         let cut_short = said(&item.status).is_some_and(|status| status != "completed");
-        if cut_short || !is_sound(&call) {
+        if cut_short || is_damaged(item) || !is_sound(&call) {
             let why = if cut_short { Why::Finish } else { Why::BadArguments };
             place.state = State::Withheld;
             attempt.withheld.push(Withheld { item: number, name: call.name, why });
@@ -364,7 +371,7 @@ impl Responses {
         let output = response.output.as_deref().unwrap_or_default();
         for (index, raw) in (0..).zip(output) {
             let item: wire::Item<'_> =
-                serde_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
+                turnstream_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
             let open = self.items.iter().find(|item| item.index == index);
             if open.is_none_or(|item| item.state == State::Open) {
                 attempt.repair(Repair::Healed);

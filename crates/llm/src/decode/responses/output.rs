@@ -1,9 +1,12 @@
 //! The items of a response: as far as they have come, and read from where they came whole.
 
 use crate::attempt::{AnomalyKind, Call, CallKind, Item, ItemNo, Kept};
+use crate::decode::attempt::Attempt;
 use crate::wire::responses::{self as wire, Event, Part, said};
-use crate::wire::{Few, filled};
+use crate::wire::{Few, Str, filled};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+use turnstream_json::Seam;
 
 /// An item of the response, by its `output_index`.
 #[derive(Debug)]
@@ -15,6 +18,18 @@ pub(super) struct OutputItem {
     /// A call's tool, for what is told of one that is not committed.
     pub(super) call: Option<String>,
     pub(super) state: State,
+    /// What its deltas last were of, and where they meet.
+    pub(super) shown: Shown,
+    pub(super) seam: Seam,
+}
+
+/// What a delta is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    Text,
+    Refusal,
+    Reasoning,
+    Arguments,
 }
 
 /// How far an item has come.
@@ -60,7 +75,7 @@ impl<'a> Source<'a> {
     fn item(self) -> &'a str {
         match self {
             Self::Event(text) => {
-                let event: Option<wire::RawItem<'a>> = serde_json::from_str(text).ok();
+                let event: Option<wire::RawItem<'a>> = turnstream_json::from_str(text).ok();
                 event.and_then(|event| event.item).map_or("", |item| item.get())
             }
             Self::Item(text) => text,
@@ -69,6 +84,12 @@ impl<'a> Source<'a> {
 }
 
 impl OutputItem {
+    /// One that was just heard of.
+    pub(super) fn new(index: u32, item: ItemNo) -> Self {
+        let (shown, seam) = (Shown::Text, Seam::default());
+        Self { index, item, id: None, call: None, state: State::Open, shown, seam }
+    }
+
     /// A whole call behind the last of so many items in the list at the end: that response did not make it.
     pub(super) fn is_unlisted_call(&self, listed: usize) -> bool {
         let is_call = match &self.state {
@@ -76,6 +97,32 @@ impl OutputItem {
             State::Open | State::Committed(_) | State::Withheld => false,
         };
         is_call && self.index as usize >= listed
+    }
+
+    /// Shows what a delta adds.
+    pub(super) fn show(&mut self, shown: Shown, delta: Str<'_>, attempt: &mut Attempt) {
+        if self.shown != shown {
+            self.end_half(attempt);
+            self.shown = shown;
+        }
+        let text = self.seam.join(delta);
+        self.tell(text, attempt);
+    }
+
+    /// The text, or a part of it, is over: half a character at its end stays alone.
+    pub(super) fn end_half(&mut self, attempt: &mut Attempt) {
+        if let Some(lost) = self.seam.end() {
+            self.tell(Cow::Owned(lost.to_string()), attempt);
+        }
+    }
+
+    fn tell(&self, text: Cow<'_, str>, attempt: &mut Attempt) {
+        match self.shown {
+            Shown::Text => attempt.text(self.item, text),
+            Shown::Refusal => attempt.refusal(self.item, text),
+            Shown::Reasoning => attempt.reasoning(self.item, text),
+            Shown::Arguments => attempt.arguments(self.item, text),
+        }
     }
 
     pub(super) fn remember(&mut self, id: Option<&str>) {
@@ -100,6 +147,12 @@ pub(super) fn call_kind(item: &wire::Item<'_>) -> Option<CallKind> {
         "custom_tool_call" => Some(CallKind::Custom),
         _ => None,
     }
+}
+
+/// Whether half a character is missing in the arguments of a call.
+pub(super) fn is_damaged(item: &wire::Item<'_>) -> bool {
+    let arguments = [&item.arguments, &item.input].into_iter().flatten();
+    arguments.filter_map(|loose| loose.0.as_ref()).any(Str::has_halves)
 }
 
 /// An item as it came whole.
@@ -132,7 +185,7 @@ pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) ->
 
 fn texts(raw: Option<&RawValue>, between: &str) -> Result<String, AnomalyKind> {
     let Some(raw) = raw else { return Ok(String::new()) };
-    let parts: Few<Part<'_>> = serde_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
+    let parts: Few<Part<'_>> = turnstream_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
     let texts =
         parts.as_slice().iter().filter_map(|part| filled(&part.text).or_else(|| filled(&part.refusal)));
     Ok(texts.collect::<Vec<_>>().join(between))

@@ -49,7 +49,7 @@ fn delta<'a>(quick: &mut Quick<'a>, delta: &mut Delta<'a>) -> Option<()> {
         "content" if delta.content.is_some() || quick.was_null(Nullable::Content) => None,
         "content" if quick.peek()? == b'n' => quick.null(Nullable::Content),
         "content" => {
-            delta.content = Some(Content::Text(Str(quick.text()?)));
+            delta.content = Some(Content::Text(Str::whole(quick.text()?)));
             Some(())
         }
         "refusal" => quick.null(Nullable::Refusal),

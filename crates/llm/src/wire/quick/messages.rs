@@ -3,7 +3,6 @@
 use super::Quick;
 use crate::wire::Str;
 use crate::wire::messages::{Delta, Event};
-use std::borrow::Cow;
 
 /// `content_block_delta`, and other events of its members only.
 pub(crate) fn messages(data: &str) -> Option<Event<'_>> {
@@ -11,7 +10,7 @@ pub(crate) fn messages(data: &str) -> Option<Event<'_>> {
     let mut event = Event::default();
     quick.object(|quick, name| match name {
         "type" if event.kind.is_none() => {
-            event.kind = Some(Str(Cow::Borrowed(quick.plain()?)));
+            event.kind = Some(Str::whole(quick.plain()?));
             Some(())
         }
         "index" => quick.number_into(&mut event.index),

@@ -122,7 +122,7 @@ impl<'a> Quick<'a> {
         if member.is_some() {
             return None;
         }
-        *member = Some(Str(self.text()?));
+        *member = Some(Str::whole(self.text()?));
         Some(())
     }
 

@@ -3,7 +3,6 @@
 use super::Quick;
 use crate::wire::responses::Event;
 use crate::wire::{Loose, Str};
-use std::borrow::Cow;
 
 /// Events that speak of an item without being it.
 pub(crate) fn responses(data: &str) -> Option<Event<'_>> {
@@ -11,14 +10,14 @@ pub(crate) fn responses(data: &str) -> Option<Event<'_>> {
     let mut event = Event::default();
     quick.object(|quick, name| match name {
         "type" if event.kind.is_none() => {
-            event.kind = Some(Str(Cow::Borrowed(quick.plain()?)));
+            event.kind = Some(Str::whole(quick.plain()?));
             Some(())
         }
         "sequence_number" => quick.number_into(&mut event.sequence_number),
         "output_index" => quick.number_into(&mut event.output_index),
         "item_id" => quick.text_into(&mut event.item_id),
         "delta" if event.delta.is_none() => {
-            event.delta = Some(Loose(Some(Str(quick.text()?))));
+            event.delta = Some(Loose(Some(Str::whole(quick.text()?))));
             Some(())
         }
         "type" | "delta" | "response" | "item" | "error" => None,
