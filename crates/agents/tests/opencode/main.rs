@@ -3,6 +3,7 @@
 
 mod acp;
 mod answers;
+mod away;
 mod capture;
 mod captures;
 mod desk;
