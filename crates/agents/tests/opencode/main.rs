@@ -9,6 +9,7 @@ mod captures;
 mod desk;
 mod history;
 mod matrix;
+mod meanwhile;
 mod playback;
 mod prompts;
 mod server;

@@ -31,7 +31,10 @@ async fn work(mut is_away: watch::Receiver<bool>, mut commands: Receiver<Command
                 Some(_) => {}
                 None => return,
             },
-            Ok(()) = is_away.changed() => say_whether(*is_away.borrow_and_update(), &observer).await,
+            Ok(()) = is_away.changed() => {
+                let now = *is_away.borrow_and_update();
+                say_whether(now, &observer).await;
+            }
         }
     }
 }

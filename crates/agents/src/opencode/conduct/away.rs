@@ -42,6 +42,9 @@ impl Conductor {
     pub(super) fn returned(&mut self) {
         if self.away.take_if(|away| *away == Away::Answer).is_some() {
             self.observed.push_back(Observed::Back);
+            if let Some(sent) = &mut self.sent {
+                sent.reached();
+            }
             self.post_held();
         }
     }

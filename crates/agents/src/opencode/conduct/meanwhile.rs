@@ -96,10 +96,10 @@ impl Conductor {
     }
 }
 
-/// The turns among these messages: each begins with what a person wrote. One without an answer has not begun.
+/// The turns among these messages: each begins with what a person wrote. What is before the first is the end of a turn that
+/// the log knows. One without an answer has not begun.
 fn turns(messages: &[Stored]) -> impl Iterator<Item = &[Stored]> {
-    let mut begins: Vec<usize> =
-        (0..messages.len()).filter(|place| *place == 0 || messages[*place].is_persons()).collect();
+    let mut begins: Vec<usize> = (0..messages.len()).filter(|place| messages[*place].is_persons()).collect();
     begins.push(messages.len());
     let spans: Vec<(usize, usize)> = begins.windows(2).map(|pair| (pair[0], pair[1])).collect();
     let turns = spans.into_iter().map(|(from, to)| &messages[from..to]);

@@ -81,6 +81,11 @@ impl Sent {
         *self.reach.get_or_insert(until)
     }
 
+    /// The server answers again.
+    pub(super) fn reached(&mut self) {
+        self.reach = None;
+    }
+
     /// It left, was answered or not, and what became of it is asked for when the server is back.
     pub(super) fn is_undecided(&self) -> bool {
         !self.held && !self.on_its_way && self.until.is_none()
@@ -182,12 +187,14 @@ impl Conductor {
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.on_its_way = false;
         match &answer {
-            PromptAnswer::Unsent(_) => drop(sent.wait_for_server(limit)),
-            PromptAnswer::Unclear(error) if is_transport(error) => drop(sent.wait_for_server(limit)),
+            PromptAnswer::Unsent(error) | PromptAnswer::Unclear(error) if is_transport(error) => {
+                sent.wait_for_server(limit);
+            }
             PromptAnswer::Accepted
             | PromptAnswer::Busy
             | PromptAnswer::Refused(_)
-            | PromptAnswer::Unclear(_) => sent.reach = None,
+            | PromptAnswer::Unsent(_)
+            | PromptAnswer::Unclear(_) => sent.reached(),
         }
         match answer {
             PromptAnswer::Accepted | PromptAnswer::Unclear(_) if is_stopping => {

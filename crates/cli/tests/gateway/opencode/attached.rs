@@ -9,6 +9,7 @@ use turnstream_agents::opencode::{
 };
 use turnstream_scripted::{Provider, Script, Step};
 use turnstream_testkit::agents::Opencode;
+use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 /// The variable that the gateway has the password from.
 const VARIABLE: &str = "PASSWORD_OF_THE_TEAM";
@@ -53,6 +54,7 @@ impl Team {
 
     fn log(&self, session: &str) -> Vec<Value> {
         let tail = self.home.run(&["tail", session, "--json", "--no-follow"]);
+        assert_lawful(stdout(&tail).lines(), Tail::Live);
         stdout(&tail).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
