@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use tokio::time::Instant;
 use turnstream_model::event::Permissions;
 use turnstream_model::fold::{PromptStage, State};
 use turnstream_model::id::{Key, PromptId, SessionId, TurnId};
@@ -90,6 +91,31 @@ pub struct Start {
     pub permissions: Permissions,
     /// What the last owner left open.
     pub left: Option<Left>,
+    /// What the log has of the session that the agent had before.
+    pub known: Known,
+    /// Until when the caller waits. An agent that is starting again is waited for; then the error says why there is none.
+    pub until: Instant,
+}
+
+/// What the log has of an agent's session, by the agent's own names. What the agent has beyond that, others did.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Prompts that were sent.
+    pub prompts: Vec<String>,
+    /// Model calls.
+    pub calls: Vec<Key>,
+}
+
+impl Known {
+    /// What the log of that session has.
+    pub fn of(state: &State) -> Self {
+        let prompts = state.prompts.iter().chain(&state.queue);
+        let calls = state.turns.iter().flat_map(|turn| &turn.attempts);
+        Self {
+            prompts: prompts.filter_map(|prompt| prompt.native_id.clone()).collect(),
+            calls: calls.filter_map(|call| call.native_id.as_deref().map(Key::from)).collect(),
+        }
+    }
 }
 
 /// What an owner that is gone left open. A link that is made with it sends, in this order: what the agent has said that the
@@ -153,6 +179,16 @@ pub enum ConnectError {
         agent: String,
         /// What went wrong and what to do.
         problem: String,
+    },
+    /// It is there and refuses us.
+    #[error("agent {agent} cannot be used: {problem}")]
+    Unauthorized {
+        /// The agent.
+        agent: String,
+        /// What it refused and what to do.
+        problem: String,
+        /// The HTTP status it refused with, where it answered.
+        status: Option<u16>,
     },
     /// The agent no longer has this session.
     #[error("agent {agent} no longer has session {native_id}: {problem}")]

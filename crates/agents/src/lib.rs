@@ -7,8 +7,10 @@ mod agent;
 mod counts;
 mod link;
 pub mod opencode;
+mod process;
 pub mod scripted;
 
-pub use agent::{Agent, ConnectError, Connecting, Description, Left, Start, Stopping};
+pub use agent::{Agent, ConnectError, Connecting, Description, Known, Left, Start, Stopping};
 pub use counts::{Counters, Counts};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use process::{NoProcessGroups, ProcessGroup, ProcessGroups};

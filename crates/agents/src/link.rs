@@ -77,6 +77,11 @@ pub enum Observed {
     },
     /// Everything about what was left open has been said. Asks and questions that were left and not repeated are gone.
     CaughtUp,
+    /// The agent cannot be reached for now, for this reason. It may be starting again; prompts are better kept until it is
+    /// [`Observed::Back`].
+    Away(String),
+    /// It can be reached again.
+    Back,
 }
 
 /// What became of a prompt that was sent before a crash.
@@ -118,6 +123,8 @@ impl Observer {
 
 /// The keeper's side of one link. When it is dropped the adapter is aborted, which must leave no process behind.
 pub struct Link {
+    /// Why the agent is not to be prompted yet.
+    away: Option<String>,
     commands: Option<mpsc::Sender<Command>>,
     observed: mpsc::Receiver<Observed>,
     adapter: JoinHandle<()>,
@@ -133,7 +140,18 @@ impl Link {
         let (commands, received) = mpsc::channel(COMMANDS);
         let (sender, observed) = mpsc::channel(OBSERVED);
         let adapter = tokio::spawn(adapter(received, Observer(sender)));
-        Self { commands: Some(commands), observed, adapter }
+        Self { away: None, commands: Some(commands), observed, adapter }
+    }
+
+    /// The same; its agent is not to be prompted before [`Observed::Back`], for this reason.
+    pub fn away(mut self, reason: impl Into<String>) -> Self {
+        self.away = Some(reason.into());
+        self
+    }
+
+    /// Why it is not to be prompted yet, if it is so when the link is made.
+    pub fn begins_away(&self) -> Option<&str> {
+        self.away.as_deref()
     }
 
     /// Tells the agent something. False when the adapter has ended; the reason comes, or came, as an observation.

@@ -11,7 +11,7 @@ use turnstream_agents::opencode::{
     Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Source, Timeouts,
 };
 use turnstream_agents::scripted::{self, Scripted};
-use turnstream_redact::Rules;
+use turnstream_gateway::Settings;
 
 /// All of them, by name.
 pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
@@ -20,9 +20,7 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
         let place = config.data.join("agents").join(name);
         let agent: Arc<dyn Agent> = match table {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
-            AgentTable::Opencode(table) => {
-                Arc::new(opencode(name, table, place, config.settings.secrets.clone()))
-            }
+            AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings)),
         };
         (name.clone(), agent)
     };
@@ -38,7 +36,7 @@ fn scripted(table: &ScriptedTable, place: PathBuf) -> Scripted {
     })
 }
 
-fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, secrets: Rules) -> Opencode {
+fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settings) -> Opencode {
     let source = match &table.url {
         Some(url) => {
             let password = match (&table.password_env, &table.password_file) {
@@ -54,7 +52,7 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, secrets: Rules) -
             let passed =
                 table.pass_env.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
             let given = table.env.iter().map(|(name, value)| (name.into(), value.into()));
-            launch.secrets = secrets;
+            launch.secrets = settings.secrets.clone();
             launch.env = passed.chain(given).collect();
             Source::Start(Box::new(launch))
         }
@@ -66,6 +64,6 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, secrets: Rules) -
         tokens: table.budget.tokens,
         cost: table.budget.cost,
     };
-    let (timeouts, pace) = (Timeouts::default(), Pace::default());
+    let (timeouts, pace) = (Timeouts::default(), Pace { connect: settings.connect, ..Pace::default() });
     Opencode::new(name, OpencodeConfig { source, timeouts, pace, budget })
 }

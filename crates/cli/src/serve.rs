@@ -1,6 +1,6 @@
 //! `turnstream serve`: the gateway, until it is told to stop.
 
-use crate::config::{Config, ConfigError, Place};
+use crate::config::{AgentTable, Config, ConfigError, Place};
 use crate::host::{self, HostError};
 use crate::running::Note;
 use crate::signals::Signals;
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
+use turnstream_agents::ProcessGroups;
 use turnstream_gateway::{Gateway, OpenError, Round};
 
 /// Within this everything has ended; then the process ends whatever is left.
@@ -55,6 +56,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
             "only {few} files may be open at once, so about as many clients; raise it with ulimit -n"
         ));
     }
+    tell_of_process_groups(&config);
     let recovering = gateway.recovering();
     if recovering > 0 {
         log(&format!("{recovering} sessions are settling what the last run left open"));
@@ -73,6 +75,23 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     drop(note);
     log("ended");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says once what ending an agent cannot promise on this machine.
+fn tell_of_process_groups(config: &Config) {
+    let starts_processes = |agent: &AgentTable| match agent {
+        AgentTable::Scripted(_) => false,
+        AgentTable::Opencode(table) => table.url.is_none(),
+    };
+    if !config.agents.values().any(starts_processes) {
+        return;
+    }
+    if let Err(problem) = ProcessGroups::find() {
+        log(&format!(
+            "agents run without a control group of their own: {problem}; a tool's process that gives up its parent, its session \
+             and its environment may outlive its agent"
+        ));
+    }
 }
 
 /// One line per round that removed something, or that could not.

@@ -76,6 +76,7 @@ impl Adapter {
             News::Answer(answer) => self.conductor.answer(answer, now),
             News::Item(item) => match Heard::of(item) {
                 Heard::Event(event) => self.conductor.event(&event, now),
+                Heard::Lost(reason) => self.conductor.lost(&reason, now),
                 Heard::Gap(reason) => self.conductor.connected(Some(reason), now),
                 Heard::Closed(reason) => self.conductor.closed(reason),
                 Heard::Nothing => {}

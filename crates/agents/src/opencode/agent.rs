@@ -5,6 +5,7 @@ use super::bus::BusSettings;
 use super::client::Client;
 use super::conduct::{Budget, Conductor, Pace};
 use super::directory::Directory;
+use super::error::ClientError;
 use super::ids;
 use super::password::{Configured, PasswordSource, USER};
 use super::serve::{Launch, ServeError, Server, ServerState};
@@ -15,10 +16,14 @@ use crate::counts::{Counters, Counts};
 use crate::link::Link;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::Mutex;
-use turnstream_model::event::SessionPatch;
+use tokio::sync::{Mutex, watch};
+use tokio::time::timeout_at;
+use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::Signal;
+
+/// Between two attempts to reach a server that cannot be reached.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Where the server is from.
 #[derive(Clone, Debug)]
@@ -67,18 +72,61 @@ impl Opencode {
         ConnectError::Unavailable { agent: self.name.clone(), problem: problem.to_string() }
     }
 
-    /// A client of the server, which is started if it does not run. One that was given up is started anew.
-    async fn client(&self) -> Result<Client, ServeError> {
-        let mut held = self.server.lock().await;
-        let usable = |server: &Server| match server.state() {
-            ServerState::Ready { .. } | ServerState::Restarting { .. } => true,
-            ServerState::GaveUp { .. } | ServerState::Stopped => false,
-        };
-        if let Some((_, client)) = held.as_ref().filter(|(server, _)| usable(server)) {
-            return Ok(client.clone());
+    /// A server that refuses us is there: that is another problem than one that is not.
+    fn trouble(&self, error: &ClientError) -> Trouble {
+        match error {
+            ClientError::Connect { .. } | ClientError::Timeout { .. } | ClientError::Broken { .. } => {
+                Trouble::Passing(error.to_string())
+            }
+            ClientError::Unauthorized { .. } | ClientError::Password(_) => {
+                let (agent, problem) = (self.name.clone(), error.to_string());
+                Trouble::Lasting(ConnectError::Unauthorized { agent, problem, status: error.status() })
+            }
+            ClientError::BaseUrl { .. }
+            | ClientError::Setup(_)
+            | ClientError::Directory(_)
+            | ClientError::Id { .. }
+            | ClientError::Refused(_)
+            | ClientError::UnknownRequest { .. }
+            | ClientError::Unreadable { .. }
+            | ClientError::OtherDirectory { .. } => Trouble::Lasting(self.unavailable(error)),
         }
-        // What is left of one that was given up goes first.
-        *held = None;
+    }
+
+    /// A client of the server, which is started if it does not run. One that is being started again is waited for, and one
+    /// that was given up is started anew.
+    async fn client(&self) -> Result<Client, ServeError> {
+        loop {
+            let mut held = self.server.lock().await;
+            let state = held.as_ref().map(|(server, _)| server.state());
+            match (state, held.as_ref()) {
+                (Some(ServerState::Ready { .. }), Some((_, client))) => return Ok(client.clone()),
+                (Some(ServerState::Restarting { .. }), Some((server, _))) => {
+                    let watch = server.watch();
+                    drop(held);
+                    self.restarted(watch).await;
+                }
+                // What is left of one that was given up goes first.
+                (Some(ServerState::GaveUp { .. } | ServerState::Stopped) | None, _) | (_, None) => {
+                    *held = None;
+                    let (server, client) = self.start().await?;
+                    *held = Some((server, client.clone()));
+                    return Ok(client);
+                }
+            }
+        }
+    }
+
+    /// Returns when the server is not being started again any more. One that nobody watches any more is let go.
+    async fn restarted(&self, watch: Option<watch::Receiver<ServerState>>) {
+        let Some(mut watch) = watch else { return };
+        let done = watch.wait_for(|state| !matches!(state, ServerState::Restarting { .. })).await.is_ok();
+        if !done {
+            *self.server.lock().await = None;
+        }
+    }
+
+    async fn start(&self) -> Result<(Server, Client), ServeError> {
         let (timeouts, info) = (self.config.timeouts, ClientInfo::default());
         let server = match &self.config.source {
             Source::Start(launch) => {
@@ -97,50 +145,100 @@ impl Opencode {
         let settings =
             BusSettings { attempts, longest_pause: Duration::from_secs(5), ..BusSettings::default() };
         let client = server.client().clone().with_bus_settings(settings).with_counters(self.counters.clone());
-        *held = Some((server, client.clone()));
-        Ok(client)
+        Ok((server, client))
     }
 
+    /// Makes a link, for as long as the caller waits: a server that dies is started again and is there soon.
     async fn link(&self, start: Start) -> Result<Link, ConnectError> {
-        let client = self.client().await.map_err(|error| self.unavailable(error))?;
-        let directory = Directory::new(&start.cwd).map_err(|error| self.unavailable(error))?;
-        let ensured = client
-            .ensure_session(start.native_id.as_deref(), &directory, None)
-            .await
-            .map_err(|error| self.unavailable(error))?;
+        let mut last = None;
+        loop {
+            match timeout_at(start.until, self.link_once(&start)).await {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(Trouble::Lasting(error))) => return Err(error),
+                Ok(Err(Trouble::Passing(problem))) => last = Some(problem),
+                Err(_) => break,
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        let restarting = match self.server.try_lock().ok().and_then(|held| Some(held.as_ref()?.0.state())) {
+            Some(ServerState::Restarting { reason, .. }) => {
+                Some(format!("it is being started again: {reason}"))
+            }
+            _ => None,
+        };
+        let problem = restarting.or(last).unwrap_or_else(|| "it did not answer in time".to_owned());
+        Err(self.unavailable(problem))
+    }
+
+    async fn link_once(&self, start: &Start) -> Result<Link, Trouble> {
+        let client = self.client().await.map_err(|error| match error {
+            ServeError::Client(error) => self.trouble(&error),
+            error => Trouble::Lasting(self.unavailable(error)),
+        })?;
+        let directory =
+            Directory::new(&start.cwd).map_err(|error| Trouble::Lasting(self.unavailable(error)))?;
+        let native_id = start.native_id.as_deref();
+        let ensured = client.ensure_session(native_id, &directory, None).await;
+        let ensured = ensured.map_err(|error| self.trouble(&error))?;
+        let forgotten = native_id.filter(|_| ensured.created);
         // A session that is gone took its history with it: what was left open in it is not to be had.
-        if let (Some(native_id), true) = (&start.native_id, ensured.created)
+        if let Some(native_id) = forgotten
             && start.left.is_some()
         {
             let problem = "it was deleted, or its server has lost its data".to_owned();
             let _ = client.delete_session(&ensured.at).await;
-            return Err(ConnectError::Forgotten {
-                agent: self.name.clone(),
-                native_id: native_id.clone(),
-                problem,
-            });
+            let (agent, native_id) = (self.name.clone(), native_id.to_owned());
+            return Err(Trouble::Lasting(ConnectError::Forgotten { agent, native_id, problem }));
         }
         let clock = Clock::new();
         let OpencodeConfig { pace, budget, .. } = &self.config;
         let mut conductor = Conductor::new(&ensured.at.id, *pace, budget.clone(), clock.now());
-        conductor.choose(start.model, start.mode);
+        conductor.choose(start.model.clone(), start.mode.clone());
+        let mut compares = false;
         if !ensured.created {
             conductor.continue_session();
+            compares = start.left.is_none() && conductor.catch_up_from(&start.known);
         }
-        if let Some(left) = start.left {
+        if let Some(left) = start.left.clone() {
             conductor.recover(left);
         }
         let mut way = Adapter::way(&client, &ensured.at);
-        way.connected().await.map_err(|error| self.unavailable(error.message))?;
+        way.connected().await.map_err(|closed| match closed.cause() {
+            Some(error) => self.trouble(error),
+            None => Trouble::Passing(closed.to_string()),
+        })?;
         let adapter = Adapter::new(conductor, way, clock);
+        let notice = forgotten.map(gone);
         let native_id = ensured.at.id;
-        Ok(Link::spawn(move |commands, observer| async move {
+        let link = Link::spawn(move |commands, observer| async move {
             let named = SessionPatch { native_id: Some(native_id), ..SessionPatch::default() };
-            if observer.signal(Signal::Session(named)).await.is_ok() {
-                adapter.run(commands, observer).await;
+            let first = notice.into_iter().chain([Signal::Session(named)]);
+            for signal in first {
+                if observer.signal(signal).await.is_err() {
+                    return;
+                }
             }
-        }))
+            adapter.run(commands, observer).await;
+        });
+        Ok(if compares { link.away("it is asked what happened meanwhile") } else { link })
     }
+}
+
+/// Why a link could not be made.
+enum Trouble {
+    /// It may be over soon.
+    Passing(String),
+    /// Waiting does not help.
+    Lasting(ConnectError),
+}
+
+/// What is said when opencode does not have the session any more and another one takes its place.
+fn gone(native_id: &str) -> Signal {
+    let message = format!(
+        "opencode no longer has its session {native_id}: it was deleted, or the server has lost its data; a new one takes its \
+         place, and does not know what was said before"
+    );
+    Signal::Notice { code: NoticeCode::Forgotten, message, detail: None }
 }
 
 impl Agent for Opencode {

@@ -29,6 +29,11 @@ impl Credentials {
         self.source.user()
     }
 
+    /// What a person can do about a password that the server refuses.
+    pub(super) fn remedy(&self) -> String {
+        self.source.remedy()
+    }
+
     /// What to send a request with.
     pub(super) async fn current(&self) -> Result<Credential, PasswordError> {
         let mut current = self.current.lock().await;

@@ -91,9 +91,13 @@ impl Client {
 
     /// Waits until the server answers, for as many probes as the timeouts say. A refused password is not waited for.
     pub async fn health_check(&self) -> Result<Health, ClientError> {
+        self.health_check_of(self.transport.timeouts.probes).await
+    }
+
+    /// The same with at most so many probes.
+    pub(super) async fn health_check_of(&self, most: u32) -> Result<Health, ClientError> {
         let call = self.transport.call(Method::GET, &["global", "health"], None);
-        let probes = self.transport.timeouts.probes.max(1);
-        for _ in 1..probes {
+        for _ in 1..most.min(self.transport.timeouts.probes) {
             match self.probe(&call).await {
                 Err(
                     ClientError::Connect { .. } | ClientError::Timeout { .. } | ClientError::Broken { .. },

@@ -41,15 +41,14 @@ pub enum ClientError {
     #[error(transparent)]
     Password(#[from] PasswordError),
     /// The server refuses the password, also after its source was asked again.
-    #[error(
-        "opencode refuses the password of user {user:?} for {request}; check OPENCODE_SERVER_PASSWORD and \
-         OPENCODE_SERVER_USERNAME of the server"
-    )]
+    #[error("opencode refuses the password of user {user:?} for {request}; {remedy}")]
     Unauthorized {
         /// Method and path.
         request: String,
         /// Under which name.
         user: String,
+        /// What to do, by where the password is from.
+        remedy: String,
     },
     /// No connection could be made: the server has not seen the request.
     #[error("cannot connect to opencode for {request}: {problem}")]

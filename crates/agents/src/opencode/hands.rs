@@ -196,6 +196,7 @@ fn prompt_answer(answer: Result<(), ClientError>) -> PromptAnswer {
             | ClientError::UnknownRequest { .. }
             | ClientError::Directory(_)),
         ) => PromptAnswer::Refused(turn_error(&error)),
+        Err(error) if error.is_unsent() => PromptAnswer::Unsent(turn_error(&error)),
         Err(error) => PromptAnswer::Unclear(turn_error(&error)),
     }
 }

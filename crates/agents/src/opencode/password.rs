@@ -27,6 +27,11 @@ pub trait PasswordSource: Send + Sync + 'static {
         USER
     }
 
+    /// What a person can do about a password that the server refuses.
+    fn remedy(&self) -> String {
+        "check OPENCODE_SERVER_PASSWORD and OPENCODE_SERVER_USERNAME of the server".to_owned()
+    }
+
     /// The same passwords under another user name (`OPENCODE_SERVER_USERNAME`).
     fn with_user(self, user: impl Into<String>) -> WithUser<Self>
     where
@@ -87,6 +92,11 @@ impl PasswordSource for NoPassword {
     async fn password(&self) -> Result<Option<Secret>, PasswordError> {
         Ok(None)
     }
+
+    fn remedy(&self) -> String {
+        "no password is configured; set password_env or password_file to where the server's OPENCODE_SERVER_PASSWORD is"
+            .to_owned()
+    }
 }
 
 impl FromEnv {
@@ -100,6 +110,10 @@ impl PasswordSource for FromEnv {
     async fn password(&self) -> Result<Option<Secret>, PasswordError> {
         let value = std::env::var(&self.0).map_err(|_| PasswordError::Variable(self.0.clone()))?;
         Ok(Some(Secret::new(value)))
+    }
+
+    fn remedy(&self) -> String {
+        format!("set the environment variable {} to the server's OPENCODE_SERVER_PASSWORD", self.0)
     }
 }
 
@@ -116,6 +130,10 @@ impl PasswordSource for FromFile {
         let text = text.map_err(|error| PasswordError::File { path: self.0.clone(), error })?;
         Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))))
     }
+
+    fn remedy(&self) -> String {
+        format!("write the server's OPENCODE_SERVER_PASSWORD into the file {}", self.0.display())
+    }
 }
 
 impl<S: PasswordSource> PasswordSource for WithUser<S> {
@@ -129,6 +147,10 @@ impl<S: PasswordSource> PasswordSource for WithUser<S> {
 
     fn user(&self) -> &str {
         &self.user
+    }
+
+    fn remedy(&self) -> String {
+        self.source.remedy()
     }
 }
 
@@ -154,6 +176,15 @@ impl PasswordSource for Configured {
             Self::File(source) => PasswordSource::password(source).await,
         }
     }
+
+    fn remedy(&self) -> String {
+        match self {
+            Self::Nothing => PasswordSource::remedy(&NoPassword),
+            Self::Fixed(secret) => PasswordSource::remedy(secret),
+            Self::Env(source) => PasswordSource::remedy(source),
+            Self::File(source) => PasswordSource::remedy(source),
+        }
+    }
 }
 
 // === any source behind one type ===
@@ -165,6 +196,7 @@ pub(super) trait AnySource: Send + Sync {
     fn password(&self) -> Asked<'_>;
     fn refresh(&self) -> Asked<'_>;
     fn user(&self) -> &str;
+    fn remedy(&self) -> String;
 }
 
 impl<S: PasswordSource> AnySource for S {
@@ -178,5 +210,9 @@ impl<S: PasswordSource> AnySource for S {
 
     fn user(&self) -> &str {
         PasswordSource::user(self)
+    }
+
+    fn remedy(&self) -> String {
+        PasswordSource::remedy(self)
     }
 }

@@ -230,6 +230,12 @@ impl Solo {
         self.pump(now);
     }
 
+    /// The stream is gone, and is being opened again.
+    pub fn lost(&mut self, reason: &str, now: Time) {
+        self.conductor.lost(reason, now);
+        self.pump(now);
+    }
+
     /// The stream is gone for good.
     pub fn closed(&mut self, reason: TurnError, now: Time) {
         self.conductor.closed(reason);
@@ -265,6 +271,8 @@ impl Solo {
                     }
                 }
                 Observed::CaughtUp => self.caught_up(now),
+                // The conversation itself holds back what cannot be sent.
+                Observed::Away(_) | Observed::Back => {}
             }
         }
     }

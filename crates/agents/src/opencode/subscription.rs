@@ -101,6 +101,18 @@ pub enum Closed {
     ReaderGone,
 }
 
+impl Closed {
+    /// The request that failed, if it is closed because the stream could not be opened.
+    pub(super) fn cause(&self) -> Option<&ClientError> {
+        match self {
+            Self::Refused(error) | Self::GaveUp { last: Loss::NotOpened(error), .. } => Some(error),
+            Self::GaveUp { last: Loss::Ended | Loss::Broke(_) | Loss::Silent(_), .. } | Self::ReaderGone => {
+                None
+            }
+        }
+    }
+}
+
 impl Subscription {
     pub(super) fn new(shared: Arc<Shared>, queue: Arc<Queue>, id: u64) -> Self {
         Self { shared, queue, id }

@@ -4,10 +4,10 @@ use super::client::Client;
 use super::conduct::{Answer, Call};
 use super::hands::{self, Hands};
 use super::rest::SessionRef;
-use super::subscription::{BusItem, Closed, Loss, Subscription};
+use super::subscription::{BusItem, Closed, Subscription};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::task::{self, JoinSet};
+use tokio::task::{self, AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
@@ -42,6 +42,8 @@ pub(super) struct Way {
     hands: Hands,
     subscription: Subscription,
     calls: JoinSet<Option<Answer>>,
+    /// The questions what the server has, as far as they run.
+    questions: Vec<AbortHandle>,
     /// What the calls that run are answered with if they panic.
     unanswered: HashMap<task::Id, Option<Answer>>,
     /// The subscription has said that it is closed. It would say so again and again.
@@ -59,15 +61,16 @@ impl Way {
     pub(super) fn new(client: &Client, at: &SessionRef) -> Self {
         let subscription = client.bus(&at.directory).subscribe(&at.id);
         let hands = Hands { client: client.clone(), at: at.clone() };
-        Self { hands, subscription, calls: JoinSet::new(), unanswered: HashMap::new(), closed: false }
+        let (calls, questions) = (JoinSet::new(), Vec::new());
+        Self { hands, subscription, calls, questions, unanswered: HashMap::new(), closed: false }
     }
 
     /// Waits until events are seen.
-    pub(super) async fn connected(&mut self) -> Result<(), TurnError> {
+    pub(super) async fn connected(&mut self) -> Result<(), Closed> {
         loop {
             match self.subscription.next().await {
                 BusItem::Connected { .. } => return Ok(()),
-                BusItem::Closed { reason } => return Err(closed(&reason)),
+                BusItem::Closed { reason } => return Err(reason),
                 BusItem::Event(_)
                 | BusItem::Durable { .. }
                 | BusItem::Lost { .. }
@@ -82,11 +85,20 @@ impl Way {
             return self.subscription.adopt(child);
         }
         let unanswered = call.unanswered();
+        let is_question = matches!(call, Call::Shelf { .. });
         let limit = (self.hands.client.timeouts().request * 4).min(LONGEST);
         let (made, too_late) = (self.hands.clone().make(call), unanswered.clone());
         let made = async move { timeout(limit, made).await.unwrap_or(too_late) };
-        let id = self.calls.spawn(made).id();
-        self.unanswered.insert(id, unanswered);
+        let call = self.calls.spawn(made);
+        self.unanswered.insert(call.id(), unanswered);
+        self.questions.retain(|question| !question.is_finished());
+        self.questions.extend(is_question.then_some(call));
+    }
+
+    /// Gives up what was asked before the stream was there again. It is asked anew, and a server that was just starting takes
+    /// requests which it never answers.
+    fn drop_questions(&mut self) {
+        self.questions.drain(..).for_each(|question| question.abort());
     }
 
     /// The next thing that comes. Safe to cancel.
@@ -100,7 +112,7 @@ impl Way {
                             self.unanswered.remove(&id);
                             answer
                         }
-                        // It panicked. The conversation waits for its answer all the same.
+                        // It panicked or was given up. The conversation waits for its answer all the same.
                         Err(error) => self.unanswered.remove(&error.id()).flatten(),
                     };
                     if let Some(answer) = answer {
@@ -109,6 +121,9 @@ impl Way {
                 }
                 item = self.subscription.next(), if !self.closed => {
                     self.closed = matches!(item, BusItem::Closed { .. });
+                    if matches!(item, BusItem::Connected { gap: true }) {
+                        self.drop_questions();
+                    }
                     return News::Item(item);
                 }
                 else => std::future::pending().await,
@@ -131,6 +146,7 @@ impl Way {
 /// What became of the stream, in the words of a conversation.
 pub(super) enum Heard {
     Event(std::sync::Arc<super::event::Event>),
+    Lost(String),
     Gap(String),
     Closed(TurnError),
     Nothing,
@@ -140,9 +156,8 @@ impl Heard {
     pub(super) fn of(item: BusItem) -> Self {
         match item {
             BusItem::Event(event) => Self::Event(event),
-            BusItem::Connected { gap: false } | BusItem::Durable { .. } | BusItem::Lost { .. } => {
-                Self::Nothing
-            }
+            BusItem::Connected { gap: false } | BusItem::Durable { .. } => Self::Nothing,
+            BusItem::Lost { reason, attempt: _ } => Self::Lost(reason.to_string()),
             BusItem::Connected { gap: true } => {
                 Self::Gap("the event stream of opencode was cut and is there again".to_owned())
             }
@@ -153,13 +168,9 @@ impl Heard {
 }
 
 /// A stream that cannot be opened fails for the reason it cannot: a wrong password is not a broken connection.
-fn closed(reason: &Closed) -> TurnError {
-    match reason {
-        Closed::Refused(error) | Closed::GaveUp { last: Loss::NotOpened(error), .. } => {
-            hands::turn_error(error)
-        }
-        Closed::GaveUp { .. } | Closed::ReaderGone => {
-            TurnError::new(ErrorClass::TransportLost, reason.to_string())
-        }
+pub(super) fn closed(reason: &Closed) -> TurnError {
+    match reason.cause() {
+        Some(error) => hands::turn_error(error),
+        None => TurnError::new(ErrorClass::TransportLost, reason.to_string()),
     }
 }

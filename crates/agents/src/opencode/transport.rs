@@ -160,8 +160,8 @@ impl Transport {
                 return accepted(call, response).await;
             }
         }
-        let user = self.credentials.user().to_owned();
-        Err(ClientError::Unauthorized { request: call.name.clone(), user })
+        let (user, remedy) = (self.credentials.user().to_owned(), self.credentials.remedy());
+        Err(ClientError::Unauthorized { request: call.name.clone(), user, remedy })
     }
 
     async fn request(

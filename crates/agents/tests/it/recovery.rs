@@ -200,6 +200,8 @@ fn kind(observed: &Observed) -> &'static str {
         Observed::Fate { fate: Fate::NeverSeen, .. } => "never seen",
         Observed::Fate { fate: Fate::Unknown, .. } => "unknown",
         Observed::CaughtUp => "caught up",
+        Observed::Away(_) => "away",
+        Observed::Back => "back",
     }
 }
 

@@ -109,6 +109,8 @@ impl Keeper {
             mode: None,
             permissions: Permissions::Ask,
             left,
+            known: turnstream_agents::Known::default(),
+            until: tokio::time::Instant::now() + Duration::from_secs(60),
         };
         self.link = Some(self.agent().connect(start).await.unwrap());
     }
@@ -238,6 +240,7 @@ impl Keeper {
                 self.step(|machine, step| machine.end_recovery(step));
                 Ok(())
             }
+            Observed::Away(_) | Observed::Back => Ok(()),
         }
     }
 

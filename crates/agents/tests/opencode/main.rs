@@ -3,11 +3,13 @@
 
 mod acp;
 mod answers;
+mod away;
 mod capture;
 mod captures;
 mod desk;
 mod history;
 mod matrix;
+mod meanwhile;
 mod playback;
 mod prompts;
 mod server;

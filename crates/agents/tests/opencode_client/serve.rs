@@ -13,6 +13,8 @@ use turnstream_testkit::crash::{KillPoint, Program, role};
 const PORT: &str = "TURNSTREAM_TEST_PORT";
 const FOLDER: &str = "TURNSTREAM_TEST_FOLDER";
 const CHATTY: &str = "TURNSTREAM_TEST_CHATTY";
+/// A file with the id of the server that answers nothing any more.
+const MUTE: &str = "mute";
 
 /// A directory with a program in it.
 struct Place {
@@ -104,7 +106,11 @@ async fn looks_like_opencode() {
     let port: u16 = std::env::var(PORT).unwrap().parse().unwrap();
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     assert!(std::env::var("OPENCODE_SERVER_PASSWORD").unwrap().len() >= 32);
-    let _fake = Fake::on(listener, |_| Answer::json(200, r#"{"healthy":true,"version":"0.0.0"}"#));
+    let is_mute = || std::fs::read_to_string(MUTE).is_ok_and(|id| id == std::process::id().to_string());
+    let _fake = Fake::on(listener, move |_| match is_mute() {
+        true => Answer::Mute,
+        false => Answer::json(200, r#"{"healthy":true,"version":"0.0.0"}"#),
+    });
     println!("opencode server listening on http://127.0.0.1:{port}");
     if std::env::var_os(CHATTY).is_some() {
         chat().await;
@@ -188,14 +194,28 @@ async fn a_left_server_that_does_not_answer_is_ended_and_replaced() {
     let server = start(place.launch()).await.unwrap();
     let left = place.pids()[0];
     server.leave().await.unwrap();
-    signal(left, "-STOP");
-    until(|| state(left) == Some('T')).await;
+    std::fs::write(place.folder.path().join(MUTE), left.to_string()).unwrap();
     let timeouts = Timeouts { probe: Duration::from_millis(100), probes: 2, ..Timeouts::default() };
     let server = Server::start(place.launch(), timeouts, ClientInfo::default()).await.unwrap();
     assert!(!server.was_adopted());
     assert!(!runs(left));
     server.stop().await.unwrap();
     assert_eq!(place.pids().into_iter().filter(|pid| runs(*pid)).count(), 0);
+}
+
+#[tokio::test]
+async fn a_left_server_that_is_stopped_is_continued_and_adopted() {
+    let place = Place::healthy("");
+    let server = start(place.launch()).await.unwrap();
+    let left = place.pids()[0];
+    server.leave().await.unwrap();
+    signal(left, "-STOP");
+    until(|| state(left) == Some('T')).await;
+    let server = start(place.launch()).await.unwrap();
+    assert_eq!((server.was_adopted(), place.pids().len()), (true, 1));
+    assert!(runs(left) && state(left) != Some('T'));
+    server.stop().await.unwrap();
+    assert!(!runs(left));
 }
 
 /// Secrets that the server of the next test prints, made here so that none is in this repository.

@@ -7,6 +7,8 @@ use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use turnstream_agents::opencode::{
     BusItem, ClientInfo, Directory, Launch, NoPassword, ServeError, Server, ServerState, Timeouts,
@@ -253,7 +255,15 @@ async fn a_server_that_prints_while_nobody_reads_goes_on_with_its_turns() {
     server.leave().await.unwrap();
     let mut pipe = std::fs::OpenOptions::new();
     let mut pipe = pipe.read(true).write(true).open(format!("/proc/{left}/fd/2")).unwrap();
-    let filling = std::thread::spawn(move || while pipe.write_all(b"no room\n").is_ok() {});
+    // It waits in a write whenever there is no room.
+    let enough = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&enough);
+    let filling =
+        std::thread::spawn(
+            move || {
+                while !until.load(Ordering::SeqCst) && pipe.write_all(b"no room\n").is_ok() {}
+            },
+        );
     let directory = place.work();
     let session = client.ensure_session(None, &directory, None).await.unwrap().at;
     let mut subscription = client.bus(&directory).subscribe(&session.id);
@@ -261,6 +271,8 @@ async fn a_server_that_prints_while_nobody_reads_goes_on_with_its_turns() {
     client.prompt_async(&session, &prompt(&session, "prm_1", "Say hello")).await.unwrap();
     assert_eq!(until_idle(&mut subscription, &session.id).await.1, ANSWER);
     assert!(!filling.is_finished(), "there was no room all the time");
+    // Who reads must find the pipe empty once, and on a busy machine one who goes on writing does not let it.
+    enough.store(true, Ordering::SeqCst);
     let server = start(launch).await.unwrap();
     assert_eq!((server.was_adopted(), pid(&server)), (true, left));
     within(|| server.output().contains("[output lost]").then_some(())).await;

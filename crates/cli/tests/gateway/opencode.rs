@@ -1,10 +1,14 @@
 //! The real opencode behind the real binary: started, asked, killed over, adopted and ended.
 
+mod attached;
+mod away;
 mod halves;
+mod leftovers;
 
-use crate::support::{Home, Serving, stdout, wait_for};
-use rustix::process::Signal;
+use crate::support::{Home, Serving, ask, stdout, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Child;
 use turnstream_scripted::{Completion, Delivery, Part, Provider, Script, Step};
 use turnstream_testkit::agents::{Opencode, OpencodeHome};
@@ -12,6 +16,9 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const LONG: &str = "This answer takes its time, word by word, so that a gateway can be killed in the middle of it and \
                     another one can take it up where the first one left off, without losing or repeating a byte.";
+
+/// On a busy machine an opencode takes its time to start and to begin.
+const PATIENT: &str = "[timeouts]\nconnect = \"5m\"\nstart = \"5m\"\nrecovery = \"5m\"\n";
 
 /// A home with an opencode in its configuration, and the provider that opencode asks.
 struct Lab {
@@ -35,7 +42,7 @@ impl Lab {
             .map(|(name, value)| format!("{} = {:?}", name.display(), value.into_string().unwrap()))
             .collect();
         let file = format!(
-            "[agents.opencode]\nkind = \"opencode\"\ncommand = {:?}\nenv = {{ {} }}\n",
+            "{PATIENT}[agents.opencode]\nkind = \"opencode\"\ncommand = {:?}\nenv = {{ {} }}\n",
             opencode.command().unwrap(),
             env.join(", ")
         );
@@ -56,7 +63,12 @@ impl Lab {
     fn log(&self) -> Vec<Value> {
         let listed = self.home.run(&["sessions", "--json"]);
         let session: Value = serde_json::from_str(stdout(&listed).lines().next().unwrap()).unwrap();
-        let tail = self.home.run(&["tail", session["id"].as_str().unwrap(), "--json", "--no-follow"]);
+        self.log_of(session["id"].as_str().unwrap())
+    }
+
+    /// The log of a session.
+    fn log_of(&self, session: &str) -> Vec<Value> {
+        let tail = self.home.run(&["tail", session, "--json", "--no-follow"]);
         assert_lawful(stdout(&tail).lines(), Tail::Live);
         stdout(&tail).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -91,6 +103,34 @@ fn command_line(id: u32) -> String {
 
 fn of_type<'a>(log: &'a [Value], name: &str) -> Vec<&'a Value> {
     log.iter().filter(|event| event["type"] == name).collect()
+}
+
+fn signal(process: i32, signal: Signal) {
+    kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
+}
+
+/// Puts a prompt into the queue of a session.
+fn prompt(serving: &Serving, session: &str, text: &str) {
+    let body = json!({"content": [{"type": "text", "text": text}]});
+    let (head, answer) = ask(&serving.address, "POST", &format!("/v1/sessions/{session}/prompts"), &body);
+    assert!(head.starts_with("http/1.1 2"), "{head} {answer}");
+}
+
+/// A new session.
+fn session(serving: &Serving, cwd: &Path) -> String {
+    let body = json!({"agent": "opencode", "cwd": cwd, "permissions": "allow"});
+    let (head, answer) = ask(&serving.address, "POST", "/v1/sessions", &body);
+    assert!(head.starts_with("http/1.1 2"), "{head} {answer}");
+    answer["id"].as_str().unwrap().to_owned()
+}
+
+/// The log of a session with so many turns that have ended.
+fn ended(mut log: impl FnMut() -> Vec<Value>, turns: usize) -> Vec<Value> {
+    wait_for(|| Some(log()).filter(|log| of_type(log, "turn.ended").len() >= turns))
+}
+
+fn outcomes(log: &[Value]) -> Vec<&Value> {
+    of_type(log, "turn.ended").into_iter().map(|end| &end["outcome"]).collect()
 }
 
 /// The text of an item as a client adds it up.

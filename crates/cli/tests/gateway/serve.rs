@@ -163,3 +163,59 @@ fn a_tail_goes_on_over_a_restart_and_has_every_event_once() {
     send(&tail, Signal::INT);
     assert_eq!(tail.wait().unwrap().code(), Some(130));
 }
+
+/// Runs the rest of the command where no mount of cgroup v2 is to be seen. Its shell becomes the command.
+#[cfg(target_os = "linux")]
+const WITHOUT_CGROUPS: &str = "PATH=/usr/sbin:/usr/bin:/sbin:/bin; \
+     awk '/ - cgroup2 / {print $5}' /proc/self/mountinfo | xargs -r umount -l && exec \"$@\"";
+
+/// The command in a mount namespace of its own, where this user may have one.
+#[cfg(target_os = "linux")]
+fn hide_cgroups(command: &mut std::process::Command) -> bool {
+    let may = std::process::Command::new("/usr/bin/unshare").args(["--mount", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return false;
+    }
+    let mut hidden = std::process::Command::new("/usr/bin/unshare");
+    hidden.args(["--mount", "/bin/sh", "-c", WITHOUT_CGROUPS, "sh"]);
+    hidden.arg(command.get_program()).args(command.get_args()).env_clear();
+    hidden.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    hidden.current_dir(command.get_current_dir().unwrap());
+    *command = hidden;
+    true
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_gateway_that_may_make_no_control_groups_says_so_once_at_start() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    std::fs::write(&config, "[agents.opencode]\nkind = \"opencode\"\ncommand = \"/nowhere/opencode\"\n")
+        .unwrap();
+    let config = config.display().to_string();
+    let said = home.path("said");
+    let mut is_hidden = turnstream_agents::ProcessGroups::find().is_err();
+    let serving = home.serve_armed(&["--config", &config], |command| {
+        is_hidden = is_hidden || hide_cgroups(command);
+        command.stdout(File::create(home.path("serve.out")).unwrap());
+        command.stderr(File::create(&said).unwrap());
+    });
+    serving.screen();
+    serving.end(Signal::TERM);
+    let lines = read(&said).matches("agents run without a control group of their own: ").count();
+    match is_hidden {
+        true => assert_eq!(lines, 1, "{}", read(&said)),
+        false => eprintln!("not tried: control groups can be made here and cannot be hidden"),
+    }
+
+    // An agent that starts no processes needs none.
+    std::fs::write(&config, "[agents.far]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:9\"\n").unwrap();
+    let serving = home.serve_armed(&["--config", &config], |command| {
+        hide_cgroups(command);
+        command.stdout(File::create(home.path("serve.out")).unwrap());
+        command.stderr(File::create(&said).unwrap());
+    });
+    serving.screen();
+    serving.end(Signal::TERM);
+    assert!(!read(&said).contains("control group"), "{}", read(&said));
+}

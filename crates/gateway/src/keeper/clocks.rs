@@ -1,5 +1,6 @@
 //! Every wait on an agent or a person has a deadline. Only real activity renews it.
 
+use super::away::Reach;
 use super::commit::Work;
 use super::connection::Connection;
 use super::{Gone, Keeper, moment, now as wall_clock};
@@ -18,6 +19,8 @@ const SELDOM: Duration = Duration::from_secs(3600);
 pub(super) struct Clocks {
     /// A prompt was sent; its turn must have begun by then.
     start: Option<Instant>,
+    /// The next prompt waits for the agent.
+    pub(super) reach: Option<Reach>,
     /// The agent said that it waits until then.
     pub(super) retry: Option<Instant>,
     /// The agent last did something.
@@ -44,6 +47,7 @@ impl Clocks {
     pub(super) fn new() -> Self {
         Self {
             start: None,
+            reach: None,
             retry: None,
             activity: Instant::now(),
             stalled: None,
@@ -86,11 +90,17 @@ impl Clocks {
     pub(super) fn thaw(&mut self) -> Duration {
         let waited = self.frozen.take().map(|since| since.elapsed()).unwrap_or_default();
         let stop = self.stop.as_mut().map(|stop| &mut stop.by);
-        let running = [self.start.as_mut(), Some(&mut self.activity), self.stalled.as_mut(), stop];
+        let reach = self.reach.as_mut().map(|reach| &mut reach.until);
+        let running = [self.start.as_mut(), reach, Some(&mut self.activity), self.stalled.as_mut(), stop];
         for moment in running.into_iter().flatten() {
             *moment += waited;
         }
         waited
+    }
+
+    /// A prompt that was sent has so long from now to begin.
+    pub(super) fn start_again(&mut self, within: Duration) {
+        self.start = self.start.map(|_| self.now() + within);
     }
 
     fn now(&self) -> Instant {
@@ -101,7 +111,7 @@ impl Clocks {
     pub(super) fn turn_ended(&mut self, within: Duration) {
         self.active();
         self.stop = None;
-        self.start = self.start.map(|_| self.now() + within);
+        self.start_again(within);
     }
 }
 
@@ -115,6 +125,7 @@ impl Keeper {
         let deadlines = [
             self.machine.deadline().map(moment),
             making,
+            self.away_deadline(),
             self.recovery.as_ref().map(|recovery| recovery.deadline),
             self.start_deadline(),
             self.silence_deadline(),
@@ -183,6 +194,9 @@ impl Keeper {
             let after = self.shared.settings.connect;
             let problem = format!("the agent did not answer within {after:?}");
             self.not_made(TurnError::new(ErrorClass::Timeout, problem)).await?;
+        }
+        if due(self.away_deadline()) {
+            self.not_reached().await?;
         }
         if due(self.recovery.as_ref().map(|recovery| recovery.deadline)) {
             let after = self.shared.settings.recovery;

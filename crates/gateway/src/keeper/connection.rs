@@ -8,13 +8,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use turnstream_agents::{Command, ConnectError, Left, Link, Observed, Start};
+use turnstream_agents::{Command, ConnectError, Known, Left, Link, Observed, Start};
+use turnstream_log::Log;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
-use turnstream_model::id::PromptId;
+use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::{Ending, Signal};
 
 /// How long an adapter may leave a command unread; then it does not work, and the deadlines of the turn decide.
 const UNREAD: Duration = Duration::from_secs(1);
+
+/// How much longer than it may an agent can take to say why there is no link; then it is not waited for.
+const LATE: Duration = Duration::from_millis(500);
 
 /// Where the link stands.
 pub(super) enum Connection {
@@ -112,26 +116,46 @@ impl Connection {
     }
 }
 
+/// What the log has of the agent's session. Without it the agent has nothing to compare with.
+async fn known(log: Log, id: SessionId) -> Known {
+    let read = tokio::task::spawn_blocking(move || log.snapshot(&id)).await;
+    read.ok().and_then(Result::ok).map(|snapshot| Known::of(&snapshot.state)).unwrap_or_default()
+}
+
 fn class_of(error: &ConnectError) -> TurnError {
-    let class = match error {
-        ConnectError::Unavailable { .. } => ErrorClass::Unreachable,
-        ConnectError::Forgotten { .. } => ErrorClass::AgentError,
+    let (class, status) = match error {
+        ConnectError::Unavailable { .. } => (ErrorClass::Unreachable, None),
+        ConnectError::Unauthorized { status, .. } => (ErrorClass::Auth, *status),
+        ConnectError::Forgotten { .. } => (ErrorClass::AgentError, None),
     };
-    TurnError::new(class, error.to_string())
+    let mut turn_error = TurnError::new(class, error.to_string());
+    turn_error.status = status;
+    turn_error
 }
 
 impl Keeper {
     /// Sends what can be sent, and makes a link if that is what is missing.
     pub(super) async fn advance(&mut self) -> Result<(), Gone> {
         if self.recovery.is_some() {
+            self.clocks.reach = None;
             return Ok(());
         }
         self.settle_unknown().await?;
-        let Some(prompt) = self.machine.next_prompt() else { return Ok(()) };
+        let Some(prompt) = self.machine.next_prompt() else {
+            self.clocks.reach = None;
+            return Ok(());
+        };
         match &self.connection {
+            Connection::Up(_) if self.away.is_some() => {
+                self.wait_for_agent(&prompt);
+                Ok(())
+            }
             Connection::Up(_) => self.send(prompt).await,
             Connection::Making(_) => Ok(()),
-            Connection::Down => self.connect(None).await,
+            Connection::Down => {
+                let until = self.wait_for_agent(&prompt);
+                self.connect(None, until).await
+            }
         }
     }
 
@@ -150,8 +174,8 @@ impl Keeper {
     }
 
     /// Begins to make a link. What cannot even be tried has failed.
-    pub(super) async fn connect(&mut self, left: Option<Left>) -> Result<(), Gone> {
-        match self.start(left) {
+    pub(super) async fn connect(&mut self, left: Option<Left>, until: Instant) -> Result<(), Gone> {
+        match self.start(left, until) {
             Ok(making) => {
                 self.connection = Connection::Making(making);
                 Ok(())
@@ -160,7 +184,7 @@ impl Keeper {
         }
     }
 
-    fn start(&self, left: Option<Left>) -> Result<Making, TurnError> {
+    fn start(&self, left: Option<Left>, until: Instant) -> Result<Making, TurnError> {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
@@ -188,13 +212,21 @@ impl Keeper {
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
             left,
+            known: Known::default(),
+            until,
         };
         let farewell = self.farewell.clone();
+        let (log, id) = (self.shared.log.clone(), self.id.clone());
         let task = tokio::spawn(async move {
             farewell.over().await;
+            let mut start = start;
+            // A recovery says by itself what is known.
+            if start.native_id.is_some() && start.left.is_none() {
+                start.known = known(log, id).await;
+            }
             agent.connect(start).await
         });
-        Ok(Making { task, deadline: Instant::now() + self.shared.settings.connect })
+        Ok(Making { task, deadline: until + LATE })
     }
 
     /// How the agent calls the session, if it is one of this agent: the name in an imported log is that of a session which
@@ -208,6 +240,7 @@ impl Keeper {
     pub(super) async fn news(&mut self, news: News) -> Result<(), Gone> {
         match news {
             News::Made(Ok(link)) => {
+                self.away = link.begins_away().map(str::to_owned);
                 self.connection = Connection::Up(link);
                 turnstream_failpoint::reach("keeper.connected");
                 Ok(())
@@ -229,6 +262,7 @@ impl Keeper {
         if self.connection.is_down() {
             return;
         }
+        self.away = None;
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
         let (alive, over) = watch::channel(());
         let before = std::mem::replace(&mut self.farewell, Farewell(Some(over)));
@@ -250,6 +284,8 @@ impl Keeper {
                 machine.end_prompt(&prompt, Ending::failed(error), step)
             });
             debug_assert!(failed.is_ok(), "the next prompt can be sent");
+            // The one after it has its own time.
+            self.clocks.reach = None;
         }
         self.commit(work).await
     }

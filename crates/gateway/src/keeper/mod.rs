@@ -4,6 +4,7 @@
 //! for the disk only where a promise needs it: before a prompt leaves for the agent, before an answer does.
 
 mod aftermath;
+mod away;
 mod clocks;
 mod commit;
 mod connection;
@@ -87,6 +88,8 @@ pub(crate) struct Keeper {
     /// Where the session comes from, if it did not begin here.
     imported: Option<Imported>,
     connection: Connection,
+    /// The link is up and the agent behind it cannot be reached for now; why.
+    away: Option<String>,
     /// Links that are ending. The next one waits for them, so that two of one session do not overlap. Only an adapter that
     /// never comes to an await is not waited for longer than a link waits for it.
     farewell: Farewell,
@@ -236,6 +239,7 @@ impl Keeper {
             agent,
             imported: None,
             connection: Connection::Down,
+            away: None,
             farewell: Farewell::default(),
             recovery: None,
             contents: state.queue.iter().map(content).collect(),

@@ -46,6 +46,8 @@ impl Keeper {
                 }
             }
             Observed::CaughtUp => self.caught_up(work),
+            Observed::Away(reason) => self.agent_away(reason),
+            Observed::Back => self.agent_back(),
         }
     }
 

@@ -67,7 +67,8 @@ impl Keeper {
         self.step(&mut work, |machine, step| machine.begin_recovery(step));
         self.commit(work).await?;
         turnstream_failpoint::reach("keeper.recovering");
-        Box::pin(self.connect(Some(left))).await
+        let until = Instant::now() + self.shared.settings.connect;
+        Box::pin(self.connect(Some(left), until)).await
     }
 
     /// The agent has said all it knows of what was left.

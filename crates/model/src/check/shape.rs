@@ -182,6 +182,7 @@ const EVENTS: &[(&str, &[Member])] = &[
                     "budget",
                     "late",
                     "unknown_event",
+                    "forgotten",
                 ]),
                 MUST,
             ),

@@ -233,6 +233,8 @@ words! {
         Late = "late",
         /// The agent said something this version does not know.
         UnknownEvent = "unknown_event",
+        /// The agent no longer has what was said before.
+        Forgotten = "forgotten",
     }
 }
 

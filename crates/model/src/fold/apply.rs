@@ -52,7 +52,8 @@ impl Fold {
                 | NoticeCode::UnexpectedPermission
                 | NoticeCode::Budget
                 | NoticeCode::Late
-                | NoticeCode::UnknownEvent => {}
+                | NoticeCode::UnknownEvent
+                | NoticeCode::Forgotten => {}
             },
             Body::Unknown { .. } => {}
         }

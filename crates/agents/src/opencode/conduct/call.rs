@@ -103,6 +103,8 @@ pub enum PromptAnswer {
     Busy,
     /// It will not run it.
     Refused(TurnError),
+    /// No connection could be made: it has not seen it.
+    Unsent(TurnError),
     /// Nobody knows whether it has it.
     Unclear(TurnError),
 }

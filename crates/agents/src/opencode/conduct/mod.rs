@@ -1,8 +1,10 @@
 //! One conversation with opencode, without any I/O: events, answers, commands and the time go in; observations and calls
 //! to make come out. What is said here holds for the real server and for a test that plays one.
 
+mod away;
 mod budget;
 mod call;
+mod meanwhile;
 mod prompt;
 mod resync;
 mod stop;
@@ -13,10 +15,12 @@ pub use prompt::Pace;
 
 use super::event::{Event, Kind};
 use super::info::AgentError;
-use super::translate::{Found, Translator, Want};
+use super::translate::{Found, Translator, Want, deleted};
 use crate::agent::Left;
 use crate::link::{Command, Observed};
+use away::Away;
 use budget::Spent;
+use meanwhile::Seen;
 use prompt::Sent;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -52,9 +56,13 @@ pub struct Conductor {
     left: Option<Left>,
     /// The session is older than this conversation, and what it has is not known yet.
     is_older: bool,
+    /// What the log has of it, until what came since is known.
+    seen: Option<Seen>,
     /// What it has is being asked for; until when a prompt waits for that.
     remembering_until: Option<Time>,
     resync: Resync,
+    /// The server cannot be reached for now.
+    away: Option<Away>,
     /// Messages that were asked for, also without success, with what they were asked for: the same piece is no reason to
     /// ask again, and a part that came later is.
     fetched: HashSet<(String, Option<Key>)>,
@@ -127,8 +135,10 @@ impl Conductor {
             sent: None,
             left: None,
             is_older: false,
+            seen: None,
             remembering_until: None,
             resync: Resync::default(),
+            away: None,
             fetched: HashSet::new(),
             heard: now,
             now,
@@ -191,12 +201,14 @@ impl Conductor {
     pub fn connected(&mut self, gap: Option<String>, now: Time) {
         (self.heard, self.now) = (now, now);
         if let Some(reason) = gap {
+            self.returning();
             self.miss(reason);
         } else if self.left.is_some() {
             self.waiting.get_or_insert_default();
             self.ask_server();
         } else if std::mem::take(&mut self.is_older) {
-            self.remembering_until = Some(now.plus_millis(REMEMBERING.as_millis() as u64));
+            let limit = if self.seen.is_some() { meanwhile::ASKED } else { REMEMBERING };
+            self.remembering_until = Some(now.plus_millis(limit.as_millis() as u64));
             self.calls.push_back(Call::Past);
         }
     }
@@ -403,6 +415,7 @@ impl Conductor {
     /// What the session had before is known, or not waited for any more: a prompt that waited for that leaves.
     fn remembered(&mut self) {
         self.remembering_until = None;
+        self.give_up_catching_up();
         self.post_held();
     }
 
@@ -433,11 +446,16 @@ impl Conductor {
                 self.take(found, now);
             }
             Answer::Past(messages) => {
-                self.translator.remember(&messages);
+                self.catch_up(&messages, now);
                 self.remembered();
             }
             Answer::Shelf(shelf) => self.asked(shelf, now),
         }
+    }
+
+    /// The session is not there any more. Said once: the link ends with it.
+    fn deleted(&mut self) {
+        deleted().into_iter().for_each(|signal| self.say(signal));
     }
 
     /// The way to the agent is gone.

@@ -1,5 +1,6 @@
 //! The sending of a prompt: an answer of 204 proves nothing, so what counts is a sign of work.
 
+use super::away::Away;
 use super::{Call, Conductor, Lacking, PromptAnswer, Shelf, UNANSWERED};
 use crate::opencode::event::{Event, Kind};
 use crate::opencode::fault::turn_error;
@@ -13,6 +14,8 @@ use turnstream_model::time::Time;
 /// How long things may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
+    /// How long a prompt waits for a server that cannot be reached; then it is refused.
+    pub connect: Duration,
     /// From the answer to a prompt to a sign of work; then the server is asked.
     pub start: Duration,
     /// How long a busy session is waited for when it refuses a prompt for that.
@@ -26,6 +29,7 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
+            connect: Duration::from_secs(30),
             start: Duration::from_secs(5),
             busy: Duration::from_secs(30),
             finished: Duration::from_secs(2),
@@ -37,6 +41,9 @@ impl Default for Pace {
 /// An error explains a prompt that never started, if nothing starts soon after it.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 
+/// A prompt that did not reach the server is sent again after this, unless it is known to be away.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// A prompt that was stopped shows within this whether it had begun.
 const AFTER_ABORT: Duration = Duration::from_secs(1);
 
@@ -47,9 +54,11 @@ pub(super) struct Sent {
     tries: u32,
     /// It was sent and not answered yet.
     on_its_way: bool,
-    /// An abort of the turn before is on its way, and must not hit this one; or what the session has is not known yet, and a
-    /// revert by another client takes effect with the next prompt (capture s7).
+    /// It waits: an abort of the turn before is on its way, and must not hit this one; or what the session has is not known
+    /// yet, and a revert by another client takes effect with the next prompt (capture s7); or the server cannot be reached.
     held: bool,
+    /// The server could not be reached: until when that is waited for.
+    reach: Option<Time>,
     /// The first answer of the server that is newer than the question about this prompt.
     asked: Option<u64>,
     until: Option<Time>,
@@ -63,7 +72,28 @@ pub(super) struct Sent {
 impl Sent {
     /// When something has to be done about it.
     pub(super) fn until(&self) -> Option<Time> {
-        self.until
+        let reach = self.reach.filter(|_| !self.on_its_way);
+        [self.until, reach].into_iter().flatten().min()
+    }
+
+    /// The server cannot be reached; the prompt waits for it until then, or until it was told before.
+    pub(super) fn wait_for_server(&mut self, until: Time) -> Time {
+        *self.reach.get_or_insert(until)
+    }
+
+    /// The server answers again.
+    pub(super) fn reached(&mut self) {
+        self.reach = None;
+    }
+
+    /// It left, was answered or not, and what became of it is asked for when the server is back.
+    pub(super) fn is_undecided(&self) -> bool {
+        !self.held && !self.on_its_way && self.until.is_none()
+    }
+
+    /// The answer with this number says what became of it.
+    pub(super) fn ask_with(&mut self, number: u64) {
+        self.asked = Some(number);
     }
 }
 
@@ -83,6 +113,7 @@ impl Conductor {
             tries,
             on_its_way,
             held: false,
+            reach: None,
             asked: None,
             until,
             error,
@@ -123,11 +154,18 @@ impl Conductor {
     }
 
     fn post(&mut self) {
-        let waits = self.is_aborting() || self.remembering_until.is_some();
-        if let Some(Sent { native_id, content, on_its_way, held, asked, until, .. }) = &mut self.sent {
+        let is_away = self.is_away();
+        let waits = self.is_aborting() || self.remembering_until.is_some() || is_away;
+        let limit = self.reach_until();
+        if let Some(sent) = &mut self.sent {
+            if is_away {
+                sent.wait_for_server(limit);
+            }
+            let Sent { native_id, content, on_its_way, held, asked, until, .. } = sent;
             *asked = None;
             *held = waits;
             if waits {
+                *until = None;
                 return;
             }
             *on_its_way = true;
@@ -145,14 +183,27 @@ impl Conductor {
         let start = self.pace.start.as_millis() as u64;
         let busy = self.pace.busy.as_millis() as u64;
         let is_stopping = self.is_stopping();
+        let limit = self.reach_until();
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.on_its_way = false;
+        match &answer {
+            PromptAnswer::Unsent(error) | PromptAnswer::Unclear(error) if is_transport(error) => {
+                sent.wait_for_server(limit);
+            }
+            PromptAnswer::Accepted
+            | PromptAnswer::Busy
+            | PromptAnswer::Refused(_)
+            | PromptAnswer::Unsent(_)
+            | PromptAnswer::Unclear(_) => sent.reached(),
+        }
         match answer {
             PromptAnswer::Accepted | PromptAnswer::Unclear(_) if is_stopping => {
                 sent.until = Some(now.plus_millis(AFTER_ABORT.as_millis() as u64));
                 self.abort(now);
             }
-            PromptAnswer::Busy if is_stopping => self.refuse(Self::stopped_unstarted()),
+            PromptAnswer::Busy | PromptAnswer::Unsent(_) if is_stopping => {
+                self.refuse(Self::stopped_unstarted());
+            }
             PromptAnswer::Accepted => {
                 sent.until = Some(now.plus_millis(start));
                 if self.translator.has_evidence() {
@@ -175,7 +226,19 @@ impl Conductor {
                     self.miss(reason.to_owned());
                 }
             }
-            PromptAnswer::Refused(error) => self.refuse(error),
+            PromptAnswer::Refused(error) => {
+                // Perhaps because the session is gone: the server knows.
+                let is_gone = error.status == Some(404);
+                self.refuse(error);
+                if is_gone {
+                    self.ask_server();
+                }
+            }
+            PromptAnswer::Unsent(error) => {
+                sent.error = Some(error);
+                sent.held = true;
+                sent.until = Some(now.plus_millis(AGAIN.as_millis() as u64));
+            }
             PromptAnswer::Unclear(error) => {
                 sent.error = Some(error);
                 sent.until = Some(now);
@@ -235,9 +298,16 @@ impl Conductor {
     }
 
     pub(super) fn tick_sent(&mut self, now: Time) {
+        let lacks_stream = self.away == Some(Away::Stream);
         let Some(sent) = &mut self.sent else { return };
+        if sent.reach.is_some_and(|until| now >= until) && !sent.on_its_way {
+            return self.not_reached();
+        }
         if sent.until.is_none_or(|until| now < until) {
             return;
+        }
+        if sent.held {
+            return self.post_held();
         }
         if sent.busy_until.is_some() {
             return self.retry_busy();
@@ -247,6 +317,10 @@ impl Conductor {
             return self.prompt_answered(&prompt, PromptAnswer::Unclear(error), now);
         }
         sent.until = None;
+        // It is asked about when there is somebody to ask.
+        if lacks_stream {
+            return;
+        }
         // An answer that is on its way already may be older than the prompt.
         sent.asked = Some(self.resync.number + 1);
         self.ask_server();
@@ -282,17 +356,40 @@ impl Conductor {
         }
     }
 
-    /// The server cannot be asked about it.
-    pub(super) fn give_up_sent(&mut self, error: &TurnError) {
-        let number = self.resync.number;
-        if self.sent.as_ref().is_some_and(|sent| sent.asked.is_some_and(|asked| number >= asked)) {
-            let mut error = error.clone();
-            error.message = format!("whether opencode has the prompt cannot be found out: {}", error.message);
-            self.refuse(error);
+    /// The server cannot be asked about it. One that is being started again is asked later.
+    pub(super) fn give_up_sent(&mut self, error: &TurnError, now: Time) {
+        let (number, limit) = (self.resync.number, self.reach_until());
+        let may_wait = self.closing.is_none() && is_transport(error);
+        let Some(sent) = self.sent.as_mut().filter(|sent| sent.asked.is_some_and(|asked| number >= asked))
+        else {
+            return;
+        };
+        if may_wait && now < sent.wait_for_server(limit) {
+            sent.asked = None;
+            sent.until = Some(now.plus_millis(AGAIN.as_millis() as u64));
+            return;
         }
+        self.refuse(unknown_fate(error));
+    }
+
+    /// The server was away for as long as a prompt waits.
+    fn not_reached(&mut self) {
+        let Some(sent) = &mut self.sent else { return };
+        let waited = self.pace.connect;
+        let last = sent.error.take().map(|error| format!(": {}", error.message)).unwrap_or_default();
+        let message = format!("opencode could not be reached within {waited:?}{last}");
+        let error = TurnError::new(ErrorClass::Unreachable, message);
+        let was_unsent = sent.held;
+        self.refuse(if was_unsent { error } else { unknown_fate(&error) });
     }
 }
 
-fn is_transport(error: &TurnError) -> bool {
+fn unknown_fate(error: &TurnError) -> TurnError {
+    let mut error = error.clone();
+    error.message = format!("whether opencode has the prompt cannot be found out: {}", error.message);
+    error
+}
+
+pub(super) fn is_transport(error: &TurnError) -> bool {
     matches!(error.class, ErrorClass::TransportLost | ErrorClass::Unreachable | ErrorClass::Timeout)
 }

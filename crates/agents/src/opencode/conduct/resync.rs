@@ -1,6 +1,8 @@
 //! The server is asked what it has: after a gap, after a restart, when an end is in doubt. Content first, then the truth
 //! about the turn.
 
+use super::away::Away;
+use super::prompt::is_transport;
 use super::{Call, Conductor, Lacking, Shelf, UNANSWERED};
 use crate::agent::Left;
 use crate::link::{Fate, Observed};
@@ -52,6 +54,7 @@ impl Conductor {
             Ok(_) | Err(_) if self.resync.again && self.waiting.is_some() => {}
             Ok(shelf) => {
                 self.resync.unread = 0;
+                self.resync.failed = 0;
                 self.note_lacking(&shelf);
                 self.take_shelf(&shelf, now);
                 self.take_waiting(now);
@@ -65,9 +68,11 @@ impl Conductor {
             return self.ask_server();
         }
         // A turn that is about to be over is looked at once more.
-        if self.resync.early.is_none()
-            && let Some(reason) = self.closing.take()
-        {
+        if self.resync.early.is_some() {
+            return;
+        }
+        self.returned();
+        if let Some(reason) = self.closing.take() {
             self.lose(reason);
         }
     }
@@ -288,10 +293,20 @@ impl Conductor {
         runs && unanswered && !self.is_stopping() && !self.spent.is_over()
     }
 
+    /// The server has no such session any more: it was deleted while its events were not heard.
+    fn is_gone(error: &TurnError) -> bool {
+        error.status == Some(404)
+    }
+
     fn not_asked(&mut self, error: &TurnError, now: Time) {
+        if Self::is_gone(error) && self.left.is_none() {
+            return self.deleted();
+        }
         self.still_stopping(now);
-        // What another owner left is lost if nobody can say what became of it: it is worth some patience.
-        if self.left.is_some() && self.resync.failed < FAILED_TIMES && self.closing.is_none() {
+        // What another owner left is lost if nobody can say what became of it: it is worth some patience. So is a server whose
+        // stream is there again. One without a stream is asked when it has one.
+        let is_worth_it = self.left.is_some() || (self.away == Some(Away::Answer) && is_transport(error));
+        if is_worth_it && self.resync.failed < FAILED_TIMES && self.closing.is_none() {
             self.resync.failed += 1;
             self.resync.early = Some(now.plus_millis(FAILED_MILLIS));
             return;
@@ -303,7 +318,7 @@ impl Conductor {
             }
             self.observed.push_back(Observed::CaughtUp);
         }
-        self.give_up_sent(error);
+        self.give_up_sent(error, now);
         if self.end_unread(error, now) {
             return;
         }

@@ -6,8 +6,10 @@ use super::record::Record;
 use super::{Launch, ServeError, pipe};
 use crate::counts::Counted;
 use crate::opencode::client::Client;
+use crate::process::{ProcessGroup, ProcessGroups};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
@@ -36,7 +38,10 @@ pub(super) async fn launch(
     let stdout = output.begin(&record.mark)?;
     let stderr = stdout.try_clone().map_err(ServeError::Pipe)?;
     record.process = None;
+    record.cgroup = ProcessGroups::find().ok().map(|groups| group(&groups, &record.mark));
     record.write(&launch.state)?;
+    // A limit of the system; the other ways of finding its processes have to do.
+    record.cgroup.take_if(|path| ProcessGroup::at(path.clone()).make().is_err());
     let mut command = Command::new(&launch.command);
     command.args(["serve", "--hostname", "127.0.0.1", "--port", &record.port.to_string()]);
     command.env_clear().current_dir(&launch.cwd);
@@ -64,6 +69,9 @@ pub(super) async fn launch(
     };
     record.process = Some(process.clone());
     unready.family = Some(record.family());
+    // Before it can have a session, and so before any tool. Where groups can be made this does not fail; if it does, the
+    // other ways of finding its processes have to do.
+    let _ = record.family().take_in();
     record.write(&launch.state)?;
     let mut started = Started { child, process };
     let waited = wait(&mut started, output, launch.ready).await;
@@ -77,6 +85,11 @@ pub(super) async fn launch(
         .map_err(|error| ServeError::NotReady { reason: error.to_string(), output: output.tail() })?;
     unready.family = None;
     Ok(started)
+}
+
+/// Nobody else has a group of this name: nobody can guess the mark.
+fn group(groups: &ProcessGroups, mark: &str) -> PathBuf {
+    groups.group(&format!("turnstream-{mark}")).path().to_owned()
 }
 
 /// Kills what does not become ready.

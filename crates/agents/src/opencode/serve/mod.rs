@@ -14,6 +14,7 @@ use super::secret::Secret;
 use super::settings::{ClientInfo, Timeouts};
 use crate::counts::Counters;
 use output::Output;
+use processes::Process;
 use record::Record;
 use std::ffi::OsString;
 use std::io;
@@ -26,6 +27,9 @@ use turnstream_redact::Rules;
 
 /// Ports that are tried when another program takes the one that was free a moment ago.
 const PORTS: u32 = 3;
+
+/// Probes of a server that was left: it runs, so it answers soon. Who waits for it must have time for another one.
+const LEFT_PROBES: u32 = 4;
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -210,10 +214,12 @@ impl Server {
             // taken over: it would come to wait, or print past the redaction as earlier versions let it.
             if let Some(process) = left.family().find_leader()
                 && output.go_on(&left.mark, process.id).is_ok()
-                && client.health_check().await.is_ok()
+                && answers(&process, &client).await
             {
                 left.process = Some(process.clone());
                 left.write(&launch.state)?;
+                // Its owner may have been killed before it was in. If it cannot be, the other ways have to do.
+                let _ = left.family().take_in();
                 let supervisor = Supervisor::adopted(process);
                 return Ok(Self::supervised(launch, left, client, output, supervisor, true));
             }
@@ -225,7 +231,7 @@ impl Server {
             ports += 1;
             let port = launch::free_port()?;
             let (password, mark) = (launch::random()?, launch::random()?);
-            let mut record = Record { port, password, mark, process: None };
+            let mut record = Record { port, password, mark, process: None, cgroup: None };
             let client = client(&record, timeouts, info.clone())?.with_counters(counters.clone());
             match launch::launch(&launch, &mut record, &client, &output).await {
                 Ok(started) => {
@@ -327,6 +333,12 @@ impl Server {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// Whether a server that was left can be used. One that somebody has stopped (SIGSTOP) is continued: its turns are ours.
+async fn answers(process: &Process, client: &Client) -> bool {
+    process.go_on();
+    client.health_check_of(LEFT_PROBES).await.is_ok()
 }
 
 fn client(record: &Record, timeouts: Timeouts, info: ClientInfo) -> Result<Client, ServeError> {

@@ -1,13 +1,15 @@
 //! The processes of a server and all they started, and the end of them.
 //!
 //! opencode runs every command of its shell tool in a session of its own: a signal to its process group does not reach
-//! them, and when it dies they live on. So each is told by any of three: the server's group, its descent from the
-//! server, or the mark in its environment, which outlives both.
+//! them, and when it dies they live on. So each is told by any of four: the server's control group, where there can be one,
+//! its process group, its descent from the server, or the mark in its environment, which outlives both.
 
+use crate::process::ProcessGroup;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,6 +33,8 @@ pub(super) struct Process {
 pub(super) struct Family {
     pub(super) leader: Option<Process>,
     pub(super) mark: String,
+    /// The control group they are in, where there is one.
+    pub(super) cgroup: Option<ProcessGroup>,
 }
 
 #[derive(Debug)]
@@ -66,6 +70,11 @@ impl Process {
         Self::find(self.id).as_ref() == Some(self)
     }
 
+    /// Lets it go on if somebody has stopped it.
+    pub(super) fn go_on(&self) {
+        self.tell(Signal::CONT);
+    }
+
     fn tell(&self, signal: Signal) {
         if let Some(id) = Pid::from_raw(self.id) {
             // One that ended in between is what is wanted.
@@ -85,8 +94,10 @@ impl Family {
         // A group is named after its leader. Once another process has that id, the group is another one too.
         let group = leader
             .filter(|leader| !table.iter().any(|row| row.process.id == leader.id && row.process != **leader));
+        let members = self.cgroup.as_ref().map(ProcessGroup::processes).unwrap_or_default();
         let ours = |row: &&Row| {
             known.contains(&row.process)
+                || members.contains(&row.process.id)
                 || leader == Some(&row.process)
                 || group.is_some_and(|leader| row.group == leader.id)
                 || source.is_marked(row.process.id, &self.mark)
@@ -119,6 +130,17 @@ impl Family {
         first.next().map(|row| row.process.clone())
     }
 
+    /// Moves the first process into the control group, with what it may have started until here.
+    pub(super) fn take_in(&self) -> io::Result<()> {
+        let (Some(cgroup), Some(leader)) = (&self.cgroup, &self.leader) else { return Ok(()) };
+        cgroup.take_in(leader.id)?;
+        for process in self.living(&BTreeSet::new()) {
+            // One that ended in between needs no group.
+            let _ = cgroup.take_in(process.id);
+        }
+        Ok(())
+    }
+
     /// Ends them all: SIGTERM, after `grace` SIGKILL. Returns those that are left, which there should be none of.
     /// Blocks for a little longer than `grace`.
     pub(super) fn end(&self, grace: Duration) -> Vec<Process> {
@@ -127,9 +149,13 @@ impl Family {
             let start = Instant::now();
             let mut told = BTreeSet::new();
             while start.elapsed() < patience {
+                if let Some(cgroup) = self.cgroup.as_ref().filter(|_| signal == Signal::KILL) {
+                    cgroup.kill();
+                }
                 // What is known to be ours stays so when its parent dies, and so does what it starts then.
                 ours = self.living(&ours);
-                if ours.is_empty() {
+                if ours.is_empty() && !self.is_populated() {
+                    self.cgroup.iter().for_each(ProcessGroup::remove);
                     return Vec::new();
                 }
                 ours.difference(&told).for_each(|process| process.tell(signal));
@@ -140,8 +166,17 @@ impl Family {
         ours.into_iter().collect()
     }
 
+    /// True while anything is in the control group, also what cannot be seen from here.
+    fn is_populated(&self) -> bool {
+        self.cgroup.as_ref().is_some_and(ProcessGroup::is_populated)
+    }
+
     /// Kills them without waiting, for when there is no time to.
     pub(super) fn kill(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+            cgroup.clone().remove_soon();
+        }
         self.living(&BTreeSet::new()).iter().for_each(|process| process.tell(Signal::KILL));
     }
 }
@@ -229,7 +264,7 @@ mod tests {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         let leader = Process::find(child.id().try_into().unwrap());
-        (child, Family { leader, mark: mark.to_owned() })
+        (child, Family { leader, mark: mark.to_owned(), cgroup: None })
     }
 
     #[test]
@@ -264,7 +299,7 @@ mod tests {
         assert!(me.is_alive());
         let earlier = Process { started: "before".to_owned(), ..me };
         assert!(!earlier.is_alive());
-        let family = Family { leader: Some(earlier), mark: "test-nobody".to_owned() };
+        let family = Family { leader: Some(earlier), mark: "test-nobody".to_owned(), cgroup: None };
         assert_eq!(family.living(&BTreeSet::new()), BTreeSet::new(), "or this test would be killed");
     }
 

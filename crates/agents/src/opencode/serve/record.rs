@@ -2,6 +2,7 @@
 
 use super::ServeError;
 use super::processes::{Family, Process};
+use crate::process::ProcessGroup;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -21,6 +22,9 @@ pub(super) struct Record {
     pub(super) password: String,
     pub(super) mark: String,
     pub(super) process: Option<Process>,
+    /// The control group of its processes, if it has one; on record before it is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cgroup: Option<PathBuf>,
 }
 
 impl Record {
@@ -64,7 +68,8 @@ impl Record {
     }
 
     pub(super) fn family(&self) -> Family {
-        Family { leader: self.process.clone(), mark: self.mark.clone() }
+        let cgroup = self.cgroup.clone().map(ProcessGroup::at);
+        Family { leader: self.process.clone(), mark: self.mark.clone(), cgroup }
     }
 
     pub(super) fn base_url(&self) -> String {
@@ -86,7 +91,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         assert_eq!(Record::read(state.path()).unwrap(), None);
         let process = Some(Process { id: 7, started: "then".to_owned() });
-        let record = Record { port: 4096, password: "p".to_owned(), mark: "m".to_owned(), process };
+        let (password, mark, cgroup) = ("p".to_owned(), "m".to_owned(), Some(PathBuf::from("/cgroup/m")));
+        let record = Record { port: 4096, password, mark, process, cgroup };
         record.write(state.path()).unwrap();
         record.write(state.path()).unwrap();
         assert_eq!(Record::read(state.path()).unwrap(), Some(record));

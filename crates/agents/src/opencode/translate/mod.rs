@@ -20,7 +20,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thread::{Author, Message, Place, Thread};
 use totals::Totals;
-use turnstream_model::event::{Field, ItemKind, ItemState, NoticeCode, SessionPatch, StopReason};
+use turnstream_model::event::{
+    ErrorClass, Field, ItemKind, ItemState, NoticeCode, SessionPatch, StopReason, TurnError,
+};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
 use turnstream_model::time::Time;
@@ -349,11 +351,7 @@ impl Translator {
                 }
             }
             Kind::SessionCreated(info) | Kind::SessionUpdated(info) => session_changed(info, found),
-            Kind::SessionDeleted => {
-                let message = "the session was deleted in opencode; make a new one";
-                let class = turnstream_model::event::ErrorClass::AgentError;
-                found.signals.push(Signal::LinkLost(turnstream_model::event::TurnError::new(class, message)));
-            }
+            Kind::SessionDeleted => found.signals.extend(deleted()),
             Kind::Unknown(name) => self.note_unknown(name, found),
             Kind::Message(info) => self.message(info, None, found),
             Kind::Part(part) => self.part(part, None, found),
@@ -497,6 +495,14 @@ impl Translator {
             None => &mut self.main,
         }
     }
+}
+
+/// What is told when another client has deleted the session: the next link gets a new one.
+pub fn deleted() -> [Signal; 2] {
+    let message = "the session was deleted in opencode by another client; the next prompt gets a new one, which does not \
+                   know what was said before";
+    let notice = Signal::Notice { code: NoticeCode::Forgotten, message: message.to_owned(), detail: None };
+    [notice, Signal::LinkLost(TurnError::new(ErrorClass::AgentError, message))]
 }
 
 fn session_changed(info: &SessionInfo, found: &mut Found) {

@@ -24,6 +24,20 @@ impl Stored {
         let parts = raw.parts.into_iter().filter_map(|part| serde_json::from_value(part).ok()).collect();
         Some(Self { info, parts })
     }
+
+    /// True for what a person wrote: opencode puts messages of its own between them.
+    pub fn is_persons(&self) -> bool {
+        let synthetic = |part: &Part| match &part.body {
+            PartBody::Text(text) => text.synthetic,
+            PartBody::Other(name) => name == "compaction",
+            PartBody::Reasoning(_)
+            | PartBody::Tool(_)
+            | PartBody::StepStart
+            | PartBody::StepFinish { .. }
+            | PartBody::File { .. } => false,
+        };
+        !self.info.is_assistant() && !self.parts.iter().any(synthetic)
+    }
 }
 
 impl Translator {
@@ -79,16 +93,9 @@ impl Translator {
 
     /// Where the last turn begins, for a session of which nothing is known: at the last message that a person wrote.
     pub fn assume_last_turn(&mut self, messages: &[Stored]) {
-        let is_persons = |stored: &&Stored| {
-            let synthetic = |part: &Part| match &part.body {
-                PartBody::Text(text) => text.synthetic,
-                PartBody::Other(name) => name == "compaction",
-                _ => false,
-            };
-            !stored.info.is_assistant() && !stored.parts.iter().any(synthetic)
-        };
         if self.first.is_none() {
-            self.first = messages.iter().rev().find(is_persons).map(|stored| stored.info.id.clone());
+            let last = messages.iter().rev().find(|stored| stored.is_persons());
+            self.first = last.map(|stored| stored.info.id.clone());
         }
     }
 

@@ -8,7 +8,7 @@ use crate::opencode::conduct::{Call, Conductor};
 use crate::opencode::ids;
 use crate::opencode::rest::SessionRef;
 use crate::opencode::solo::Solo;
-use crate::opencode::talk::{Clock, Heard, News, Way};
+use crate::opencode::talk::{Clock, Heard, News, Way, closed};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -51,7 +51,7 @@ pub(super) async fn run(
 /// Waits until events are seen and the session rests. What still runs there, of another client or of a turn that was
 /// lost, must not be taken for the answer; and what is sent meanwhile would become part of it (capture k1).
 async fn rested(way: &mut Way, busy: Duration) -> Result<(), TurnError> {
-    way.connected().await?;
+    way.connected().await.map_err(|reason| closed(&reason))?;
     let until = Instant::now() + busy;
     let mut ran = false;
     loop {
@@ -168,6 +168,7 @@ impl Driver {
             News::Answer(answer) => self.solo.answer(answer, now),
             News::Item(item) => match Heard::of(item) {
                 Heard::Event(event) => self.solo.event(&event, now),
+                Heard::Lost(reason) => self.solo.lost(&reason, now),
                 Heard::Gap(reason) => self.solo.connected(Some(reason), now),
                 Heard::Closed(reason) => self.solo.closed(reason, now),
                 Heard::Nothing => {}

@@ -1,0 +1,76 @@
+//! A link to an older session: what other clients did in it since the log last heard of it comes before the first prompt.
+
+use crate::desk::{ONE, SESSION, TWO, answer_info};
+use serde_json::{Value, json};
+use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace};
+use turnstream_agents::opencode::translate::Stored;
+use turnstream_agents::{Known, Observed};
+use turnstream_model::event::NoticeCode;
+use turnstream_model::id::Key;
+use turnstream_model::signal::Signal;
+use turnstream_model::time::Time;
+
+const NOW: Time = Time(1_794_770_000_000);
+
+/// What is said when the server has these messages, and the log has the prompt [`ONE`] and its answer `msg_a1`.
+fn told(messages: Vec<Stored>) -> Vec<&'static str> {
+    let mut conductor = Conductor::new(SESSION, Pace::default(), Budget::default(), NOW);
+    conductor.continue_session();
+    let known = Known { prompts: vec![ONE.to_owned()], calls: vec![Key::from("msg_a1#2")] };
+    assert!(conductor.catch_up_from(&known));
+    conductor.connected(None, NOW);
+    assert_eq!(conductor.call(), Some(Call::Past));
+    conductor.answer(Answer::Past(messages), NOW);
+    let word = |observed: Observed| match observed {
+        Observed::Signal(Signal::TurnBegan { .. }) => Some("began"),
+        Observed::Signal(Signal::TurnIdle { .. }) => Some("idle"),
+        Observed::Signal(Signal::Notice { code: NoticeCode::Gap, .. }) => Some("gap"),
+        Observed::Back => Some("back"),
+        _ => None,
+    };
+    std::iter::from_fn(|| conductor.observed()).filter_map(word).collect()
+}
+
+fn stored(info: Value, parts: Value) -> Stored {
+    serde_json::from_value(json!({"info": info, "parts": parts})).unwrap()
+}
+
+fn said(id: &str) -> Stored {
+    let info = json!({"id": id, "sessionID": SESSION, "role": "user", "time": {"created": 1.0}});
+    let part = json!({"id": format!("prt_{id}"), "messageID": id, "sessionID": SESSION, "type": "text", "text": "go"});
+    stored(info, json!([part]))
+}
+
+fn answered(id: &str, parent: &str) -> Stored {
+    let over = json!({"finish": "stop", "time": {"created": 1.0, "completed": 2.0}});
+    stored(answer_info(id, parent, over), json!([]))
+}
+
+#[test]
+fn what_the_log_has_is_not_told_again() {
+    assert_eq!(told(vec![said(ONE), answered("msg_a1", ONE)]), ["back"]);
+    // An answer to a prompt of ours is ours, also when the log lacks it.
+    assert_eq!(told(vec![said(ONE), answered("msg_a1", ONE), answered("msg_a2", ONE)]), ["back"]);
+}
+
+#[test]
+fn each_turn_of_another_client_begins_and_ends_before_prompts_go_out() {
+    let known = [said(ONE), answered("msg_a1", ONE)];
+    let others = [said(TWO), answered("msg_b1", TWO), said("msg_3"), answered("msg_b2", "msg_3")];
+    let all = known.into_iter().chain(others).collect();
+    assert_eq!(told(all), ["began", "idle", "idle", "began", "idle", "idle", "back"]);
+}
+
+#[test]
+fn a_turn_of_another_client_that_still_runs_stays_open_and_one_without_an_answer_has_not_begun() {
+    let known = [said(ONE), answered("msg_a1", ONE), said(TWO)];
+    let runs = stored(answer_info("msg_b1", TWO, json!({})), json!([]));
+    assert_eq!(told(known.iter().cloned().chain([runs]).collect()), ["began", "back"]);
+    assert_eq!(told(known.to_vec()), ["back"]);
+}
+
+#[test]
+fn messages_of_which_the_log_knows_none_are_a_gap_and_not_turns() {
+    assert_eq!(told(vec![said(TWO), answered("msg_b1", TWO)]), ["gap", "back"]);
+    assert_eq!(told(Vec::new()), ["gap", "back"]);
+}
