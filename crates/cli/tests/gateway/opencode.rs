@@ -1,5 +1,8 @@
 //! The real opencode behind the real binary: started, asked, killed over, adopted and ended.
 
+mod cancels;
+mod subagents;
+
 use crate::support::{Home, Serving, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};

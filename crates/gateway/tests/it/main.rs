@@ -13,6 +13,7 @@ mod puppet;
 mod recovery;
 mod removal;
 mod secrets;
+mod sent;
 mod sessions;
 mod support;
 mod transfer;

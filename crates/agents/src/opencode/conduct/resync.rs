@@ -50,7 +50,11 @@ impl Conductor {
             Ok(_) | Err(_) if self.resync.again && self.waiting.is_some() => {}
             Ok(shelf) => {
                 self.take_shelf(&shelf, now);
-                self.take_waiting(now);
+                // What came meanwhile follows all that was missed: an idle among it would end the turn without the messages of
+                // subagents that are only known by now.
+                if !self.resync.again {
+                    self.take_waiting(now);
+                }
             }
             Err(error) => {
                 self.not_asked(&error, now);
