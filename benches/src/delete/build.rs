@@ -105,6 +105,13 @@ fn said(turn: u64, writer: &mut Writer, built: &mut Built) -> Vec<Draft> {
         drafts.push(of_item(Body::ItemEnded { state, reason, incomplete: false, caused_by }));
     }
     let (outcome, stop_reason) = (Outcome::Completed, Some(StopReason::EndTurn));
-    drafts.push(of_turn(Body::TurnEnded { outcome, stop_reason, usage: None, cost: None, error: None }));
+    drafts.push(of_turn(Body::TurnEnded {
+        outcome,
+        stop_reason,
+        usage: None,
+        cost: None,
+        summed: true,
+        error: None,
+    }));
     drafts
 }

@@ -29,6 +29,9 @@ pub enum Command {
     },
     /// Stop the turn that is running. Its end is still to be observed.
     Cancel,
+    /// Stop the prompt that was sent under this name and had no turn when this was said. If it began meanwhile, its turn is to
+    /// end; if it never did, [`Signal::PromptRefused`] says so. What another prompt does goes on. May be repeated.
+    CancelPrompt(String),
     /// The answer to an ask. It is durable. May be repeated after a crash.
     Approve {
         /// The agent's name of the ask.

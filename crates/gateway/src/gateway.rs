@@ -24,8 +24,8 @@ use turnstream_agents::{Agent, Counts, Description};
 use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
 use turnstream_model::cursor::Cursor;
 use turnstream_model::fold::{Activity, Snapshot};
-use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId, TurnId};
-use turnstream_model::machine::Accepted;
+use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
+use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
 /// How often a request is passed on again when it meets a keeper that is being put away.
 const TRIES: usize = 16;
@@ -128,10 +128,10 @@ impl Gateway {
         self.ask(id, |reply| Request::Withdraw(prompt.clone(), reply)).await
     }
 
-    /// Asks the agent to stop that turn, or whichever is open. That it was asked is durable when this returns: after a
-    /// crash it is asked again. The end is in the log when the turn has ended.
-    pub async fn cancel(&self, id: &SessionId, turn: Option<TurnId>) -> Result<TurnId, RequestError> {
-        self.ask(id, |reply| Request::Cancel(turn.clone(), reply)).await
+    /// Asks the agent to stop that turn, that prompt, or whatever is open or sent. That it was asked is durable when this
+    /// returns: after a crash it is asked again. The end is in the log when the turn has ended.
+    pub async fn cancel(&self, id: &SessionId, what: Cancel) -> Result<Cancelled, RequestError> {
+        self.ask(id, |reply| Request::Cancel(what.clone(), reply)).await
     }
 
     /// Settles an approval; the first answer wins.

@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::event::{ApprovalOutcome, Permissions, QuestionOutcome};
 use turnstream_model::fold::Session;
-use turnstream_model::id::{ApprovalId, PromptId, QuestionId, TurnId};
-use turnstream_model::machine::Accepted;
+use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
+use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
 /// Input for the agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, RequestError>>;
 pub(crate) enum Request {
     Prompt(NewPrompt, Reply<Accepted>),
     Withdraw(PromptId, Reply<()>),
-    Cancel(Option<TurnId>, Reply<TurnId>),
+    Cancel(Cancel, Reply<Cancelled>),
     Resolve(ApprovalId, ResolveApproval, Reply<()>),
     Answer(QuestionId, AnswerQuestion, Reply<()>),
     Change(Change, Reply<()>),

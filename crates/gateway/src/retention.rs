@@ -270,6 +270,7 @@ mod tests {
             stop_reason: None,
             usage: None,
             cost: None,
+            summed: true,
             error: None,
         };
         for (time, draft) in [(1_000, Draft::new(created)), (2_000, turn(started)), (3_000, turn(ended))] {

@@ -65,6 +65,7 @@ impl Fact {
             | Body::SessionEnded { .. }
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
+            | Body::PromptCancelling { .. }
             | Body::TurnCancelling { .. }
             | Body::AttemptStarted { .. }
             | Body::AttemptEnded { .. }

@@ -202,6 +202,7 @@ impl Projection {
             | Body::SessionStatus(_)
             | Body::SessionEnded { .. }
             | Body::PromptSent { .. }
+            | Body::PromptCancelling { .. }
             | Body::Notice { .. }
             | Body::Unknown { .. } => {}
         }

@@ -47,7 +47,7 @@ fn body(body: &Body) -> usize {
         Body::ItemRevised { late: _, state: _, text: content, tool: of_tool } => {
             text(content.as_deref()) + tool(of_tool.as_deref())
         }
-        Body::AttemptEnded { finish, usage: of_usage } => {
+        Body::AttemptEnded { finish, usage: of_usage, cost: _ } => {
             text(finish.as_deref()) + usage(of_usage.as_deref())
         }
         Body::AttemptSuperseded { by: _, items } => items.len() * ENVELOPE,
@@ -71,7 +71,7 @@ fn body(body: &Body) -> usize {
         Body::QuestionAnswered { question: _, outcome: _, answers, key } => {
             answers.as_ref().map_or(0, map) + text(key.as_deref())
         }
-        Body::TurnEnded { outcome: _, stop_reason: _, usage: of_usage, cost: _, error } => {
+        Body::TurnEnded { outcome: _, stop_reason: _, usage: of_usage, cost: _, summed: _, error } => {
             let error = error.as_deref().map_or(0, |error| error.message.len() + map(&error.extra));
             usage(of_usage.as_deref()) + error
         }
@@ -80,6 +80,7 @@ fn body(body: &Body) -> usize {
         Body::Unknown { r#type } => r#type.len(),
         Body::SessionStatus(_)
         | Body::PromptTaken { .. }
+        | Body::PromptCancelling { .. }
         | Body::TurnCancelling { .. }
         | Body::PromptWithdrawn { .. }
         | Body::ItemRemoved => 0,

@@ -45,6 +45,8 @@ pub enum Signal {
         finish: Option<String>,
         /// What it cost in tokens.
         usage: Option<Usage>,
+        /// What it cost in money.
+        cost: Option<Cost>,
     },
     /// The agent repeats a model call: what the open one produced so far is void.
     Retrying {
@@ -217,9 +219,9 @@ pub struct Ending {
     pub outcome: Outcome,
     /// Why it stopped; only with [`Outcome::Completed`].
     pub stop_reason: Option<StopReason>,
-    /// Tokens of the whole turn; `None` lets the sum of its model calls stand.
+    /// Tokens of the whole turn. The sum of its model calls stands where that is more.
     pub usage: Option<Usage>,
-    /// Cost of the whole turn.
+    /// Cost of the whole turn. The sum of its model calls stands where that is more.
     pub cost: Option<Cost>,
     /// What went wrong.
     pub error: Option<TurnError>,
@@ -241,6 +243,16 @@ impl Ending {
     pub fn failed(error: TurnError) -> Self {
         let error = Some(error);
         Self { outcome: Outcome::Failed, stop_reason: None, usage: None, cost: None, error }
+    }
+
+    /// The same for whoever wanted it to stop before it began: it is cancelled. An error stays if it says more than that.
+    pub(crate) fn into_cancelled(self) -> Self {
+        let says_more = |error: &TurnError| match error.class {
+            ErrorClass::Cancelled | ErrorClass::NotStarted => false,
+            _ => true,
+        };
+        let error = self.error.filter(says_more);
+        Self { outcome: Outcome::Cancelled, stop_reason: None, error, ..self }
     }
 
     /// Nobody can know any more.

@@ -10,6 +10,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::fold::{ItemStage, PromptStage};
 use turnstream_model::id::{Key, TurnId};
+use turnstream_model::machine::Cancel;
 use turnstream_model::signal::{Ending, Need, Signal, Truth};
 
 fn outcome(session: &Session, turn: usize) -> Option<Outcome> {
@@ -37,9 +38,9 @@ fn a_plain_turn_reads_as_the_wire_says() {
             "session.created",
             "prompt.accepted",
             "prompt.sent",
+            "session.status",
             "turn.started",
             "prompt.taken",
-            "session.status",
             "attempt.started",
             "item.started",
             "item.delta",
@@ -136,8 +137,8 @@ fn an_idle_before_the_closing_updates_waits_for_them() {
     session.prompt("go");
     session.observe_all([busy(), attempt("m"), message("a"), delta("a", "par")]);
     let turn = session.machine.open_turn().unwrap().clone();
-    let cancelled = session.step(|machine, step| machine.cancel(Some(&turn), By::Client, step));
-    assert_eq!(cancelled, Ok(turn));
+    let cancelled = session.step(|machine, step| machine.cancel(&Cancel::Turn(turn), By::Client, step));
+    assert!(cancelled.is_ok());
     session.observe_all([Signal::Failed(TurnError::new(ErrorClass::Cancelled, "aborted")), idle()]);
     assert_eq!(session.count("turn.ended"), 0);
     session.observe_all([whole("a", "partial"), done("a"), attempt_done("m", "error")]);

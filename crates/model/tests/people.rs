@@ -11,7 +11,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::fold::Activity;
 use turnstream_model::id::{ApprovalId, Counters, Key, QuestionId, TurnId};
-use turnstream_model::machine::{Machine, Refusal};
+use turnstream_model::machine::{Cancel, Cancelled, Machine, Refusal};
 use turnstream_model::signal::{Ending, Signal};
 
 fn outcome(session: &Session, turn: usize) -> Option<Outcome> {
@@ -98,17 +98,17 @@ fn cancel_is_fenced_by_turn() {
     let mut session = Session::new();
     session.prompt("go");
     session.observe(busy());
-    let cancel = |session: &mut Session, turn: Option<TurnId>| {
-        session.step(|machine, step| machine.cancel(turn.as_ref(), By::Client, step))
+    let cancel = |session: &mut Session, what: Cancel| {
+        session.step(|machine, step| machine.cancel(&what, By::Client, step))
     };
-    let refusal = cancel(&mut session, Some(TurnId::from("t0"))).unwrap_err();
+    let refusal = cancel(&mut session, Cancel::Turn(TurnId::from("t0"))).unwrap_err();
     assert_eq!(refusal.to_string(), "turn t0 is not open; the open turn is t1");
     assert_eq!(session.count("turn.cancelling"), 0);
-    cancel(&mut session, None).unwrap();
+    cancel(&mut session, Cancel::Any).unwrap();
     session.observe(Signal::TurnDone { native_id: None, ending: Ending::cancelled() });
     assert_eq!(
-        cancel(&mut session, None).unwrap_err().to_string(),
-        "turn (any) is not open; no turn is open"
+        cancel(&mut session, Cancel::Any).unwrap_err().to_string(),
+        "no turn is open, and no prompt was sent that has no turn yet"
     );
 }
 
@@ -119,14 +119,14 @@ fn a_cancel_is_said_once_and_the_next_owner_knows_of_it() {
     session.observe_all([busy(), message("a"), done("a")]);
     assert!(!session.machine.is_cancelling());
     for by in [By::Client, By::Policy] {
-        let cancelled = session.step(|machine, step| machine.cancel(None, by, step));
-        assert_eq!(cancelled, Ok(TurnId::from("t1")));
+        let cancelled = session.step(|machine, step| machine.cancel(&Cancel::Any, by, step)).unwrap();
+        assert_eq!(cancelled, Cancelled { turn: Some(TurnId::from("t1")), prompts: vec![] });
     }
     assert_eq!(session.count("turn.cancelling"), 1);
     assert_eq!(session.fold.state().turns[0].cancelling, Some(By::Client));
     session.machine = Machine::resume(session.fold.state());
     assert!(session.machine.is_cancelling());
-    session.step(|machine, step| machine.cancel(None, By::Client, step)).unwrap();
+    session.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step)).unwrap();
     assert_eq!(session.count("turn.cancelling"), 1);
     session.observe(idle());
     assert_eq!(outcome(&session, 0), Some(Outcome::Cancelled));
@@ -237,7 +237,7 @@ fn an_idle_while_a_person_is_asked_is_not_believed_unless_the_turn_was_cancelled
     session.prompt("go");
     session.observe_all([busy(), message("a"), done("a"), ask(), idle()]);
     assert_eq!(session.count("turn.ended"), 0);
-    session.step(|machine, step| machine.cancel(None, By::Client, step)).unwrap();
+    session.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step)).unwrap();
     session.observe(idle());
     assert_eq!(outcome(&session, 0), Some(Outcome::Cancelled));
     assert_eq!(session.fold.state().approvals[0].outcome, Some(ApprovalOutcome::Cancelled));

@@ -94,6 +94,8 @@ kinds! {
     SessionEnded = "session-ended", CONFLICT, "The session has ended";
     /// The prompt is no longer in the queue.
     PromptNotWaiting = "prompt-not-waiting", CONFLICT, "The prompt is not waiting";
+    /// The prompt is not at the agent, or has its turn.
+    PromptNotSent = "prompt-not-sent", CONFLICT, "The prompt is not at the agent";
     /// That turn is not open.
     TurnNotOpen = "turn-not-open", CONFLICT, "The turn is not open";
     /// Somebody else answered first.

@@ -3,7 +3,7 @@
 use crate::problem::{Kind, Problem};
 use serde_json::{Value, json};
 use turnstream_gateway::{ImportError, RequestError};
-use turnstream_model::machine::Refusal;
+use turnstream_model::machine::{PromptState, Refusal};
 
 impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
@@ -67,8 +67,8 @@ impl From<ImportError> for Problem {
 
 fn refused(refusal: &Refusal, said: String) -> Problem {
     match refusal {
-        // No request asks for these: only a keeper does, and never so.
-        Refusal::SessionExists | Refusal::NotSent { .. } => Problem::new(
+        // No request asks for this: only a keeper does, and never so.
+        Refusal::SessionExists => Problem::new(
             Kind::Internal,
             format!("{said}; this is a mistake of the gateway, please report it"),
         ),
@@ -76,7 +76,24 @@ fn refused(refusal: &Refusal, said: String) -> Problem {
             Kind::SessionEnded,
             format!("{said}; its log can still be read, make a new one to go on"),
         ),
+        Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => Problem::new(
+            Kind::PromptNotWaiting,
+            format!("{said}; stop it with POST …/cancel {{\"prompt\":\"{prompt}\"}}"),
+        ),
         Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
+        Refusal::NotSent { prompt, state: Some(PromptState::Waiting) } => Problem::new(
+            Kind::PromptNotSent,
+            format!("{said}; take it out of there with DELETE …/prompts/{prompt}"),
+        ),
+        Refusal::NotSent { .. } => Problem::new(
+            Kind::PromptNotSent,
+            format!("{said}; one that has a turn ends with it: name that turn, or nothing for whatever runs"),
+        ),
+        Refusal::NothingRuns => {
+            let detail =
+                format!("{said}; prompts in the queue are taken out with DELETE …/prompts/{{prompt}}");
+            Problem::new(Kind::TurnNotOpen, detail).with("open", Value::Null)
+        }
         Refusal::TurnNotOpen { asked: _, open } => {
             Problem::new(Kind::TurnNotOpen, said).with("open", open.as_ref().map(|turn| turn.as_str()))
         }

@@ -15,7 +15,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::fold::{PromptStage, State};
 use turnstream_model::id::{ApprovalId, Counters, Key, QuestionId, SessionId, TurnId};
-use turnstream_model::machine::{Machine, Refusal, Step};
+use turnstream_model::machine::{Cancel, Machine, Refusal, Step};
 use turnstream_model::signal::{Ending, Signal};
 use turnstream_model::time::Time;
 
@@ -293,9 +293,17 @@ impl Solo {
         for closed in asks.chain(questions) {
             self.step(now, |machine, step| machine.observe(closed, step));
         }
+        let cancelling = self.machine.cancelling_prompts();
         for (prompt, native_id) in self.machine.sent_prompts() {
+            let is_unwanted = cancelling.iter().any(|(cancelling, _)| *cancelling == prompt);
             let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
             match (fate, native_id) {
+                (Fate::NeverSeen, _) if is_unwanted => {
+                    self.step(now, |machine, step| machine.stop_unstarted(&prompt, step));
+                }
+                (Fate::Taken, Some(native_id)) if is_unwanted => {
+                    self.conductor.command(Command::CancelPrompt(native_id), now);
+                }
                 (Fate::NeverSeen, Some(native_id)) => {
                     let content = contents.remove(&native_id).unwrap_or_default();
                     self.conductor.command(Command::Prompt { native_id, content }, now);
@@ -373,7 +381,7 @@ impl Solo {
         let mut step = Step { now, ids: &mut self.ids, drafts: &mut drafts, needs: &mut needs };
         let result = act(&mut self.machine, &mut step);
         if self.cancelled {
-            self.cancelled = self.machine.cancel(None, By::Client, &mut step).is_err();
+            self.cancelled = self.machine.cancel(&Cancel::Any, By::Client, &mut step).is_err();
         }
         for draft in drafts {
             self.seq += 1;

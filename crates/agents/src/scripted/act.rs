@@ -147,6 +147,7 @@ pub(super) struct BeginAttempt {
 pub(super) struct EndAttempt {
     pub(super) finish: Option<String>,
     pub(super) usage: Option<Usage>,
+    pub(super) cost: Option<Cost>,
 }
 
 #[derive(Debug, Deserialize)]

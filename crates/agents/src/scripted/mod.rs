@@ -22,7 +22,7 @@
 //! | `{"do":"question","questions":[{"id":"0","text":"DB?","options":[{"label":"PG"}]}],"if_rejected"?:"stop"}` | asks a person |
 //! | `{"do":"at_once","steps":[{"do":"tool","ask":true},{"do":"question","questions":[…]}]}` | several calls and questions, all open at once |
 //! | `{"do":"usage","usage"?:{"input":1},"cost"?:{"amount":0.1,"currency":"USD"},"context"?:{"used":1,"size":9}}` | tokens, money, context |
-//! | `{"do":"attempt","model"?:"m"}`, `{"do":"attempt_end","finish"?:"stop","usage"?:{}}` | a model call |
+//! | `{"do":"attempt","model"?:"m"}`, `{"do":"attempt_end","finish"?:"stop","usage"?:{},"cost"?:{}}` | a model call |
 //! | `{"do":"retry","attempt"?:2,"reason"?:"overloaded","wait_ms"?:5}` | the call is repeated: its unfinished items are void |
 //! | `{"do":"process"}` | starts a real process with a child, in a group of their own; they live as long as the link |
 //! | `{"do":"sleep","ms":5}`, `{"do":"stall"}` | waits; for ever |

@@ -293,6 +293,7 @@ impl Player {
             Command::Prompt { native_id, content } => self.prompted(native_id, &content).await,
             Command::Cancel if self.run.is_some() => Err(Stop::Cancelled),
             Command::Cancel => Ok(()),
+            Command::CancelPrompt(native_id) => self.cancel_prompt(native_id).await,
             Command::Approve { key, outcome, option, message } => {
                 let allowed = matches!(outcome, ApprovalOutcome::AllowOnce | ApprovalOutcome::AllowAlways);
                 let stop = !allowed && option.as_deref() == Some(STOP_OPTION);
@@ -319,6 +320,22 @@ impl Player {
         if let Some(progress) = self.memory.run(&native_id) {
             self.queue.push_back(Arc::clone(&progress.run));
         }
+        Ok(())
+    }
+
+    /// A prompt that it plays is a turn that stops. Any other will not be played, or was played already: then its turn was
+    /// shown before this, and what is said here is late.
+    async fn cancel_prompt(&mut self, native_id: String) -> Played {
+        if self.run.as_ref().is_some_and(|run| run.id == native_id) {
+            return Err(Stop::Cancelled);
+        }
+        let waiting = self.queue.len();
+        self.queue.retain(|run| run.id != native_id);
+        if self.queue.len() < waiting {
+            self.memory.note(Record::Ended { run: native_id.clone(), end: End::Cancelled }).await?;
+        }
+        let error = TurnError::new(ErrorClass::Cancelled, "the prompt was cancelled before it was played");
+        self.observer.signal(Signal::PromptRefused { native_id, error }).await?;
         Ok(())
     }
 

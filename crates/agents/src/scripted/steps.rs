@@ -106,7 +106,7 @@ impl Player {
             Act::AttemptEnd(attempt) => {
                 let Some(key) = self.scene.attempt().cloned() else { return Ok(()) };
                 let (finish, usage) = (attempt.finish.clone(), attempt.usage.clone());
-                self.show(Signal::AttemptEnded { key, finish, usage }).await
+                self.show(Signal::AttemptEnded { key, finish, usage, cost: attempt.cost.clone() }).await
             }
             Act::Retry(retry) => self.retry(place, retry).await,
             Act::Sleep(sleep) if !place.is_over => self.pause(Duration::from_millis(sleep.ms)).await,

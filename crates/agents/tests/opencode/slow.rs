@@ -153,6 +153,34 @@ fn after_a_crash_the_log_has_the_same_items_and_the_same_usage() {
     assert!(wrong.is_empty(), "{} of {played_all}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The answer to what was missed shows which subagents there are, and only the next answer has their messages. An idle that
+/// comes in between must not end the turn without them.
+#[test]
+fn a_turn_that_ends_while_its_next_owner_asks_for_its_subagents_has_all_they_took() {
+    let ends = |log: &[Event]| -> Vec<String> {
+        summary(log).into_keys().filter(|key| key.starts_with("turn ")).collect()
+    };
+    let (mut wrong, mut played_all) = (Vec::new(), 0);
+    for name in names().filter(|name| name.starts_with("m-") || name.starts_with("m2")) {
+        let capture = Capture::load(name);
+        let count = capture.events().len();
+        let whole = ends(&capture.play_slow(&Fault::None, 0, 0).1);
+        for (at, rest) in (0..count).flat_map(|at| [5, 20, 60, 200, 1_000].map(|rest| (at, rest))) {
+            let (played, log) = capture.play_slow(&Fault::Crash(at, at), rest, 0);
+            if played.unplayable {
+                continue;
+            }
+            played_all += 1;
+            let found = ends(&log);
+            if found != whole {
+                wrong.push(format!("{name} at {at} with {rest} ms: {found:?} instead of {whole:?}"));
+            }
+        }
+    }
+    assert!(played_all > 100, "{played_all}");
+    assert!(wrong.is_empty(), "{} of {played_all}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 // === servers that are killed ===
 
 #[test]

@@ -97,7 +97,9 @@ impl Show {
                 let told = format!("{}: {}", text("code"), text("message"));
                 screen.line(Style::Warning, &preview(&told, LINE))
             }
-            "turn.cancelling" => screen.line(Style::Faint, &format!("[cancelling] by {}", text("by"))),
+            "turn.cancelling" | "prompt.cancelling" => {
+                screen.line(Style::Faint, &format!("[cancelling] by {}", text("by")))
+            }
             "turn.ended" => {
                 self.writing = None;
                 let style = if text("outcome") == "completed" { Style::Faint } else { Style::Warning };

@@ -2,8 +2,10 @@
 
 mod attached;
 mod away;
+mod cancels;
 mod halves;
 mod leftovers;
+mod subagents;
 
 use crate::support::{Home, Serving, ask, stdout, wait_for};
 use rustix::process::{Pid, Signal, kill_process};

@@ -111,7 +111,10 @@ impl Encoder {
             Body::SessionEnded { reason } => out.push(AcpEvent::SessionEnded { reason: reason.clone() }),
             // That a prompt left for the agent, or that it was told to stop, shows in what it does; an unknown type has no
             // meaning to encode.
-            Body::PromptSent { .. } | Body::TurnCancelling { .. } | Body::Unknown { .. } => {}
+            Body::PromptSent { .. }
+            | Body::PromptCancelling { .. }
+            | Body::TurnCancelling { .. }
+            | Body::Unknown { .. } => {}
         }
     }
 

@@ -127,7 +127,7 @@ pub(super) fn terminator(
     finish: Option<&str>,
     body: &Body,
 ) -> Option<AcpEvent> {
-    let Body::TurnEnded { outcome, stop_reason, usage, cost, error } = body else { return None };
+    let Body::TurnEnded { outcome, stop_reason, usage, cost, summed: _, error } = body else { return None };
     let (usage, error) = (usage.as_deref(), error.as_deref());
     let stop = match outcome {
         Outcome::Completed => Some(completed(stop_reason.unwrap_or(StopReason::EndTurn), finish)),

@@ -14,7 +14,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::Key;
-use turnstream_model::machine::Machine;
+use turnstream_model::machine::{Cancel, Machine};
 use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, Signal, Truth};
 
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         4 => Just(Signal::TurnBegan { origin: None, prompts: vec![], native_id: None }),
         3 => key("call").prop_map(|key| Signal::AttemptBegan { key, model: None }),
         3 => (key("call"), finish(), 0..9u64).prop_map(move |(key, finish, n)| Signal::AttemptEnded {
-            key, finish: finish.map(str::to_owned), usage: Some(usage(n)),
+            key, finish: finish.map(str::to_owned), usage: Some(usage(n)), cost: None,
         }),
         2 => Just(Signal::Retrying { attempt: Some(1), reason: Some(ErrorClass::Overloaded), until: None, message: None }),
         6 => (key("text"), one_of(&[ItemKind::Message, ItemKind::Reasoning, ItemKind::File, ItemKind::Compaction]),
@@ -149,7 +149,7 @@ fn play(acts: &[Act]) -> Session {
         match act.clone() {
             Act::Observe(signal) => session.observe(*signal),
             Act::Prompt => drop(session.prompt("go")),
-            Act::Cancel => drop(session.step(|machine, step| machine.cancel(None, By::Client, step))),
+            Act::Cancel => drop(session.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step))),
             Act::Withdraw => {
                 let content = vec![json!({"type": "text", "text": "never mind"}), json!({"type": "odd"})];
                 let prompt =

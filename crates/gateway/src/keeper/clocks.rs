@@ -29,13 +29,15 @@ pub(super) struct Clocks {
     stalled: Option<Instant>,
     /// The open turn is to end.
     stop: Option<Stop>,
+    /// A prompt that was sent and has no turn is to stop.
+    stop_prompt: Option<Stop>,
     /// Since when they stand still, because the keeper waits for the disk.
     frozen: Option<Instant>,
     /// Prompts of which the agent cannot say whether they ran.
     pub(super) unknown: Vec<PromptId>,
 }
 
-/// A turn that is to end.
+/// Something that is to end.
 struct Stop {
     /// It must have ended by then.
     by: Instant,
@@ -52,6 +54,7 @@ impl Clocks {
             activity: Instant::now(),
             stalled: None,
             stop: None,
+            stop_prompt: None,
             frozen: None,
             unknown: Vec::new(),
         }
@@ -76,9 +79,36 @@ impl Clocks {
         }
     }
 
-    /// The agent of the open turn was told to stop.
+    /// Tells the agent to stop a prompt, once; from then on it has a while to do so.
+    pub(super) async fn tell_to_stop_prompt(
+        &mut self,
+        connection: &Connection,
+        within: Duration,
+        name: String,
+    ) {
+        if self.stop_prompt.is_none() {
+            let by = self.now() + within;
+            self.stop_prompt = Some(Stop { by, told: connection.tell(Command::CancelPrompt(name)).await });
+        }
+    }
+
+    /// The prompt that was to stop has a turn, which is to end by the same time; or its turn is over.
+    pub(super) fn prompt_settled(&mut self, turn_goes_on: bool) {
+        if let Some(stop) = self.stop_prompt.take()
+            && turn_goes_on
+        {
+            self.stop.get_or_insert(stop);
+        }
+    }
+
+    /// Another link has to be told again.
+    pub(super) fn forget_stop_of_prompt(&mut self) {
+        self.stop_prompt = None;
+    }
+
+    /// The agent was told to stop the open turn, or a prompt.
     pub(super) fn was_told_to_stop(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.told)
+        [&self.stop, &self.stop_prompt].into_iter().flatten().any(|stop| stop.told)
     }
 
     /// The keeper begins to wait for the disk. What is started from here on has its whole time afterwards.
@@ -91,7 +121,9 @@ impl Clocks {
         let waited = self.frozen.take().map(|since| since.elapsed()).unwrap_or_default();
         let stop = self.stop.as_mut().map(|stop| &mut stop.by);
         let reach = self.reach.as_mut().map(|reach| &mut reach.until);
-        let running = [self.start.as_mut(), reach, Some(&mut self.activity), self.stalled.as_mut(), stop];
+        let stop_prompt = self.stop_prompt.as_mut().map(|stop| &mut stop.by);
+        let (start, activity) = (self.start.as_mut(), Some(&mut self.activity));
+        let running = [start, reach, activity, self.stalled.as_mut(), stop, stop_prompt];
         for moment in running.into_iter().flatten() {
             *moment += waited;
         }
@@ -131,6 +163,7 @@ impl Keeper {
             self.silence_deadline(),
             self.clocks.stalled,
             self.stop_deadline(),
+            self.stop_prompt_deadline(),
             self.person_deadline(),
             self.idle_deadline(),
             self.redactor.deadline(),
@@ -158,6 +191,11 @@ impl Keeper {
 
     fn stop_deadline(&self) -> Option<Instant> {
         self.clocks.stop.as_ref().map(|stop| stop.by)
+    }
+
+    /// While the agent is asked what it has, that has a deadline of its own.
+    fn stop_prompt_deadline(&self) -> Option<Instant> {
+        self.clocks.stop_prompt.as_ref().filter(|_| self.recovery.is_none()).map(|stop| stop.by)
     }
 
     /// None runs while the disk fails: an answer would be refused.
@@ -210,6 +248,9 @@ impl Keeper {
             self.clocks.stop = None;
             self.end_by_force(Ending::cancelled()).await?;
         }
+        if due(self.stop_prompt_deadline()) {
+            self.end_unwanted_prompts().await?;
+        }
         if due(self.clocks.stalled) {
             self.clocks.stalled = None;
             let after = self.shared.settings.inactivity;
@@ -237,6 +278,21 @@ impl Keeper {
         for (prompt, _) in self.machine.sent_prompts() {
             let ended = self.step(&mut work, |machine, step| machine.never_started(&prompt, step));
             debug_assert!(ended.is_ok(), "a sent prompt without an open turn can be ended");
+        }
+        self.commit(work).await
+    }
+
+    /// The agent did not say what became of prompts that are to stop. Their turns end cancelled. One that goes on without its
+    /// link keeps it, so that what begins after all is stopped; any other is stopped with its link.
+    async fn end_unwanted_prompts(&mut self) -> Result<(), Gone> {
+        let told = self.clocks.stop_prompt.take().is_some_and(|stop| stop.told);
+        let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
+        if self.machine.open_turn().is_none() && !(told && outlives) {
+            self.let_go();
+        }
+        let mut work = Work::default();
+        for (prompt, _) in self.machine.cancelling_prompts() {
+            self.step(&mut work, |machine, step| machine.stop_unstarted(&prompt, step));
         }
         self.commit(work).await
     }

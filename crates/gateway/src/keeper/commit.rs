@@ -93,6 +93,14 @@ impl Keeper {
                 // Somebody may have told it meanwhile, or the turn may have ended with what was observed.
                 Command::Cancel if self.machine.is_cancelling() => self.tell_to_stop().await,
                 Command::Cancel => {}
+                // It may have got its turn meanwhile: an agent that has stopped that hears nothing new.
+                Command::CancelPrompt(name) if self.cancelling_names().contains(&name) => {
+                    self.tell_to_stop_prompt(name).await;
+                }
+                Command::Prompt { native_id, content } => {
+                    self.at_agent = Some(native_id.clone());
+                    self.connection.tell(Command::Prompt { native_id, content }).await;
+                }
                 // An adapter that has ended says why, or said it already.
                 other => drop(self.connection.tell(other).await),
             }
@@ -149,6 +157,7 @@ impl Keeper {
             connection: &self.connection,
             keys: &self.keys,
             waits: &self.waits,
+            at_agent: self.at_agent.as_deref(),
             recovering: self.recovery.is_some(),
         };
         (meanwhile, &mut self.appender)

@@ -14,8 +14,7 @@ use std::future::Future;
 use std::pin::pin;
 use tokio::sync::{mpsc, oneshot};
 use turnstream_log::Log;
-use turnstream_model::id::TurnId;
-use turnstream_model::machine::{Machine, Refusal};
+use turnstream_model::machine::{Cancel, Cancelled, Machine};
 
 /// Requests that may wait beside the queue. On a disk that fails none does for long.
 const MOST_HEARD: usize = 64;
@@ -87,6 +86,8 @@ pub(super) struct Meanwhile<'a> {
     pub(super) connection: &'a Connection,
     pub(super) keys: &'a Keys,
     pub(super) waits: &'a OpenWaits,
+    /// The prompt that was last told to the agent.
+    pub(super) at_agent: Option<&'a str>,
     pub(super) recovering: bool,
 }
 
@@ -121,11 +122,18 @@ impl Meanwhile<'_> {
     /// The agent is told to stop at once, as it is when nothing is waited for. One that is still being asked what it has
     /// is told after that.
     async fn hear(&mut self, request: Request) -> Request {
-        if let Request::Cancel(turn, _) = &request
-            && self.is_open(turn.as_ref())
+        if let Request::Cancel(what, _) = &request
+            && let Ok(Cancelled { turn, prompts }) = self.machine.cancellable(what)
             && !self.recovering
         {
-            self.clocks.tell_to_stop(self.connection, self.settings.cancel).await;
+            // One that waits for the disk has not left, and is told of when it has.
+            let sent = self.machine.sent_prompts().into_iter().filter(|(prompt, _)| prompts.contains(prompt));
+            for name in sent.filter_map(|(_, name)| name).filter(|name| self.at_agent == Some(name)) {
+                self.clocks.tell_to_stop_prompt(self.connection, self.settings.cancel, name).await;
+            }
+            if turn.is_some() {
+                self.clocks.tell_to_stop(self.connection, self.settings.cancel).await;
+            }
         }
         request
     }
@@ -134,22 +142,24 @@ impl Meanwhile<'_> {
     /// as soon as it can.
     fn answer(&self, request: Request, trouble: &Trouble) -> Option<Request> {
         match request {
-            Request::Cancel(turn, reply) if !self.is_open(turn.as_ref()) => {
-                let open = self.machine.open_turn().cloned();
-                // Whoever asked may have gone away.
-                let _ = reply.send(Err(Refusal::TurnNotOpen { asked: turn, open }.into()));
-                None
-            }
-            Request::Cancel(turn, reply) => {
+            Request::Cancel(what, reply) => {
+                let what = match self.machine.cancellable(&what) {
+                    Ok(cancelled) => named(what, cancelled),
+                    Err(refusal) => {
+                        // Whoever asked may have gone away.
+                        let _ = reply.send(Err(refusal.into()));
+                        return None;
+                    }
+                };
                 let _ = reply.send(Err(match trouble.clone().unkept() {
                     RequestError::Unkept(problem) if self.clocks.was_told_to_stop() => {
                         RequestError::StopUnkept(problem)
                     }
                     other => other,
                 }));
-                let is_kept = self.ears.heard.iter().any(|heard| matches!(heard, Request::Cancel(..)));
-                let turn = turn.or_else(|| self.machine.open_turn().cloned());
-                (!is_kept).then(|| Request::Cancel(turn, oneshot::channel().0))
+                let is_same = |heard: &Request| matches!(heard, Request::Cancel(kept, _) if *kept == what);
+                let is_kept = self.ears.heard.iter().any(is_same);
+                (!is_kept).then(|| Request::Cancel(what, oneshot::channel().0))
             }
             other => {
                 let was_taken = self.was_taken(&other);
@@ -180,8 +190,14 @@ impl Meanwhile<'_> {
             | Request::EndIfQuiet(..) => false,
         }
     }
+}
 
-    fn is_open(&self, turn: Option<&TurnId>) -> bool {
-        self.machine.open_turn().is_some_and(|open| turn.is_none_or(|turn| turn == open))
+/// A cancel of whatever runs, as one of what runs now: it must not hit what comes later.
+fn named(what: Cancel, cancelled: Cancelled) -> Cancel {
+    let Cancelled { turn, mut prompts } = cancelled;
+    match (turn, prompts.pop()) {
+        (Some(turn), None) => Cancel::Turn(turn),
+        (None, Some(prompt)) if prompts.is_empty() => Cancel::Prompt(prompt),
+        (None | Some(_), _) => what,
     }
 }

@@ -95,6 +95,8 @@ pub(crate) struct Keeper {
     farewell: Farewell,
     /// What a dead owner left, while it is being settled.
     recovery: Option<Recovery>,
+    /// The prompt that was last told to the agent, by its name there.
+    at_agent: Option<String>,
     /// What prompts without an outcome say.
     contents: HashMap<PromptId, Vec<Value>>,
     /// Prompts that came with a key.
@@ -242,6 +244,7 @@ impl Keeper {
             away: None,
             farewell: Farewell::default(),
             recovery: None,
+            at_agent: None,
             contents: state.queue.iter().map(content).collect(),
             keys: Keys::resume(state, &shared.settings.secrets),
             waits: OpenWaits::resume(state),

@@ -177,6 +177,7 @@ impl Keeper {
             | Command::Approve { .. }
             | Command::Prompt { .. }
             | Command::Cancel
+            | Command::CancelPrompt(_)
             | Command::Change { .. }
             | Command::Fetch(_)) => command,
         }
@@ -217,6 +218,9 @@ impl Keeper {
                 }
                 Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
                     self.contents.remove(prompt);
+                    if self.machine.cancelling_prompts().is_empty() {
+                        self.clocks.prompt_settled(self.machine.is_cancelling());
+                    }
                 }
                 Body::TurnStarted { .. } => {
                     self.clocks.active();
@@ -282,6 +286,7 @@ fn is_activity(body: &Body) -> bool {
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
             | Body::SessionEnded { .. }
+            | Body::PromptCancelling { .. }
             | Body::TurnCancelling { .. }
     )
 }

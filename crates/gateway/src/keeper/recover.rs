@@ -42,7 +42,8 @@ impl Keeper {
         self.recover(left).await
     }
 
-    fn sent_names(&self) -> Vec<String> {
+    /// The names of prompts that were sent and have no turn.
+    pub(super) fn sent_names(&self) -> Vec<String> {
         self.machine.sent_prompts().into_iter().filter_map(|(_, native_id)| native_id).collect()
     }
 
@@ -56,6 +57,7 @@ impl Keeper {
     }
 
     async fn recover(&mut self, left: Left) -> Result<(), Gone> {
+        self.clocks.forget_stop_of_prompt();
         // Before the commit: what is heard while it waits for the disk is heard in a recovery.
         self.recovery = Some(Recovery {
             asks: left.asks.iter().cloned().collect(),
@@ -86,9 +88,16 @@ impl Keeper {
         if self.machine.is_cancelling() {
             work.commands.push(Command::Cancel);
         }
+        let cancelling = self.machine.cancelling_prompts();
+        // Also of one that it never had: its request may still be on the way there.
+        work.commands.extend(self.cancelling_names().into_iter().map(Command::CancelPrompt));
         for (prompt, native_id) in self.machine.sent_prompts() {
             let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
+            let is_unwanted = cancelling.iter().any(|(cancelling, _)| *cancelling == prompt);
             match (fate, native_id) {
+                (Fate::NeverSeen, _) if is_unwanted => {
+                    self.step(work, |machine, step| machine.stop_unstarted(&prompt, step));
+                }
                 (Fate::NeverSeen, Some(native_id)) => {
                     let content = self.contents.get(&prompt).cloned().unwrap_or_default();
                     work.commands.push(Command::Prompt { native_id, content });

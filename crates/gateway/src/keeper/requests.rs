@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
-use turnstream_model::machine::Accepted;
+use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
 impl Keeper {
     /// Does what was asked, or says why not.
@@ -19,7 +19,7 @@ impl Keeper {
         match request {
             Request::Prompt(prompt, reply) => self.accept(prompt, reply).await,
             Request::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await,
-            Request::Cancel(turn, reply) => self.cancel(turn.as_ref(), reply).await,
+            Request::Cancel(what, reply) => self.cancel(&what, reply).await,
             Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, reply).await,
             Request::Answer(question, answer, reply) => self.answer(&question, answer, reply).await,
             Request::Change(change, reply) => self.change(change, reply).await,
@@ -91,18 +91,23 @@ impl Keeper {
         }
     }
 
-    async fn cancel(&mut self, turn: Option<&TurnId>, reply: Reply<TurnId>) -> Result<(), Gone> {
+    async fn cancel(&mut self, what: &Cancel, reply: Reply<Cancelled>) -> Result<(), Gone> {
         let mut work = Work::default();
-        match self.step(&mut work, |machine, step| machine.cancel(turn, By::Client, step)) {
-            Ok(turn) => {
+        match self.step(&mut work, |machine, step| machine.cancel(what, By::Client, step)) {
+            Ok(cancelled) => {
                 // To stop needs no disk, and who wants it does not want to wait for one. That it is wanted is durable
                 // before anyone is told that it is.
                 if self.recovery.is_none() {
-                    self.tell_to_stop().await;
+                    for name in self.cancelling_names() {
+                        self.tell_to_stop_prompt(name).await;
+                    }
+                    if cancelled.turn.is_some() {
+                        self.tell_to_stop().await;
+                    }
                 }
                 turnstream_failpoint::reach("keeper.cancelling");
                 let told = self.clocks.was_told_to_stop();
-                work.reply_or(reply, turn, move |error| match error {
+                work.reply_or(reply, cancelled, move |error| match error {
                     RequestError::Unkept(problem) if told => RequestError::StopUnkept(problem),
                     other => other,
                 });
@@ -115,7 +120,8 @@ impl Keeper {
     /// Somebody else than a client's cancel wants that turn to end. The agent is told when that is durable, and one that is
     /// still being asked what it has is told after that.
     pub(super) fn cancel_turn(&mut self, turn: &TurnId, by: By, work: &mut Work) {
-        let cancelled = self.step(work, |machine, step| machine.cancel(Some(turn), by, step));
+        let what = Cancel::Turn(turn.clone());
+        let cancelled = self.step(work, |machine, step| machine.cancel(&what, by, step));
         if cancelled.is_ok() && self.recovery.is_none() {
             work.commands.push(Command::Cancel);
         }
@@ -123,6 +129,15 @@ impl Keeper {
 
     pub(super) async fn tell_to_stop(&mut self) {
         self.clocks.tell_to_stop(&self.connection, self.shared.settings.cancel).await;
+    }
+
+    pub(super) async fn tell_to_stop_prompt(&mut self, name: String) {
+        self.clocks.tell_to_stop_prompt(&self.connection, self.shared.settings.cancel, name).await;
+    }
+
+    /// The names of prompts that are to stop and have no turn.
+    pub(super) fn cancelling_names(&self) -> Vec<String> {
+        self.machine.cancelling_prompts().into_iter().filter_map(|(_, name)| name).collect()
     }
 
     async fn resolve(
@@ -248,11 +263,15 @@ impl Keeper {
     async fn end<T: Send + 'static>(&mut self, reason: String, reply: Reply<T>, done: T) -> Result<(), Gone> {
         let mut work = Work::default();
         let works = self.machine.open_turn().is_some();
+        let sent = self.sent_names();
         self.settle_texts(&mut work);
         match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
             Ok(()) => {
                 // Before it is durable: to stop needs no disk, and after this nobody has a turn to cancel. A crash in
                 // between leaves a session whose turn was stopped.
+                for name in sent {
+                    self.connection.tell(Command::CancelPrompt(name)).await;
+                }
                 if works {
                     self.connection.tell(Command::Cancel).await;
                 }

@@ -31,9 +31,10 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
             }
         }
         Body::AttemptStarted { model, .. } => redact_option(rules, model),
-        Body::AttemptEnded { finish, usage } => {
+        Body::AttemptEnded { finish, usage, cost } => {
             redact_option(rules, finish);
             redact_usage(rules, usage);
+            redact_cost(rules, cost);
         }
         Body::TurnEnded { error, usage, cost, .. } => {
             if let Some(error) = error {
@@ -43,10 +44,7 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
                 redact_members(rules, extra);
             }
             redact_usage(rules, usage);
-            if let Some(Cost { currency, extra, amount: _ }) = cost {
-                redact_text(rules, currency);
-                redact_members(rules, extra);
-            }
+            redact_cost(rules, cost);
         }
         Body::Notice { message, detail, .. } => {
             redact_text(rules, message);
@@ -63,6 +61,7 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
         | Body::PromptSent { .. }
         | Body::PromptTaken { .. }
         | Body::PromptWithdrawn { .. }
+        | Body::PromptCancelling { .. }
         | Body::TurnStarted { .. }
         | Body::TurnCancelling { .. }
         | Body::ItemStarted { .. }
@@ -82,6 +81,13 @@ pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
 fn redact_usage(rules: &Rules, usage: &mut Option<Box<Usage>>) {
     if let Some(usage) = usage {
         redact_members(rules, &mut usage.extra);
+    }
+}
+
+fn redact_cost(rules: &Rules, cost: &mut Option<Cost>) {
+    if let Some(Cost { currency, extra, amount: _ }) = cost {
+        redact_text(rules, currency);
+        redact_members(rules, extra);
     }
 }
 

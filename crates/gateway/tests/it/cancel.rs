@@ -74,8 +74,8 @@ fn child_that_cancels() {
         prompt(&gateway, &id, json!([{"do": "text", "text": "half"}, {"do": "stall"}])).await;
         prompt(&gateway, &id, json!([{"do": "text", "text": "after"}])).await;
         until(&gateway, &id, "the text", |snapshot| said(snapshot) == ["half"]).await;
-        let turn = gateway.cancel(&id, None).await.unwrap();
-        println!("CANCELLED {turn}");
+        let cancelled = gateway.cancel(&id, Cancel::Any).await.unwrap();
+        println!("CANCELLED {}", cancelled.turn.unwrap());
         std::future::pending::<()>().await;
     });
 }
@@ -154,9 +154,10 @@ async fn however_many_cancel_a_turn_it_is_said_and_told_once() {
     prompt(&gateway, &id, json!([])).await;
     until(&gateway, &id, "the text", |snapshot| said(snapshot) == ["hello"]).await;
     let turn = TurnId::from("t1");
-    let both = tokio::join!(gateway.cancel(&id, None), gateway.cancel(&id, Some(turn.clone())));
-    assert_eq!(both, (Ok(turn.clone()), Ok(turn.clone())));
-    assert_eq!(gateway.cancel(&id, Some(turn.clone())).await, Ok(turn));
+    let named = Cancel::Turn(turn);
+    let both = tokio::join!(gateway.cancel(&id, Cancel::Any), gateway.cancel(&id, named.clone()));
+    assert_eq!(both, (Ok(cancelled("t1")), Ok(cancelled("t1"))));
+    assert_eq!(gateway.cancel(&id, named).await, Ok(cancelled("t1")));
     let snapshot = settled(&gateway, &id, 1).await;
     assert_eq!(outcomes(&snapshot), ["cancelled"], "it did not stop and was stopped");
     assert_eq!(cancels.load(Ordering::SeqCst), 1);
@@ -177,7 +178,7 @@ async fn a_cancel_while_the_session_recovers_is_told_when_the_agent_has_been_ask
 
     let (gateway, go_on, cancels) = endless_gateway(&home, true).await;
     for _ in 0..2 {
-        assert_eq!(gateway.cancel(&id, None).await, Ok(TurnId::from("t1")));
+        assert_eq!(gateway.cancel(&id, Cancel::Any).await, Ok(cancelled("t1")));
     }
     let snapshot = gateway.snapshot(&id).await.unwrap();
     assert_eq!(snapshot.state.turns[0].cancelling, Some(By::Client));
@@ -202,12 +203,12 @@ async fn a_cancel_of_a_turn_that_has_just_ended_leaves_the_next_one_alone() {
         until(&gateway, &id, "the first turn", |snapshot| snapshot.state.turns.len() >= first as usize).await;
         // Sometimes it is still open, sometimes it has just ended, sometimes the next one has begun.
         tokio::time::sleep(Duration::from_micros(u64::from(round) * 150)).await;
-        let cancelled = gateway.cancel(&id, Some(turn.clone())).await;
+        let cancelled = gateway.cancel(&id, Cancel::Turn(turn.clone())).await;
         let snapshot = settled(&gateway, &id, second as usize).await;
         let ends = outcomes(&snapshot);
         assert_eq!(ends[second as usize - 1], "completed end_turn", "round {round}: {cancelled:?}");
         match cancelled {
-            Ok(named) => assert_eq!(named, turn),
+            Ok(named) => assert_eq!(named.turn, Some(turn)),
             Err(RequestError::Refused(Refusal::TurnNotOpen { asked, .. })) => {
                 assert_eq!((asked, ends[first as usize - 1].as_str()), (Some(turn), "completed end_turn"));
             }
@@ -226,7 +227,7 @@ async fn an_answer_after_a_cancel_hears_that_the_turn_took_it_along() {
     prompt(&gateway, &id, json!([{"do": "tool", "ask": true, "effect": effect}])).await;
     let snapshot = until(&gateway, &id, "the ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
     let ask = snapshot.state.approvals[0].approval.clone();
-    gateway.cancel(&id, None).await.unwrap();
+    gateway.cancel(&id, Cancel::Any).await.unwrap();
     settled(&gateway, &id, 1).await;
     let refused = gateway.resolve(&id, &ask, allow()).await.unwrap_err();
     let outcome = ApprovalOutcome::Cancelled;

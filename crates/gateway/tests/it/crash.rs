@@ -123,7 +123,7 @@ async fn allow_everything(gateway: Gateway, id: SessionId) {
             let stalls = |prompt: &Prompt| prompt.key.as_ref().is_some_and(|key| key.starts_with(STALLS));
             if state.prompts.iter().any(|prompt| prompt.turn.as_ref() == Some(&turn.turn) && stalls(prompt)) {
                 // It may end for another reason first.
-                let _ = gateway.cancel(&id, Some(turn.turn.clone())).await;
+                let _ = gateway.cancel(&id, Cancel::Turn(turn.turn.clone())).await;
             }
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

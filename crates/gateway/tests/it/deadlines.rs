@@ -159,7 +159,7 @@ async fn an_agent_that_does_not_end_is_ended_before_the_next_one_begins() {
     prompt(&gateway, &id, json!(["begin"])).await;
     prompt(&gateway, &id, json!(["never"])).await;
     until(&gateway, &id, "the second turn", |snapshot| snapshot.state.turns.len() == 2).await;
-    gateway.cancel(&id, None).await.unwrap();
+    gateway.cancel(&id, Cancel::Any).await.unwrap();
     let snapshot = settled(&gateway, &id, 3).await;
     assert_eq!(outcomes(&snapshot), ["failed not_started", "cancelled", "failed not_started"]);
     home.close(gateway).await;

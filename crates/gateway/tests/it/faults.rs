@@ -116,7 +116,8 @@ fn child_on_a_broken_disk() {
                 tokio::time::timeout(Duration::from_secs(300), gateway.resolve(&other, &ask, allow())).await;
             println!("ANSWER {:?} after {:?}", answered, began.elapsed());
             let began = std::time::Instant::now();
-            let answered = tokio::time::timeout(Duration::from_secs(300), gateway.cancel(&other, None)).await;
+            let answered =
+                tokio::time::timeout(Duration::from_secs(300), gateway.cancel(&other, Cancel::Any)).await;
             println!("CANCEL {:?} after {:?}", answered, began.elapsed());
         } else {
             let began = std::time::Instant::now();
@@ -153,10 +154,10 @@ fn child_that_cancels_on_a_broken_disk() {
         while !matches!(gateway.health(), turnstream_log::Health::Degraded { .. }) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let wrong = within(gateway.cancel(&id, Some("t7".into()))).await.unwrap_err();
+        let wrong = within(gateway.cancel(&id, Cancel::Turn("t7".into()))).await.unwrap_err();
         assert!(matches!(wrong, RequestError::Refused(_)), "{wrong}");
         for _ in 0..3 {
-            let told = within(gateway.cancel(&id, None)).await.unwrap_err();
+            let told = within(gateway.cancel(&id, Cancel::Any)).await.unwrap_err();
             assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
         }
         // The agent's own memory is on another disk.
@@ -218,7 +219,7 @@ fn child_with_busy_clients() {
                 for number in 0.. {
                     let asked = async {
                         match client {
-                            0 => gateway.cancel(&id, None).await.map(drop),
+                            0 => gateway.cancel(&id, Cancel::Any).await.map(drop),
                             1 => gateway.withdraw(&id, &format!("p{number}").into()).await,
                             2 => gateway.create(new.clone()).await.map(drop),
                             3 => {

@@ -14,6 +14,7 @@ mod puppet;
 mod recovery;
 mod removal;
 mod secrets;
+mod sent;
 mod sessions;
 mod support;
 mod transfer;

@@ -62,7 +62,7 @@ async fn a_waiting_prompt_can_be_withdrawn_and_a_running_one_cannot() {
         let refused = gateway.withdraw(&id, prompt).await.unwrap_err();
         assert!(matches!(refused, RequestError::Refused(Refusal::NotWaiting { .. })), "{refused}");
     }
-    gateway.cancel(&id, None).await.unwrap();
+    gateway.cancel(&id, Cancel::Any).await.unwrap();
     let snapshot = settled(&gateway, &id, 1).await;
     assert_eq!(outcomes(&snapshot), ["cancelled"]);
     let withdrawn = snapshot.state.prompts.iter().find(|prompt| prompt.prompt == second).unwrap();
@@ -75,15 +75,15 @@ async fn a_cancel_is_fenced_by_its_turn() {
     let home = Home::new();
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
-    let no_turn = gateway.cancel(&id, None).await.unwrap_err();
-    assert_eq!(no_turn.to_string(), "turn (any) is not open; no turn is open");
+    let no_turn = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
+    assert_eq!(no_turn.to_string(), "no turn is open, and no prompt was sent that has no turn yet");
     prompt(&gateway, &id, json!([{"do": "text", "text": "one"}])).await;
     settled(&gateway, &id, 1).await;
     prompt(&gateway, &id, json!([{"do": "text", "text": "two"}, {"do": "stall"}])).await;
     until(&gateway, &id, "the second turn", |snapshot| said(snapshot).len() == 2).await;
-    let stale = gateway.cancel(&id, Some(TurnId::from("t1"))).await.unwrap_err();
+    let stale = gateway.cancel(&id, Cancel::Turn(TurnId::from("t1"))).await.unwrap_err();
     assert_eq!(stale.to_string(), "turn t1 is not open; the open turn is t2");
-    assert_eq!(gateway.cancel(&id, Some(TurnId::from("t2"))).await.unwrap(), TurnId::from("t2"));
+    assert_eq!(gateway.cancel(&id, Cancel::Turn(TurnId::from("t2"))).await.unwrap(), cancelled("t2"));
     let snapshot = settled(&gateway, &id, 2).await;
     assert_eq!(outcomes(&snapshot), ["completed end_turn", "cancelled"]);
     home.close(gateway).await;

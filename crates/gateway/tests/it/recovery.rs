@@ -61,7 +61,7 @@ async fn prompts_that_waited_run_after_the_restart_without_any_client() {
     let gateway = home.open().await;
     until(&gateway, &id, "the recovery", |snapshot| snapshot.state.session.status.to_string() == "waiting")
         .await;
-    gateway.cancel(&id, None).await.unwrap();
+    gateway.cancel(&id, Cancel::Any).await.unwrap();
     let snapshot = settled(&gateway, &id, 3).await;
     assert_eq!(outcomes(&snapshot), ["cancelled", "completed end_turn", "completed end_turn"]);
     assert_eq!(home.lines_of("runs"), ["a", "b"]);

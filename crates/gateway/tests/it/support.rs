@@ -13,6 +13,7 @@ use turnstream_model::cursor::{Cursor, Seq};
 use turnstream_model::event::{ApprovalOutcome, Permissions};
 use turnstream_model::fold::{Snapshot, Turn};
 use turnstream_model::id::{PromptId, SessionId};
+pub(crate) use turnstream_model::machine::{Cancel, Cancelled};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 /// How long anything may take here before the test fails; nothing should come near it.
@@ -211,4 +212,9 @@ pub(crate) fn said(snapshot: &Snapshot) -> Vec<String> {
             && item.role == Some(turnstream_model::event::Role::Assistant)
     });
     messages.filter_map(|item| item.text.clone()).collect()
+}
+
+/// The answer to a cancel of that turn.
+pub(crate) fn cancelled(turn: &str) -> Cancelled {
+    Cancelled { turn: Some(turn.into()), prompts: Vec::new() }
 }

@@ -143,18 +143,20 @@ impl Translator {
             key: key.clone(),
             finish: Some(finish.to_owned()),
             usage: None,
+            cost: None,
         };
         match ending {
             Ending::Complete(outcome) => {
                 let finish = outcome.finish.as_ref().map(|finish| finish.raw.clone());
                 let mut signals = self.settled(attempt, outcome);
-                signals.push(Signal::AttemptEnded { key, finish, usage: outcome.usage.map(row::reported) });
+                let usage = outcome.usage.map(row::reported);
+                signals.push(Signal::AttemptEnded { key, finish, usage, cost: None });
                 signals
             }
             Ending::Truncated { outcome, .. } => {
                 let mut signals = self.settled(attempt, outcome);
                 let (finish, usage) = (Some("tool_calls".to_owned()), outcome.usage.map(row::reported));
-                signals.push(Signal::AttemptEnded { key, finish, usage });
+                signals.push(Signal::AttemptEnded { key, finish, usage, cost: None });
                 signals
             }
             Ending::Failed { failure, retry_at } => {

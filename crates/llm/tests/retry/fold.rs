@@ -75,7 +75,7 @@ impl Log {
             let incomplete = state == ItemState::Abandoned;
             self.add(Some(&item), Body::ItemEnded { state, reason: None, incomplete, caused_by: None });
         }
-        self.add(None, Body::AttemptEnded { finish: None, usage: None });
+        self.add(None, Body::AttemptEnded { finish: None, usage: None, cost: None });
         self.attempt = None;
     }
 
@@ -151,7 +151,10 @@ impl Log {
         self.end(state);
         let stop_reason = (outcome == Outcome::Completed).then_some(StopReason::EndTurn);
         let error = error.map(Box::new);
-        self.add(None, Body::TurnEnded { outcome, stop_reason, usage: None, cost: None, error });
+        self.add(
+            None,
+            Body::TurnEnded { outcome, stop_reason, usage: None, cost: None, summed: true, error },
+        );
     }
 }
 

@@ -16,7 +16,7 @@ use turnstream_model::cursor::Seq;
 use turnstream_model::event::{By, Draft, ErrorClass, Outcome};
 use turnstream_model::fold::{Activity, ItemStage, Retry, State};
 use turnstream_model::id::{Counters, SessionId};
-use turnstream_model::machine::{Machine, Step as MachineStep};
+use turnstream_model::machine::{Cancel, Machine, Step as MachineStep};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use turnstream_scripted::{
@@ -227,7 +227,7 @@ async fn a_parked_wait_that_is_cancelled_after_a_kill_ends_its_turn() {
     let asked = call(&provider.base_url(), Format::Chat, AttemptAware);
     let (_, resumed) = client.resume_all(|_| Some(asked.clone())).await.unwrap().remove(0);
     assert_eq!(keeper.retry(), shown(until));
-    keeper.step(|machine, step| machine.cancel(None, By::Client, step)).await.unwrap();
+    keeper.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step)).await.unwrap();
     resumed.cancel();
     assert_eq!(keeper.show_all(&asked, resumed).await, Ending::Cancelled);
     let state = keeper.state();

@@ -64,7 +64,7 @@ fn row(connection: &Connection, item: &str) -> Option<(bool, String)> {
 
 fn ended_with(outcome: Outcome) -> Draft {
     let stop_reason = (outcome == Outcome::Completed).then_some(StopReason::EndTurn);
-    let body = Body::TurnEnded { outcome, stop_reason, usage: None, cost: None, error: None };
+    let body = Body::TurnEnded { outcome, stop_reason, usage: None, cost: None, summed: true, error: None };
     Draft { turn: Some(TurnId::from("t1")), ..Draft::new(body) }
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn turn_ended(turn: &str) -> Draft {
         stop_reason: Some(StopReason::EndTurn),
         usage: None,
         cost: None,
+        summed: true,
         error: None,
     };
     Draft { turn: Some(TurnId::from(turn)), ..Draft::new(body) }

@@ -1,6 +1,7 @@
 //! The books of a checker: what was started, what ended, who belongs to whom.
 
 use super::Law;
+use super::spent::Spent;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -27,6 +28,8 @@ struct Turn {
     ended: bool,
     /// Somebody wants it to end.
     cancelling: bool,
+    /// Its prompts that were to stop before they had a turn.
+    unwanted: Vec<String>,
     /// Items and waits that were started in it.
     items: Vec<String>,
     waits: Vec<String>,
@@ -38,6 +41,7 @@ struct Turn {
     /// A call that repeats a step, and has not superseded the one before it.
     repeat: Option<String>,
     steps: u64,
+    spent: Spent,
 }
 
 struct Attempt {
@@ -54,6 +58,8 @@ struct Wait {
 enum Prompt {
     Waiting,
     Sent,
+    /// Sent, and to stop.
+    Cancelling,
     Taken,
     Withdrawn,
 }
@@ -71,6 +77,8 @@ pub(super) struct Lifecycle {
     attempts: HashSet<String>,
     waits: HashMap<String, Wait>,
     prompts: HashMap<String, Prompt>,
+    /// It was said to be busy for a prompt that was sent and has no turn. Earlier versions never say so.
+    busy_for_prompt: bool,
 }
 
 /// A member that is a string. The shape was judged before: what is not there is passed over here.
@@ -109,12 +117,12 @@ impl Lifecycle {
         self.turn_is_open(r#type, event, found);
         let turn = text(event, "turn");
         match r#type {
-            "prompt.accepted" | "prompt.sent" | "prompt.taken" | "prompt.withdrawn" => {
+            "prompt.accepted" | "prompt.sent" | "prompt.taken" | "prompt.withdrawn" | "prompt.cancelling" => {
                 self.prompt(r#type, event, found);
             }
             "turn.started" => self.turn_started(event, found),
             "turn.cancelling" => self.turn_cancelling(turn, found),
-            "turn.ended" => self.turn_ended(turn, found),
+            "turn.ended" => self.turn_ended(turn, event, found),
             "attempt.started" => self.attempt_started(event, found),
             "attempt.ended" => self.attempt_ended(event, found),
             "attempt.superseded" => self.superseded(event, found),
@@ -160,10 +168,19 @@ impl Lifecycle {
         }
     }
 
-    fn status(&self, event: &Map<String, Value>, found: &mut Found) {
+    fn status(&mut self, event: &Map<String, Value>, found: &mut Found) {
         let waits = self.waits.values().any(|wait| !wait.settled);
+        let is_sent = |prompt: &&Prompt| matches!(prompt, Prompt::Sent | Prompt::Cancelling);
+        let sent = self.prompts.values().find(is_sent).is_some();
         let untrue = match (text(event, "status"), &self.open_turn) {
             (Some("idle"), Some(turn)) => format!("status idle while turn {turn} is open"),
+            (Some("idle"), None) if sent && self.busy_for_prompt => {
+                "status idle while a prompt was sent and has no turn".to_owned()
+            }
+            (Some("busy"), None) if sent => {
+                self.busy_for_prompt = true;
+                return;
+            }
             (Some("busy" | "retrying"), None) => "status busy or retrying while no turn is open".to_owned(),
             (Some("waiting"), _) if !waits => "status waiting while nothing waits".to_owned(),
             _ => return,
@@ -179,7 +196,7 @@ impl Lifecycle {
         let items = self.items.iter().filter(|(_, item)| item.life == Life::Open && item.turn.is_none());
         let waits = self.waits.iter().filter(|(_, wait)| !wait.settled && wait.turn.is_none());
         let prompts =
-            self.prompts.iter().filter(|(_, state)| matches!(state, Prompt::Waiting | Prompt::Sent));
+            self.prompts.iter().filter(|(_, state)| !matches!(state, Prompt::Taken | Prompt::Withdrawn));
         let mut open: Vec<String> = items.map(|(id, _)| format!("item {id}")).collect();
         open.extend(waits.map(|(name, _)| name.clone()));
         open.extend(prompts.map(|(id, _)| format!("prompt {id}")));
@@ -218,7 +235,8 @@ impl Lifecycle {
         let (fits, new) = match r#type {
             "prompt.accepted" => (old.is_none(), Prompt::Waiting),
             "prompt.sent" => (old == Some(Prompt::Waiting), Prompt::Sent),
-            "prompt.taken" => (old == Some(Prompt::Sent), Prompt::Taken),
+            "prompt.cancelling" => (old == Some(Prompt::Sent), Prompt::Cancelling),
+            "prompt.taken" => (matches!(old, Some(Prompt::Sent | Prompt::Cancelling)), Prompt::Taken),
             "prompt.withdrawn" => (old == Some(Prompt::Waiting), Prompt::Withdrawn),
             _ => return,
         };
@@ -235,6 +253,12 @@ impl Lifecycle {
             (new, text(event, "turn").and_then(|turn| self.turns.get_mut(turn)))
         {
             turn.promised.remove(prompt);
+            if old == Some(Prompt::Cancelling) {
+                turn.unwanted.push(prompt.to_owned());
+            }
+        }
+        if new == Prompt::Taken {
+            self.busy_for_prompt = false;
         }
     }
 
@@ -253,7 +277,7 @@ impl Lifecycle {
         let mut turn = Turn::default();
         for prompt in prompts {
             match self.prompts.get(prompt) {
-                Some(Prompt::Sent) => {
+                Some(Prompt::Sent | Prompt::Cancelling) => {
                     turn.promised.insert(prompt.to_owned());
                 }
                 Some(Prompt::Taken) => {}
@@ -277,7 +301,7 @@ impl Lifecycle {
         }
     }
 
-    fn turn_ended(&mut self, id: Option<&str>, found: &mut Found) {
+    fn turn_ended(&mut self, id: Option<&str>, event: &Map<String, Value>, found: &mut Found) {
         let Some(id) = id else { return };
         let Some(turn) = self.turns.get_mut(id) else {
             self.never(Law::EvidenceBeforeIdle, format!("turn {id} ended and never started"), found);
@@ -288,6 +312,13 @@ impl Lifecycle {
             found.push((Law::OneEnd, format!("turn {id} ended twice")));
         }
         turn.ended = true;
+        for shortfall in turn.spent.shortfalls(event) {
+            found.push((Law::Usage, format!("turn {id} {shortfall}")));
+        }
+        for prompt in turn.unwanted.iter().filter(|_| text(event, "outcome") != Some("cancelled")) {
+            let message = format!("turn {id} took prompt {prompt}, which was to stop, and is not cancelled");
+            found.push((Law::Prompt, message));
+        }
         let attempts = turn.attempts.iter().filter(|(_, attempt)| attempt.life == Life::Open);
         let mut open: Vec<String> = attempts.map(|(id, _)| format!("attempt {id}")).collect();
         open.extend(turn.promised.iter().map(|prompt| format!("prompt {prompt}")));
@@ -333,6 +364,7 @@ impl Lifecycle {
         else {
             return;
         };
+        turn.spent.add(event);
         match turn.attempts.get_mut(id) {
             Some(attempt) if attempt.life == Life::Open => attempt.life = Life::Ended,
             _ => found.push((Law::Attempt, format!("attempt {id} ended and is not open in its turn"))),

@@ -3,6 +3,7 @@
 
 mod lifecycle;
 mod shape;
+mod spent;
 
 use lifecycle::Lifecycle;
 use serde_json::{Map, Value};
@@ -31,6 +32,8 @@ pub enum Law {
     Prompt,
     /// L7: what may have lost bytes is never whole.
     Taint,
+    /// The usage and cost of a turn are at least what its model calls took.
+    Usage,
     /// A session begins once, ends once and says what is so.
     Session,
 }
@@ -48,6 +51,7 @@ impl fmt::Display for Law {
             Self::Wait => "approval lifecycle",
             Self::Prompt => "prompt lifecycle",
             Self::Taint => "L7 taint",
+            Self::Usage => "usage",
             Self::Session => "session lifecycle",
         })
     }

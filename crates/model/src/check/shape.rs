@@ -30,6 +30,7 @@ const MAY: bool = false;
 
 const STATES: &[&str] = &["completed", "failed", "abandoned", "unknown"];
 const FIELDS: &[&str] = &["text", "input", "output"];
+const BY: &[&str] = &["client", "policy", "agent", "gateway"];
 
 const ENVELOPE: &[Member] = &[
     ("turn", Id, MAY),
@@ -73,11 +74,12 @@ const EVENTS: &[(&str, &[Member])] = &[
     ("prompt.sent", &[("prompt", Id, MUST), ("native_id", Text, MAY)]),
     ("prompt.taken", &[("prompt", Id, MUST), ("turn", Id, MUST)]),
     ("prompt.withdrawn", &[("prompt", Id, MUST)]),
+    ("prompt.cancelling", &[("prompt", Id, MUST), ("by", Word(BY), MUST)]),
     (
         "turn.started",
         &[("turn", Id, MUST), ("origin", Word(&["prompt", "agent", "foreign"]), MUST), ("prompts", Ids, MAY)],
     ),
-    ("turn.cancelling", &[("turn", Id, MUST), ("by", Word(&["client", "policy", "agent", "gateway"]), MUST)]),
+    ("turn.cancelling", &[("turn", Id, MUST), ("by", Word(BY), MUST)]),
     (
         "attempt.started",
         &[("turn", Id, MUST), ("attempt", Id, MUST), ("step", Count, MUST), ("model", Text, MAY)],
@@ -120,7 +122,13 @@ const EVENTS: &[(&str, &[Member])] = &[
     ("item.removed", &[("item", Id, MUST)]),
     (
         "attempt.ended",
-        &[("turn", Id, MUST), ("attempt", Id, MUST), ("finish", Text, MAY), ("usage", Object, MAY)],
+        &[
+            ("turn", Id, MUST),
+            ("attempt", Id, MUST),
+            ("finish", Text, MAY),
+            ("usage", Object, MAY),
+            ("cost", Object, MAY),
+        ],
     ),
     (
         "attempt.superseded",
@@ -136,7 +144,7 @@ const EVENTS: &[(&str, &[Member])] = &[
                 Word(&["allow_once", "allow_always", "reject", "cancelled", "expired", "lost"]),
                 MUST,
             ),
-            ("by", Word(&["client", "policy", "agent", "gateway"]), MUST),
+            ("by", Word(BY), MUST),
             ("option", Text, MAY),
             ("message", Text, MAY),
             ("key", Text, MAY),
@@ -164,6 +172,7 @@ const EVENTS: &[(&str, &[Member])] = &[
             ),
             ("usage", Object, MAY),
             ("cost", Object, MAY),
+            ("summed", Flag, MAY),
             ("error", Object, MAY),
         ],
     ),

@@ -140,6 +140,9 @@ impl Members {
             }
             "prompt.taken" => Body::PromptTaken { prompt: self.need("prompt")? },
             "prompt.withdrawn" => Body::PromptWithdrawn { prompt: self.need("prompt")? },
+            "prompt.cancelling" => {
+                Body::PromptCancelling { prompt: self.need("prompt")?, by: self.need("by")? }
+            }
             "turn.started" => Body::TurnStarted {
                 origin: self.need("origin")?,
                 prompts: self.take("prompts")?.unwrap_or_default(),
@@ -174,9 +177,11 @@ impl Members {
                 tool: self.take("tool")?,
             },
             "item.removed" => Body::ItemRemoved,
-            "attempt.ended" => {
-                Body::AttemptEnded { finish: self.take("finish")?, usage: self.take("usage")? }
-            }
+            "attempt.ended" => Body::AttemptEnded {
+                finish: self.take("finish")?,
+                usage: self.take("usage")?,
+                cost: self.take("cost")?,
+            },
             "attempt.superseded" => {
                 Body::AttemptSuperseded { by: self.need("by")?, items: self.need("items")? }
             }
@@ -212,6 +217,7 @@ impl Members {
                 stop_reason: self.take("stop_reason")?,
                 usage: self.take("usage")?,
                 cost: self.take("cost")?,
+                summed: self.flag("summed")?,
                 error: self.take("error")?,
             },
             "notice" => Body::Notice {

@@ -76,6 +76,10 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
         Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
             map.serialize_entry("prompt", prompt)
         }
+        Body::PromptCancelling { prompt, by } => {
+            map.serialize_entry("prompt", prompt)?;
+            map.serialize_entry("by", by)
+        }
         Body::TurnStarted { origin, prompts, native_id } => {
             map.serialize_entry("origin", origin)?;
             map.serialize_entry("prompts", prompts)?;
@@ -115,9 +119,10 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
             optional(map, "tool", tool)
         }
         Body::ItemRemoved => Ok(()),
-        Body::AttemptEnded { finish, usage } => {
+        Body::AttemptEnded { finish, usage, cost } => {
             optional(map, "finish", finish)?;
-            optional(map, "usage", usage)
+            optional(map, "usage", usage)?;
+            optional(map, "cost", cost)
         }
         Body::AttemptSuperseded { by, items } => {
             map.serialize_entry("by", by)?;
@@ -148,11 +153,12 @@ fn body_members<M: SerializeMap>(body: &Body, map: &mut M) -> Result<(), M::Erro
             optional(map, "answers", answers)?;
             optional(map, "key", key)
         }
-        Body::TurnEnded { outcome, stop_reason, usage, cost, error } => {
+        Body::TurnEnded { outcome, stop_reason, usage, cost, summed, error } => {
             map.serialize_entry("outcome", outcome)?;
             optional(map, "stop_reason", stop_reason)?;
             optional(map, "usage", usage)?;
             optional(map, "cost", cost)?;
+            flag(map, "summed", *summed)?;
             optional(map, "error", error)
         }
         Body::Notice { code, message, detail } => {

@@ -64,9 +64,9 @@ impl Draft {
 /// What the agent of a session is doing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status {
-    /// No turn is open.
+    /// No turn is open, and none is to come.
     Idle,
-    /// A turn is open.
+    /// A turn is open, or a prompt was sent and its turn is to come.
     Busy,
     /// A turn is open and waits for a person.
     Waiting,
@@ -109,6 +109,8 @@ pub enum Body {
     PromptTaken { prompt: PromptId },
     /// `prompt.withdrawn`
     PromptWithdrawn { prompt: PromptId },
+    /// `prompt.cancelling`: somebody wants a sent prompt to stop; its turn is still to come, and ends cancelled
+    PromptCancelling { prompt: PromptId, by: By },
     /// `turn.started`
     TurnStarted { origin: Origin, prompts: Vec<PromptId>, native_id: Option<String> },
     /// `turn.cancelling`: somebody wants the turn to end; its end is still to come
@@ -137,7 +139,7 @@ pub enum Body {
     /// `item.removed`
     ItemRemoved,
     /// `attempt.ended`
-    AttemptEnded { finish: Option<String>, usage: Option<Box<Usage>> },
+    AttemptEnded { finish: Option<String>, usage: Option<Box<Usage>>, cost: Option<Cost> },
     /// `attempt.superseded`
     AttemptSuperseded { by: AttemptId, items: Vec<ItemId> },
     /// `approval.requested`
@@ -158,12 +160,13 @@ pub enum Body {
         answers: Option<Map<String, Value>>,
         key: Option<String>,
     },
-    /// `turn.ended`
+    /// `turn.ended`; `summed` when `usage` and `cost` are at least the sums of the turn's attempts
     TurnEnded {
         outcome: Outcome,
         stop_reason: Option<StopReason>,
         usage: Option<Box<Usage>>,
         cost: Option<Cost>,
+        summed: bool,
         error: Option<Box<TurnError>>,
     },
     /// `notice`
@@ -185,6 +188,7 @@ impl Body {
             Self::PromptSent { .. } => "prompt.sent",
             Self::PromptTaken { .. } => "prompt.taken",
             Self::PromptWithdrawn { .. } => "prompt.withdrawn",
+            Self::PromptCancelling { .. } => "prompt.cancelling",
             Self::TurnStarted { .. } => "turn.started",
             Self::TurnCancelling { .. } => "turn.cancelling",
             Self::AttemptStarted { .. } => "attempt.started",

@@ -126,11 +126,38 @@ impl Usage {
         sum(&mut self.cache_read, *cache_read);
         sum(&mut self.cache_write, *cache_write);
     }
+
+    /// Raises every member to what is known to be part of it. What neither knows stays unknown.
+    pub fn raise(&mut self, known: &Self) {
+        let Self { input, output, reasoning, cache_read, cache_write, extra: _ } = known;
+        self.input = self.input.max(*input);
+        self.output = self.output.max(*output);
+        self.reasoning = self.reasoning.max(*reasoning);
+        self.cache_read = self.cache_read.max(*cache_read);
+        self.cache_write = self.cache_write.max(*cache_write);
+    }
 }
 
 fn sum(total: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
         *total = Some(total.unwrap_or(0).saturating_add(more));
+    }
+}
+
+impl Cost {
+    /// Adds the cost of another call. Money of another currency cannot be added, and is left out.
+    pub fn add(&mut self, other: &Self) {
+        if self.currency == other.currency {
+            // What is smaller than that is not money but the error of adding floats.
+            self.amount = ((self.amount + other.amount) * 1e12).round() / 1e12;
+        }
+    }
+
+    /// Raises it to a cost that is known to be part of it. Money of another currency cannot be compared.
+    pub fn raise(&mut self, known: &Self) {
+        if self.currency == known.currency {
+            self.amount = self.amount.max(known.amount);
+        }
     }
 }
 

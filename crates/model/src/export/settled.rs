@@ -90,6 +90,7 @@ impl Settled {
             | Body::SessionUpdated(_)
             | Body::SessionEnded { .. }
             | Body::PromptSent { .. }
+            | Body::PromptCancelling { .. }
             | Body::TurnCancelling { .. }
             | Body::AttemptStarted { .. }
             | Body::AttemptEnded { .. }

@@ -19,6 +19,7 @@ impl Fold {
             Body::PromptAccepted { .. }
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
+            | Body::PromptCancelling { .. }
             | Body::PromptWithdrawn { .. } => self.prompt(draft, *time),
             Body::TurnStarted { .. } | Body::TurnCancelling { .. } | Body::TurnEnded { .. } => {
                 self.turn(draft, *time);
@@ -69,6 +70,7 @@ impl Fold {
                     content: content.clone(),
                     state: PromptStage::Waiting,
                     native_id: None,
+                    cancelling: None,
                     turn: None,
                     time,
                 });
@@ -79,12 +81,20 @@ impl Fold {
                     queued.native_id.clone_from(native_id);
                 }
             }
+            Body::PromptCancelling { prompt, by } => {
+                if let Some(queued) = self.state.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
+                    queued.cancelling.get_or_insert(*by);
+                }
+            }
             Body::PromptTaken { prompt } => {
+                let queued = self.state.queue.iter().find(|queued| queued.prompt == *prompt);
+                let cancelling = queued.and_then(|queued| queued.cancelling);
                 self.settle_prompt(prompt, PromptStage::Taken, draft.turn.as_ref());
-                if let Some(turn) = self.turn_mut(draft.turn.as_ref())
-                    && !turn.prompts.contains(prompt)
-                {
-                    turn.prompts.push(prompt.clone());
+                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
+                    turn.cancelling = turn.cancelling.or(cancelling);
+                    if !turn.prompts.contains(prompt) {
+                        turn.prompts.push(prompt.clone());
+                    }
                 }
             }
             Body::PromptWithdrawn { prompt } => self.settle_prompt(prompt, PromptStage::Withdrawn, None),
@@ -126,7 +136,7 @@ impl Fold {
                     turn.cancelling.get_or_insert(*by);
                 }
             }
-            Body::TurnEnded { outcome, stop_reason, usage, cost, error } => {
+            Body::TurnEnded { outcome, stop_reason, usage, cost, summed: _, error } => {
                 if let Some(turn) = self.turn_mut(Some(id)) {
                     turn.ended = Some(time);
                     turn.outcome = Some(*outcome);
@@ -155,13 +165,15 @@ impl Fold {
                 ended: false,
                 finish: None,
                 usage: None,
+                cost: None,
                 superseded_by: None,
             }),
-            Body::AttemptEnded { finish, usage } => {
+            Body::AttemptEnded { finish, usage, cost } => {
                 if let Some(attempt) = turn.attempts.iter_mut().find(|attempt| attempt.attempt == *id) {
                     attempt.ended = true;
                     attempt.finish.clone_from(finish);
                     attempt.usage = usage.as_deref().cloned();
+                    attempt.cost.clone_from(cost);
                 }
             }
             Body::AttemptSuperseded { by, items } => {

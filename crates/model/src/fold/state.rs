@@ -194,6 +194,9 @@ pub struct Prompt {
     /// The agent's id of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_id: Option<String>,
+    /// Who wanted it to stop after it was sent and before it had a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelling: Option<By>,
     /// The turn that took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
@@ -263,6 +266,9 @@ pub struct Attempt {
     /// Its tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Its cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// The repeat that replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<AttemptId>,

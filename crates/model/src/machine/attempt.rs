@@ -1,7 +1,7 @@
 //! The model calls of one turn: which is open, which step it is, what it voids when it is repeated.
 
 use super::items::Items;
-use crate::event::{Body, Draft, StopReason, Usage};
+use crate::event::{Body, Cost, Draft, StopReason, Usage};
 use crate::fold;
 use crate::id::{AttemptId, Key, TurnId};
 use std::collections::HashSet;
@@ -15,6 +15,14 @@ struct Attempt {
     discarded: bool,
 }
 
+/// How a call ended, and what it took.
+#[derive(Default)]
+pub(crate) struct Closing {
+    pub(crate) finish: Option<String>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) cost: Option<Cost>,
+}
+
 /// The attempts of one turn, one open at a time.
 #[derive(Default)]
 pub(crate) struct Attempts {
@@ -24,7 +32,45 @@ pub(crate) struct Attempts {
     steps: u32,
     seen: HashSet<Key>,
     last_finish: Option<String>,
+    spent: Spent,
+}
+
+/// What the calls of a turn took, superseded ones included.
+#[derive(Clone, Default)]
+pub(crate) struct Spent {
     usage: Option<Usage>,
+    cost: Option<Cost>,
+}
+
+impl Spent {
+    fn add(&mut self, usage: Option<&Usage>, cost: Option<&Cost>) {
+        if let Some(usage) = usage {
+            self.usage.get_or_insert_default().add(usage);
+        }
+        match (&mut self.cost, cost) {
+            (Some(sum), Some(cost)) => sum.add(cost),
+            (sum @ None, Some(cost)) => *sum = Some(cost.clone()),
+            (_, None) => {}
+        }
+    }
+
+    /// The tokens of a turn: the agent's total, and not less than its calls took.
+    pub(super) fn usage(&self, total: Option<Usage>) -> Option<Usage> {
+        let Some(mut total) = total else { return self.usage.clone() };
+        if let Some(known) = &self.usage {
+            total.raise(known);
+        }
+        Some(total)
+    }
+
+    /// The cost of a turn, in the same way.
+    pub(super) fn cost(&self, total: Option<Cost>) -> Option<Cost> {
+        let Some(mut total) = total else { return self.cost.clone() };
+        if let Some(known) = &self.cost {
+            total.raise(known);
+        }
+        Some(total)
+    }
 }
 
 impl Attempts {
@@ -41,9 +87,7 @@ impl Attempts {
                 let (id, step, model) = (attempt.attempt.clone(), attempt.step, attempt.model.clone());
                 resumed.open = Some(Attempt { id, key, step, model, discarded: false });
             }
-            if let Some(usage) = &attempt.usage {
-                resumed.usage.get_or_insert_default().add(usage);
-            }
+            resumed.spent.add(attempt.usage.as_ref(), attempt.cost.as_ref());
         }
         resumed
     }
@@ -82,9 +126,9 @@ impl Attempts {
         }
     }
 
-    /// Tokens of all calls that said how many.
-    pub(crate) fn usage(&self) -> Option<&Usage> {
-        self.usage.as_ref()
+    /// What all calls took that said so.
+    pub(super) fn spent(&self) -> &Spent {
+        &self.spent
     }
 
     /// True when that call is not known yet.
@@ -105,7 +149,7 @@ impl Attempts {
         let superseded = match self.open.take() {
             Some(old) if old.discarded => Some(old),
             Some(old) => {
-                self.close(&old, None, None, turn, out);
+                self.close(&old, Closing::default(), turn, out);
                 None
             }
             None => self.broken.take().filter(|old| old.discarded),
@@ -141,22 +185,15 @@ impl Attempts {
     }
 
     /// Ends the open call if it is that one. A repeated or late end changes nothing.
-    pub(crate) fn end(
-        &mut self,
-        key: &Key,
-        finish: Option<String>,
-        usage: Option<Usage>,
-        turn: &TurnId,
-        out: &mut Vec<Draft>,
-    ) {
+    pub(crate) fn end(&mut self, key: &Key, closing: Closing, turn: &TurnId, out: &mut Vec<Draft>) {
         let ours = |attempt: &Attempt| attempt.key.as_ref().is_none_or(|open| open == key);
         if !self.open.as_ref().is_some_and(ours) {
             return;
         }
         if let Some(attempt) = self.open.take() {
             self.seen.insert(key.clone());
-            let is_broken = finish.as_deref().is_none_or(|finish| finish == "error");
-            self.close(&attempt, finish, usage, turn, out);
+            let is_broken = closing.finish.as_deref().is_none_or(|finish| finish == "error");
+            self.close(&attempt, closing, turn, out);
             self.broken = Some(attempt).filter(|_| is_broken);
         }
     }
@@ -164,23 +201,19 @@ impl Attempts {
     /// Closes what is open because its turn ends.
     pub(crate) fn close_open(&mut self, finish: Option<&str>, turn: &TurnId, out: &mut Vec<Draft>) {
         if let Some(attempt) = self.open.take() {
-            self.close(&attempt, finish.map(str::to_owned), None, turn, out);
+            let finish = finish.map(str::to_owned);
+            self.close(&attempt, Closing { finish, ..Closing::default() }, turn, out);
         }
     }
 
-    fn close(
-        &mut self,
-        attempt: &Attempt,
-        finish: Option<String>,
-        usage: Option<Usage>,
-        turn: &TurnId,
-        out: &mut Vec<Draft>,
-    ) {
-        if let Some(usage) = &usage {
-            self.usage.get_or_insert_default().add(usage);
-        }
+    fn close(&mut self, attempt: &Attempt, closing: Closing, turn: &TurnId, out: &mut Vec<Draft>) {
+        let Closing { finish, usage, cost } = closing;
+        // JSON has no word for what is not a number.
+        let cost = cost.filter(|cost| cost.amount.is_finite());
+        self.spent.add(usage.as_ref(), cost.as_ref());
         self.last_finish.clone_from(&finish);
-        out.push(draft(turn, &attempt.id, Body::AttemptEnded { finish, usage: usage.map(Box::new) }));
+        let usage = usage.map(Box::new);
+        out.push(draft(turn, &attempt.id, Body::AttemptEnded { finish, usage, cost }));
     }
 }
 

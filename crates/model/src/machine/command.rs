@@ -20,6 +20,27 @@ pub struct Accepted {
     pub position: usize,
 }
 
+/// What is wanted to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cancel {
+    /// Whatever is open or sent.
+    #[default]
+    Any,
+    /// That turn, or nothing.
+    Turn(TurnId),
+    /// That prompt, which was sent and has no turn yet, or nothing.
+    Prompt(PromptId),
+}
+
+/// What will end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cancelled {
+    /// The open turn.
+    pub turn: Option<TurnId>,
+    /// Prompts that were sent. Their turns end cancelled.
+    pub prompts: Vec<PromptId>,
+}
+
 /// Why a request changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -45,6 +66,9 @@ pub enum Refusal {
         /// How far it has come; `None` when it has its outcome, or never was.
         state: Option<PromptState>,
     },
+    /// Nothing runs that could be cancelled.
+    #[error("no turn is open, and no prompt was sent that has no turn yet")]
+    NothingRuns,
     /// That turn is not the open one.
     #[error("turn {} is not open; {}", name(asked.as_ref()), now(open.as_ref()))]
     TurnNotOpen {
@@ -134,6 +158,7 @@ impl Machine {
     ) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
         if self.prompts.send(prompt, native_id, step.drafts) {
+            self.show_status(step);
             Ok(())
         } else {
             Err(Refusal::NotWaiting { prompt: prompt.clone(), state: self.prompts.state(prompt) })
@@ -237,19 +262,58 @@ impl Machine {
         self.ended
     }
 
-    /// Somebody wants the turn to end; fenced: that turn, or nothing. That it is wanted is in the log once, however often
-    /// it is asked for. The end still has to be observed.
-    pub fn cancel(&mut self, turn: Option<&TurnId>, by: By, step: &mut Step<'_>) -> Result<TurnId, Refusal> {
-        match &mut self.turn {
-            Some(open) if turn.is_none_or(|turn| turn == open.id()) => {
-                open.cancel(by, step.drafts);
-                Ok(open.id().clone())
-            }
-            open => Err(Refusal::TurnNotOpen {
-                asked: turn.cloned(),
-                open: open.as_ref().map(|turn| turn.id().clone()),
-            }),
+    /// Somebody wants something to end. That it is wanted is in the log once, however often it is asked for. The end still
+    /// has to be observed.
+    pub fn cancel(&mut self, what: &Cancel, by: By, step: &mut Step<'_>) -> Result<Cancelled, Refusal> {
+        let cancelled = self.cancellable(what)?;
+        if let Some(turn) = self.turn.as_mut().filter(|_| cancelled.turn.is_some()) {
+            turn.cancel(by, step.drafts);
         }
+        for prompt in &cancelled.prompts {
+            self.prompts.cancel(prompt, by, step.drafts);
+        }
+        Ok(cancelled)
+    }
+
+    /// What a cancel would end. It is fenced: what is named, or nothing. Prompts that wait in the queue are never touched.
+    pub fn cancellable(&self, what: &Cancel) -> Result<Cancelled, Refusal> {
+        let open = self.open_turn();
+        match what {
+            Cancel::Any => {
+                let running = Cancelled { turn: open.cloned(), prompts: self.prompts.sent() };
+                if running == Cancelled::default() { Err(Refusal::NothingRuns) } else { Ok(running) }
+            }
+            Cancel::Turn(turn) if open == Some(turn) => {
+                Ok(Cancelled { turn: Some(turn.clone()), prompts: Vec::new() })
+            }
+            Cancel::Turn(turn) => {
+                Err(Refusal::TurnNotOpen { asked: Some(turn.clone()), open: open.cloned() })
+            }
+            Cancel::Prompt(prompt) => {
+                let state = self.prompts.state(prompt);
+                // Asked for again after it got its turn.
+                let turn = self.turn.as_ref().filter(|turn| turn.is_unwanted_for(prompt));
+                if state != Some(PromptState::Sent) && turn.is_none() {
+                    return Err(Refusal::NotSent { prompt: prompt.clone(), state });
+                }
+                let turn = turn.map(|turn| turn.id().clone());
+                Ok(Cancelled { turn, prompts: vec![prompt.clone()] })
+            }
+        }
+    }
+
+    /// A prompt that is to stop never began: it gets its turn now, or when no other is open, and that is cancelled.
+    pub fn stop_unstarted(&mut self, prompt: &PromptId, step: &mut Step<'_>) {
+        if self.prompts.cancelling().any(|(cancelling, _)| cancelling == prompt) {
+            let error = TurnError::new(ErrorClass::Cancelled, "the prompt was cancelled before it began");
+            self.refuse_prompt(prompt.clone(), error, step);
+        }
+    }
+
+    /// Sent prompts that are to stop, with the names they were sent under.
+    pub fn cancelling_prompts(&self) -> Vec<(PromptId, Option<String>)> {
+        let cancelling = self.prompts.cancelling();
+        cancelling.map(|(prompt, name)| (prompt.clone(), name.map(str::to_owned))).collect()
     }
 
     /// True while the open turn is wanted to end.

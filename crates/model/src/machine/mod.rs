@@ -19,7 +19,7 @@ mod turn;
 mod unclaimed;
 mod waits;
 
-pub use command::{Accepted, Refusal};
+pub use command::{Accepted, Cancel, Cancelled, Refusal};
 pub use prompts::PromptState;
 pub use turn::OpenTurn;
 
@@ -161,12 +161,14 @@ impl Machine {
         step: &mut Step<'_>,
     ) {
         let id = TurnId::from(step.ids.fresh(IdKind::Turn));
-        self.turn = Some(OpenTurn::start(id.clone(), origin, prompts.clone(), native_id, step.drafts));
+        let mut turn = OpenTurn::start(id.clone(), origin, prompts.clone(), native_id, step.drafts);
+        for prompt in prompts {
+            let cancelling = self.prompts.take(&prompt, &id, step.drafts);
+            turn.note_prompt(prompt, cancelling);
+        }
+        self.turn = Some(turn);
         self.hold = None;
         self.stray_error = None;
-        for prompt in &prompts {
-            self.prompts.take(prompt, &id, step.drafts);
-        }
         self.show_status(step);
         for signal in self.unclaimed.claim_early() {
             self.observe_open(signal, step);
@@ -248,7 +250,7 @@ impl Machine {
             Status::Waiting
         } else if let Some(retrying) = &self.retrying {
             retrying.clone()
-        } else if self.turn.is_some() {
+        } else if self.turn.is_some() || self.prompts.any_sent() {
             Status::Busy
         } else {
             Status::Idle

@@ -1,5 +1,6 @@
 //! What each signal means, given what is open.
 
+use super::attempt::Closing;
 use super::hold::{Due, Hold, Strength};
 use super::item::End;
 use super::waits::WaitPlace;
@@ -8,7 +9,7 @@ use crate::event::{
     ApprovalOutcome, Body, Draft, ErrorClass, NoticeCode, Origin, QuestionOutcome, SessionPatch, Status,
     StopReason, Tool, TurnError,
 };
-use crate::id::{ApprovalId, AttemptId, IdKind, Key, QuestionId, TurnId};
+use crate::id::{ApprovalId, AttemptId, IdKind, Key, PromptId, QuestionId, TurnId};
 use crate::signal::{Ending, Need, Signal, Truth};
 use serde_json::Value;
 
@@ -36,9 +37,9 @@ impl Machine {
             Signal::PromptTaken(native_id) => self.prompt_taken(&native_id, step),
             Signal::PromptRefused { native_id, error } => self.prompt_refused(&native_id, error, step),
             Signal::AttemptBegan { key, model } => self.attempt_began(key, model, step),
-            Signal::AttemptEnded { key, finish, usage } => {
+            Signal::AttemptEnded { key, finish, usage, cost } => {
                 if let Some(turn) = &mut self.turn {
-                    turn.end_attempt(&key, finish, usage, step.drafts);
+                    turn.end_attempt(&key, Closing { finish, usage, cost }, step.drafts);
                 }
             }
             Signal::Retrying { attempt, reason, until, message } => {
@@ -146,8 +147,8 @@ impl Machine {
                 // Work that nobody asked for, and now somebody has: it is one turn.
                 if turn.is_unprompted() && prompts.is_empty() {
                     for prompt in self.prompts.sent() {
-                        self.prompts.take(&prompt, turn.id(), step.drafts);
-                        turn.note_prompt();
+                        let cancelling = self.prompts.take(&prompt, turn.id(), step.drafts);
+                        turn.note_prompt(prompt, cancelling);
                     }
                 }
                 for prompt in prompts {
@@ -181,15 +182,21 @@ impl Machine {
         let Some(prompt) = self.prompts.sent_as(native_id) else { return };
         match &mut self.turn {
             Some(turn) => {
-                turn.note_prompt();
-                self.prompts.take(&prompt, turn.id(), step.drafts);
+                let cancelling = self.prompts.take(&prompt, turn.id(), step.drafts);
+                turn.note_prompt(prompt, cancelling);
             }
             None => self.start_turn(Origin::Prompt, vec![prompt], None, step),
         }
     }
 
     fn prompt_refused(&mut self, native_id: &str, error: TurnError, step: &mut Step<'_>) {
-        let Some(prompt) = self.prompts.sent_as(native_id) else { return };
+        if let Some(prompt) = self.prompts.sent_as(native_id) {
+            self.refuse_prompt(prompt, error, step);
+        }
+    }
+
+    /// It gets its turn now, or when no other is open.
+    pub(super) fn refuse_prompt(&mut self, prompt: PromptId, error: TurnError, step: &mut Step<'_>) {
         if self.turn.is_none() {
             self.fail_unstarted(prompt, error, step);
         } else if self.refused.iter().all(|(refused, _)| *refused != prompt) {

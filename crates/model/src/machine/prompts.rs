@@ -1,6 +1,6 @@
 //! Prompts that have no outcome yet: waiting here, or sent and not yet seen to be taken.
 
-use crate::event::{Body, Draft};
+use crate::event::{Body, By, Draft};
 use crate::id::{PromptId, TurnId};
 use serde_json::Value;
 
@@ -17,6 +17,8 @@ struct Prompt {
     id: PromptId,
     state: PromptState,
     native_id: Option<String>,
+    /// Somebody wants it to stop, and the log says so.
+    cancelling: bool,
 }
 
 /// In the order in which they were accepted.
@@ -35,13 +37,19 @@ impl Prompts {
         out: &mut Vec<Draft>,
     ) -> usize {
         out.push(Draft::new(Body::PromptAccepted { prompt: id.clone(), key, content }));
-        self.resume(id, PromptState::Waiting, None);
+        self.resume(id, PromptState::Waiting, None, false);
         self.open.len() - 1
     }
 
     /// Takes up a prompt that was accepted before the last owner went away.
-    pub(crate) fn resume(&mut self, id: PromptId, state: PromptState, native_id: Option<String>) {
-        self.open.push(Prompt { id, state, native_id });
+    pub(crate) fn resume(
+        &mut self,
+        id: PromptId,
+        state: PromptState,
+        native_id: Option<String>,
+        cancelling: bool,
+    ) {
+        self.open.push(Prompt { id, state, native_id, cancelling });
     }
 
     pub(crate) fn state(&self, id: &PromptId) -> Option<PromptState> {
@@ -89,6 +97,22 @@ impl Prompts {
         self.open.iter().find(|prompt| prompt.state == PromptState::Waiting).map(|prompt| prompt.id.clone())
     }
 
+    /// Somebody wants a sent prompt to stop. Said once, however many want it; nothing when it is not sent.
+    pub(crate) fn cancel(&mut self, id: &PromptId, by: By, out: &mut Vec<Draft>) {
+        let sent = |prompt: &&mut Prompt| prompt.id == *id && prompt.state == PromptState::Sent;
+        if let Some(prompt) = self.open.iter_mut().find(sent)
+            && !std::mem::replace(&mut prompt.cancelling, true)
+        {
+            out.push(Draft::new(Body::PromptCancelling { prompt: id.clone(), by }));
+        }
+    }
+
+    /// Sent prompts that are to stop, with the names they were sent under.
+    pub(crate) fn cancelling(&self) -> impl Iterator<Item = (&PromptId, Option<&str>)> {
+        let cancelling = self.open.iter().filter(|prompt| prompt.cancelling);
+        cancelling.map(|prompt| (&prompt.id, prompt.native_id.as_deref()))
+    }
+
     pub(crate) fn sent_with_names(&self) -> Vec<(PromptId, Option<String>)> {
         let sent = self.open.iter().filter(|prompt| prompt.state == PromptState::Sent);
         sent.map(|prompt| (prompt.id.clone(), prompt.native_id.clone())).collect()
@@ -109,13 +133,13 @@ impl Prompts {
             .map(|prompt| prompt.id.clone())
     }
 
-    /// The outcome of a sent prompt: it is in this turn now.
-    pub(crate) fn take(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) {
-        if let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) {
-            self.open.remove(index);
-            let body = Body::PromptTaken { prompt: id.clone() };
-            out.push(Draft { turn: Some(turn.clone()), ..Draft::new(body) });
-        }
+    /// The outcome of a sent prompt: it is in this turn now. True when it was to stop.
+    pub(crate) fn take(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) -> bool {
+        let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) else { return false };
+        let prompt = self.open.remove(index);
+        let body = Body::PromptTaken { prompt: id.clone() };
+        out.push(Draft { turn: Some(turn.clone()), ..Draft::new(body) });
+        prompt.cancelling
     }
 
     fn in_state(&self, state: PromptState) -> Vec<PromptId> {

@@ -41,7 +41,8 @@ impl Machine {
                 PromptStage::Sent => PromptState::Sent,
                 PromptStage::Waiting | PromptStage::Taken | PromptStage::Withdrawn => PromptState::Waiting,
             };
-            machine.prompts.resume(prompt.prompt.clone(), stage, prompt.native_id.clone());
+            let cancelling = prompt.cancelling.is_some();
+            machine.prompts.resume(prompt.prompt.clone(), stage, prompt.native_id.clone(), cancelling);
         }
         machine.resume_waits(state);
         machine.resume_closed(state);
@@ -104,7 +105,9 @@ impl Machine {
 fn resume_turn(turn: &Turn, state: &State) -> OpenTurn {
     let of_turn = |item: &&Item| item.turn.as_ref() == Some(&turn.turn);
     let worked = state.items.iter().filter(of_turn).any(|item| item.role != Some(Role::User));
-    OpenTurn::resumed(turn, resume_items(state, Some(&turn.turn)), worked)
+    let taken = state.prompts.iter().filter(|prompt| prompt.turn.as_ref() == Some(&turn.turn));
+    let unwanted = taken.filter(|prompt| prompt.cancelling.is_some()).map(|prompt| prompt.prompt.clone());
+    OpenTurn::resumed(turn, resume_items(state, Some(&turn.turn)), worked, unwanted.collect())
 }
 
 fn resume_items(state: &State, turn: Option<&TurnId>) -> Items {

@@ -1,7 +1,7 @@
 //! One open turn. It can only be ended by consuming it, so nothing can be added to an ended turn and no turn can
 //! end twice.
 
-use super::attempt::Attempts;
+use super::attempt::{Attempts, Closing};
 use super::item::{Head, Scribe};
 use super::items::Items;
 use super::waits::Waits;
@@ -51,6 +51,8 @@ pub(super) struct Report {
     pub(super) stop_reason: Option<StopReason>,
     /// Somebody asked for the end, and the log says so.
     pub(super) cancelling: bool,
+    /// Its prompts that were to stop before they had a turn. With one it is cancelled, however the agent ended it.
+    pub(super) unwanted: Vec<PromptId>,
     /// A person refused a permission or a question: the agent may stop there.
     pub(super) rejected: bool,
 }
@@ -81,13 +83,13 @@ impl OpenTurn {
     }
 
     /// Takes up a turn that was open when the last owner went away.
-    pub(super) fn resumed(turn: &fold::Turn, items: Items, worked: bool) -> Self {
+    pub(super) fn resumed(turn: &fold::Turn, items: Items, worked: bool, unwanted: Vec<PromptId>) -> Self {
         Self {
             id: turn.turn.clone(),
             native_id: turn.native_id.clone(),
             items,
             attempts: Attempts::resumed(&turn.attempts),
-            report: Report { cancelling: turn.cancelling.is_some(), ..Report::default() },
+            report: Report { cancelling: turn.cancelling.is_some(), unwanted, ..Report::default() },
             worked: worked || !turn.attempts.is_empty(),
             prompted: !turn.prompts.is_empty(),
         }
@@ -98,8 +100,18 @@ impl OpenTurn {
         !self.prompted
     }
 
-    pub(super) fn note_prompt(&mut self) {
+    /// A prompt is in it now. One that was to stop makes this turn one that is to end.
+    pub(super) fn note_prompt(&mut self, prompt: PromptId, cancelling: bool) {
         self.prompted = true;
+        if cancelling {
+            self.report.cancelling = true;
+            self.report.unwanted.push(prompt);
+        }
+    }
+
+    /// True when it took this prompt, which was to stop by then.
+    pub(super) fn is_unwanted_for(&self, prompt: &PromptId) -> bool {
+        self.report.unwanted.contains(prompt)
     }
 
     /// Its id.
@@ -164,14 +176,8 @@ impl OpenTurn {
         self.attempts.begin(id, key, model, &self.id, &mut self.items, out);
     }
 
-    pub(super) fn end_attempt(
-        &mut self,
-        key: &Key,
-        finish: Option<String>,
-        usage: Option<Usage>,
-        out: &mut Vec<Draft>,
-    ) {
-        self.attempts.end(key, finish, usage, &self.id, out);
+    pub(super) fn end_attempt(&mut self, key: &Key, closing: Closing, out: &mut Vec<Draft>) {
+        self.attempts.end(key, closing, &self.id, out);
     }
 
     /// The agent repeats its model call. Without visible calls there is nothing to supersede: what is open ends.
@@ -217,6 +223,7 @@ impl OpenTurn {
 
     /// Closes all that is open in it, then itself.
     pub(super) fn end(mut self, ending: Ending, waits: &mut Waits, out: &mut Vec<Draft>) -> ClosedTurn {
+        let ending = if self.report.unwanted.is_empty() { ending } else { ending.into_cancelled() };
         let Ending { outcome, stop_reason, usage, cost, mut error } = ending;
         if outcome == Outcome::Failed && error.is_none() {
             error = Some(TurnError::new(ErrorClass::AgentError, "the agent failed without saying why"));
@@ -232,13 +239,15 @@ impl OpenTurn {
         self.items.end_all(lost, caused_by, &mut log);
         self.attempts.close_open(finish, &self.id, out);
         waits.close_all(Some(&self.id), lost, out);
-        let usage = usage.or(self.report.usage).or_else(|| self.attempts.usage().cloned());
+        let spent = self.attempts.spent();
+        // JSON has no word for what is not a number.
+        let cost = cost.or(self.report.cost).filter(|cost| cost.amount.is_finite());
         let body = Body::TurnEnded {
             outcome,
             stop_reason: (outcome == Outcome::Completed).then(|| stop_reason.unwrap_or(StopReason::EndTurn)),
-            usage: usage.map(Box::new),
-            // JSON has no word for what is not a number.
-            cost: cost.or(self.report.cost).filter(|cost| cost.amount.is_finite()),
+            usage: spent.usage(usage.or(self.report.usage)).map(Box::new),
+            cost: spent.cost(cost),
+            summed: true,
             error: error.filter(|_| outcome != Outcome::Completed).map(Box::new),
         };
         out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(body) });

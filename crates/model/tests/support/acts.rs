@@ -5,11 +5,11 @@ use super::support::*;
 use proptest::prelude::*;
 use serde_json::json;
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Field, ItemKind, ItemState, Origin, QuestionOutcome, Resolution, Role,
-    StopReason, Tool, ToolStatus, TurnError, Usage,
+    ApprovalOutcome, By, Cost, ErrorClass, Field, ItemKind, ItemState, Origin, QuestionOutcome, Resolution,
+    Role, StopReason, Tool, ToolStatus, TurnError, Usage,
 };
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
-use turnstream_model::machine::Machine;
+use turnstream_model::machine::{Cancel, Machine};
 use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, Signal, Truth};
 
 /// Anything that can happen to a session.
@@ -20,7 +20,7 @@ pub enum Act {
     Queue,
     SendOldest,
     Withdraw(u8),
-    Cancel,
+    Cancel(Cancel),
     NeverStarted(u8),
     Resolve(u8, ApprovalOutcome),
     Answer(u8, QuestionOutcome),
@@ -64,14 +64,22 @@ fn some_signal() -> impl Strategy<Value = Signal> {
     let prompt = || (1..4u8).prop_map(|n| format!("native-p{n}"));
     let usage =
         || proptest::option::of((0..9u64).prop_map(|n| Usage { output: Some(n), ..Usage::default() }));
+    let cost = || {
+        let currency = prop_oneof![4 => Just("USD"), 1 => Just("EUR")];
+        proptest::option::of((0..9u32, currency).prop_map(|(n, currency)| Cost {
+            amount: f64::from(n) / 10.0,
+            currency: currency.to_owned(),
+            extra: serde_json::Map::new(),
+        }))
+    };
     prop_oneof![
         4 => (proptest::option::of(one_of(Origin::ALL)), proptest::collection::vec(prompt(), 0..2), native())
             .prop_map(|(origin, prompts, native_id)| Signal::TurnBegan { origin, prompts, native_id }),
         1 => prompt().prop_map(Signal::PromptTaken),
         1 => (prompt(), some_error()).prop_map(|(native_id, error)| Signal::PromptRefused { native_id, error }),
         3 => key("call").prop_map(|key| Signal::AttemptBegan { key, model: None }),
-        3 => (key("call"), proptest::option::of(prop_oneof!["stop", "tool_calls"]), usage())
-            .prop_map(|(key, finish, usage)| Signal::AttemptEnded { key, finish, usage }),
+        3 => (key("call"), proptest::option::of(prop_oneof!["stop", "tool_calls"]), usage(), cost())
+            .prop_map(|(key, finish, usage, cost)| Signal::AttemptEnded { key, finish, usage, cost }),
         2 => Just(Signal::Retrying { attempt: Some(1), reason: None, until: None, message: None }),
         6 => (key("item"), one_of(ItemKind::ALL), proptest::option::of(one_of(Role::ALL)),
               proptest::option::weighted(0.2, key("tool")), any::<bool>())
@@ -104,7 +112,7 @@ fn some_signal() -> impl Strategy<Value = Signal> {
             .prop_map(|(key, item)| Signal::Question { key, item, questions: vec![] }),
         1 => (key("que"), one_of(QuestionOutcome::ALL))
             .prop_map(|(key, outcome)| Signal::QuestionClosed { key, outcome, answers: None }),
-        1 => usage().prop_map(|usage| Signal::Usage { usage, cost: None, context: None }),
+        1 => (usage(), cost()).prop_map(|(usage, cost)| Signal::Usage { usage, cost, context: None }),
         2 => some_error().prop_map(Signal::Failed),
         5 => proptest::option::of(one_of(StopReason::ALL)).prop_map(|stop_reason| Signal::TurnIdle { stop_reason }),
         2 => (native(), some_ending()).prop_map(|(native_id, ending)| Signal::TurnDone { native_id, ending }),
@@ -123,7 +131,8 @@ fn some_act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Queue),
         1 => Just(Act::SendOldest),
         1 => (1..4u8).prop_map(Act::Withdraw),
-        1 => Just(Act::Cancel),
+        1 => Just(Act::Cancel(Cancel::Any)),
+        1 => (1..4u8).prop_map(|n| Act::Cancel(Cancel::Prompt(PromptId::from(format!("p{n}"))))),
         1 => (1..4u8).prop_map(Act::NeverStarted),
         1 => (1..4u8, one_of(ApprovalOutcome::ALL)).prop_map(|(n, outcome)| Act::Resolve(n, outcome)),
         1 => (1..3u8, one_of(QuestionOutcome::ALL)).prop_map(|(n, outcome)| Act::Answer(n, outcome)),
@@ -150,8 +159,8 @@ pub fn act(session: &mut Session, act: Act) {
             let prompt = PromptId::from(format!("p{n}"));
             let _ = session.step(|machine, step| machine.withdraw(&prompt, step));
         }
-        Act::Cancel => {
-            let _ = session.step(|machine, step| machine.cancel(None, By::Client, step));
+        Act::Cancel(what) => {
+            let _ = session.step(|machine, step| machine.cancel(&what, By::Client, step));
         }
         Act::NeverStarted(n) => {
             let prompt = PromptId::from(format!("p{n}"));

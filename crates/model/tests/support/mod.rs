@@ -178,5 +178,5 @@ pub fn attempt(key: &str) -> Signal {
 }
 
 pub fn attempt_done(key: &str, finish: &str) -> Signal {
-    Signal::AttemptEnded { key: Key::from(key), finish: Some(finish.into()), usage: None }
+    Signal::AttemptEnded { key: Key::from(key), finish: Some(finish.into()), usage: None, cost: None }
 }

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::app::App;
 use crate::body::{Optional, Strict};
 use crate::params::{Ids, Nothing, Params};
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use turnstream_gateway::NewPrompt;
 use turnstream_model::id::{PromptId, SessionId, TurnId};
+use turnstream_model::machine::{Cancel, Cancelled};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,8 +24,9 @@ pub(crate) struct Add {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Cancel {
+pub(crate) struct Stop {
     turn: Option<TurnId>,
+    prompt: Option<PromptId>,
 }
 
 pub(crate) async fn add(
@@ -51,8 +53,20 @@ pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
-    Optional(Cancel { turn }): Optional<Cancel>,
+    Optional(Stop { turn, prompt }): Optional<Stop>,
 ) -> Result<impl IntoResponse, Problem> {
-    let turn = app.gateway.cancel(&id, turn).await?;
-    Ok(Answer(StatusCode::ACCEPTED, json!({"turn": turn})))
+    let what = match (turn, prompt) {
+        (None, None) => Cancel::Any,
+        (Some(turn), None) => Cancel::Turn(turn),
+        (None, Some(prompt)) => Cancel::Prompt(prompt),
+        (Some(turn), Some(prompt)) => {
+            let detail = format!("turn {turn} and prompt {prompt} are both named; name one, or neither");
+            return Err(Problem::new(Kind::BadBody, detail));
+        }
+    };
+    let Cancelled { turn, prompts } = app.gateway.cancel(&id, what).await?;
+    let named =
+        [("turn", turn.map(|turn| json!(turn))), ("prompt", prompts.first().map(|prompt| json!(prompt)))];
+    let named = named.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));
+    Ok(Answer(StatusCode::ACCEPTED, Value::Object(named.collect())))
 }

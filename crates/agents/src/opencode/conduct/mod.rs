@@ -74,6 +74,11 @@ pub struct Conductor {
     closing: Option<TurnError>,
     /// The turn is being stopped.
     stop: Option<Stop>,
+    /// The last prompt that was cancelled before it had a turn: if it begins later it is stopped then.
+    unwanted: Option<String>,
+    /// A prompt that was cancelled and given up by its keeper while its request is on its way, and until when that may be.
+    /// The next one waits: the abort that follows the answer must not hit it.
+    late: Option<(String, Time)>,
     /// Aborts that have not been answered, and when the last of them is given up.
     aborting: u32,
     aborting_until: Option<Time>,
@@ -144,6 +149,8 @@ impl Conductor {
             now,
             closing: None,
             stop: None,
+            unwanted: None,
+            late: None,
             aborting: 0,
             aborting_until: None,
             waiting: None,
@@ -185,7 +192,8 @@ impl Conductor {
         let quiet = self.quiet_until();
         let sent = self.sent.as_ref().and_then(Sent::until);
         let stop = self.stop.as_ref().and_then(Stop::until);
-        let unanswered = [self.resync.until, self.aborting_until, self.remembering_until];
+        let late = self.late.as_ref().map(|(_, until)| *until);
+        let unanswered = [self.resync.until, self.aborting_until, self.remembering_until, late];
         let own = [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)];
         own.into_iter().chain(unanswered).flatten().min()
     }
@@ -270,6 +278,10 @@ impl Conductor {
                 // Somebody works; whether that is our prompt is known when it is answered, or something of it comes.
                 Signal::TurnBegan { prompts, .. } if prompts.is_empty() && self.may_be_refused() => {}
                 Signal::Failed(_) if self.spent.is_over() => {}
+                Signal::TurnBegan { prompts, origin, native_id } => {
+                    self.stop_if_unwanted(&prompts, now);
+                    self.say(Signal::TurnBegan { prompts, origin, native_id });
+                }
                 signal => self.say(signal),
             }
         }
@@ -290,7 +302,7 @@ impl Conductor {
     /// The session says that it rests. If pieces came without their whole, the end of something was not heard, or what was
     /// missed in a gap is being asked for, that comes first: the end of a turn gives up what it cannot place.
     fn idle(&mut self, idle: Signal) {
-        let asks = self.resync.running || self.resync.early.is_some();
+        let asks = self.resync.running || self.resync.again || self.resync.early.is_some();
         let lacks = !self.translator.unintroduced().is_empty() || self.translator.has_unended();
         if asks || self.resync.idle || lacks {
             self.resync.idle = true;
@@ -341,6 +353,7 @@ impl Conductor {
         match command {
             Command::Prompt { native_id, content } => self.send(native_id, content),
             Command::Cancel => self.stop(now),
+            Command::CancelPrompt(prompt) => self.stop_prompt(prompt, now),
             Command::Approve { key, outcome, option, message } => {
                 self.translator.forget_ask(&key);
                 let reply = match (option.as_deref(), outcome) {
@@ -406,6 +419,9 @@ impl Conductor {
         }
         if self.remembering_until.is_some_and(|until| now >= until) {
             self.remembered();
+        }
+        if let Some((prompt, _)) = self.late.clone().filter(|(_, until)| now >= *until) {
+            self.late_answered(&prompt, &PromptAnswer::Unclear(Call::unanswered_error()), now);
         }
         if self.resync.until.is_some_and(|until| now >= until) {
             self.asked(Err(Call::unanswered_error()), now);

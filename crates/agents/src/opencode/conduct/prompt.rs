@@ -99,6 +99,10 @@ impl Sent {
 
 impl Conductor {
     pub(super) fn send(&mut self, native_id: String, content: Vec<Value>) {
+        let given_up = self.sent.take_if(|sent| sent.on_its_way && self.stop.is_some());
+        if let Some(Sent { native_id, .. }) = given_up {
+            self.late = Some((native_id, self.now.plus_millis(UNANSWERED.as_millis() as u64)));
+        }
         self.translator.prompted(&native_id);
         self.spent = super::Spent::default();
         self.stop = None;
@@ -140,6 +144,23 @@ impl Conductor {
         self.is_prompt_on_its_way() && !self.translator.has_own_evidence()
     }
 
+    /// This prompt left, and nothing of it was seen.
+    pub(super) fn is_sent(&self, prompt: &str) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.native_id == prompt)
+    }
+
+    /// A prompt is at the server, or on its way there.
+    pub(super) fn is_prompt_at_server(&self) -> bool {
+        self.sent.as_ref().is_some_and(|sent| !sent.held)
+    }
+
+    /// An abort was called for a prompt that the server has and has not begun with: soon it can be asked what came of it.
+    pub(super) fn look_after_abort(&mut self, now: Time) {
+        if let Some(until) = self.sent.as_mut().and_then(|sent| sent.until.as_mut()) {
+            *until = now.plus_millis(AFTER_ABORT.as_millis() as u64).min(*until);
+        }
+    }
+
     pub(super) fn is_prompt_on_its_way(&self) -> bool {
         self.sent.as_ref().is_some_and(|sent| sent.on_its_way)
     }
@@ -155,7 +176,8 @@ impl Conductor {
 
     fn post(&mut self) {
         let is_away = self.is_away();
-        let waits = self.is_aborting() || self.remembering_until.is_some() || is_away;
+        let waits =
+            self.is_aborting() || self.remembering_until.is_some() || self.late.is_some() || is_away;
         let limit = self.reach_until();
         if let Some(sent) = &mut self.sent {
             if is_away {
@@ -184,6 +206,7 @@ impl Conductor {
         let busy = self.pace.busy.as_millis() as u64;
         let is_stopping = self.is_stopping();
         let limit = self.reach_until();
+        self.late_answered(message, &answer, now);
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.on_its_way = false;
         match &answer {

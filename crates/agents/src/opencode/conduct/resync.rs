@@ -57,7 +57,11 @@ impl Conductor {
                 self.resync.failed = 0;
                 self.note_lacking(&shelf);
                 self.take_shelf(&shelf, now);
-                self.take_waiting(now);
+                // What came meanwhile follows all that was missed: an idle among it would end the turn without the messages of
+                // subagents that are only known by now.
+                if !self.resync.again {
+                    self.take_waiting(now);
+                }
             }
             Err(error) => {
                 self.not_asked(&error, now);

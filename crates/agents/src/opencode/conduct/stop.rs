@@ -1,7 +1,7 @@
 //! The stopping of a turn. opencode takes an abort for what runs at that moment: one that comes before its prompt, or
 //! before the prompt has begun, stops nothing and is not remembered.
 
-use super::{Call, Conductor, UNANSWERED};
+use super::{Call, Conductor, PromptAnswer, UNANSWERED};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::time::Time;
@@ -34,6 +34,36 @@ impl Conductor {
         self.stop = Some(Stop { again: None, told: 0 });
         if !self.is_prompt_on_its_way() {
             self.abort(now);
+            self.look_after_abort(now);
+        }
+    }
+
+    /// Stops a prompt that had no turn yet when this was said. What another one does is left alone.
+    pub(super) fn stop_prompt(&mut self, prompt: String, now: Time) {
+        let runs = self.translator.is_for(&prompt) && !self.translator.rests();
+        if self.is_sent(&prompt) || (self.sent.is_none() && runs) {
+            self.stop(now);
+        }
+        self.unwanted = Some(prompt);
+    }
+
+    /// A prompt that was cancelled began after that was thought to be over. It is stopped, unless that would hit another.
+    pub(super) fn stop_if_unwanted(&mut self, begun: &[String], now: Time) {
+        let is_alone = self.stop.is_none() && !self.is_prompt_at_server();
+        if is_alone && self.unwanted.as_ref().is_some_and(|prompt| begun.contains(prompt)) {
+            self.stop = Some(Stop { again: None, told: 0 });
+            self.abort(now);
+        }
+    }
+
+    /// The request of a prompt that nobody waits for any more was answered: now there may be something to stop.
+    pub(super) fn late_answered(&mut self, prompt: &str, answer: &PromptAnswer, now: Time) {
+        if self.late.take_if(|(late, _)| late == prompt).is_none() {
+            return;
+        }
+        match answer {
+            PromptAnswer::Accepted | PromptAnswer::Unclear(_) => self.call_abort(now),
+            PromptAnswer::Busy | PromptAnswer::Refused(_) => self.post_held(),
         }
     }
 
@@ -42,6 +72,10 @@ impl Conductor {
         let Some(stop) = &mut self.stop else { return };
         stop.told += 1;
         stop.again = Some(now.plus_millis(AGAIN_MILLIS));
+        self.call_abort(now);
+    }
+
+    fn call_abort(&mut self, now: Time) {
         self.aborting += 1;
         self.aborting_until = Some(now.plus_millis(UNANSWERED.as_millis() as u64));
         self.calls.push_back(Call::Abort);

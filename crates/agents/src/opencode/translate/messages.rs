@@ -1,7 +1,7 @@
 //! Messages and their parts: which model call they are of, and what they show.
 
 use super::thread::Author;
-use super::totals::usage_of;
+use super::totals::{dollars, usage_of};
 use super::{Found, Translator, Want, is_finish, retried, text_of};
 use crate::opencode::event::Delta;
 use crate::opencode::fault::turn_error;
@@ -142,7 +142,7 @@ impl Translator {
             found.signals.push(Signal::Failed(error));
         }
         if info.is_over() && !was_over {
-            self.end_call(&info.id, finish, info.tokens.as_ref(), found);
+            self.end_call(&info.id, finish, (info.tokens.as_ref(), info.cost), found);
         }
     }
 
@@ -163,13 +163,14 @@ impl Translator {
         &mut self,
         message: &str,
         finish: Option<String>,
-        tokens: Option<&Tokens>,
+        (tokens, cost): (Option<&Tokens>, Option<f64>),
         found: &mut Found,
     ) {
         let key = self.main.message(message).call(message);
         // opencode writes zeros where the provider did not count.
         let counted = tokens.filter(|tokens| usage_of(tokens) != usage_of(&Tokens::default()));
-        found.signals.push(Signal::AttemptEnded { key, finish, usage: counted.map(usage_of) });
+        let cost = cost.filter(|_| counted.is_some()).map(dollars);
+        found.signals.push(Signal::AttemptEnded { key, finish, usage: counted.map(usage_of), cost });
     }
 
     /// The repeat that was announced begins, under the same message (captures j1, g2).
@@ -273,7 +274,7 @@ impl Translator {
                     if of_turn == self.turn {
                         self.finish.clone_from(finish);
                     }
-                    self.end_call(&part.message, finish.clone(), tokens.as_ref(), found);
+                    self.end_call(&part.message, finish.clone(), (tokens.as_ref(), *cost), found);
                 }
                 found.signals.extend(self.totals.news());
             }

@@ -157,6 +157,11 @@ impl Translator {
         }
     }
 
+    /// True when this prompt was the last one to leave.
+    pub fn is_for(&self, prompt: &str) -> bool {
+        self.own.as_ref().is_some_and(|own| own.prompt == prompt)
+    }
+
     /// Whether the session showed that it works since it was prompted.
     pub fn has_evidence(&self) -> bool {
         self.evidence

@@ -47,8 +47,7 @@ impl Totals {
             return None;
         }
         self.said = Some((usage.clone(), cost));
-        let cost = Cost { amount: cost, currency: "USD".to_owned(), extra: serde_json::Map::new() };
-        Some(Signal::Usage { usage: Some(usage), cost: Some(cost), context: None })
+        Some(Signal::Usage { usage: Some(usage), cost: Some(dollars(cost)), context: None })
     }
 
     /// All tokens of the turn, for a limit.
@@ -102,6 +101,11 @@ pub(super) fn usage_of(tokens: &Tokens) -> Usage {
         cache_write: Some(whole(tokens.cache.write)),
         ..Usage::default()
     }
+}
+
+/// Money, as the log has it: opencode counts dollars.
+pub(super) fn dollars(amount: f64) -> Cost {
+    Cost { amount, currency: "USD".to_owned(), extra: serde_json::Map::new() }
 }
 
 fn all(tokens: &Tokens) -> f64 {

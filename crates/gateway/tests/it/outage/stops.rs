@@ -28,7 +28,7 @@ pub(super) async fn cancels_behind_an_answer_that_stops(home: &Path) {
     let stop = ResolveApproval { stop: true, ..answer(ApprovalOutcome::Reject) };
     let refused = gateway.resolve(&id, &ask, stop).await.unwrap_err();
     assert!(matches!(refused, RequestError::Unkept(_)), "{refused}");
-    let told = gateway.cancel(&id, None).await.unwrap_err();
+    let told = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
     assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
     // It was answered that the agent was told.
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -71,7 +71,7 @@ pub(super) async fn cancels_while_it_recovers(home: &Path) {
     until(&gateway, &id, "the recovery", |snapshot| snapshot.state.session.status == Activity::Recovering)
         .await;
     broken(home).await;
-    let answer = gateway.cancel(&id, None).await.unwrap_err();
+    let answer = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
     tokio::time::sleep(Duration::from_secs(1)).await;
     println!("TOLD {} {}", told.load(Ordering::SeqCst), answer.to_string().contains("was told to stop"));
     mended(&gateway).await;
@@ -108,7 +108,7 @@ pub(super) async fn deletes_and_cancels(home: &Path) {
     broken(home).await;
     let taken = gateway.end(&id, "deleted").await.unwrap_err();
     assert!(matches!(taken, RequestError::Unkept(_)), "{taken}");
-    let cancelled = gateway.cancel(&id, None).await;
+    let cancelled = gateway.cancel(&id, Cancel::Any).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     println!("TOLD {} {cancelled:?}", told.load(Ordering::SeqCst));
     mended(&gateway).await;

@@ -51,7 +51,7 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
     broken(home).await;
     let refused = gateway.resolve(&id, &ask, allow()).await.unwrap_err();
     assert!(matches!(refused, RequestError::Unkept(_)), "{refused}");
-    let told = gateway.cancel(&id, None).await.unwrap_err();
+    let told = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
     assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
     while cancels.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -59,6 +59,7 @@ async fn open(home: &Home, heard: &Heard, lives: &Arc<AtomicU32>) -> Gateway {
                         let _ = observer.signal(done("n1")).await;
                     }
                     Command::Cancel
+                    | Command::CancelPrompt(_)
                     | Command::Approve { .. }
                     | Command::Change { .. }
                     | Command::Fetch(_) => {}

@@ -32,8 +32,11 @@ async fn listening(home: &Home) -> (Gateway, Heard) {
                     Command::Approve { .. } => {
                         let _ = observer.signal(done(&turn)).await;
                     }
-                    Command::Cancel | Command::Answer { .. } | Command::Change { .. } | Command::Fetch(_) => {
-                    }
+                    Command::Cancel
+                    | Command::CancelPrompt(_)
+                    | Command::Answer { .. }
+                    | Command::Change { .. }
+                    | Command::Fetch(_) => {}
                 }
             }
         }
@@ -55,6 +58,7 @@ fn prompts(heard: &Heard) -> Vec<Vec<Value>> {
     let prompt = |command: &Command| match command {
         Command::Prompt { content, .. } => Some(content.clone()),
         Command::Cancel
+        | Command::CancelPrompt(_)
         | Command::Approve { .. }
         | Command::Answer { .. }
         | Command::Change { .. }

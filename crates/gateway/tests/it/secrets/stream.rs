@@ -175,7 +175,7 @@ async fn tools_titles_errors_and_notices_hold_no_secret() {
             let finish = Some(format!("broken at {}", secrets[2]));
             let extra = serde_json::Map::from_iter([("tier".to_owned(), json!(secrets[3]))]);
             let usage = Some(Usage { extra, ..Usage::default() });
-            let _ = observer.signal(Signal::AttemptEnded { key, finish, usage }).await;
+            let _ = observer.signal(Signal::AttemptEnded { key, finish, usage, cost: None }).await;
             let (model, mode) = (Some(secrets[4].clone()), Some(secrets[5].clone()));
             let patch = SessionPatch { model, mode, ..SessionPatch::default() };
             let _ = observer.signal(Signal::Session(patch)).await;
