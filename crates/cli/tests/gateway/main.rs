@@ -7,8 +7,10 @@ mod configuration;
 mod disk;
 #[cfg(feature = "real-agents")]
 mod history;
+mod hostile;
 #[cfg(feature = "real-agents")]
 mod opencode;
+mod pty;
 mod removal;
 mod search;
 mod serve;
