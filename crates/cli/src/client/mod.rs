@@ -138,15 +138,11 @@ fn cause(error: &reqwest::Error) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    match cause.downcast_ref::<io::Error>() {
-        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
-        Some(error) if error.raw_os_error().is_none() => error.to_string(),
-        Some(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-            "the connection broke off".to_owned()
-        }
-        Some(error) => error.to_string(),
-        None if error.is_connect() => cause.to_string(),
-        None => "the connection broke off".to_owned(),
+    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => "nothing listens there".to_owned(),
+        Some(io::ErrorKind::TimedOut) => "it took too long".to_owned(),
+        Some(_) | None if error.is_connect() => cause.to_string(),
+        Some(_) | None => "the connection broke off".to_owned(),
     }
 }
 

@@ -71,7 +71,9 @@ impl Ask {
                 safe!["Allow ", call.title(), "? [y]es,", always, " [n]o, [s]top", all, ": "]
             }
             Self::Question { questions, .. } => {
-                let Some(question) = questions.front().map(Record) else { return Safe::default() };
+                let Some(question) = questions.front().map(Record) else {
+                    return safe!["Enter sends it again: "];
+                };
                 let several = if question.is_true("multiple") { "s, separated by commas" } else { "" };
                 match (question.list("options").next(), question.is_true("custom")) {
                     (None, _) => safe!["Answer: "],
@@ -106,7 +108,7 @@ impl Ask {
                 if !questions.is_empty() {
                     return Typed::Again(Extent::Folded);
                 }
-                let body = json!({"answers": std::mem::take(answers)});
+                let body = json!({"answers": answers});
                 Typed::Answer(format!("questions/{}", segment(id)), body)
             }
         }

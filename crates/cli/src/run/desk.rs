@@ -75,7 +75,7 @@ impl Desk {
                     screen.line(Style::Plain, &line)?;
                 }
                 let (path, body) = ask.refusal();
-                self.reply(&path, &body, screen).await
+                self.reply(&path, &body, screen).await.map(drop)
             }
         }
     }
@@ -87,28 +87,35 @@ impl Desk {
         for line in ask.lines(extent, width) {
             screen.line(Style::Plain, &line)?;
         }
-        if let Some(keyboard) = &mut self.keyboard {
-            keyboard.forget()?;
+        let prompt = ask.prompt(width);
+        // What cannot be thrown away cannot be told from an answer.
+        match self.keyboard.as_mut().map(Keyboard::forget) {
+            Some(Ok(())) => screen.ask(&prompt),
+            Some(Err(_)) | None => self.leave_to_others(screen),
         }
-        screen.ask(&ask.prompt(width))
+    }
+
+    /// Nobody can type here any more.
+    fn leave_to_others(&mut self, screen: &mut Screen) -> io::Result<()> {
+        self.keyboard = None;
+        self.who = Who::Others;
+        self.asks.clear();
+        let told = safe!["(nobody can type here: it waits until another client answers)"];
+        screen.line(Style::Faint, &told)
     }
 
     /// A person typed a line, or closed the keyboard.
     pub(super) async fn typed(&mut self, line: Option<String>, screen: &mut Screen) -> Result<(), RunError> {
-        let Some(line) = line else {
-            self.keyboard = None;
-            self.who = Who::Others;
-            self.asks.clear();
-            let told = safe!["(nobody can type here: it waits until another client answers)"];
-            return Ok(screen.line(Style::Faint, &told)?);
-        };
+        let Some(line) = line else { return Ok(self.leave_to_others(screen)?) };
         screen.entered();
         let Some(ask) = self.asks.front_mut() else { return Ok(()) };
         let mut extent = Extent::Folded;
         match ask.typed(&line) {
             Typed::Answer(path, body) => {
-                self.asks.pop_front();
-                self.reply(&path, &body, screen).await?;
+                // What did not arrive is asked again.
+                if self.reply(&path, &body, screen).await? == Arrived::Yes {
+                    self.asks.pop_front();
+                }
             }
             Typed::Again(how) => extent = how,
         }
@@ -122,15 +129,27 @@ impl Desk {
         if was_shown { self.show(Extent::Folded, screen) } else { Ok(()) }
     }
 
-    async fn reply(&mut self, path: &str, body: &Value, screen: &mut Screen) -> Result<(), RunError> {
+    async fn reply(&mut self, path: &str, body: &Value, screen: &mut Screen) -> Result<Arrived, RunError> {
         let path = format!("/v1/sessions/{}/{path}", segment(&self.session));
         match self.client.post(&path, body).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(Arrived::Yes),
             // Another client was first: its answer comes as an event.
-            Err(error) if matches!(error.kind(), Some("approval-settled" | "question-settled")) => Ok(()),
-            Err(error) => Ok(tell(&error, screen)?),
+            Err(error) if matches!(error.kind(), Some("approval-settled" | "question-settled")) => {
+                Ok(Arrived::Yes)
+            }
+            Err(error) => {
+                tell(&error, screen)?;
+                Ok(if error.may_pass() { Arrived::No } else { Arrived::Yes })
+            }
         }
     }
+}
+
+/// Whether the gateway has judged an answer. One that it has not may be given again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrived {
+    Yes,
+    No,
 }
 
 /// Says what a request came to.

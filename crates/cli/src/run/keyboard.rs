@@ -38,7 +38,7 @@ impl Keyboard {
     /// Throws away everything that was typed so far.
     pub(super) fn forget(&mut self) -> io::Result<()> {
         self.begun.clear();
-        Ok(tcflush(io::stdin(), QueueSelector::IFlush)?)
+        Ok(retry_on_intr(|| tcflush(io::stdin(), QueueSelector::IFlush))?)
     }
 
     /// The next line; `None` when nobody can type any more. Safe to drop and call again.

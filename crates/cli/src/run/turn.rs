@@ -4,7 +4,7 @@ use super::RunError;
 use super::ask::Ask;
 use super::desk::{Desk, Who, tell};
 use crate::client::{Client, ClientError, Events, Received, segment};
-use crate::escape::{self, safe};
+use crate::escape::{self, Untrusted, safe};
 use crate::exit::Exit;
 use crate::out;
 use crate::record::Record;
@@ -121,6 +121,12 @@ impl<'a> Follower<'a> {
             }
             Err(error) => {
                 tell(&error, &mut self.screen)?;
+                if let ClientError::Unreachable { .. } = error {
+                    let session = Untrusted(&self.session);
+                    let told =
+                        safe!["what it does may go on there: turnstream attach ", session, " follows it"];
+                    self.screen.line(Style::Faint, &told)?;
+                }
                 Ok(Some(match error {
                     ClientError::Refused { kind, .. } if kind == "unknown-session" => Exit::SessionEnded,
                     ClientError::Unreachable { .. }
@@ -161,10 +167,11 @@ impl<'a> Follower<'a> {
         Ok(self.ending(event))
     }
 
+    /// Where events are written as JSON, what they are about is kept all the same: an ask shows it.
     fn show_event(&mut self, event: Record<'_>) -> io::Result<()> {
         match self.form {
             Form::Text => self.show.event(event, &mut self.screen),
-            Form::Json => Ok(()),
+            Form::Json => self.show.event(event, &mut Screen::unseen()),
         }
     }
 

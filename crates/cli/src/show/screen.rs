@@ -34,6 +34,8 @@ pub(crate) struct Screen {
     answer_open: bool,
     aside_open: bool,
     status_drawn: bool,
+    /// Nothing is written at all.
+    is_unseen: bool,
 }
 
 impl Screen {
@@ -53,6 +55,21 @@ impl Screen {
             answer_open: false,
             aside_open: false,
             status_drawn: false,
+            is_unseen: false,
+        }
+    }
+
+    /// One that shows nothing.
+    pub(crate) fn unseen() -> Self {
+        Self {
+            asides: Asides::Apart,
+            shared: false,
+            status: false,
+            colours: false,
+            answer_open: false,
+            aside_open: false,
+            status_drawn: false,
+            is_unseen: true,
         }
     }
 
@@ -62,7 +79,7 @@ impl Screen {
         if self.shared {
             self.end_aside()?;
         }
-        out::print(&text.text())?;
+        self.print(&text.text())?;
         self.answer_open = !text.exact().ends_with('\n');
         Ok(())
     }
@@ -129,7 +146,7 @@ impl Screen {
 
     fn end_answer(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.answer_open) {
-            out::print(&safe!["\n"])?;
+            self.print(&safe!["\n"])?;
         }
         Ok(())
     }
@@ -165,10 +182,16 @@ impl Screen {
         }
     }
 
+    /// What is not the answer.
     fn write(&self, text: &Safe) -> io::Result<()> {
         match self.asides {
+            Asides::Apart if self.is_unseen => Ok(()),
             Asides::Apart => out::print_error(text),
-            Asides::Among => out::print(text),
+            Asides::Among => self.print(text),
         }
+    }
+
+    fn print(&self, text: &Safe) -> io::Result<()> {
+        if self.is_unseen { Ok(()) } else { out::print(text) }
     }
 }

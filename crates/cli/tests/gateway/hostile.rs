@@ -33,16 +33,17 @@ const FIXED: &[&str] = &[
 /// Adds it to every text there is. Names stay names: each is changed in the same way everywhere.
 fn poisoned(value: &mut Value, name: &str) {
     match value {
-        Value::String(text) if !FIXED.contains(&name) || (name == "by" && text.starts_with('a')) => {
-            // `by` of a superseded attempt is the name of another one.
-            if !["agent"].contains(&text.as_str()) {
-                text.push_str(ACTS);
-            }
-        }
+        Value::String(text) if !is_fixed(name, text) => text.push_str(ACTS),
         Value::Array(values) => values.iter_mut().for_each(|value| poisoned(value, name)),
         Value::Object(members) => members.iter_mut().for_each(|(name, value)| poisoned(value, name)),
         _ => {}
     }
+}
+
+/// `by` is a word of a closed list, but for the name of the attempt that supersedes another.
+fn is_fixed(name: &str, text: &str) -> bool {
+    let is_attempt = text.strip_prefix('a').is_some_and(|number| number.parse::<u32>().is_ok());
+    FIXED.contains(&name) && !(name == "by" && is_attempt)
 }
 
 #[track_caller]

@@ -1,6 +1,7 @@
 //! `turnstream serve`, `run`, `sessions`, `search` and `tail` as a person runs them: real processes on a real directory.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
 mod configuration;
 #[cfg(target_os = "linux")]

@@ -215,6 +215,20 @@ fn attach_shows_the_open_turn_answers_what_waits_and_leaves_the_session_alone() 
 }
 
 #[test]
+fn with_json_an_ask_still_shows_what_the_call_was_given() {
+    let home = Home::new();
+    let mut terminal = Terminal::run(&home, &["run", &prompt(&json!([writes("a")])), "--json"]);
+    terminal.until("Allow Write a?", 1);
+    assert!(terminal.shown().contains("| path: a"), "{}", terminal.shown());
+    terminal.types("y");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(0), "{shown}");
+    let last = shown.lines().last().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(last).unwrap()["type"], "turn.ended", "{shown}");
+    assert_eq!(read(&home.path("work/a")), "t");
+}
+
+#[test]
 fn help_is_wrapped_to_the_terminal() {
     let home = Home::new();
     for command in ["run", "tail", "search", "inspect", "attach"] {
