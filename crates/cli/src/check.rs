@@ -1,9 +1,10 @@
 //! `turnstream check FILE`: the law checker over an exported log.
 
-use crate::escape::preview;
+use crate::escape::{self, preview};
 use crate::input::{Input, InputError};
+use crate::out::{self, Lines};
 use serde_json::json;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use turnstream_model::check::{Checker, Report, Tail, Violation};
@@ -39,7 +40,7 @@ pub(crate) enum CheckError {
 /// Reads the log line by line, however long it is, and writes every violation as it is found. A reader that goes
 /// away (`| head`) ends it early; the exit code then tells of what was found until there.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CheckError> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = Lines::new();
     let mut violations = 0;
     match judge(args, &mut out, &mut violations) {
         Err(CheckError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CheckError> {
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn judge(args: &Args, out: &mut impl Write, violations: &mut usize) -> Result<(), CheckError> {
+fn judge(args: &Args, out: &mut Lines, violations: &mut usize) -> Result<(), CheckError> {
     let mut input = Input::open(&args.file)?;
     let beginning = input.text_beginning("check reads an exported log: JSON lines, one event each.")?;
     if [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|field| beginning.starts_with(field)) {
@@ -77,22 +78,22 @@ fn judge(args: &Args, out: &mut impl Write, violations: &mut usize) -> Result<()
         write(violation, args.json, out)?;
     }
     out.flush()?;
-    let summary = summary(&report, *violations);
+    let summary = escape::text(&summary(&report, *violations));
     if args.json {
-        writeln!(io::stderr(), "{summary}")?
+        out::note(summary);
     } else {
-        writeln!(out, "{summary}")?
+        out.line(&summary)?;
     }
     Ok(out.flush()?)
 }
 
-fn write(violation: &Violation, as_json: bool, out: &mut impl Write) -> io::Result<()> {
+fn write(violation: &Violation, as_json: bool, out: &mut Lines) -> io::Result<()> {
     if as_json {
         let Violation { line, seq, law, message } = violation;
         let object = json!({"line": line, "seq": seq, "law": law.to_string(), "message": message});
-        writeln!(out, "{}", crate::escape::json(&object.to_string()))
+        out.line(&escape::json(&object.to_string()))
     } else {
-        writeln!(out, "{}", preview(&violation.to_string(), usize::MAX))
+        out.line(&preview(&violation.to_string(), usize::MAX))
     }
 }
 

@@ -1,11 +1,12 @@
 //! `turnstream import FILE`: a session that was exported elsewhere.
 
 use crate::client::{ClientError, Connected, FindError, Reach, connect};
-use crate::escape;
+use crate::escape::{self, safe};
 use crate::input::InputError;
+use crate::out;
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +34,11 @@ pub(crate) enum ImportError {
     #[error(transparent)]
     Find(#[from] FindError),
     #[error("{name}: {error}")]
-    Refused { name: String, error: ClientError },
+    Refused {
+        name: String,
+        #[source]
+        error: ClientError,
+    },
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -50,7 +55,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ImportError> {
     let session = imported.map_err(|error| ImportError::Refused { name, error })?;
     let shown =
         if args.json { session.to_string() } else { session["id"].as_str().unwrap_or_default().to_owned() };
-    match writeln!(io::stdout(), "{}", escape::json(&shown)) {
+    match out::print(&safe![escape::json(&shown), "\n"]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -76,9 +81,11 @@ async fn tell(connected: &Connected, session: &Value) {
         let line = format!(
             "there is no agent {agent:?} here: the session can be read, and prompted when there is one"
         );
-        eprintln!("{}", escape::text(&line));
+        out::note(escape::text(&line));
     }
     if session["permissions"] == "allow" {
-        eprintln!("its agent may do everything without asking (permissions: allow), as where it comes from");
+        out::note(safe![
+            "its agent may do everything without asking (permissions: allow), as where it comes from"
+        ]);
     }
 }

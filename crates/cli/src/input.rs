@@ -40,7 +40,7 @@ impl Input {
         let (name, source): (String, Box<dyn Read>) = if path == Path::new("-") {
             ("standard input".to_owned(), Box::new(io::stdin().lock()))
         } else {
-            let name = preview(&path.display().to_string(), usize::MAX);
+            let name = preview(&path.display().to_string(), usize::MAX).to_string();
             let file = File::open(path).map_err(|error| InputError::unreadable(&name, error))?;
             (name, Box::new(file))
         };

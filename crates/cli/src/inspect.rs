@@ -9,9 +9,11 @@ mod provider;
 mod table;
 
 use crate::config::{ConfigError, Place};
+use crate::escape::{self, Safe};
 use crate::input::{Input, InputError};
+use crate::out::{self, Lines};
 use item::{Item, Summary};
-use std::io::{self, BufRead, BufWriter, Write};
+use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use turnstream_llm::Profile;
 use turnstream_model::attempts::AttemptName;
@@ -78,9 +80,9 @@ pub(crate) enum InspectError {
 }
 
 /// Where items go.
-enum Output<W> {
-    Table(table::Table<W>),
-    Json(json::JsonLines<W>),
+enum Output {
+    Table(table::Table),
+    Json(json::JsonLines),
 }
 
 /// Reads the file piece by piece, however large it is, and writes what is in it. A reader that goes away
@@ -103,9 +105,9 @@ fn kept(args: &Args) -> Result<(), InspectError> {
         (Some(session), _) => attempts::list(&data, session, args.json)?,
         (None, Some(name)) => attempts::one(&data, name, args.json)?,
         // The parser has made sure that one of them is there.
-        (None, None) => String::new(),
+        (None, None) => Safe::default(),
     };
-    io::stdout().write_all(text.as_bytes()).map_err(InspectError::Output)
+    out::print(&text).map_err(InspectError::Output)
 }
 
 fn inspect(args: &Args, file: &Path) -> Result<(), InspectError> {
@@ -122,9 +124,9 @@ fn inspect(args: &Args, file: &Path) -> Result<(), InspectError> {
     };
     if let Some(format) = spoken {
         let explained = provider::explain(input, format, profile(args)?, args.json)?;
-        return io::stdout().write_all(explained.as_bytes()).map_err(InspectError::Output);
+        return out::print(&explained).map_err(InspectError::Output);
     }
-    let stdout = BufWriter::new(io::stdout().lock());
+    let stdout = Lines::new();
     let output = if args.json {
         Output::Json(json::JsonLines::new(stdout))
     } else {
@@ -153,10 +155,10 @@ fn detect(input: &Input) -> Result<Format, InputError> {
 
 /// The width of the terminal; without one, what fits most places that text is pasted into.
 fn terminal_width() -> usize {
-    terminal_size::terminal_size_of(io::stdout()).map_or(160, |(width, _)| usize::from(width.0))
+    out::width().unwrap_or(160)
 }
 
-fn show(mut input: Input, format: Format, mut output: Output<impl Write>) -> Result<(), InspectError> {
+fn show(mut input: Input, format: Format, mut output: Output) -> Result<(), InspectError> {
     let mut summary = Summary::default();
     let mut write = |item: &Item<'_>| {
         summary.count(item);
@@ -197,7 +199,7 @@ fn show_sse(
     Ok(decoder.offset())
 }
 
-impl<W: Write> Output<W> {
+impl Output {
     fn item(&mut self, item: &Item<'_>) -> io::Result<()> {
         match self {
             Self::Table(table) => table.item(item),
@@ -208,10 +210,11 @@ impl<W: Write> Output<W> {
     /// The counts: below the table, or beside the JSON lines on standard error.
     fn end(self, summary: &Summary, bytes: u64) -> io::Result<()> {
         match self {
-            Self::Table(table) => table.end(&format!("{summary}; {bytes} bytes")),
+            Self::Table(table) => table.end(&escape::text(&format!("{summary}; {bytes} bytes"))),
             Self::Json(lines) => {
                 lines.end()?;
-                writeln!(io::stderr(), "{summary}; {bytes} bytes")
+                out::note(escape::text(&format!("{summary}; {bytes} bytes")));
+                Ok(())
             }
         }
     }

@@ -1,17 +1,21 @@
 //! The `turnstream` binary: one file or folder per command.
 
 mod agents;
+mod attach;
 mod check;
 mod client;
 mod config;
 mod descriptors;
 mod escape;
+mod exit;
 mod export;
 mod host;
 mod import;
 mod input;
 mod inspect;
 mod moment;
+mod out;
+mod record;
 mod run;
 mod running;
 mod search;
@@ -22,7 +26,8 @@ mod signals;
 mod tail;
 
 use clap::{Parser, Subcommand};
-use std::io::{self, Write};
+use escape::safe;
+use exit::Exit;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,6 +52,7 @@ struct Cli {
 enum Command {
     Serve(serve::Args),
     Run(run::Args),
+    Attach(attach::Args),
     Sessions(sessions::Args),
     Search(search::Args),
     Tail(tail::Args),
@@ -61,32 +67,49 @@ fn main() -> ExitCode {
     let done = match command.unwrap_or(Command::Serve(serve)) {
         Command::Serve(args) => block_on(serve::run(args)),
         Command::Run(args) => block_on(run::run(args)),
+        Command::Attach(args) => block_on(attach::run(args)),
         Command::Sessions(args) => block_on(sessions::run(args)),
         Command::Search(args) => block_on(search::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
         Command::Export(args) => block_on(export::run(args)),
         Command::Import(args) => block_on(import::run(args)),
         Command::Inspect(args) => {
-            inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+            inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| Failure::of(&error))
         }
-        Command::Check(args) => check::run(&args).map_err(|error| error.to_string()),
+        Command::Check(args) => check::run(&args).map_err(|error| Failure::of(&error)),
     };
     match done {
         Ok(code) => code,
-        Err(message) => {
-            let _ = writeln!(io::stderr(), "turnstream: {}", escape::text(&message));
-            ExitCode::from(2)
+        Err(Failure { message, exit }) => {
+            out::note(safe!["turnstream: ", escape::text(&message)]);
+            exit.into()
         }
     }
 }
 
+/// Why a command was not carried out, and how the process ends for it.
+struct Failure {
+    message: String,
+    exit: Exit,
+}
+
+impl Failure {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut causes = std::iter::successors(Some(error), |error| error.source());
+        let is_away = causes.any(|cause| cause.is::<client::Away>());
+        let exit = if is_away { Exit::GatewayAway } else { Exit::NotAccepted };
+        Self { message: error.to_string(), exit }
+    }
+}
+
 /// Runs a command to its end. Threads that wait for the terminal are not waited for.
-fn block_on<E: std::error::Error>(
+fn block_on<E: std::error::Error + 'static>(
     command: impl Future<Output = Result<ExitCode, E>>,
-) -> Result<ExitCode, String> {
+) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let cannot = |error| Failure { message: format!("cannot start: {error}"), exit: Exit::NotAccepted };
+    let runtime = runtime.map_err(cannot)?;
     let done = runtime.block_on(command);
     runtime.shutdown_timeout(LEFT_OVER);
-    done.map_err(|error| error.to_string())
+    done.map_err(|error| Failure::of(&error))
 }

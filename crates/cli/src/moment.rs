@@ -65,6 +65,11 @@ pub(crate) fn shown(millis: u64) -> String {
     format!("{year:04}-{month:02}-{:02} {:02}:{:02}", rest + 1, minutes / 60, minutes % 60)
 }
 
+/// For example `2026-11-16 10:30:05`.
+pub(crate) fn to_the_second(millis: u64) -> String {
+    format!("{}:{:02}", shown(millis), millis / 1_000 % 60)
+}
+
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let years: u64 = (1970..year).map(|year| 365 + u64::from(is_leap(year))).sum();
     let months: u64 = (1..month).map(|month| length(year, month)).sum();

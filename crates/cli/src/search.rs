@@ -1,10 +1,11 @@
 //! `turnstream search WORDS…`: what was said in any session, found by its words.
 
 use crate::client::{Client, ClientError, FindError, Reach, connect, segment};
-use crate::escape;
-use crate::moment;
+use crate::escape::{self, Safe, Untrusted, safe};
+use crate::record::Record;
+use crate::{moment, out};
 use serde_json::Value;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use turnstream_log::MOST_QUERY_BYTES;
@@ -86,7 +87,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SearchError> {
 
 /// Page after page, each shown when it is there, until there are as many as were asked for. Returns how many there are.
 async fn find(client: &Client, args: &Args) -> Result<usize, SearchError> {
-    let marks = if io::stdout().is_terminal() { Marks::Bold } else { Marks::None };
+    let marks = if out::is_terminal() { Marks::Bold } else { Marks::None };
     let (mut found, mut cursor) = (0, None);
     let begun = Instant::now();
     let is_over = || begun.elapsed() >= Duration::from_secs(args.within);
@@ -102,9 +103,9 @@ async fn find(client: &Client, args: &Args) -> Result<usize, SearchError> {
         };
         let hits = page["hits"].as_array().map_or(&[][..], Vec::as_slice);
         found += hits.len();
-        let text: String =
-            hits.iter().map(|hit| if args.json { line(hit) } else { shown(hit, marks) }).collect();
-        match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+        let text: Safe =
+            hits.iter().map(|hit| if args.json { line(hit) } else { shown(Record(hit), marks) }).collect();
+        match out::print(&text) {
             // A reader that goes away has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             written => written?,
@@ -129,9 +130,7 @@ async fn first_page(client: &Client, path: &str) -> Result<Value, ClientError> {
             return Ok(page);
         }
         if begun.elapsed() > PATIENCE {
-            // Where nobody reads it, nothing is lost.
-            let _ =
-                writeln!(io::stderr(), "turnstream: the index is being built; there may be more in a while");
+            out::note(safe!["turnstream: the index is being built; there may be more in a while"]);
             return Ok(page);
         }
         tokio::time::sleep(PAUSE).await;
@@ -158,8 +157,8 @@ fn path(args: &Args, limit: usize, cursor: Option<&str>) -> String {
     path
 }
 
-fn line(hit: &Value) -> String {
-    escape::json(&hit.to_string()) + "\n"
+fn line(hit: &Value) -> Safe {
+    safe![escape::json(&hit.to_string()), "\n"]
 }
 
 /// How what was found is marked.
@@ -169,26 +168,27 @@ enum Marks {
     None,
 }
 
-fn shown(hit: &Value, marks: Marks) -> String {
-    let word = |member: &str| escape::text(hit[member].as_str().unwrap_or_default());
-    let what = if hit["item"].is_null() { word("prompt") } else { word("item") };
-    let whose = if hit["role"].is_null() { String::new() } else { format!(" of the {}", word("role")) };
-    let time = moment::shown(hit["time"].as_u64().unwrap_or_default());
+fn shown(hit: Record<'_>, marks: Marks) -> Safe {
+    let what = if hit.has("item") { hit.text("item") } else { hit.text("prompt") };
+    let whose = hit.some_text("role").map(|role| safe![" of the ", role]).unwrap_or_default();
+    let time = moment::shown(hit.number("time").unwrap_or_default());
+    let (session, agent, kind) = (hit.text("session"), hit.text("agent"), hit.text("kind"));
     let mut shown =
-        format!("{time}  {}  {}  {}{whose} {what}\n    ", word("session"), word("agent"), word("kind"));
-    for part in hit["snippet"].as_array().into_iter().flatten() {
-        let text = escape::text(part["text"].as_str().unwrap_or_default());
-        match (part["hit"] == true, marks) {
-            (true, Marks::Bold) => shown.push_str(&format!("\x1B[1m{text}\x1B[22m")),
-            (true, Marks::None) | (false, Marks::Bold | Marks::None) => shown.push_str(&text),
+        safe![Untrusted(&time), "  ", session, "  ", agent, "  ", kind, whose, " ", what, "\n    "];
+    for part in hit.list("snippet") {
+        let text = part.text("text").text();
+        match (part.is_true("hit"), marks) {
+            (true, Marks::Bold) => shown.extend([safe!["\x1B[1m", text, "\x1B[22m"]]),
+            (true, Marks::None) | (false, Marks::Bold | Marks::None) => shown.push(text),
         }
     }
-    shown + "\n"
+    safe![shown, "\n"]
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Marks, shown};
+    use crate::record::Record;
     use serde_json::json;
 
     #[test]
@@ -197,13 +197,19 @@ mod tests {
             "role": "assistant", "time": 1_794_825_005_000_u64,
             "snippet": [{"text": "the "}, {"text": "re\u{1b}try", "hit": true}, {"text": " policy\u{9b}"}]});
         let head = "2026-11-16 10:30  ses_1  a\\u{1b}[2J  message of the assistant i3\n";
-        assert_eq!(shown(&hit, Marks::None), format!("{head}    the re\\u{{1b}}try policy\\u{{9b}}\n"));
         assert_eq!(
-            shown(&hit, Marks::Bold),
+            shown(Record(&hit), Marks::None).to_string(),
+            format!("{head}    the re\\u{{1b}}try policy\\u{{9b}}\n")
+        );
+        assert_eq!(
+            shown(Record(&hit), Marks::Bold).to_string(),
             format!("{head}    the \u{1b}[1mre\\u{{1b}}try\u{1b}[22m policy\\u{{9b}}\n")
         );
         let prompt =
             json!({"session": "s", "agent": "a", "prompt": "p1", "kind": "tool", "time": 0, "snippet": []});
-        assert_eq!(shown(&prompt, Marks::None), "1970-01-01 00:00  s  a  tool p1\n    \n");
+        assert_eq!(
+            shown(Record(&prompt), Marks::None).to_string(),
+            "1970-01-01 00:00  s  a  tool p1\n    \n"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! `turnstream serve`: the gateway, until it is told to stop.
 
 use crate::config::{AgentTable, Config, ConfigError, Place};
+use crate::escape::{self, safe};
 use crate::host::{self, HostError};
 use crate::running::Note;
 use crate::signals::Signals;
-use crate::{descriptors, escape};
-use std::io::{self, Write};
+use crate::{descriptors, out};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -160,11 +161,10 @@ fn welcome(config: &Config, address: SocketAddr, gateway: &Gateway) {
         agents = agents.join(", "),
     );
     // Nobody has to read it.
-    let _ = io::stdout().write_all(escape::text(&screen).as_bytes());
-    let _ = io::stdout().flush();
+    let _ = out::print(&escape::text(&screen));
 }
 
 /// One line per notable thing.
 fn log(line: &str) {
-    let _ = writeln!(io::stderr(), "turnstream: {}", escape::text(line));
+    out::note(safe!["turnstream: ", escape::text(line)]);
 }

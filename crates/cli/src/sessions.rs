@@ -1,12 +1,13 @@
 //! `turnstream sessions`: all sessions in a table.
 
 use crate::client::{ClientError, FindError, Reach, connect};
-use crate::escape::{self, preview};
+use crate::escape::{self, Safe, safe};
+use crate::out;
+use crate::record::Record;
 use serde_json::Value;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
-use unicode_width::UnicodeWidthStr;
 
 /// Widest column of words that others chose.
 const WIDEST: usize = 48;
@@ -39,57 +40,52 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SessionsError> {
     let mut sessions = listed?["sessions"].as_array().cloned().unwrap_or_default();
     sessions.sort_by_key(|session| session["created"].as_u64());
     let text = if args.json { lines(&sessions) } else { table(&sessions, now()) };
-    match io::stdout().write_all(text.as_bytes()) {
+    match out::print(&text) {
         // A reader that goes away has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn lines(sessions: &[Value]) -> String {
-    sessions.iter().map(|session| escape::json(&session.to_string()) + "\n").collect()
+fn lines(sessions: &[Value]) -> Safe {
+    sessions.iter().map(|session| safe![escape::json(&session.to_string()), "\n"]).collect()
 }
 
-fn table(sessions: &[Value], now: u64) -> String {
+fn table(sessions: &[Value], now: u64) -> Safe {
     if sessions.is_empty() {
-        return "There are no sessions yet. turnstream run \"Hello\" makes one.\n".to_owned();
+        return safe!["There are no sessions yet. turnstream run \"Hello\" makes one.\n"];
     }
-    let header = ["SESSION", "AGENT", "STATUS", "TITLE OR DIRECTORY", "HEAD", "AGE"].map(str::to_owned);
-    let rows: Vec<[String; 6]> =
-        std::iter::once(header).chain(sessions.iter().map(|session| row(session, now))).collect();
+    let header = ["SESSION", "AGENT", "STATUS", "TITLE OR DIRECTORY", "HEAD", "AGE"].map(|word| safe![word]);
+    let rows: Vec<[Safe; 6]> =
+        std::iter::once(header).chain(sessions.iter().map(|session| row(Record(session), now))).collect();
     let mut widths = [0; 6];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
     }
-    let mut table = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line.push_str(cell);
-            line.push_str(&" ".repeat(width - cell.width() + 2));
-        }
-        table.push_str(line.trim_end());
-        table.push('\n');
-    }
-    table
+    let line = |row: [Safe; 6]| {
+        let cells = row.into_iter().zip(widths).map(|(cell, width)| cell.padded(width + 2));
+        safe![cells.collect::<Safe>().trimmed(), "\n"]
+    };
+    rows.into_iter().map(line).collect()
 }
 
-fn row(session: &Value, now: u64) -> [String; 6] {
-    let text = |member: &str| preview(session[member].as_str().unwrap_or_default(), WIDEST);
-    let status = if session["ended"].is_null() { text("status") } else { "ended".to_owned() };
-    let about = if session["title"].is_null() { text("cwd") } else { text("title") };
-    let age = session["created"].as_u64().map_or("?".to_owned(), |created| age(now.saturating_sub(created)));
-    [text("id"), text("agent"), status, about, session["head"].to_string(), age]
+fn row(session: Record<'_>, now: u64) -> [Safe; 6] {
+    let text = |member: &str| session.text(member).preview(WIDEST);
+    let status = if session.has("ended") { safe!["ended"] } else { text("status") };
+    let about = if session.has("title") { text("title") } else { text("cwd") };
+    let age = session.number("created").map_or(safe!["?"], |created| age(now.saturating_sub(created)));
+    let head = session.number("head").map_or(safe!["?"], |head| safe![head]);
+    [text("id"), text("agent"), status, about, head, age]
 }
 
-fn age(millis: u64) -> String {
+fn age(millis: u64) -> Safe {
     match millis / 1_000 {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3_600 => format!("{}m", seconds / 60),
-        seconds @ 3_600..86_400 => format!("{}h", seconds / 3_600),
-        seconds => format!("{}d", seconds / 86_400),
+        seconds @ 0..60 => safe![seconds, "s"],
+        seconds @ 60..3_600 => safe![seconds / 60, "m"],
+        seconds @ 3_600..86_400 => safe![seconds / 3_600, "h"],
+        seconds => safe![seconds / 86_400, "d"],
     }
 }
 
@@ -115,6 +111,6 @@ SESSION  AGENT     STATUS  TITLE OR DIRECTORY  HEAD  AGE
 ses_1    scripted  idle    /w                  12    3h
 ses_22   a         ended   A\\u{1b}[2Jb         3     1h
 ";
-        assert_eq!(table(&sessions, 3 * 3_600_000 + 1), expected);
+        assert_eq!(table(&sessions, 3 * 3_600_000 + 1).as_str(), expected);
     }
 }

@@ -1,13 +1,23 @@
 //! `turnstream tail SESSION`: one session's events, from any place, as they come.
 
 use crate::client::{ClientError, Connected, FindError, Reach, Received, connect};
-use crate::escape;
-use crate::show::{Asides, Prompts, Screen, Show};
+use crate::escape::{self, Safe, safe};
+use crate::exit::Exit;
+use crate::out;
+use crate::record::Record;
+use crate::show::{self, Answers, Asides, Asks, Prompts, Screen, Show, Style};
 use crate::signals::Signals;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// When nothing has come for so long, nothing more belongs to what came last.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Show a session's events, then wait for more. Ctrl-C ends it; the session goes on.
+///
+/// Exit code 0 when everything was shown, 2 when nothing can be shown, 4 when the gateway went away, 130 after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The session, as `turnstream sessions` lists it
@@ -43,7 +53,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, TailError> {
     let connected = connect(&args.reach, None).await?;
     let shown = tokio::select! {
         shown = show(&connected, &args) => shown,
-        _ = signals.next() => Ok(ExitCode::from(130)),
+        _ = signals.next() => Ok(Exit::Cancelled.into()),
     };
     connected.end().await;
     match shown {
@@ -55,19 +65,31 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, TailError> {
 
 async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError> {
     let mut events = connected.client.events(&args.session, &args.after);
-    let (mut screen, mut show) = (Screen::new(Asides::Among), Show::new(Prompts::Shown));
+    let mut screen = Screen::new(Asides::Among);
+    let mut show = Show::new(Prompts::Shown, Asks::Shown, Answers::Streamed);
     let mut last = None;
     loop {
-        match events.next().await? {
+        let received = match timeout(QUIET, events.next()).await {
+            Ok(received) => received?,
+            Err(_) => {
+                show.quiet(&mut screen)?;
+                continue;
+            }
+        };
+        match received {
             Received::Outcome(outcome) => {
-                if outcome["outcome"] == "gone" {
+                let outcome = Record(&outcome);
+                if let Some(reset) = show::reset(outcome) {
+                    tell(args, &reset, &mut screen)?;
+                }
+                if outcome.is("outcome", "gone") {
                     screen.end_line()?;
                     return Ok(ExitCode::SUCCESS);
                 }
-                let head = outcome["head"].as_u64().unwrap_or_default();
+                let head = outcome.number("head").unwrap_or_default();
                 // Of a trimmed session there may be nothing left to show.
-                let is_past = outcome["oldest"].as_u64().is_some_and(|oldest| oldest > head);
-                let nothing = outcome["outcome"] == "caught_up" || head == 0 || is_past;
+                let is_past = outcome.number("oldest").is_some_and(|oldest| oldest > head);
+                let nothing = outcome.is("outcome", "caught_up") || head == 0 || is_past;
                 if args.no_follow && nothing {
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -75,15 +97,28 @@ async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError>
             }
             Received::Event { line, event } => {
                 if args.json {
-                    writeln!(io::stdout(), "{}", escape::json(&line))?;
+                    out::print(&safe![escape::json(&line), "\n"])?;
                 } else {
-                    show.event(&event, &mut screen)?;
+                    show.event(Record(&event), &mut screen)?;
                 }
                 if args.no_follow && event["seq"].as_u64() >= last {
                     screen.end_line()?;
                     return Ok(ExitCode::SUCCESS);
                 }
             }
+            Received::Away(error) => {
+                screen.end_line()?;
+                out::note(show::away(&error));
+            }
         }
     }
+}
+
+/// A line that is no event: beside events that a program reads.
+fn tell(args: &Args, line: &Safe, screen: &mut Screen) -> io::Result<()> {
+    if args.json {
+        out::note(line.clone());
+        return Ok(());
+    }
+    screen.line(Style::Warning, line)
 }

@@ -1,6 +1,6 @@
 //! New sessions: checked first, then durable. A repeated request with the same key is the same session.
 
-use crate::error::RequestError;
+use crate::error::{RequestError, named};
 use crate::gateway::Gateway;
 use crate::keeper::{Keeper, Origins};
 use crate::redactor::{Said, refuse_secret};
@@ -121,9 +121,9 @@ impl Gateway {
             }
         }
         Ok(if first.title != new.title {
-            Some(format!("title {:?}", first.title))
+            Some(named("title", first.title.as_deref()))
         } else if first.model != new.model {
-            Some(format!("model {:?}", first.model))
+            Some(named("model", first.model.as_deref()))
         } else if first.permissions != new.permissions {
             Some(format!("permissions {}", first.permissions.unwrap_or(Permissions::Ask)))
         } else if first.redact_prompts != new.redact_prompts {

@@ -132,6 +132,11 @@ pub enum RequestError {
     Log(String),
 }
 
+/// What a first request had, for whoever asks for something else now.
+pub(crate) fn named(what: &str, value: Option<&str>) -> String {
+    value.map_or_else(|| format!("no {what}"), |value| format!("{what} {value:?}"))
+}
+
 fn listed(known: &[String]) -> String {
     if known.is_empty() { "are none".to_owned() } else { format!("is {}", known.join(", ")) }
 }

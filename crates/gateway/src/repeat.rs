@@ -1,7 +1,7 @@
 //! Requests with a key that come again: what is in the log was done, however long ago, and is not refused for a disk that
 //! fails by now.
 
-use crate::error::RequestError;
+use crate::error::{RequestError, named};
 use crate::gateway::Gateway;
 use crate::keeper::option_for;
 use crate::request::{AnswerQuestion, NewPrompt, ResolveApproval};
@@ -108,7 +108,7 @@ fn approval_differs(state: &State, first: &Approval, answer: &ResolveApproval) -
     if first.outcome != Some(*outcome) {
         Some(format!("outcome {}", first.outcome.map_or("none", |outcome| outcome.as_str())))
     } else if first.option != option {
-        Some(format!("option {:?}", first.option))
+        Some(named("option", first.option.as_deref()))
     } else if first.message != *message {
         Some("another message".to_owned())
     } else if stops && turn.is_some_and(|turn| turn.cancelling.is_none()) {

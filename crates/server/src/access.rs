@@ -43,10 +43,9 @@ fn check_host(host: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!(
-        "the request names host {host:?}, and without a token only localhost, 127.0.0.1 and [::1] are served; use one of \
-         these, or configure a token"
+        "it was asked for as {host:?}, and without a token only localhost, 127.0.0.1 and [::1] are served"
     );
-    Err(Problem::new(Kind::ForeignHost, detail))
+    Err(Problem::new(Kind::ForeignHost, detail).advice("name one of these as Host, or configure a token"))
 }
 
 fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Problem> {
@@ -67,7 +66,9 @@ fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Problem> {
 fn check_token(token: &Token, headers: &HeaderMap) -> Result<(), Problem> {
     let how = "send it as `Authorization: Bearer TOKEN`, or as the password of Basic with any user name";
     let Some(shown) = text(headers, header::AUTHORIZATION) else {
-        return Err(Problem::new(Kind::Unauthorized, format!("the request has no token; {how}")));
+        return Err(
+            Problem::new(Kind::Unauthorized, "the gateway needs a token, and none was given").advice(how)
+        );
     };
     let (scheme, shown) = shown.split_once(' ').unwrap_or((shown, ""));
     let shown = shown.trim();
@@ -76,10 +77,10 @@ fn check_token(token: &Token, headers: &HeaderMap) -> Result<(), Problem> {
     } else if scheme.eq_ignore_ascii_case("basic") {
         password(shown).is_some_and(|password| token.is(&password))
     } else {
-        let detail = format!("the scheme {scheme:?} is not known; {how}");
-        return Err(Problem::new(Kind::Unauthorized, detail));
+        let detail = format!("the scheme {scheme:?} is not known");
+        return Err(Problem::new(Kind::Unauthorized, detail).advice(how));
     };
-    if right { Ok(()) } else { Err(Problem::new(Kind::Unauthorized, format!("the token is wrong; {how}"))) }
+    if right { Ok(()) } else { Err(Problem::new(Kind::Unauthorized, "the token is wrong").advice(how)) }
 }
 
 fn password(basic: &str) -> Option<String> {

@@ -60,16 +60,11 @@ impl App {
 }
 
 async fn nothing(request: Request) -> Problem {
-    let detail =
-        format!("{} is not served; the routes begin with /v1, for example /v1/health", request.uri().path());
-    Problem::new(Kind::UnknownRoute, detail)
+    let detail = format!("{} is not served", request.uri().path());
+    Problem::new(Kind::UnknownRoute, detail).advice("the routes begin with /v1, for example /v1/health")
 }
 
 async fn wrong_method(request: Request) -> Problem {
-    let detail = format!(
-        "{} does not take {}; the header Allow says what it takes",
-        request.uri().path(),
-        request.method()
-    );
-    Problem::new(Kind::WrongMethod, detail)
+    let detail = format!("{} does not take {}", request.uri().path(), request.method());
+    Problem::new(Kind::WrongMethod, detail).advice("the header Allow says what it takes")
 }

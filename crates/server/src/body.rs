@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::problem::{Kind, Problem};
+use crate::wording;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
@@ -116,7 +117,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {error}"));
+    let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {}", wording::of_json(error)));
     problem.with("line", error.line()).with("column", error.column())
 }
 
@@ -125,8 +126,8 @@ fn unfit(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     match inner.classify() {
         Category::Syntax | Category::Eof | Category::Io => not_json(inner),
         Category::Data => {
-            let said = inner.to_string();
-            if said.starts_with("unknown field") {
+            let said = wording::of_member(inner);
+            if wording::is_unknown_field(inner) {
                 return Problem::new(Kind::UnknownField, said).with("member", path);
             }
             // The path of the whole body is a dot.

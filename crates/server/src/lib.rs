@@ -9,10 +9,12 @@ mod metrics;
 mod options;
 mod params;
 mod problem;
+mod query;
 mod refusal;
 mod routes;
 mod server;
 mod stream;
+mod wording;
 
 pub use options::{Options, Token, TokenError};
 pub use problem::Kind;

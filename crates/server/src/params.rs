@@ -1,12 +1,13 @@
 //! What a path and a query say.
 
 use crate::problem::{Kind, Problem};
+use crate::query;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use turnstream_model::cursor::Cursor;
+use turnstream_model::cursor::{Cursor, CursorError};
 
 /// The ids in a path.
 pub(crate) struct Ids<T>(pub(crate) T);
@@ -17,7 +18,10 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(ids)) => Ok(Self(ids)),
-            Err(error) => Err(Problem::new(Kind::BadPath, format!("{}: {error}", parts.uri.path()))),
+            Err(_) => {
+                let detail = format!("a part of {} is not UTF-8 when it is decoded", parts.uri.path());
+                Err(Problem::new(Kind::BadPath, detail))
+            }
         }
     }
 }
@@ -29,10 +33,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match Query::from_request_parts(parts, state).await {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(error) => Err(Problem::new(Kind::BadQuery, error.body_text())),
-        }
+        let pairs = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let Ok(Query(pairs)) = pairs else {
+            let detail = "the query is no list of name=value pairs in UTF-8";
+            return Err(Problem::new(Kind::BadQuery, detail));
+        };
+        query::read(pairs).map(Self).map_err(|error| Problem::new(Kind::BadQuery, error.to_string()))
     }
 }
 
@@ -83,9 +89,9 @@ impl StreamParams {
             (None, Some(after)) => ("?after", after.clone()),
             (None, None) => return Ok(Cursor::default()),
         };
-        text.parse().map_err(|error| {
-            let detail = format!("{place}: {error}; leave it out to get everything");
-            Problem::new(Kind::BadCursor, detail)
+        text.parse().map_err(|error: CursorError| {
+            let problem = Problem::new(Kind::BadCursor, error.to_string());
+            problem.advice(&format!("it is from {place}; leave it out to get everything"))
         })
     }
 }

@@ -9,10 +9,8 @@ impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
         let said = error.to_string();
         match error {
-            RequestError::UnknownSession(_) => Self::new(
-                Kind::UnknownSession,
-                format!("{said}; GET /v1/sessions lists them, POST /v1/sessions makes one"),
-            ),
+            RequestError::UnknownSession(_) => Self::new(Kind::UnknownSession, said)
+                .advice("GET /v1/sessions lists them, POST /v1/sessions makes one"),
             RequestError::UnknownAgent { asked: _, known } => {
                 Self::new(Kind::UnknownAgent, said).with("known", known)
             }
@@ -20,9 +18,8 @@ impl From<RequestError> for Problem {
             RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, said),
             RequestError::OutsideRoots { path: _, roots } => {
                 let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();
-                let detail =
-                    format!("{said}; name a directory below, or start the gateway with another root");
-                Self::new(Kind::OutsideRoots, detail).with("roots", roots)
+                let advice = "name a directory below, or start the gateway with another root";
+                Self::new(Kind::OutsideRoots, said).advice(advice).with("roots", roots)
             }
             RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, said),
             RequestError::Refused(refusal) => refused(&refusal, said),
@@ -38,7 +35,7 @@ impl From<RequestError> for Problem {
                 Self::new(Kind::Degraded, said).with("taken", true).retry_after(5)
             }
             RequestError::NothingSettled { .. } => {
-                Self::new(Kind::NothingSettled, format!("{said}; wait until that is over: ?wait=60"))
+                Self::new(Kind::NothingSettled, said).advice("wait until that is over: ?wait=60")
             }
             RequestError::Closing => {
                 Self::new(Kind::Closing, format!("{said}; ask again when it is back")).retry_after(5)
@@ -56,8 +53,7 @@ impl From<ImportError> for Problem {
                 Self::new(Kind::BadImport, said).with("line", file.line).with("fault", file.fault.name())
             }
             ImportError::Exists(id) => {
-                let detail = format!("{said}: ?new_id=true, or turnstream import FILE --new-id");
-                Self::new(Kind::SessionExists, detail).with("session", id.as_str())
+                Self::new(Kind::SessionExists, said).advice("with ?new_id=true").with("session", id.as_str())
             }
             ImportError::Spool(_) => Self::new(Kind::NoRoom, said),
             ImportError::Request(error) => error.into(),
@@ -72,28 +68,22 @@ fn refused(refusal: &Refusal, said: String) -> Problem {
             Kind::Internal,
             format!("{said}; this is a mistake of the gateway, please report it"),
         ),
-        Refusal::SessionEnded => Problem::new(
-            Kind::SessionEnded,
-            format!("{said}; its log can still be read, make a new one to go on"),
-        ),
-        Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => Problem::new(
-            Kind::PromptNotWaiting,
-            format!("{said}; stop it with POST …/cancel {{\"prompt\":\"{prompt}\"}}"),
-        ),
-        Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
-        Refusal::NotSent { prompt, state: Some(PromptState::Waiting) } => Problem::new(
-            Kind::PromptNotSent,
-            format!("{said}; take it out of there with DELETE …/prompts/{prompt}"),
-        ),
-        Refusal::NotSent { .. } => Problem::new(
-            Kind::PromptNotSent,
-            format!("{said}; one that has a turn ends with it: name that turn, or nothing for whatever runs"),
-        ),
-        Refusal::NothingRuns => {
-            let detail =
-                format!("{said}; prompts in the queue are taken out with DELETE …/prompts/{{prompt}}");
-            Problem::new(Kind::TurnNotOpen, detail).with("open", Value::Null)
+        Refusal::SessionEnded => Problem::new(Kind::SessionEnded, said)
+            .advice("its log can still be read, make a new one to go on"),
+        Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => {
+            let advice = format!("stop it with POST …/cancel {{\"prompt\":\"{prompt}\"}}");
+            Problem::new(Kind::PromptNotWaiting, said).advice(advice)
         }
+        Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
+        Refusal::NotSent { prompt, state: Some(PromptState::Waiting) } => {
+            let advice = format!("take it out of there with DELETE …/prompts/{prompt}");
+            Problem::new(Kind::PromptNotSent, said).advice(advice)
+        }
+        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said)
+            .advice("one that has a turn ends with it: name that turn, or nothing for whatever runs"),
+        Refusal::NothingRuns => Problem::new(Kind::TurnNotOpen, said)
+            .advice("prompts in the queue are taken out with DELETE …/prompts/{prompt}")
+            .with("open", Value::Null),
         Refusal::TurnNotOpen { asked: _, open } => {
             Problem::new(Kind::TurnNotOpen, said).with("open", open.as_ref().map(|turn| turn.as_str()))
         }

@@ -1,19 +1,23 @@
 //! A session's events over SSE. A break is mended by coming back with the last id, so the caller sees each event once.
 
-use super::{Client, ClientError, refused, segment, unreachable};
+use super::{Away, Client, ClientError, refusal, segment, unreachable};
 use reqwest::{Method, Response};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use turnstream_sse::{Decoder, Frame};
 
 /// A gateway says something at least this often, if only that it is alive.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long a gateway may be away before it is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a gateway may be away before it is given up: enough for one that is started again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Events that are read before somebody wants them.
+const AHEAD: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a stream brings.
 pub(crate) enum Received {
@@ -21,26 +25,20 @@ pub(crate) enum Received {
     Outcome(Value),
     /// One event: its line and what is in it.
     Event { line: String, event: Value },
+    /// The gateway went away, said once; it is waited for a while. When it is back an outcome follows.
+    Away(ClientError),
 }
 
-/// A stream of one session's events.
+/// A stream of one session's events. It reads on its own, so that whoever waits for it may do something else between.
 pub(crate) struct Events {
-    client: Client,
-    session: String,
-    cursor: String,
-    response: Option<Response>,
-    decoder: Decoder,
-    waiting: VecDeque<Received>,
-    /// When the gateway last said something. Kept, because a caller may drop a wait and begin it again.
-    heard: Instant,
-    /// Since when the gateway is away.
-    away: Option<Instant>,
-    pause: Duration,
+    received: mpsc::Receiver<Result<Received, ClientError>>,
+    reading: JoinHandle<()>,
 }
 
 impl Events {
     pub(super) fn new(client: Client, session: &str, after: &str) -> Self {
-        Self {
+        let (sender, received) = mpsc::channel(AHEAD);
+        let mut reader = Reader {
             client,
             session: session.to_owned(),
             cursor: after.to_owned(),
@@ -50,27 +48,72 @@ impl Events {
             heard: Instant::now(),
             away: None,
             pause: FIRST_PAUSE,
-        }
+        };
+        let reading = tokio::spawn(async move {
+            loop {
+                let next = reader.next().await;
+                let is_over = next.is_err();
+                if sender.send(next).await.is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Self { received, reading }
     }
 
     /// The next one; waits for it, and for a gateway that is away. Safe to drop and call again.
     pub(crate) async fn next(&mut self) -> Result<Received, ClientError> {
+        match self.received.recv().await {
+            Some(received) => received,
+            // It ends only behind an error, and nobody reads on after one.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+struct Reader {
+    client: Client,
+    session: String,
+    cursor: String,
+    response: Option<Response>,
+    decoder: Decoder,
+    waiting: VecDeque<Received>,
+    /// When the gateway last said something.
+    heard: Instant,
+    /// Since when the gateway is away.
+    away: Option<Instant>,
+    pause: Duration,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Result<Received, ClientError> {
         loop {
             if let Some(received) = self.waiting.pop_front() {
                 return Ok(received);
             }
             match self.read().await {
                 Ok(()) => {}
-                Err(error) if error.may_pass() => self.wait(error).await?,
+                Err(error) if error.may_pass() => match self.away {
+                    Some(since) => self.wait(since, error).await?,
+                    None => {
+                        (self.response, self.away) = (None, Some(Instant::now()));
+                        return Ok(Received::Away(error));
+                    }
+                },
                 Err(error) => return Err(error),
             }
         }
     }
 
-    async fn wait(&mut self, error: ClientError) -> Result<(), ClientError> {
+    async fn wait(&mut self, since: Instant, error: ClientError) -> Result<(), ClientError> {
         self.response = None;
-        let away = *self.away.get_or_insert_with(Instant::now);
-        if away.elapsed() > PATIENCE {
+        if since.elapsed() > PATIENCE {
             return Err(error);
         }
         sleep(self.pause).await;
@@ -81,20 +124,22 @@ impl Events {
     async fn read(&mut self) -> Result<(), ClientError> {
         let broken = |problem: &str| ClientError::Unreachable {
             url: self.client.base.clone(),
-            problem: problem.to_owned(),
+            problem: Away(problem.to_owned()),
         };
         let response = match &mut self.response {
             Some(response) => response,
             none => {
-                let response = open(&self.client, &self.session, &self.cursor).await?;
+                let within = if self.away.is_some() { PATIENCE } else { super::DEADLINE };
+                let opened = timeout(within, open(&self.client, &self.session, &self.cursor)).await;
+                let response = opened.map_err(|_| broken("it took too long"))??;
                 (self.decoder, self.heard) = (Decoder::new(), Instant::now());
                 none.insert(response)
             }
         };
         let chunk = timeout_at(self.heard + SILENCE, response.chunk()).await;
-        let chunk = chunk.map_err(|_| broken("the stream went silent"))?;
+        let chunk = chunk.map_err(|_| broken("it says nothing any more"))?;
         let chunk = chunk.map_err(|error| unreachable(&self.client.base, &error))?;
-        let chunk = chunk.ok_or_else(|| broken("the stream ended"))?;
+        let chunk = chunk.ok_or_else(|| broken("it ended the connection"))?;
         (self.heard, self.away, self.pause) = (Instant::now(), None, FIRST_PAUSE);
         let mut frames = self.decoder.feed(&chunk);
         while let Some(frame) = frames.next_frame() {
@@ -117,13 +162,13 @@ impl Events {
 }
 
 async fn open(client: &Client, session: &str, cursor: &str) -> Result<Response, ClientError> {
-    let url = format!("{}/v1/sessions/{}/events", client.base, segment(session));
-    let request = client.request(Method::GET, &url).header("last-event-id", cursor);
-    let response = request.send().await.map_err(|error| unreachable(&client.base, &error))?;
+    let url = format!("{}/v1/sessions/{}/events?after={}", client.base, segment(session), segment(cursor));
+    let response =
+        client.request(Method::GET, &url).send().await.map_err(|error| unreachable(&client.base, &error))?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     let body = response.bytes().await.map_err(|error| unreachable(&client.base, &error))?;
-    Err(refused(&url, status, &body))
+    Err(refusal::read(&client.base, status, &body))
 }

@@ -1,6 +1,6 @@
 //! Whole sessions, out and in: bodies that are never in memory whole.
 
-use super::{Client, ClientError, refused, segment, unreachable};
+use super::{Away, Client, ClientError, refusal, segment, unreachable};
 use reqwest::{Body, Method, Response};
 use serde_json::Value;
 use std::fs::File;
@@ -40,14 +40,14 @@ impl Client {
         let status = response.status();
         if !status.is_success() {
             let body = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
-            return Err(refused(&url, status, &body));
+            return Err(refusal::read(&self.base, status, &body));
         }
         let number = |name: &str| response.headers().get(name)?.to_str().ok()?.parse().ok();
         match (number("turnstream-first"), number("turnstream-left-out")) {
             (Some(first), Some(left_out)) => {
                 Ok(Download { base: self.base.clone(), response, first, left_out })
             }
-            _ => Err(ClientError::Odd { url, status }),
+            _ => Err(self.odd(status)),
         }
     }
 
@@ -61,21 +61,23 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
         if !status.is_success() {
-            return Err(refused(&url, status, &bytes));
+            return Err(refusal::read(&self.base, status, &bytes));
         }
-        serde_json::from_slice(&bytes).map_err(|_| ClientError::Odd { url, status })
+        serde_json::from_slice(&bytes).map_err(|_| self.odd(status))
     }
 
     fn silent(&self) -> ClientError {
-        ClientError::Unreachable { url: self.base.clone(), problem: "it says nothing".to_owned() }
+        ClientError::Unreachable { url: self.base.clone(), problem: Away("it says nothing".to_owned()) }
     }
 }
 
 impl Download {
     /// The next bytes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
-        let broken =
-            |problem: &str| ClientError::Unreachable { url: self.base.clone(), problem: problem.to_owned() };
+        let broken = |problem: &str| ClientError::Unreachable {
+            url: self.base.clone(),
+            problem: Away(problem.to_owned()),
+        };
         let chunk = timeout(PAUSE, self.response.chunk()).await;
         let chunk = chunk.map_err(|_| broken("the export went silent"))?;
         let chunk = chunk.map_err(|error| unreachable(&self.base, &error))?;

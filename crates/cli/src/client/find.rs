@@ -4,6 +4,7 @@ use super::{Client, ClientError};
 use crate::config::{Config, ConfigError, Place};
 use crate::host::{self, HostError};
 use crate::running;
+use crate::{escape, out};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -93,7 +94,7 @@ impl Connected {
             let _ = end.send(());
             // A panic in it has been printed.
             for problem in run.await.unwrap_or_default() {
-                eprintln!("{problem}");
+                out::note(escape::text(&problem));
             }
         }
     }

@@ -3,6 +3,7 @@
 mod events;
 mod files;
 mod find;
+mod refusal;
 
 pub(crate) use events::{Events, Received};
 pub(crate) use files::Download;
@@ -10,6 +11,7 @@ pub(crate) use find::{Connected, FindError, Reach, connect};
 
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use std::io;
 use std::time::Duration;
 
 /// How long a gateway may take to answer. It waits for a disk, never for an agent.
@@ -27,16 +29,25 @@ pub(crate) struct Client {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("the gateway at {url} does not answer: {problem}; is it running there?")]
-    Unreachable { url: String, problem: String },
+    Unreachable {
+        url: String,
+        #[source]
+        problem: Away,
+    },
     #[error("{detail}")]
     Refused {
         /// The last part of the problem's type.
         kind: String,
         detail: String,
     },
-    #[error("{url} answered {status} and no problem that can be read; is it a turnstream gateway?")]
+    #[error("what answers at {url} is no turnstream gateway of this version: it said {}", status.as_u16())]
     Odd { url: String, status: StatusCode },
 }
+
+/// Why a gateway cannot be reached. An error with this among its sources has an exit code of its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Away(String);
 
 impl Client {
     pub(crate) fn new(base: &str, token: Option<String>) -> Result<Self, ClientError> {
@@ -77,12 +88,16 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
         if !status.is_success() {
-            return Err(refused(&url, status, &bytes));
+            return Err(refusal::read(&self.base, status, &bytes));
         }
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&bytes).map_err(|_| ClientError::Odd { url, status })
+        serde_json::from_slice(&bytes).map_err(|_| self.odd(status))
+    }
+
+    fn odd(&self, status: StatusCode) -> ClientError {
+        ClientError::Odd { url: self.base.clone(), status }
     }
 
     fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
@@ -108,22 +123,26 @@ pub(crate) fn segment(text: &str) -> String {
 }
 
 fn unreachable(base: &str, error: &reqwest::Error) -> ClientError {
+    ClientError::Unreachable { url: base.to_owned(), problem: Away(cause(error)) }
+}
+
+fn cause(error: &reqwest::Error) -> String {
+    if error.is_builder() {
+        return "that is no address of a gateway, for example http://127.0.0.1:4180".to_owned();
+    }
+    if error.is_timeout() {
+        return "it took too long".to_owned();
+    }
     // The innermost cause is the one that says something.
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    ClientError::Unreachable { url: base.to_owned(), problem: cause.to_string() }
-}
-
-fn refused(url: &str, status: StatusCode, body: &[u8]) -> ClientError {
-    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
-    let kind = problem["type"].as_str().and_then(|kind| kind.strip_prefix("urn:turnstream:problem:"));
-    match (kind, problem["detail"].as_str()) {
-        (Some(kind), Some(detail)) => {
-            ClientError::Refused { kind: kind.to_owned(), detail: detail.to_owned() }
-        }
-        _ => ClientError::Odd { url: url.to_owned(), status },
+    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => "nothing listens there".to_owned(),
+        Some(io::ErrorKind::TimedOut) => "it took too long".to_owned(),
+        Some(_) | None if error.is_connect() => cause.to_string(),
+        Some(_) | None => "the connection broke off".to_owned(),
     }
 }
 

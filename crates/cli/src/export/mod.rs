@@ -3,7 +3,8 @@
 mod target;
 
 use crate::client::{ClientError, Connected, Download, FindError, Reach, connect};
-use crate::escape;
+use crate::escape::{self, safe};
+use crate::out;
 use crate::signals::Signals;
 use std::io;
 use std::path::PathBuf;
@@ -128,14 +129,14 @@ async fn lines(download: &mut Download, target: &mut Target) -> Result<(), Expor
 /// What a person should know about the file, beside it.
 fn tell(download: &Download, args: &Args) {
     if let Some(path) = &args.output {
-        eprintln!("{}", escape::text(&format!("session {} is in {}", args.session, path.display())));
+        out::note(escape::text(&format!("session {} is in {}", args.session, path.display())));
     }
     if download.first > 1 {
         let first = download.first;
-        eprintln!("the events before {first} are not kept any more, and are not in it");
+        out::note(safe!["the events before ", first, " are not kept any more, and are not in it"]);
     }
     if download.left_out > 0 {
         let count = download.left_out;
-        eprintln!("{count} events of what is still open are not in it; --wait waits for its end");
+        out::note(safe![count, " events of what is still open are not in it; --wait waits for its end"]);
     }
 }

@@ -1,8 +1,8 @@
 //! Where an export goes. A file appears when it is whole, for its owner alone; none is replaced unasked.
 
-use crate::escape;
+use crate::{escape, out};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub(crate) struct Part {
 impl Target {
     pub(crate) fn new(path: Option<&Path>, replace: bool) -> Result<Self, TargetError> {
         let Some(path) = path else {
-            let is_terminal = io::stdout().is_terminal();
+            let is_terminal = out::is_terminal();
             return Ok(if is_terminal { Self::Terminal(Vec::new()) } else { Self::Output });
         };
         if !replace && path.symlink_metadata().is_ok() {
@@ -56,13 +56,13 @@ impl Target {
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), TargetError> {
         match self {
-            Self::Output => io::stdout().write_all(bytes).map_err(output),
+            Self::Output => out::exact(bytes).map_err(output),
             Self::Terminal(waiting) => {
                 waiting.extend_from_slice(bytes);
                 let end = waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
                 let whole: Vec<u8> = waiting.drain(..end).collect();
                 let shown = escape::text(&String::from_utf8_lossy(&whole));
-                io::stdout().write_all(shown.as_bytes()).map_err(output)
+                out::print(&shown).map_err(output)
             }
             Self::File(part) => part.file.write_all(bytes).map_err(|error| part.failed(error)),
         }
@@ -71,7 +71,7 @@ impl Target {
     /// All of it is written.
     pub(crate) fn finish(self) -> Result<(), TargetError> {
         match self {
-            Self::Output | Self::Terminal(_) => io::stdout().flush().map_err(output),
+            Self::Output | Self::Terminal(_) => out::flush().map_err(output),
             Self::File(part) => part.finish(),
         }
     }

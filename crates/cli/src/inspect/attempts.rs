@@ -1,8 +1,7 @@
 //! Attempts that were kept: a table of a session's, or all about one of them. Read beside a running gateway or without one.
 
-use crate::escape;
+use crate::escape::{self, Safe, Untrusted, safe};
 use serde_json::{Value, json};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 use turnstream_llm::account::sentences;
@@ -28,7 +27,7 @@ pub(crate) enum AttemptsError {
 }
 
 /// A line per attempt of a session.
-pub(super) fn list(data: &Path, session: &str, as_json: bool) -> Result<String, AttemptsError> {
+pub(super) fn list(data: &Path, session: &str, as_json: bool) -> Result<Safe, AttemptsError> {
     if session.is_empty() {
         return Err(AttemptsError::NoSession(session.to_owned()));
     }
@@ -37,39 +36,33 @@ pub(super) fn list(data: &Path, session: &str, as_json: bool) -> Result<String, 
         return Err(AttemptsError::NoSession(session.to_owned()));
     }
     if as_json {
-        return Ok(rows.iter().map(|row| escape::json(&object(row, None).to_string()) + "\n").collect());
+        let line = |row| safe![escape::json(&object(row, None).to_string()), "\n"];
+        return Ok(rows.iter().map(line).collect());
     }
-    let mut text = String::new();
-    for row in &rows {
-        let class = row.end.as_ref().and_then(|end| end.class).map_or("-", |class| class.as_str());
-        // Writing into a string does not fail.
-        let _ = writeln!(
-            text,
-            "{}  step {}  {}  {:<9}  {:<16}  {}  {}",
-            escape::text(&row.begun.name.to_string()),
-            row.begun.step,
-            moment(row.begun.started),
-            verdict(row),
-            class,
-            escape::text(&row.begun.route),
-            escape::text(&row.begun.model),
-        );
-    }
-    Ok(text)
+    Ok(rows.iter().map(line).collect())
+}
+
+fn line(row: &Attempt) -> Safe {
+    let begun = &row.begun;
+    let class = row.end.as_ref().and_then(|end| end.class).map_or("-", |class| class.as_str());
+    let (name, started) = (begun.name.to_string(), moment(begun.started));
+    let (verdict, class) = (safe![verdict(row)].padded(9), safe![class].padded(16));
+    let beginning = safe![Untrusted(&name), "  step ", begun.step, "  ", Untrusted(&started), "  ", verdict];
+    safe![beginning, "  ", class, "  ", Untrusted(&begun.route), "  ", Untrusted(&begun.model), "\n"]
 }
 
 /// All about one attempt.
-pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<String, AttemptsError> {
+pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<Safe, AttemptsError> {
     let reader = open(data)?;
     let row = reader.attempt(name)?.ok_or_else(|| AttemptsError::NoAttempt(name.clone()))?;
     let evidence = reader.evidence(name)?;
     if as_json {
-        return Ok(escape::json(&object(&row, evidence.as_ref()).to_string()) + "\n");
+        return Ok(safe![escape::json(&object(&row, evidence.as_ref()).to_string()), "\n"]);
     }
-    let mut text = String::new();
+    let mut text = Safe::default();
     let begun = &row.begun;
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<10}{}", escape::text(&value));
+    let mut line = |name: &'static str, value: String| {
+        text.push(safe![safe![name].padded(10), Untrusted(&value), "\n"]);
     };
     line("attempt", format!("{} (step {}): {}", begun.name, begun.step, verdict(&row)));
     let asked =
@@ -87,10 +80,10 @@ pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<Stri
     }
     let findings = row.end.as_ref().map(|end| end.findings.clone()).unwrap_or_default();
     for sentence in sentences(row.verdict(), &findings) {
-        let _ = writeln!(text, "- {}", escape::text(&sentence));
+        text.push(safe!["- ", Untrusted(&sentence), "\n"]);
     }
     if let Some(evidence) = evidence {
-        text.push_str(&shown(&evidence));
+        text.push(shown(&evidence));
     }
     Ok(text)
 }
@@ -134,12 +127,11 @@ fn tokens(tokens: &Tokens) -> String {
 }
 
 /// The kept bytes, a line each, safe to print.
-fn shown(evidence: &Evidence) -> String {
-    let mut text = "\nkept, redacted, text replaced by its <length>:\n".to_owned();
+fn shown(evidence: &Evidence) -> Safe {
+    let mut text = safe!["\nkept, redacted, text replaced by its <length>:\n"];
     let mut lines = |bytes: &[u8]| {
         for line in String::from_utf8_lossy(bytes).lines() {
-            text.push_str(&escape::preview(line, usize::MAX));
-            text.push('\n');
+            text.push(safe![Untrusted(line), "\n"]);
         }
     };
     lines(&evidence.head);

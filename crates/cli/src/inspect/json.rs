@@ -2,17 +2,18 @@
 
 use super::item::{Content, Item, Line};
 use crate::escape;
+use crate::out::Lines;
 use serde_json::{Value, json};
-use std::io::{self, Write};
+use std::io;
 use turnstream_sse::{Cut, Event, Frame, Text};
 
 /// Writes one object per item.
-pub(super) struct JsonLines<W> {
-    out: W,
+pub(super) struct JsonLines {
+    out: Lines,
 }
 
-impl<W: Write> JsonLines<W> {
-    pub(super) fn new(out: W) -> Self {
+impl JsonLines {
+    pub(super) fn new(out: Lines) -> Self {
         Self { out }
     }
 
@@ -23,7 +24,7 @@ impl<W: Write> JsonLines<W> {
         };
         members["offset"] = json!(range.start);
         members["length"] = json!(range.end - range.start);
-        writeln!(self.out, "{}", escape::json(&members.to_string()))
+        self.out.line(&escape::json(&members.to_string()))
     }
 
     pub(super) fn end(mut self) -> io::Result<()> {

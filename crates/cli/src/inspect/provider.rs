@@ -1,9 +1,8 @@
 //! A provider's stream in a file, read as if it had just come, and explained.
 
-use crate::escape;
+use crate::escape::{self, Safe, Untrusted, safe};
 use crate::input::{Input, InputError};
 use serde_json::json;
-use std::fmt::Write;
 use std::io::BufRead;
 use turnstream_llm::account::{Heard, findings, sentences};
 use turnstream_llm::classify::Answer;
@@ -18,7 +17,7 @@ pub(super) fn explain(
     format: Format,
     profile: &Profile,
     as_json: bool,
-) -> Result<String, InputError> {
+) -> Result<Safe, InputError> {
     let mut reader = Reader::new(format, profile, Head::stream());
     let (mut said, mut heard) = (Vec::new(), Heard::default());
     let mut hear = |said: &mut Vec<_>| said.drain(..).for_each(|said| heard.hear(&said));
@@ -52,29 +51,26 @@ fn verdict(outcome: &Outcome) -> (Verdict, String) {
     }
 }
 
-fn text(outcome: &Outcome, heard: &Heard) -> String {
+fn text(outcome: &Outcome, heard: &Heard) -> Safe {
     let (verdict, why) = verdict(outcome);
-    let mut text = String::new();
     let finish = outcome.finish.as_ref().map_or("none", |finish| finish.raw.as_str());
-    // Writing into a string does not fail.
-    let _ = writeln!(text, "{}", escape::text(&why));
-    let _ =
-        writeln!(text, "{} bytes, {} events, finish {}", outcome.bytes, outcome.events, escape::text(finish));
+    let mut text = safe![escape::text(&why), "\n"];
+    text.push(safe![outcome.bytes, " bytes, ", outcome.events, " events, finish ", Untrusted(finish), "\n"]);
     for sentence in sentences(Some(verdict), &findings(outcome, heard)) {
-        let _ = writeln!(text, "- {}", escape::text(&sentence));
+        text.push(safe!["- ", Untrusted(&sentence), "\n"]);
     }
     let runnable = outcome.runnable();
     for call in &runnable {
-        let arguments = escape::preview(&call.arguments, 100);
-        let _ = writeln!(text, "  may run: {} {arguments}", escape::text(&call.name));
+        let arguments = Untrusted(&call.arguments).preview(100);
+        text.push(safe!["  may run: ", Untrusted(&call.name), " ", arguments, "\n"]);
     }
     if outcome.ended == Ended::Complete && outcome.call_in_text {
-        text.push_str("- Its text has the look of a tool call. It is only text, and runs nothing.\n");
+        text.push("- Its text has the look of a tool call. It is only text, and runs nothing.\n");
     }
     text
 }
 
-fn object(outcome: &Outcome, heard: &Heard) -> String {
+fn object(outcome: &Outcome, heard: &Heard) -> Safe {
     let (verdict, why) = verdict(outcome);
     let findings = findings(outcome, heard);
     let object = json!({
@@ -84,5 +80,5 @@ fn object(outcome: &Outcome, heard: &Heard) -> String {
         "explained": sentences(Some(verdict), &findings),
         "findings": findings,
     });
-    escape::json(&object.to_string()) + "\n"
+    safe![escape::json(&object.to_string()), "\n"]
 }

@@ -1,9 +1,10 @@
 //! Rows in aligned columns, one line each. Columns have fixed widths, so that a file of any size is shown as it is read.
 
 use super::item::{Content, Item};
-use crate::escape::preview;
+use crate::escape::{Safe, Untrusted, preview, safe};
+use crate::out::Lines;
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io;
 use turnstream_sse::{Cut, Event, Frame};
 
 /// The columns to the left of the data.
@@ -20,54 +21,54 @@ const LEAST_DATA: usize = 10;
 const MOST_DATA: usize = 4096;
 
 /// Writes the table.
-pub(super) struct Table<W> {
-    out: W,
+pub(super) struct Table {
+    out: Lines,
     data_width: usize,
     began: bool,
 }
 
 struct Row<'a> {
-    kind: &'a str,
+    kind: &'static str,
     name: &'a str,
     id: Cow<'a, str>,
     data: &'a [u8],
 }
 
-impl<W: Write> Table<W> {
+impl Table {
     /// For a terminal of that many columns.
-    pub(super) fn new(out: W, width: usize) -> Self {
+    pub(super) fn new(out: Lines, width: usize) -> Self {
         Self { out, data_width: width.saturating_sub(BEFORE_DATA).max(LEAST_DATA), began: false }
     }
 
     pub(super) fn item(&mut self, item: &Item<'_>) -> io::Result<()> {
         if !self.began {
             self.began = true;
-            self.line(["offset", "length"], ["kind", "event or type", "id"], "data")?;
+            let words = ["kind", "event or type", "id"].map(|word| safe![word]);
+            self.line(["offset", "length"].map(|word| safe![word]), words, safe!["data"])?;
         }
         let (range, row) = match item {
             Item::Frame(frame) => (frame.range(), frame_row(frame)),
             Item::Line(line) => (&line.range, line_row(line)),
         };
-        let numbers = [range.start.to_string(), (range.end - range.start).to_string()];
+        let numbers = [safe![range.start], safe![range.end - range.start]];
         let data = String::from_utf8_lossy(&row.data[..row.data.len().min(MOST_DATA)]);
         let data = preview(&data, self.data_width);
-        let name = preview(row.name, NAME);
-        let id = preview(&row.id, ID);
-        self.line([&numbers[0], &numbers[1]], [row.kind, &name, &id], &data)
+        let (name, id) = (Untrusted(row.name).preview(NAME), Untrusted(&row.id).preview(ID));
+        self.line(numbers, [safe![row.kind], name, id], data)
     }
 
-    fn line(&mut self, numbers: [&str; 2], words: [&str; 3], data: &str) -> io::Result<()> {
+    fn line(&mut self, numbers: [Safe; 2], words: [Safe; 3], data: Safe) -> io::Result<()> {
         let [offset, length] = numbers;
         let [kind, name, id] = words;
-        let line = format!(
-            "{offset:>OFFSET$}{GAP}{length:>LENGTH$}{GAP}{kind:<KIND$}{GAP}{name:<NAME$}{GAP}{id:<ID$}{GAP}{data}"
-        );
-        writeln!(self.out, "{}", line.trim_end())
+        let (offset, length) = (offset.indented(OFFSET), length.indented(LENGTH));
+        let (kind, name, id) = (kind.padded(KIND), name.padded(NAME), id.padded(ID));
+        let line = safe![offset, GAP, length, GAP, kind, GAP, name, GAP, id, GAP, data];
+        self.out.line(&line.trimmed())
     }
 
     /// The last line.
-    pub(super) fn end(mut self, summary: &str) -> io::Result<()> {
-        writeln!(self.out, "{summary}")?;
+    pub(super) fn end(mut self, summary: &Safe) -> io::Result<()> {
+        self.out.line(summary)?;
         self.out.flush()
     }
 }
@@ -92,7 +93,7 @@ fn frame_row<'a>(frame: &'a Frame<'a>) -> Row<'a> {
     }
 }
 
-fn event_row<'a>(kind: &'a str, event: &Event<'a>) -> Row<'a> {
+fn event_row<'a>(kind: &'static str, event: &Event<'a>) -> Row<'a> {
     Row { kind, name: event.event, id: Cow::Borrowed(event.id.unwrap_or("")), data: event.data.bytes() }
 }
 

@@ -1,29 +1,24 @@
-//! What the agent waits for, and who answers it.
+//! What the agent waits for: how it is shown to a person, and what was typed means.
 
-use crate::escape::preview;
+use crate::client::segment;
+use crate::escape::{Safe, Untrusted, safe};
+use crate::record::Record;
+use crate::show::Call;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
-use std::io::BufRead;
-use tokio::sync::mpsc;
-
-/// How much of a question is shown.
-const WIDEST: usize = 400;
-
-/// Who answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
-    /// The person at this terminal.
-    Person,
-    /// Other clients of the gateway.
-    Others,
-    /// Nobody: what the permissions do not settle is refused.
-    Nobody,
-}
 
 /// Something that waits for an answer.
 pub(crate) enum Ask {
-    Approval { id: String, about: String },
+    Approval { id: String, call: Box<Call> },
     Question { id: String, questions: VecDeque<Value>, answers: Map<String, Value> },
+}
+
+/// How much of an ask is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The middle of what is long is left out.
+    Folded,
+    Whole,
 }
 
 /// What to do with what a person typed.
@@ -31,17 +26,17 @@ pub(crate) enum Typed {
     /// The whole answer: the path below the session, and the body.
     Answer(String, Value),
     /// Ask on: there is more to answer, or it was not understood.
-    Again,
+    Again(Extent),
 }
 
 impl Ask {
-    pub(crate) fn approval(event: &Value, about: String) -> Self {
-        Self::Approval { id: text(event, "approval"), about }
+    pub(crate) fn approval(event: Record<'_>, call: Call) -> Self {
+        Self::Approval { id: event.text("approval").exact().to_owned(), call: Box::new(call) }
     }
 
-    pub(crate) fn question(event: &Value) -> Self {
-        let questions = event["questions"].as_array().cloned().unwrap_or_default();
-        Self::Question { id: text(event, "question"), questions: questions.into(), answers: Map::new() }
+    pub(crate) fn question(event: Record<'_>) -> Self {
+        let questions = event.list("questions").map(|question| question.0.clone()).collect();
+        Self::Question { id: event.text("question").exact().to_owned(), questions, answers: Map::new() }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -50,13 +45,42 @@ impl Ask {
         }
     }
 
-    /// What a person is asked next.
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Approval { about, .. } => {
-                format!("Allow {about}? [y]es, [a]lways, [n]o, [s]top: ")
+    /// What a person is to read first, in lines of at most that many columns.
+    pub(crate) fn lines(&self, extent: Extent, width: usize) -> Vec<Safe> {
+        match (self, extent) {
+            (Self::Approval { id, call }, extent) => {
+                let mut lines = vec![safe!["[ask] ", call.title(), " (", Untrusted(id), ")"]];
+                lines.extend(match extent {
+                    Extent::Folded => call.folded(width),
+                    Extent::Whole => call.whole(width),
+                });
+                lines
             }
-            Self::Question { questions, .. } => questions.front().map(question_words).unwrap_or_default(),
+            (Self::Question { questions, .. }, _) => {
+                questions.front().map(|question| question_lines(Record(question), width)).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The words behind which a person types.
+    pub(crate) fn prompt(&self, width: usize) -> Safe {
+        match self {
+            Self::Approval { call, .. } => {
+                let always = if call.offers_always() { " [a]lways," } else { "" };
+                let all = if call.is_folded(width) { ", [v]iew all" } else { "" };
+                safe!["Allow ", call.title(), "? [y]es,", always, " [n]o, [s]top", all, ": "]
+            }
+            Self::Question { questions, .. } => {
+                let Some(question) = questions.front().map(Record) else {
+                    return safe!["Enter sends it again: "];
+                };
+                let several = if question.is_true("multiple") { "s, separated by commas" } else { "" };
+                match (question.list("options").next(), question.is_true("custom")) {
+                    (None, _) => safe!["Answer: "],
+                    (Some(_), true) => safe!["Number", several, " or your own answer: "],
+                    (Some(_), false) => safe!["Number", several, ": "],
+                }
+            }
         }
     }
 
@@ -64,26 +88,28 @@ impl Ask {
     pub(crate) fn typed(&mut self, line: &str) -> Typed {
         let line = line.trim();
         match self {
-            Self::Approval { id, .. } => {
+            Self::Approval { id, call } => {
                 let body = match line.to_lowercase().as_str() {
                     "y" | "yes" => json!({"outcome": "allow_once"}),
-                    "a" | "always" => json!({"outcome": "allow_always"}),
+                    "a" | "always" if call.offers_always() => json!({"outcome": "allow_always"}),
                     "n" | "no" => json!({"outcome": "reject"}),
                     "s" | "stop" => json!({"outcome": "reject", "stop": true}),
-                    _ => return Typed::Again,
+                    "v" | "view" => return Typed::Again(Extent::Whole),
+                    _ => return Typed::Again(Extent::Folded),
                 };
-                Typed::Answer(format!("approvals/{id}"), body)
+                Typed::Answer(format!("approvals/{}", segment(id)), body)
             }
             Self::Question { id, questions, answers } => {
-                if let Some(question) = questions.front() {
-                    let Some(chosen) = choice(question, line) else { return Typed::Again };
-                    answers.insert(text(question, "id"), chosen);
+                if let Some(question) = questions.front().map(Record) {
+                    let Some(chosen) = choice(question, line) else { return Typed::Again(Extent::Folded) };
+                    answers.insert(question.text("id").exact().to_owned(), chosen);
                     questions.pop_front();
                 }
                 if !questions.is_empty() {
-                    return Typed::Again;
+                    return Typed::Again(Extent::Folded);
                 }
-                Typed::Answer(format!("questions/{id}"), json!({"answers": std::mem::take(answers)}))
+                let body = json!({"answers": answers});
+                Typed::Answer(format!("questions/{}", segment(id)), body)
             }
         }
     }
@@ -91,37 +117,39 @@ impl Ask {
     /// The refusal of it: the path below the session, and the body.
     pub(crate) fn refusal(&self) -> (String, Value) {
         match self {
-            Self::Approval { id, .. } => (format!("approvals/{id}"), json!({"outcome": "reject"})),
-            Self::Question { id, .. } => (format!("questions/{id}"), json!({"outcome": "rejected"})),
+            Self::Approval { id, .. } => (format!("approvals/{}", segment(id)), json!({"outcome": "reject"})),
+            Self::Question { id, .. } => {
+                (format!("questions/{}", segment(id)), json!({"outcome": "rejected"}))
+            }
         }
     }
 }
 
-fn question_words(question: &Value) -> String {
-    let mut words = format!("{}\n", preview(&text(question, "text"), WIDEST));
-    for (at, option) in options(question).enumerate() {
-        words.push_str(&format!("  {}. {}\n", at + 1, preview(option, WIDEST)));
+fn question_lines(question: Record<'_>, width: usize) -> Vec<Safe> {
+    let mut lines = vec![safe!["[question]"]];
+    lines.extend(question.text("text").wrapped(width));
+    for (at, option) in question.list("options").enumerate() {
+        let mut line = safe!["  ", at + 1, ". ", option.text("label")];
+        if let Some(description) = option.some_text("description") {
+            line.extend([safe![" \u{2013} ", description]]);
+        }
+        lines.push(line);
     }
-    let several = if question["multiple"] == true { "s, separated by commas" } else { "" };
-    words.push_str(&match (options(question).next(), question["custom"] == true) {
-        (None, _) => "Answer: ".to_owned(),
-        (Some(_), true) => format!("Number{several} or your own answer: "),
-        (Some(_), false) => format!("Number{several}: "),
-    });
-    words
+    lines
 }
 
 /// The answer to one question: labels that were offered, or the person's own words where these may be given.
-fn choice(question: &Value, line: &str) -> Option<Value> {
-    let offered: Vec<&str> = options(question).collect();
+fn choice(question: Record<'_>, line: &str) -> Option<Value> {
+    let offered: Vec<&str> =
+        question.list("options").filter_map(|option| Some(option.some_text("label")?.exact())).collect();
     let label = |word: &str| {
         let number = word.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         let by_number = number.and_then(|at| offered.get(at).copied());
         by_number.or_else(|| offered.iter().copied().find(|label| *label == word.trim()))
     };
-    let words: Vec<&str> = if question["multiple"] == true { line.split(',').collect() } else { vec![line] };
+    let words: Vec<&str> = if question.is_true("multiple") { line.split(',').collect() } else { vec![line] };
     let labels: Option<Vec<&str>> = words.into_iter().map(label).collect();
-    let may_be_own = offered.is_empty() || question["custom"] == true;
+    let may_be_own = offered.is_empty() || question.is_true("custom");
     match labels {
         Some(labels) => Some(json!(labels)),
         None if may_be_own && !line.is_empty() => Some(json!([line])),
@@ -129,52 +157,37 @@ fn choice(question: &Value, line: &str) -> Option<Value> {
     }
 }
 
-fn options(question: &Value) -> impl Iterator<Item = &str> {
-    question["options"].as_array().into_iter().flatten().filter_map(|option| option["label"].as_str())
-}
-
-fn text(value: &Value, member: &str) -> String {
-    value[member].as_str().unwrap_or_default().to_owned()
-}
-
-/// The lines a person types. The thread behind it ends with the process: reading a terminal cannot be stopped.
-pub(crate) fn keyboard() -> mpsc::Receiver<String> {
-    let (lines, typed) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if lines.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    typed
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Ask, Typed, choice};
+    use crate::record::Record;
+    use crate::show::{Answers, Asks, Prompts, Show};
     use serde_json::json;
 
     #[test]
     fn a_person_answers_by_number_by_label_or_in_own_words() {
         let question = json!({"id": "0", "text": "DB?", "options": [{"label": "PG"}, {"label": "Lite"}]});
-        assert_eq!(choice(&question, "2"), Some(json!(["Lite"])));
-        assert_eq!(choice(&question, "PG"), Some(json!(["PG"])));
-        assert_eq!(choice(&question, "3"), None);
-        assert_eq!(choice(&question, "other"), None);
+        assert_eq!(choice(Record(&question), "2"), Some(json!(["Lite"])));
+        assert_eq!(choice(Record(&question), "PG"), Some(json!(["PG"])));
+        assert_eq!(choice(Record(&question), "3"), None);
+        assert_eq!(choice(Record(&question), "other"), None);
         let mut custom = question.clone();
         custom["custom"] = json!(true);
-        assert_eq!(choice(&custom, "other"), Some(json!(["other"])));
+        assert_eq!(choice(Record(&custom), "other"), Some(json!(["other"])));
         let mut multiple = question;
         multiple["multiple"] = json!(true);
-        assert_eq!(choice(&multiple, "1, 2"), Some(json!(["PG", "Lite"])));
+        assert_eq!(choice(Record(&multiple), "1, 2"), Some(json!(["PG", "Lite"])));
     }
 
     #[test]
     fn an_approval_takes_only_what_it_offers() {
-        let mut ask = Ask::approval(&json!({"approval": "q1"}), "Write a".to_owned());
-        assert!(matches!(ask.typed("what?"), Typed::Again));
+        let event = json!({"approval": "q/1", "options": [{"kind": "allow_once", "name": "Once"}]});
+        let call = Show::new(Prompts::Hidden, Asks::Shown, Answers::Streamed).call(Record(&event));
+        let mut ask = Ask::approval(Record(&event), call);
+        for unknown in ["what?", "", "always", "a"] {
+            assert!(matches!(ask.typed(unknown), Typed::Again(_)), "{unknown}");
+        }
         assert!(matches!(ask.typed("Y"), Typed::Answer(path, body)
-            if path == "approvals/q1" && body == json!({"outcome": "allow_once"})));
+            if path == "approvals/q%2F1" && body == json!({"outcome": "allow_once"})));
     }
 }

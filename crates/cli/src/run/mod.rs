@@ -1,27 +1,37 @@
 //! `turnstream run "prompt"`: one turn, streamed to the terminal.
 
 mod ask;
+mod desk;
+mod keyboard;
+mod prompt;
 mod turn;
 
+pub(crate) use desk::Who;
+pub(crate) use turn::{Follower, Following, Form, Goal, asks};
+
 use crate::client::{Client, ClientError, FindError, Reach, connect, segment};
+use crate::exit::{self, Exit};
+use crate::out;
+use crate::record::Record;
 use crate::signals::Signals;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use turn::Turn;
 
 /// How often a prompt is sent again when the gateway does not answer. Its key makes it one prompt all the same.
 const TRIES: u32 = 5;
 
-/// Send a prompt and show the turn it becomes. The answer goes to standard output, everything else to standard error.
+/// Send a prompt and show the turn it becomes.
 ///
-/// Exit code: 0 completed, 1 failed, 2 the prompt was not accepted or the command line is wrong, 3 lost, 130 cancelled.
+/// On a terminal the answer is shown as it comes, and what turns out to be void is marked. Otherwise standard output gets the
+/// final text of each message of the agent, when it is whole, and nothing else; everything else goes to standard error.
 /// Ctrl-C cancels the turn; a second one leaves at once.
 #[derive(clap::Args)]
+#[command(after_long_help = exit::help())]
 pub(crate) struct Args {
-    /// What to ask
+    /// What to ask; - reads it from standard input
     prompt: String,
     /// The agent of a new session [default: the first that can be used]
     #[arg(long, conflicts_with = "session")]
@@ -32,6 +42,15 @@ pub(crate) struct Args {
     /// Go on with this session instead of making one
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// The model, by the name that the agent has for it
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The agent's mode, by the name that the agent has for it
+    #[arg(long, value_name = "NAME")]
+    mode: Option<String>,
+    /// The title of the session
+    #[arg(long)]
+    title: Option<String>,
     /// What becomes of the agent's asks [default: ask on a terminal, else deny]
     #[arg(long, value_enum)]
     permissions: Option<Permissions>,
@@ -60,6 +79,12 @@ enum Permissions {
 pub(crate) enum RunError {
     #[error("the prompt is empty; say what the agent is to do")]
     Empty,
+    #[error("cannot read the prompt from standard input: {0}")]
+    Input(#[source] io::Error),
+    #[error("the prompt has more than 10 MiB; put it into a file and name its path in the prompt")]
+    Long,
+    #[error("the prompt on standard input is no text: byte {0} is not UTF-8")]
+    NotText(usize),
     #[error("cannot use {} as working directory: {error}", path.display())]
     Directory { path: PathBuf, error: io::Error },
     #[error(transparent)]
@@ -68,6 +93,8 @@ pub(crate) enum RunError {
     Client(#[from] ClientError),
     #[error("there is no agent that can be used; GET /v1/agents says why")]
     NoAgent,
+    #[error("cannot read the keyboard: {0}")]
+    Keyboard(#[source] io::Error),
     #[error("cannot take over the signals: {0}")]
     Signals(io::Error),
     #[error("cannot write the output: {0}")]
@@ -75,48 +102,70 @@ pub(crate) enum RunError {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
-    if args.prompt.trim().is_empty() {
-        return Err(RunError::Empty);
-    }
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
+    let prompt = prompt::read(&args.prompt)?;
     let signals = Signals::take().map_err(RunError::Signals)?;
     let connected = connect(&args.reach, Some(cwd.clone())).await?;
-    let done = prompt(&connected.client, &args, cwd, signals).await;
+    let done = turn(&connected.client, &args, &cwd, &prompt, signals).await;
     connected.end().await;
     match done {
         // A reader that goes away has seen enough.
-        Err(RunError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        done => done,
+        Err(RunError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(Exit::ReaderGone.into())
+        }
+        done => Ok(done?.into()),
     }
 }
 
-async fn prompt(client: &Client, args: &Args, cwd: PathBuf, signals: Signals) -> Result<ExitCode, RunError> {
-    let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+async fn turn(
+    client: &Client,
+    args: &Args,
+    cwd: &Path,
+    prompt: &str,
+    signals: Signals,
+) -> Result<Exit, RunError> {
+    let is_terminal = has_person();
     let chosen = args.permissions;
-    let permissions = chosen.unwrap_or(if terminal { Permissions::Ask } else { Permissions::Deny });
-    let (session, after) = match &args.session {
-        Some(id) => existing(client, id, chosen).await?,
-        None => (fresh(client, args, &cwd, permissions).await?, "0".to_owned()),
+    let session = match &args.session {
+        Some(id) => existing(client, id, args).await?,
+        None => {
+            let otherwise = if is_terminal { Permissions::Ask } else { Permissions::Deny };
+            fresh(client, args, cwd, chosen.unwrap_or(otherwise)).await?
+        }
     };
-    let events = client.events(&session, &after);
-    let content = json!([{"type": "text", "text": args.prompt}]);
-    let prompt = send(client, &session, &content).await?;
-    let who = match (terminal, permissions) {
-        (true, _) => ask::Who::Person,
-        (false, Permissions::Ask) => ask::Who::Others,
-        (false, Permissions::Allow | Permissions::Deny) => ask::Who::Nobody,
+    let session = Record(&session);
+    let id = session.text("id").exact().to_owned();
+    let after = match &args.session {
+        Some(_) => format!("{}:{}", session.text("generation").exact(), session.number("head").unwrap_or(0)),
+        None => "0".to_owned(),
     };
-    Turn::new(client, session, prompt, who, args.json).follow(events, signals).await
+    let events = client.events(&id, &after);
+    let content = json!([{"type": "text", "text": prompt}]);
+    let prompt = send(client, &id, &content).await?;
+    let who = match (is_terminal, chosen) {
+        (true, _) => Who::Person,
+        (false, Some(Permissions::Ask)) => Who::Others,
+        (false, Some(Permissions::Allow | Permissions::Deny) | None) => Who::Nobody,
+    };
+    let form = if args.json { Form::Json } else { Form::Text };
+    let (goal, asks) = (Goal::Turn { prompt, turn: None }, asks(session));
+    let following = Following { client, session: id, goal, who, asks, form };
+    Follower::new(following).follow(events, signals).await
+}
+
+/// Somebody is there who can be asked.
+pub(crate) fn has_person() -> bool {
+    io::stdin().is_terminal() && out::errors_are_terminal()
 }
 
 /// Makes a session.
 async fn fresh(
     client: &Client,
     args: &Args,
-    cwd: &std::path::Path,
+    cwd: &Path,
     permissions: Permissions,
-) -> Result<String, RunError> {
+) -> Result<Value, RunError> {
     let agent = match &args.agent {
         Some(agent) => agent.clone(),
         None => first_agent(&client.get("/v1/agents").await?).ok_or(RunError::NoAgent)?,
@@ -124,30 +173,38 @@ async fn fresh(
     let body = json!({
         "agent": agent,
         "cwd": cwd,
+        "model": args.model,
+        "title": args.title,
         "permissions": permissions.word(),
         "redact_prompts": args.keep_secrets.then_some(false),
         "key": key(),
     });
     let made = patiently(|| client.post("/v1/sessions", &body)).await?;
-    Ok(made["id"].as_str().unwrap_or_default().to_owned())
+    match &args.mode {
+        None => Ok(made),
+        Some(mode) => change(client, Record(&made).text("id").exact(), &json!({"mode": mode})).await,
+    }
 }
 
-/// Looks a session up; the turn is followed from its head.
-async fn existing(
-    client: &Client,
-    id: &str,
-    permissions: Option<Permissions>,
-) -> Result<(String, String), RunError> {
+/// Looks a session up, and changes what is to be changed; the turn is followed from its head.
+async fn existing(client: &Client, id: &str, args: &Args) -> Result<Value, RunError> {
+    let changes = [
+        ("permissions", args.permissions.map(Permissions::word)),
+        ("model", args.model.as_deref()),
+        ("mode", args.mode.as_deref()),
+        ("title", args.title.as_deref()),
+    ];
+    let changes: Map<String, Value> =
+        changes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect();
+    if changes.is_empty() {
+        return Ok(client.get(&format!("/v1/sessions/{}", segment(id))).await?);
+    }
+    change(client, id, &Value::Object(changes)).await
+}
+
+async fn change(client: &Client, id: &str, changes: &Value) -> Result<Value, RunError> {
     let path = format!("/v1/sessions/{}", segment(id));
-    let session = match permissions {
-        Some(permissions) => {
-            let body = json!({"permissions": permissions.word()});
-            patiently(|| client.patch(&path, &body)).await?
-        }
-        None => client.get(&path).await?,
-    };
-    let generation = session["generation"].as_str().unwrap_or_default();
-    Ok((id.to_owned(), format!("{generation}:{}", session["head"])))
+    Ok(patiently(|| client.patch(&path, changes)).await?)
 }
 
 async fn send(client: &Client, session: &str, content: &Value) -> Result<String, RunError> {

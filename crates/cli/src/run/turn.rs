@@ -1,280 +1,275 @@
-//! The turn that a prompt becomes: followed to its end, answered, cancelled.
+//! A session that is followed: shown, answered, and left when what is waited for has come.
 
 use super::RunError;
-use super::ask::{Ask, Typed, Who, keyboard};
+use super::ask::Ask;
+use super::desk::{Desk, Who, tell};
 use crate::client::{Client, ClientError, Events, Received, segment};
-use crate::escape;
-use crate::show::{Asides, Prompts, Screen, Show, Style};
+use crate::escape::{self, Untrusted, safe};
+use crate::exit::Exit;
+use crate::out;
+use crate::record::Record;
+use crate::show::{self, Answers, Asides, Asks, Prompts, Screen, Show, Style};
 use crate::signals::Signals;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::process::ExitCode;
+use std::io;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 
 /// How often the status line is drawn anew.
 const TICK: Duration = Duration::from_secs(1);
 
-const FAILED: u8 = 1;
-const LOST: u8 = 3;
-const CANCELLED: u8 = 130;
+/// What is waited for.
+pub(crate) enum Goal {
+    /// The end of the turn that takes this prompt. The turn is known once the agent has taken it.
+    Turn { prompt: String, turn: Option<String> },
+    /// The end of the session.
+    Session,
+}
 
-/// One turn, and what is shown of it.
-pub(super) struct Turn<'a> {
+/// How events are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}
+
+/// What is followed, and how.
+pub(crate) struct Following<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) session: String,
+    pub(crate) goal: Goal,
+    pub(crate) who: Who,
+    /// What the session's permissions say of asks.
+    pub(crate) asks: Asks,
+    pub(crate) form: Form,
+}
+
+/// A session that is followed.
+pub(crate) struct Follower<'a> {
     client: &'a Client,
     session: String,
-    prompt: String,
-    /// Known once the agent has taken the prompt.
-    turn: Option<String>,
-    who: Who,
-    json: bool,
-    asks: VecDeque<Ask>,
-    typed: Option<mpsc::Receiver<String>>,
+    goal: Goal,
+    asks: Asks,
+    form: Form,
+    desk: Desk,
     screen: Screen,
     show: Show,
     begun: Instant,
     cancelled: bool,
 }
 
-impl<'a> Turn<'a> {
-    pub(super) fn new(client: &'a Client, session: String, prompt: String, who: Who, json: bool) -> Self {
+impl<'a> Follower<'a> {
+    pub(crate) fn new(following: Following<'a>) -> Self {
+        let Following { client, session, goal, who, asks, form } = following;
+        let answers = if out::is_terminal() { Answers::Streamed } else { Answers::Whole };
+        let prompts = match goal {
+            Goal::Turn { .. } => Prompts::Hidden,
+            Goal::Session => Prompts::Shown,
+        };
         Self {
+            desk: Desk::new(client, &session, who),
+            screen: Screen::new(Asides::Apart),
+            show: Show::new(prompts, asks, answers),
             client,
             session,
-            prompt,
-            turn: None,
-            who,
-            json,
-            asks: VecDeque::new(),
-            typed: None,
-            screen: Screen::new(Asides::Apart),
-            show: Show::new(Prompts::Hidden),
+            goal,
+            asks,
+            form,
             begun: Instant::now(),
             cancelled: false,
         }
     }
 
-    /// Shows everything until the turn has ended, and returns the exit code for how it did.
-    pub(super) async fn follow(
-        mut self,
-        mut events: Events,
-        mut signals: Signals,
-    ) -> Result<ExitCode, RunError> {
+    /// Shows everything until what is waited for has come, and returns how it did.
+    pub(crate) async fn follow(mut self, mut events: Events, mut signals: Signals) -> Result<Exit, RunError> {
         let mut tick = tokio::time::interval(TICK);
         loop {
             tokio::select! {
                 biased;
                 _ = signals.next() => {
-                    if std::mem::replace(&mut self.cancelled, true) {
+                    let is_asked_twice = std::mem::replace(&mut self.cancelled, true);
+                    if is_asked_twice || matches!(self.goal, Goal::Session) {
                         self.screen.end_line()?;
-                        return Ok(ExitCode::from(CANCELLED));
+                        return Ok(Exit::Cancelled);
                     }
                     self.cancel().await?;
                 }
-                received = events.next() => match received {
-                    Ok(Received::Outcome(outcome)) => self.outcome(&outcome)?,
-                    Ok(Received::Event { line, event }) => {
-                        if let Some(code) = self.event(&line, &event).await? {
-                            return Ok(ExitCode::from(code));
-                        }
+                received = events.next() => {
+                    if let Some(exit) = self.received(received).await? {
+                        self.screen.end_line()?;
+                        return Ok(exit);
                     }
-                    Err(error) => {
-                        self.tell(&error)?;
-                        return Ok(ExitCode::from(LOST));
-                    }
-                },
-                line = typed(&mut self.typed) => self.answer(line).await?,
+                }
+                line = self.desk.line() => self.desk.typed(line, &mut self.screen).await?,
                 _ = tick.tick() => self.status()?,
             }
         }
     }
 
-    fn outcome(&mut self, outcome: &Value) -> io::Result<()> {
-        if outcome["outcome"] == "reset" {
-            let reason = outcome["reason"].as_str().unwrap_or_default();
-            let told = format!("the log is not the one it was ({reason}): it is shown from its beginning");
-            self.screen.line(Style::Warning, &told)?;
+    async fn received(&mut self, received: Result<Received, ClientError>) -> Result<Option<Exit>, RunError> {
+        match received {
+            Ok(Received::Outcome(outcome)) if outcome["outcome"] == "gone" => Ok(Some(Exit::SessionEnded)),
+            Ok(Received::Outcome(outcome)) => {
+                if let Some(reset) = show::reset(Record(&outcome)) {
+                    self.screen.line(Style::Warning, &reset)?;
+                }
+                Ok(None)
+            }
+            Ok(Received::Event { line, event }) => self.event(&line, Record(&event)).await,
+            Ok(Received::Away(error)) => {
+                self.screen.line(Style::Warning, &show::away(&error))?;
+                Ok(None)
+            }
+            Err(error) => {
+                tell(&error, &mut self.screen)?;
+                if let ClientError::Unreachable { .. } = error {
+                    let session = Untrusted(&self.session);
+                    let told =
+                        safe!["what it does may go on there: turnstream attach ", session, " follows it"];
+                    self.screen.line(Style::Faint, &told)?;
+                }
+                Ok(Some(match error {
+                    ClientError::Refused { kind, .. } if kind == "unknown-session" => Exit::SessionEnded,
+                    ClientError::Unreachable { .. }
+                    | ClientError::Odd { .. }
+                    | ClientError::Refused { .. } => Exit::GatewayAway,
+                }))
+            }
         }
-        Ok(())
     }
 
-    /// Shows one event. Returns the exit code when it ends what this command waits for.
-    async fn event(&mut self, line: &str, event: &Value) -> Result<Option<u8>, RunError> {
-        let was_known = self.turn.is_some();
-        let ours = self.is_ours(event);
-        if self.cancelled && !was_known && self.turn.is_some() {
+    /// Shows one event. Returns how the command ends when it ends what this command waits for.
+    pub(crate) async fn event(&mut self, line: &str, event: Record<'_>) -> Result<Option<Exit>, RunError> {
+        let was_known = self.turn().is_some();
+        let is_ours = self.is_ours(event);
+        if self.cancelled && !was_known && self.turn().is_some() {
             self.cancel_turn().await?;
         }
-        if self.json {
-            writeln!(io::stdout(), "{}", escape::json(line))?;
-        } else if ours {
-            self.show.event(event, &mut self.screen)?;
+        if self.form == Form::Json {
+            out::print(&safe![escape::json(line), "\n"])?;
         }
-        if !ours {
+        if !is_ours {
             return Ok(None);
         }
-        match event["type"].as_str().unwrap_or_default() {
-            "approval.requested" => {
-                let about = self.show.asked(event);
-                self.asked(Ask::approval(event, about)).await?;
+        if event.is("type", "session.updated") {
+            self.permissions(event);
+        }
+        self.show_event(event)?;
+        match event.text("type").exact() {
+            "approval.requested" if self.asks == Asks::Answered => {
+                let ask = Ask::approval(event, self.show.call(event));
+                self.desk.asked(ask, &mut self.screen).await?;
             }
-            "question.asked" => self.asked(Ask::question(event)).await?,
-            "approval.resolved" => self.settled(event["approval"].as_str())?,
-            "question.answered" => self.settled(event["question"].as_str())?,
-            "prompt.withdrawn" if event["prompt"] == self.prompt.as_str() => {
-                self.say(Style::Warning, "the prompt was withdrawn before the agent had it")?;
-                return Ok(Some(CANCELLED));
-            }
-            "turn.ended" => return Ok(Some(code(event))),
-            "session.ended" => return Ok(Some(FAILED)),
+            "question.asked" => self.desk.asked(Ask::question(event), &mut self.screen).await?,
+            "approval.resolved" => self.desk.settled(event.text("approval"), &mut self.screen)?,
+            "question.answered" => self.desk.settled(event.text("question"), &mut self.screen)?,
             _ => {}
         }
-        Ok(None)
+        Ok(self.ending(event))
+    }
+
+    /// Where events are written as JSON, what they are about is kept all the same: an ask shows it.
+    fn show_event(&mut self, event: Record<'_>) -> io::Result<()> {
+        match self.form {
+            Form::Text => self.show.event(event, &mut self.screen),
+            Form::Json => self.show.event(event, &mut Screen::unseen()),
+        }
+    }
+
+    /// Somebody may change them while a turn goes on.
+    fn permissions(&mut self, event: Record<'_>) {
+        if event.has("permissions") {
+            self.asks = asks(event);
+            self.show.set_asks(self.asks);
+        }
+    }
+
+    /// How the command ends, if this event is what it waits for.
+    fn ending(&mut self, event: Record<'_>) -> Option<Exit> {
+        match (&self.goal, event.text("type").exact()) {
+            (Goal::Turn { .. }, "turn.ended") => {
+                let class = event.member("error").some_text("class").map(|class| class.exact());
+                Some(Exit::of_turn(event.text("outcome").exact(), class))
+            }
+            (Goal::Turn { prompt, .. }, "prompt.withdrawn") if event.is("prompt", prompt) => {
+                let told = safe!["the prompt was withdrawn before the agent had it"];
+                // What cannot be said does not change how it ended.
+                let _ = self.screen.line(Style::Warning, &told);
+                Some(Exit::Cancelled)
+            }
+            (Goal::Turn { .. }, "session.ended") => Some(Exit::SessionEnded),
+            (Goal::Session, "session.ended") => Some(Exit::Completed),
+            _ => None,
+        }
+    }
+
+    fn turn(&self) -> Option<&str> {
+        match &self.goal {
+            Goal::Turn { turn, .. } => turn.as_deref(),
+            Goal::Session => None,
+        }
     }
 
     /// Whether an event is about the turn that has our prompt, or about no turn.
-    fn is_ours(&mut self, event: &Value) -> bool {
-        let takes = match event["type"].as_str().unwrap_or_default() {
-            "turn.started" => {
-                let prompts = event["prompts"].as_array().into_iter().flatten();
-                prompts.into_iter().any(|prompt| *prompt == self.prompt.as_str())
-            }
-            "prompt.taken" => event["prompt"] == self.prompt.as_str(),
+    fn is_ours(&mut self, event: Record<'_>) -> bool {
+        let Goal::Turn { prompt, turn: ours } = &mut self.goal else { return true };
+        let takes = match event.text("type").exact() {
+            "turn.started" => event.list("prompts").any(|taken| *taken.0 == prompt.as_str()),
+            "prompt.taken" => event.is("prompt", prompt),
             _ => false,
         };
-        let turn = event["turn"].as_str();
+        let turn = event.some_text("turn").map(|turn| turn.exact());
         if takes {
-            self.turn = turn.map(str::to_owned);
+            *ours = turn.map(str::to_owned);
         }
-        turn.is_none() || turn == self.turn.as_deref()
-    }
-
-    /// The agent waits for somebody.
-    async fn asked(&mut self, ask: Ask) -> Result<(), RunError> {
-        match self.who {
-            Who::Person => {
-                self.asks.push_back(ask);
-                self.typed.get_or_insert_with(keyboard);
-                if self.asks.len() == 1 {
-                    self.ask()?;
-                }
-            }
-            Who::Others => self.say(Style::Faint, "(waits until a client of the gateway answers)")?,
-            // What the permissions settle is settled by the gateway, before or after this.
-            Who::Nobody if matches!(ask, Ask::Approval { .. }) => {}
-            Who::Nobody => {
-                let (path, body) = ask.refusal();
-                self.reply(&path, &body).await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn ask(&mut self) -> io::Result<()> {
-        match self.asks.front() {
-            Some(ask) => self.screen.ask(&ask.words()),
-            None => Ok(()),
-        }
-    }
-
-    /// A person typed a line, or closed the keyboard.
-    async fn answer(&mut self, line: Option<String>) -> Result<(), RunError> {
-        let Some(line) = line else {
-            self.typed = None;
-            self.who = Who::Others;
-            self.asks.clear();
-            return Ok(
-                self.say(Style::Faint, "(nobody can type here: it waits until another client answers)")?
-            );
-        };
-        self.screen.entered();
-        let Some(ask) = self.asks.front_mut() else { return Ok(()) };
-        if let Typed::Answer(path, body) = ask.typed(&line) {
-            self.asks.pop_front();
-            self.reply(&path, &body).await?;
-        }
-        Ok(self.ask()?)
-    }
-
-    /// Somebody answered, perhaps not here.
-    fn settled(&mut self, id: Option<&str>) -> io::Result<()> {
-        let asked = self.asks.front().map(|ask| ask.id().to_owned());
-        self.asks.retain(|ask| Some(ask.id()) != id);
-        if asked.as_deref() == id { self.ask() } else { Ok(()) }
-    }
-
-    async fn reply(&mut self, path: &str, body: &Value) -> Result<(), RunError> {
-        let path = format!("/v1/sessions/{}/{path}", segment(&self.session));
-        match self.client.post(&path, body).await {
-            Ok(_) => Ok(()),
-            // Another client was first: its answer comes as an event.
-            Err(error) if matches!(error.kind(), Some("approval-settled" | "question-settled")) => Ok(()),
-            Err(error) => Ok(self.tell(&error)?),
-        }
+        turn.is_none() || turn == ours.as_deref()
     }
 
     /// Takes the prompt out of the queue if it still waits there, or cancels the turn. One that is just about to begin is
     /// cancelled when it has.
     async fn cancel(&mut self) -> Result<(), RunError> {
-        self.say(Style::Warning, "cancelling; once more leaves at once")?;
-        if self.turn.is_some() {
-            return self.cancel_turn().await;
-        }
-        let waiting = format!("/v1/sessions/{}/prompts/{}", segment(&self.session), segment(&self.prompt));
+        self.screen.line(Style::Warning, &safe!["cancelling; once more leaves at once"])?;
+        let Goal::Turn { prompt, turn: None } = &self.goal else { return self.cancel_turn().await };
+        let waiting = format!("/v1/sessions/{}/prompts/{}", segment(&self.session), segment(prompt));
         match self.client.delete(&waiting).await {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Some("prompt-not-waiting") => Ok(()),
-            Err(error) => Ok(self.tell(&error)?),
+            Err(error) => Ok(tell(&error, &mut self.screen)?),
         }
     }
 
     async fn cancel_turn(&mut self) -> Result<(), RunError> {
         let path = format!("/v1/sessions/{}/cancel", segment(&self.session));
-        match self.client.post(&path, &json!({"turn": self.turn})).await {
+        let body: Value = json!({"turn": self.turn()});
+        match self.client.post(&path, &body).await {
             Ok(_) => Ok(()),
             // It has just ended: that comes as an event.
             Err(error) if error.kind() == Some("turn-not-open") => Ok(()),
-            Err(error) => Ok(self.tell(&error)?),
+            Err(error) => Ok(tell(&error, &mut self.screen)?),
         }
     }
 
     fn status(&mut self) -> io::Result<()> {
-        if self.json || !self.asks.is_empty() {
+        if self.form == Form::Json || self.desk.is_asking() {
             return Ok(());
         }
-        let what = match (&self.turn, self.show.activity()) {
-            (None, _) => "waiting for the agent",
-            (Some(_), Some(tool)) => tool,
-            (Some(_), None) => "working",
+        let seconds = self.begun.elapsed().as_secs();
+        let line = match (&self.goal, self.show.activity()) {
+            (Goal::Session, None) => return self.screen.clear_status(),
+            (Goal::Session, Some(tool)) => safe![tool, " \u{b7} Ctrl-C leaves"],
+            (Goal::Turn { turn: None, .. }, _) => {
+                safe!["waiting for the agent \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
+            }
+            (Goal::Turn { .. }, Some(tool)) => safe![tool, " \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"],
+            (Goal::Turn { .. }, None) => safe!["working \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"],
         };
-        let line = format!("{what} \u{b7} {} s \u{b7} Ctrl-C cancels", self.begun.elapsed().as_secs());
         self.screen.status(&line)
     }
-
-    fn tell(&mut self, error: &ClientError) -> io::Result<()> {
-        self.say(Style::Warning, &format!("turnstream: {}", escape::preview(&error.to_string(), usize::MAX)))
-    }
-
-    fn say(&mut self, style: Style, line: &str) -> io::Result<()> {
-        self.screen.line(style, line)
-    }
 }
 
-/// The next line a person typed; never, while nobody is asked to.
-async fn typed(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
-    match lines {
-        Some(lines) => lines.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The exit code of a turn that has ended.
-fn code(event: &Value) -> u8 {
-    match event["outcome"].as_str() {
-        Some("completed") => 0,
-        Some("cancelled") => CANCELLED,
-        Some("lost") => LOST,
-        _ => FAILED,
+/// What becomes of asks in a session, or by a change of it.
+pub(crate) fn asks(session: Record<'_>) -> Asks {
+    match session.text("permissions").exact() {
+        "allow" | "deny" => Asks::ByRule,
+        _ => Asks::Answered,
     }
 }

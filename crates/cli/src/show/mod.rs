@@ -1,15 +1,22 @@
 //! Events as a person reads them: the answer, and what is said about it on the side.
 
+mod call;
+mod item;
 mod screen;
-mod tool;
 mod usage;
+mod whole;
 
+pub(crate) use call::Call;
 pub(crate) use screen::{Asides, Screen, Style};
 
-use crate::escape::preview;
-use serde_json::Value;
+use crate::client::ClientError;
+use crate::escape::{Safe, Untrusted, safe};
+use crate::moment;
+use crate::record::Record;
+use item::Item;
 use std::collections::HashMap;
 use std::io;
+use whole::Messages;
 
 /// How much of a line is shown of things that are not the answer.
 const LINE: usize = 160;
@@ -21,162 +28,353 @@ pub(crate) enum Prompts {
     Hidden,
 }
 
+/// What is done with the agent's asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// They are shown. A call may still be asked about when it is said to run.
+    Shown,
+    /// Whoever answers them shows them too.
+    Answered,
+    /// A rule settles them: nobody is asked, so a call runs when it is said to.
+    ByRule,
+}
+
+/// When an answer is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// As it comes; what turns out to be void is marked.
+    Streamed,
+    /// Each message when it is whole, and nothing that is void.
+    Whole,
+}
+
 /// Shows one session's events, one after the other.
 pub(crate) struct Show {
     prompts: Prompts,
+    asks: Asks,
+    answers: Answers,
     items: HashMap<String, Item>,
+    messages: Messages,
+    /// Which call an approval is for.
+    approvals: HashMap<String, String>,
     /// The item whose text was written last.
     writing: Option<String>,
 }
 
-struct Item {
-    kind: String,
-    is_users: bool,
-    title: String,
-}
-
 impl Show {
-    pub(crate) fn new(prompts: Prompts) -> Self {
-        Self { prompts, items: HashMap::new(), writing: None }
+    pub(crate) fn new(prompts: Prompts, asks: Asks, answers: Answers) -> Self {
+        Self {
+            prompts,
+            asks,
+            answers,
+            items: HashMap::new(),
+            messages: Messages::default(),
+            approvals: HashMap::new(),
+            writing: None,
+        }
+    }
+
+    /// From now on asks are settled so.
+    pub(crate) fn set_asks(&mut self, asks: Asks) {
+        self.asks = asks;
     }
 
     /// Shows one event. Types that say nothing to a person are passed over, and so are unknown ones.
-    pub(crate) fn event(&mut self, event: &Value, screen: &mut Screen) -> io::Result<()> {
-        let text = |member: &str| event[member].as_str().unwrap_or_default();
-        match text("type") {
+    pub(crate) fn event(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let text = |member: &str| event.text(member);
+        match text("type").exact() {
             "prompt.accepted" if self.prompts == Prompts::Shown => {
-                let said = event["content"].as_array().into_iter().flatten();
-                let said: Vec<&str> = said.filter_map(|block| block["text"].as_str()).collect();
-                screen.line(Style::Strong, &format!("> {}", preview(&said.join(" "), LINE)))
+                let said: Vec<&str> = event
+                    .list("content")
+                    .filter_map(|block| Some(block.some_text("text")?.exact()))
+                    .collect();
+                screen.line(Style::Strong, &safe!["> ", Untrusted(&said.join(" ")).preview(LINE)])
             }
             "item.started" => self.started(event, screen),
-            "item.delta" if matches!(text("field"), "" | "text") => {
-                self.write(text("item"), text("text"), screen)
-            }
-            "item.replaced" if matches!(text("field"), "" | "text") => {
-                screen.line(Style::Faint, "(what was shown of this is replaced by:)")?;
-                self.write(text("item"), text("text"), screen)
-            }
-            "item.updated" => {
-                if let (Some(item), Some(title)) =
-                    (self.items.get_mut(text("item")), event["tool"]["title"].as_str())
-                {
-                    title.clone_into(&mut item.title);
-                }
-                Ok(())
-            }
+            "item.delta" => self.grown(event, screen),
+            "item.replaced" => self.replaced(event, screen),
+            "item.updated" => self.updated(event, screen),
             "item.ended" => self.ended(event, screen),
-            "item.revised" if !event["text"].is_null() => {
-                screen.line(Style::Faint, "(an earlier text was corrected:)")?;
-                self.write(text("item"), text("text"), screen)
+            "item.revised" => self.revised(event, screen),
+            "item.removed" => self.removed(event, screen),
+            "attempt.started" => {
+                self.messages.attempt_started(text("attempt").exact(), event.number("step"));
+                self.release(screen)
             }
-            "attempt.superseded" => screen.line(Style::Faint, "(begun again; what was shown of it is void)"),
-            "approval.requested" => {
-                let asked = self.asked(event);
-                screen.line(Style::Strong, &format!("[ask] {asked} ({})", text("approval")))
+            "attempt.ended" => {
+                self.messages.attempt_ended(text("attempt").exact(), event.some_text("finish"));
+                self.release(screen)
             }
-            "approval.resolved" => {
-                let outcome = text("outcome").replace('_', " ");
-                screen.line(Style::Faint, &format!("[{outcome}] by {} ({})", text("by"), text("approval")))
-            }
-            "question.asked" => {
-                for question in event["questions"].as_array().into_iter().flatten() {
-                    let asked = preview(question["text"].as_str().unwrap_or_default(), LINE);
-                    screen.line(Style::Strong, &format!("[question] {asked} ({})", text("question")))?;
+            "attempt.superseded" => self.superseded(event, screen),
+            "approval.requested" => self.asked(event, screen),
+            "approval.resolved" => self.resolved(event, screen),
+            "question.asked" if self.asks == Asks::Shown => {
+                for question in event.list("questions") {
+                    let asked = question.text("text").preview(LINE);
+                    let line = safe!["[question] ", asked, " (", text("question"), ")"];
+                    screen.line(Style::Strong, &line)?;
                 }
                 Ok(())
             }
             "question.answered" => {
-                screen.line(Style::Faint, &format!("[{}] ({})", text("outcome"), text("question")))
+                screen.line(Style::Faint, &safe!["[", text("outcome"), "] (", text("question"), ")"])
             }
-            "session.status" if text("status") == "retrying" => {
-                let reason = event["reason"].as_str().unwrap_or("an error");
-                screen.line(Style::Faint, &format!("waits to try again after {reason}"))
+            "session.status" if event.is("status", "retrying") => {
+                screen.line(Style::Warning, &retrying(event))
             }
             "notice" => {
-                let told = format!("{}: {}", text("code"), text("message"));
-                screen.line(Style::Warning, &preview(&told, LINE))
+                screen.line(Style::Warning, &safe![text("code"), ": ", text("message").preview(LINE)])
             }
             "turn.cancelling" | "prompt.cancelling" => {
-                screen.line(Style::Faint, &format!("[cancelling] by {}", text("by")))
+                screen.line(Style::Faint, &safe!["[cancelling] by ", text("by")])
             }
             "turn.ended" => {
                 self.writing = None;
-                let style = if text("outcome") == "completed" { Style::Faint } else { Style::Warning };
+                self.messages.turn_ended();
+                self.release(screen)?;
+                let style = if event.is("outcome", "completed") { Style::Faint } else { Style::Warning };
                 screen.line(style, &usage::ending(event))
             }
-            "session.ended" => {
-                screen.line(Style::Warning, &format!("the session has ended: {}", text("reason")))
+            "session.ended" => screen.line(Style::Warning, &safe!["the session has ended: ", text("reason")]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing has come for a moment: calls that are said to run and were not asked about do run.
+    pub(crate) fn quiet(&mut self, screen: &mut Screen) -> io::Result<()> {
+        let asked: Vec<&String> = self.approvals.values().collect();
+        for (id, item) in &mut self.items {
+            if item.is_in_progress() && !asked.contains(&id) {
+                item.announce(screen)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The call that an approval is about.
+    pub(crate) fn call(&self, event: Record<'_>) -> Call {
+        let item = event.some_text("item").and_then(|id| self.items.get(id.exact()));
+        Call::new(event, item.map(Item::described))
+    }
+
+    /// What it is at, for a status line.
+    pub(crate) fn activity(&self) -> Option<Safe> {
+        self.items.values().find(|item| item.is_tool()).map(|item| item.title().preview(LINE))
+    }
+
+    fn started(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let (id, text) = (event.text("item"), event.text("text"));
+        let mut item = Item::new(event);
+        if !item.is_tool() && !item.is_text() {
+            screen.line(Style::Faint, &safe!["[", event.text("kind"), "]"])?;
+        }
+        if self.asks == Asks::ByRule && item.is_in_progress() {
+            item.announce(screen)?;
+        }
+        if self.answers == Answers::Whole && item.is_answer() {
+            self.messages.begin(id.exact(), event.some_text("attempt"));
+        }
+        self.items.insert(id.exact().to_owned(), item);
+        self.write(id, text, screen)
+    }
+
+    fn grown(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let (id, text) = (event.text("item"), event.text("text"));
+        match event.text("field").exact() {
+            "" | "text" => self.write(id, text, screen),
+            "input" => {
+                if let Some(item) = self.items.get_mut(id.exact()) {
+                    item.written_input().push_str(text.exact());
+                }
+                Ok(())
+            }
+            // Only what runs prints something.
+            "output" => self.items.get_mut(id.exact()).map_or(Ok(()), |item| item.announce(screen)),
+            _ => Ok(()),
+        }
+    }
+
+    fn replaced(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let (id, text) = (event.text("item"), event.text("text"));
+        match event.text("field").exact() {
+            "" | "text" if self.messages.replace(id.exact(), text.exact()) => Ok(()),
+            "" | "text" => {
+                screen.line(Style::Faint, &safe!["(what was shown of this is replaced by:)"])?;
+                self.write(id, text, screen)
+            }
+            "input" => {
+                if let Some(item) = self.items.get_mut(id.exact()) {
+                    text.exact().clone_into(item.written_input());
+                }
+                Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// What an approval is about.
-    pub(crate) fn asked(&self, event: &Value) -> String {
-        let item = event["item"].as_str().and_then(|id| self.items.get(id));
-        let own = tool::title(&event["tool"]);
-        let title = own.or_else(|| item.map(|item| item.title.clone()));
-        preview(&title.unwrap_or_else(|| "something it does not name".to_owned()), LINE)
+    fn updated(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let id = event.text("item").exact();
+        let Some(item) = self.items.get_mut(id) else { return Ok(()) };
+        item.update(event);
+        if !item.is_answer()
+            && let Some(text) = self.messages.drop(id)
+        {
+            // A subagent's, as it turns out.
+            screen.aside(Untrusted(&text))?;
+        }
+        if self.asks == Asks::ByRule && item.is_in_progress() {
+            item.announce(screen)?;
+        }
+        Ok(())
     }
 
-    /// What it is at, for a status line.
-    pub(crate) fn activity(&self) -> Option<&str> {
-        let tool = |item: &&Item| item.kind == "tool";
-        self.items.values().find(tool).map(|item| item.title.as_str())
-    }
-
-    fn started(&mut self, event: &Value, screen: &mut Screen) -> io::Result<()> {
-        let id = event["item"].as_str().unwrap_or_default().to_owned();
-        let kind = event["kind"].as_str().unwrap_or_default().to_owned();
-        let title = tool::title(&event["tool"]).unwrap_or_else(|| kind.clone());
-        let is_users = event["role"] == "user";
-        let shown = match kind.as_str() {
-            "tool" => screen.line(Style::Plain, &format!("[run] {}", preview(&title, LINE))),
-            "message" | "reasoning" => Ok(()),
-            other => screen.line(Style::Faint, &format!("[{other}]")),
-        };
-        self.items.insert(id.clone(), Item { kind, is_users, title });
-        shown?;
-        self.write(&id, event["text"].as_str().unwrap_or_default(), screen)
-    }
-
-    fn write(&mut self, id: &str, text: &str, screen: &mut Screen) -> io::Result<()> {
-        let Some(item) = self.items.get(id).filter(|item| !item.is_users && !text.is_empty()) else {
+    fn write(&mut self, id: Untrusted<'_>, text: Untrusted<'_>, screen: &mut Screen) -> io::Result<()> {
+        let Some(item) = self.items.get(id.exact()).filter(|item| !item.is_users() && !text.is_empty())
+        else {
             return Ok(());
         };
-        if self.writing.as_deref() != Some(id) {
+        if self.messages.append(id.exact(), text.exact()) {
+            return Ok(());
+        }
+        if self.writing.as_deref() != Some(id.exact()) {
             screen.end_line()?;
-            self.writing = Some(id.to_owned());
+            self.writing = Some(id.exact().to_owned());
         }
-        match item.kind.as_str() {
-            "message" => screen.answer(text),
-            _ => screen.aside(text),
-        }
+        if item.is_answer() { screen.answer(text) } else { screen.aside(text) }
     }
 
-    fn ended(&mut self, event: &Value, screen: &mut Screen) -> io::Result<()> {
-        let id = event["item"].as_str().unwrap_or_default();
-        let Some(item) = self.items.remove(id) else { return Ok(()) };
-        let state = event["state"].as_str().unwrap_or_default();
-        if self.writing.as_deref() == Some(id) {
+    fn ended(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let id = event.text("item");
+        let Some(item) = self.items.remove(id.exact()) else { return Ok(()) };
+        if self.writing.as_deref() == Some(id.exact()) {
             self.writing = None;
             screen.end_line()?;
         }
-        let reason = event["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
-        match (item.kind.as_str(), state) {
-            ("tool", "completed") => {
-                screen.line(Style::Good, &format!("[ok] {}", preview(&item.title, LINE)))
-            }
-            ("tool", state) => {
-                let told = format!("{}{reason}", item.title);
-                screen.line(Style::Warning, &format!("[{state}] {}", preview(&told, LINE)))
-            }
-            (_, "completed") => Ok(()),
-            (kind, state) => {
-                let told = format!("the {kind} is not whole: {state}{reason}");
-                screen.line(Style::Warning, &preview(&told, LINE))
+        let is_whole = event.is("state", "completed") && !event.is_true("incomplete");
+        if item.is_tool() {
+            let (style, line) = item.ending(event);
+            return screen.line(style, &line);
+        }
+        if is_whole {
+            self.messages.end(id.exact());
+            return self.release(screen);
+        }
+        let text = self.messages.drop(id.exact());
+        let state =
+            if event.is("state", "completed") { Untrusted("incomplete") } else { event.text("state") };
+        let mut told = safe!["the ", item.kind(), " is not whole: ", state];
+        if let Some(reason) = event.some_text("reason") {
+            told.extend([safe![": ", reason.preview(LINE)]]);
+        }
+        screen.line(Style::Warning, &told)?;
+        // What there is of it is not the answer.
+        text.filter(|text| !text.is_empty()).map_or(Ok(()), |text| screen.aside(Untrusted(&text)))
+    }
+
+    fn revised(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let Some(text) = event.some_text("text") else { return Ok(()) };
+        if self.messages.replace(event.text("item").exact(), text.exact()) {
+            return Ok(());
+        }
+        screen.line(Style::Faint, &safe!["(an earlier text was corrected:)"])?;
+        screen.aside(text)?;
+        screen.end_line()
+    }
+
+    fn removed(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let id = event.text("item");
+        self.items.remove(id.exact());
+        self.messages.drop(id.exact());
+        screen.line(Style::Faint, &safe!["(taken back, and void: ", id, ")"])
+    }
+
+    fn superseded(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let mut is_held = false;
+        for id in event.list("items").filter_map(Record::as_text) {
+            self.items.remove(id.exact());
+            if let Some(text) = self.messages.drop(id.exact()).filter(|text| !text.is_empty()) {
+                is_held = true;
+                screen.line(Style::Faint, &safe!["(begun again; this is void:)"])?;
+                screen.aside(Untrusted(&text))?;
             }
         }
+        if !is_held {
+            screen.line(Style::Faint, &safe!["(begun again; what was shown of it is void)"])?;
+        }
+        screen.end_line()
     }
+
+    fn asked(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let approval = event.text("approval");
+        if let Some(item) = event.some_text("item") {
+            self.approvals.insert(approval.exact().to_owned(), item.exact().to_owned());
+        }
+        match self.asks {
+            Asks::Shown => {
+                screen.line(Style::Strong, &safe!["[ask] ", self.call(event).title(), " (", approval, ")"])
+            }
+            Asks::Answered | Asks::ByRule => Ok(()),
+        }
+    }
+
+    fn resolved(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+        let approval = event.text("approval");
+        let outcome = event.text("outcome");
+        let line = safe!["[", outcome.spaced(), "] by ", event.text("by"), " (", approval, ")"];
+        screen.line(Style::Faint, &line)?;
+        let item = self.approvals.remove(approval.exact()).and_then(|item| self.items.get_mut(&item));
+        match (item, outcome.exact()) {
+            (Some(item), "allow_once" | "allow_always") => item.announce(screen),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the messages that are whole and cannot be void any more.
+    fn release(&mut self, screen: &mut Screen) -> io::Result<()> {
+        for text in self.messages.settled() {
+            screen.answer(Untrusted(&text))?;
+            screen.end_line()?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of the cursor, if it is not what was asked for.
+pub(crate) fn reset(outcome: Record<'_>) -> Option<Safe> {
+    let from = outcome.number("oldest").unwrap_or(1);
+    let why = match outcome.text("reason").exact() {
+        "generation" => "the log was made anew or put back",
+        "beyond_head" => "the log ends before that event",
+        "trimmed" => "earlier events are no longer kept",
+        _ => "the log does not go on from there",
+    };
+    outcome.is("outcome", "reset").then(|| safe!["[reset] ", why, "; shown from event ", from, " on"])
+}
+
+/// The gateway went away.
+pub(crate) fn away(error: &ClientError) -> Safe {
+    match error {
+        ClientError::Unreachable { url, problem } => {
+            let (url, problem) = (Untrusted(url), problem.to_string());
+            safe!["turnstream: the gateway at ", url, " went away: ", Untrusted(&problem), "; waiting for it"]
+        }
+        ClientError::Refused { .. } | ClientError::Odd { .. } => {
+            safe!["turnstream: ", Untrusted(&error.to_string())]
+        }
+    }
+}
+
+/// Why it waits to try again, and until when.
+fn retrying(event: Record<'_>) -> Safe {
+    let mut line = safe!["[retrying] after ", event.text_or("reason", "an error")];
+    if let Some(message) = event.some_text("message") {
+        line.extend([safe![": ", message.preview(LINE)]]);
+    }
+    if let Some(attempt) = event.number("attempt") {
+        line.extend([safe![", attempt ", attempt]]);
+    }
+    if let Some(until) = event.number("until") {
+        line.extend([safe![", until ", Untrusted(&moment::to_the_second(until)), " UTC"]]);
+    }
+    line
 }

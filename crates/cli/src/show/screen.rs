@@ -1,7 +1,8 @@
 //! The terminal, or what stands for it. Without one there are no colours, no status line and no control characters.
 
-use crate::escape;
-use std::io::{self, IsTerminal, Write};
+use crate::escape::{Safe, Untrusted, preview, safe};
+use crate::out;
+use std::io;
 
 /// How a line stands out, where there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +34,15 @@ pub(crate) struct Screen {
     answer_open: bool,
     aside_open: bool,
     status_drawn: bool,
+    /// Nothing is written at all.
+    is_unseen: bool,
 }
 
 impl Screen {
     pub(crate) fn new(asides: Asides) -> Self {
-        let to_terminal = io::stdout().is_terminal();
+        let to_terminal = out::is_terminal();
         let told = match asides {
-            Asides::Apart => io::stderr().is_terminal(),
+            Asides::Apart => out::errors_are_terminal(),
             Asides::Among => to_terminal,
         };
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -52,46 +55,59 @@ impl Screen {
             answer_open: false,
             aside_open: false,
             status_drawn: false,
+            is_unseen: false,
+        }
+    }
+
+    /// One that shows nothing.
+    pub(crate) fn unseen() -> Self {
+        Self {
+            asides: Asides::Apart,
+            shared: false,
+            status: false,
+            colours: false,
+            answer_open: false,
+            aside_open: false,
+            status_drawn: false,
+            is_unseen: true,
         }
     }
 
     /// A piece of the answer.
-    pub(crate) fn answer(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn answer(&mut self, text: Untrusted<'_>) -> io::Result<()> {
         self.clear_status()?;
         if self.shared {
             self.end_aside()?;
         }
-        let mut out = io::stdout().lock();
-        out.write_all(escape::text(text).as_bytes())?;
-        out.flush()?;
-        self.answer_open = !text.ends_with('\n');
+        self.print(&text.text())?;
+        self.answer_open = !text.exact().ends_with('\n');
         Ok(())
     }
 
     /// A piece of text that is not the answer.
-    pub(crate) fn aside(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn aside(&mut self, text: Untrusted<'_>) -> io::Result<()> {
         self.clear_status()?;
         if self.shared {
             self.end_answer()?;
         }
-        self.tell(Style::Faint, &escape::text(text))?;
-        self.aside_open = !text.ends_with('\n');
+        self.tell(Style::Faint, &text.text())?;
+        self.aside_open = !text.exact().ends_with('\n');
         Ok(())
     }
 
-    /// A line about what happens. It must be safe to print already.
-    pub(crate) fn line(&mut self, style: Style, line: &str) -> io::Result<()> {
+    /// A line about what happens.
+    pub(crate) fn line(&mut self, style: Style, line: &Safe) -> io::Result<()> {
         self.clear_status()?;
         if self.shared {
             self.end_answer()?;
         }
         self.end_aside()?;
         self.tell(style, line)?;
-        self.write("\n")
+        self.write(&safe!["\n"])
     }
 
     /// Words without a line end, for a person who is to type behind them.
-    pub(crate) fn ask(&mut self, words: &str) -> io::Result<()> {
+    pub(crate) fn ask(&mut self, words: &Safe) -> io::Result<()> {
         self.clear_status()?;
         self.end_line()?;
         self.aside_open = true;
@@ -110,14 +126,12 @@ impl Screen {
     }
 
     /// Draws the status line, if there can be one and nothing else is on its line.
-    pub(crate) fn status(&mut self, line: &str) -> io::Result<()> {
+    pub(crate) fn status(&mut self, line: &Safe) -> io::Result<()> {
         if !self.status || self.aside_open || (self.shared && self.answer_open) {
             return Ok(());
         }
         self.clear_status()?;
-        let width =
-            terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
-        self.tell(Style::Faint, &escape::preview(line, width.saturating_sub(1)))?;
+        self.tell(Style::Faint, &preview(line.as_str(), self.width().saturating_sub(1)))?;
         self.status_drawn = true;
         Ok(())
     }
@@ -125,28 +139,35 @@ impl Screen {
     /// Takes the status line back.
     pub(crate) fn clear_status(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.status_drawn) {
-            self.write("\r\x1b[K")?;
+            self.write(&safe!["\r\x1b[K"])?;
         }
         Ok(())
     }
 
     fn end_answer(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.answer_open) {
-            let mut out = io::stdout().lock();
-            out.write_all(b"\n")?;
-            out.flush()?;
+            self.print(&safe!["\n"])?;
         }
         Ok(())
     }
 
     fn end_aside(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.aside_open) {
-            self.write("\n")?;
+            self.write(&safe!["\n"])?;
         }
         Ok(())
     }
 
-    fn tell(&self, style: Style, text: &str) -> io::Result<()> {
+    /// Columns of the terminal that asides go to; without one, those of most.
+    pub(crate) fn width(&self) -> usize {
+        let width = match self.asides {
+            Asides::Apart => out::errors_width(),
+            Asides::Among => out::width(),
+        };
+        width.unwrap_or(80)
+    }
+
+    fn tell(&self, style: Style, text: &Safe) -> io::Result<()> {
         let code = match style {
             Style::Plain => "",
             Style::Faint => "\x1b[2m",
@@ -155,20 +176,22 @@ impl Screen {
             Style::Warning => "\x1b[33m",
         };
         if self.colours && !code.is_empty() {
-            self.write(&format!("{code}{text}\x1b[0m"))
+            self.write(&safe![code, text, "\x1b[0m"])
         } else {
             self.write(text)
         }
     }
 
-    fn write(&self, text: &str) -> io::Result<()> {
+    /// What is not the answer.
+    fn write(&self, text: &Safe) -> io::Result<()> {
         match self.asides {
-            Asides::Apart => io::stderr().write_all(text.as_bytes()),
-            Asides::Among => {
-                let mut out = io::stdout().lock();
-                out.write_all(text.as_bytes())?;
-                out.flush()
-            }
+            Asides::Apart if self.is_unseen => Ok(()),
+            Asides::Apart => out::print_error(text),
+            Asides::Among => self.print(text),
         }
+    }
+
+    fn print(&self, text: &Safe) -> io::Result<()> {
+        if self.is_unseen { Ok(()) } else { out::print(text) }
     }
 }

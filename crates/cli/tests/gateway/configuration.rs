@@ -15,7 +15,7 @@ fn a_file_decides_unless_the_environment_or_a_flag_does() {
 
     let without = home.run(&["sessions"]);
     assert_eq!(without.status.code(), Some(2), "{without:?}");
-    assert!(stderr(&without).contains("Authorization: Bearer"), "{without:?}");
+    assert!(stderr(&without).contains("TURNSTREAM_TOKEN"), "{without:?}");
     let mut with = home.command(&[
         "run",
         &json!({"script": [{"do": "text", "text": "hi"}]}).to_string(),

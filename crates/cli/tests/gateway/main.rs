@@ -1,14 +1,17 @@
 //! `turnstream serve`, `run`, `sessions`, `search` and `tail` as a person runs them: real processes on a real directory.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
 mod configuration;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(feature = "real-agents")]
 mod history;
+mod hostile;
 #[cfg(feature = "real-agents")]
 mod opencode;
+mod pty;
 mod removal;
 mod search;
 mod serve;

@@ -7,6 +7,7 @@ mod halves;
 mod leftovers;
 mod subagents;
 
+use crate::pty::Terminal;
 use crate::support::{Home, Serving, ask, stdout, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -250,6 +251,31 @@ fn an_approval_waits_over_a_kill_of_the_gateway_and_is_answered_after_it() {
     let (status, _) = serving.end(Signal::TERM);
     assert!(status.success());
     assert_eq!(lab.left_over(), [""; 0]);
+}
+
+/// opencode says that a call runs before it asks whether it may.
+#[test]
+fn an_ask_of_opencode_shows_the_command_and_what_always_covers_before_anything_is_said_to_run() {
+    let command = "echo asked > asked.txt";
+    let tool = Part::tool_call("bash", json!({"command": command, "description": "Make a file"}));
+    let lab = Lab::new([Step::new(Completion::of([tool])), Step::text("It was allowed.").always()]);
+    let guarded = json!({"permission": {"bash": "ask"}}).to_string();
+    std::fs::write(lab.home.path("work/opencode.json"), guarded).unwrap();
+    let serving = lab.serve();
+    let mut terminal = Terminal::run(&lab.home, &["run", "--agent", "opencode", "Make a file"]);
+    terminal.until("[y]es, [a]lways, [n]o, [s]top: ", 1);
+    let shown = terminal.shown();
+    assert!(
+        shown.contains(&format!("| command: {command}")) && shown.contains("| description: Make"),
+        "{shown}"
+    );
+    assert!(shown.contains("always: Always allow echo *") && !shown.contains("[run]"), "{shown}");
+    terminal.types("y");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("[run] ") && shown.contains("It was allowed."), "{shown}");
+    assert_eq!(std::fs::read_to_string(lab.home.path("work/asked.txt")).unwrap(), "asked\n");
+    serving.end(Signal::TERM);
 }
 
 /// Every place in the data directory where twelve bytes of this stand.

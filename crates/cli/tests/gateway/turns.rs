@@ -19,7 +19,8 @@ fn the_answer_is_on_standard_output_and_everything_else_beside_it() {
     let turn = home.play(&script, &[]);
     assert_eq!(turn.status.code(), Some(0), "{turn:?}");
     assert_eq!(stdout(&turn), "An answer.\n");
-    assert_eq!(stderr(&turn), "Hm.\n[run] Write a\n[ok] Write a\ncompleted · tokens: 10 in, 3 out\n");
+    let beside = "Hm.\n[run] Write a\n[ok] Write a\ncompleted · tokens: 10 in, 3 out\n";
+    assert!(stderr(&turn).ends_with(beside), "{turn:?}");
     assert!(!home.path("data/gateway.json").exists());
 
     let listed = home.run(&["sessions"]);
@@ -31,7 +32,7 @@ fn the_answer_is_on_standard_output_and_everything_else_beside_it() {
 
     let tail = home.run(&["tail", id, "--no-follow"]);
     let shown = stdout(&tail);
-    assert!(shown.contains("Hm.\nAn answer.\n[run] Write a\n[ok] Write a\ncompleted"), "{shown}");
+    assert!(shown.contains("Hm.\nAn answer.\n[ok] Write a\ncompleted"), "{shown}");
     assert_eq!(stderr(&tail), "");
     let json = home.run(&["tail", id, "--no-follow", "--json"]);
     assert_lawful(stdout(&json).lines(), Tail::Settled);
@@ -41,11 +42,13 @@ fn the_answer_is_on_standard_output_and_everything_else_beside_it() {
 }
 
 #[test]
-fn the_exit_code_is_the_outcome() {
+fn the_exit_code_is_the_outcome_and_the_class_of_the_error() {
     let home = Home::new();
     let failed = home.play(&json!([{"do": "fail", "class": "overloaded", "message": "too busy"}]), &[]);
-    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert_eq!(failed.status.code(), Some(31), "{failed:?}");
     assert!(stderr(&failed).contains("failed · overloaded: too busy"), "{failed:?}");
+    let auth = home.play(&json!([{"do": "fail", "class": "auth", "message": "no key"}]), &["--json"]);
+    assert_eq!(auth.status.code(), Some(36), "{auth:?}");
     for end in [json!({"do": "crash", "message": "it died"}), json!({"do": "vanish"})] {
         let lost = home.play(&json!([{"do": "text", "text": "half"}, end]), &[]);
         assert_eq!(lost.status.code(), Some(3), "{lost:?}");
@@ -57,13 +60,144 @@ fn the_exit_code_is_the_outcome() {
         (&["run", "x", "--session", "ses_nope"], "there is no session ses_nope"),
         (&["run", "x", "--cwd", "nowhere"], "nowhere"),
         (&["tail", "ses_nope"], "there is no session ses_nope"),
-        (&["run", "x", "--url", "http://127.0.0.1:1"], "does not answer"),
         (&["run"], "PROMPT"),
     ] {
         let refused = home.run(args);
         assert_eq!(refused.status.code(), Some(2), "{args:?}: {refused:?}");
         assert!(stderr(&refused).contains(told), "{args:?}: {refused:?}");
     }
+    for command in [&["run", "x"][..], &["sessions"], &["tail", "ses_1"], &["attach", "ses_1"]] {
+        let away = home.run(&[command, &["--url", "http://127.0.0.1:1"]].concat());
+        assert_eq!(away.status.code(), Some(4), "{command:?}: {away:?}");
+        assert!(stderr(&away).contains("nothing listens there"), "{command:?}: {away:?}");
+    }
+}
+
+#[test]
+fn without_a_terminal_only_what_is_whole_and_not_void_is_the_answer() {
+    let home = Home::new();
+    let script = json!([
+        {"do": "text", "text": "First."},
+        {"do": "attempt", "model": "m"},
+        {"do": "text", "text": "This is void", "unfinished": true},
+        {"do": "retry", "attempt": 2, "reason": "overloaded", "wait_ms": 1},
+        {"do": "text", "text": "Second."},
+        {"do": "attempt_end", "finish": "stop"},
+        {"do": "tool", "title": "Try", "fail": "no luck"},
+        {"do": "text", "text": "This is cut", "unfinished": true},
+        {"do": "crash", "message": "it died"},
+    ]);
+    let turn = home.play(&script, &[]);
+    assert_eq!(turn.status.code(), Some(3), "{turn:?}");
+    assert_eq!(stdout(&turn), "First.\nSecond.\n");
+    let told = stderr(&turn);
+    for words in
+        ["this is void:)\nThis is void\n", "[failed] Try: no luck", "is not whole", "\nThis is cut\n"]
+    {
+        assert!(told.contains(words), "{words:?} is not in:\n{told}");
+    }
+    let retrying = told.lines().find(|line| line.starts_with("[retrying]")).unwrap();
+    assert!(retrying.starts_with("[retrying] after overloaded, attempt 2, until 20"), "{retrying}");
+    assert!(retrying.ends_with(" UTC"), "{retrying}");
+}
+
+#[test]
+fn a_gateway_that_goes_away_is_noticed_and_has_its_own_exit_code() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let stalled = prompt(&json!([{"do": "text", "text": "begun"}, {"do": "stall"}]));
+    let (out, errors) = (home.path("run.out"), home.path("run.err"));
+    let mut command = home.command(&["run", &stalled, "--json"]);
+    command.stdout(File::create(&out).unwrap()).stderr(File::create(&errors).unwrap());
+    let mut run = command.spawn().unwrap();
+    wait_for(|| Some(()).filter(|()| read(&out).contains("begun")));
+    let id = home.run(&["sessions", "--json"]);
+    let id: Value = serde_json::from_slice(&id.stdout).unwrap();
+    let mut tail = home.command(&["tail", id["id"].as_str().unwrap()]);
+    let tail = tail.stdout(File::create(home.path("tail.out")).unwrap()).spawn().unwrap();
+    wait_for(|| Some(()).filter(|()| read(&home.path("tail.out")).contains("begun")));
+    serving.end(Signal::KILL);
+    wait_for(|| Some(()).filter(|()| read(&errors).contains("went away")));
+    assert_eq!(run.wait().unwrap().code(), Some(4), "{}", read(&errors));
+    let tail = tail.wait_with_output().unwrap();
+    assert_eq!(tail.status.code(), Some(4), "{tail:?}");
+    assert!(stderr(&tail).contains("went away"), "{tail:?}");
+}
+
+#[test]
+fn a_prompt_comes_from_standard_input_and_the_session_is_as_it_was_asked_for() {
+    let home = Home::new();
+    let mut command = home.command(&["run", "-", "--model", "m1", "--title", "A title", "--mode", "plan"]);
+    let mut run = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let words = prompt(&json!([{"do": "text", "text": "Read."}]));
+    std::io::Write::write_all(&mut run.stdin.take().unwrap(), words.as_bytes()).unwrap();
+    let done = run.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert_eq!(stdout(&done), "Read.\n");
+    let listed = || -> Value { serde_json::from_slice(&home.run(&["sessions", "--json"]).stdout).unwrap() };
+    let session = listed();
+    assert_eq!(
+        (&session["model"], &session["title"], &session["mode"]),
+        (&json!("m1"), &json!("A title"), &json!("plan"))
+    );
+    let id = session["id"].as_str().unwrap();
+    let again = home.play(&json!([]), &["--session", id, "--model", "m2", "--title", "Other"]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    let session = listed();
+    assert_eq!(
+        (&session["model"], &session["title"], &session["mode"]),
+        (&json!("m2"), &json!("Other"), &json!("plan"))
+    );
+    let empty = home.run(&["run", "-"]);
+    assert_eq!(empty.status.code(), Some(2), "{empty:?}");
+    assert!(stderr(&empty).contains("the prompt is empty"), "{empty:?}");
+}
+
+#[test]
+fn tail_says_where_a_log_does_not_go_on_from_the_cursor() {
+    let home = Home::new();
+    home.play(&json!([{"do": "text", "text": "Hi."}]), &[]);
+    let listed: Value = serde_json::from_slice(&home.run(&["sessions", "--json"]).stdout).unwrap();
+    let id = listed["id"].as_str().unwrap();
+    for (after, why) in [("other:3", "made anew"), ("99999", "ends before")] {
+        let shown = home.run(&["tail", id, "--no-follow", "--after", after]);
+        let first = stdout(&shown).lines().next().unwrap();
+        assert!(first.starts_with("[reset] the log") && first.contains(why), "{shown:?}");
+        let json = home.run(&["tail", id, "--no-follow", "--json", "--after", after]);
+        assert!(stderr(&json).contains("[reset]") && !stdout(&json).contains("[reset]"), "{json:?}");
+    }
+}
+
+#[test]
+fn errors_speak_of_commands_and_flags() {
+    let home = Home::new();
+    let _serving = home.serve(&["--token", "0123456789abcdef0123456789abcdef"]);
+    let told = |args: &[&str], token: &str| {
+        let refused = home.command(args).env("TURNSTREAM_TOKEN", token).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {refused:?}");
+        let told = stderr(&refused).to_owned();
+        for word in
+            ["/v1", "GET ", "POST ", "Authorization", "Bearer", "Last-Event", "eserialize", "Some(", "?wait"]
+        {
+            assert!(!told.contains(word), "{word:?} is in: {told}");
+        }
+        told
+    };
+    let right = "0123456789abcdef0123456789abcdef";
+    assert!(told(&["sessions"], "wrong-wrong-wrong-wrong-wrong-wrong").contains("TURNSTREAM_TOKEN"));
+    for args in [
+        &["tail", "ses_nope"][..],
+        &["attach", "ses_nope"],
+        &["run", "x", "--session", "ses_nope"],
+        &["export", "ses_nope"],
+        &["search", "x", "--session", "ses_nope"],
+    ] {
+        assert!(told(args, right).contains("`turnstream sessions` lists those"), "{args:?}");
+    }
+    assert!(told(&["run", "x", "--cwd", "/"], right).contains("--cwd"));
+    assert!(told(&["tail", "ses_nope", "--after", "g 1"], right).contains("--after"));
+    assert!(told(&["search", "x", "--role", "nobody"], right).contains("role"));
+    assert!(told(&["search", "x", "--kind", "nothing"], right).contains("kind"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ async fn a_body_that_cannot_be_used_is_refused_with_the_place_of_the_mistake() {
     let bad = send("/v1/sessions", "{\"agent\":\n  oops}").await;
     assert_problem(&bad, 400, "bad-json", &["line 2 column 3"]);
     assert_eq!((&bad.body["line"], &bad.body["column"]), (&json!(2), &json!(3)));
-    assert_problem(&send("/v1/sessions", "").await, 400, "bad-json", &["EOF"]);
+    assert_problem(&send("/v1/sessions", "").await, 400, "bad-json", &["it ends within"]);
     let trailing = send("/v1/sessions", r#"{"agent":"a","cwd":"/"} x"#).await;
     assert_problem(&trailing, 400, "bad-json", &["trailing characters"]);
     assert_problem(&send("/v1/sessions", "[\"scripted\",\"/\"]").await, 400, "bad-body", &["JSON object"]);
@@ -51,7 +51,7 @@ async fn a_body_that_cannot_be_used_is_refused_with_the_place_of_the_mistake() {
         &send("/v1/sessions", r#"{"agent":"a"}"#).await,
         400,
         "bad-body",
-        &["missing field `cwd`"],
+        &["the member `cwd` is missing"],
     );
     assert_problem(
         &send("/v1/sessions", r#"{"agent":"a","cwd":"/","permissions":"perhaps"}"#).await,
@@ -207,8 +207,13 @@ async fn a_query_or_cursor_that_cannot_be_read_is_refused() {
     }
     let header = rig.http.get(rig.url(&events)).header("last-event-id", "g 1:4");
     assert_problem(&answer(header).await, 400, "bad-cursor", &["Last-Event-ID"]);
-    for query in ["before=1", "heartbeat=loud", "dialect=klingon"] {
-        assert_problem(&rig.get(&format!("{events}?{query}")).await, 400, "bad-query", &[]);
+    for (query, words) in [
+        ("before=1", "there is no parameter \"before\"; there is after, heartbeat, dialect"),
+        ("heartbeat=loud", "heartbeat: \"loud\" is not one of comment, data"),
+        ("dialect=klingon", "dialect: \"klingon\" is not one of native"),
+        ("after=1&after=2", "the parameter \"after\" is given twice"),
+    ] {
+        assert_problem(&rig.get(&format!("{events}?{query}")).await, 400, "bad-query", &[words]);
     }
     assert_problem(&rig.get("/v1/sessions?limit=1").await, 400, "bad-query", &["limit"]);
     rig.stop().await;

@@ -209,7 +209,7 @@ async fn an_odd_query_has_an_answer_or_a_reason() {
         (&[("q", "x"), ("role", "boss")], "bad-query", "boss"),
         (&[("q", "x"), ("kind", "thing")], "bad-query", "thing"),
         (&[("q", "x"), ("colour", "red")], "bad-query", "colour"),
-        (&[("limit", "5")], "bad-query", "missing field `q`"),
+        (&[("limit", "5")], "bad-query", "the parameter \"q\" is missing"),
         (&[("q", "x"), ("cursor", "g1:5")], "bad-cursor", "search again without one"),
         (&[("q", "x"), ("cursor", "1234-5")], "bad-cursor", "search again without one"),
     ] {

@@ -22,7 +22,7 @@ fn talked(home: &Home) -> String {
     let id = only_session(home);
     let second =
         json!([{"do": "text", "text": "half"}, {"do": "fail", "class": "overloaded", "message": "too busy"}]);
-    assert_eq!(home.play(&second, &["--session", &id]).status.code(), Some(1));
+    assert_eq!(home.play(&second, &["--session", &id]).status.code(), Some(31));
     id
 }
 

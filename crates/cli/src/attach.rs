@@ -1,0 +1,99 @@
+//! `turnstream attach SESSION`: what a session does from now on, and answers to what its agent asks.
+
+use crate::client::{Client, ClientError, Reach, connect, segment};
+use crate::escape::{Untrusted, safe};
+use crate::exit::Exit;
+use crate::out;
+use crate::record::Record;
+use crate::run::{Follower, Following, Form, Goal, RunError, Who, asks, has_person};
+use crate::signals::Signals;
+use serde_json::{Value, json};
+use std::io;
+use std::process::ExitCode;
+
+/// Follow a session that is there, whoever prompts it, and answer what its agent asks.
+///
+/// It begins with the turn that is open. Ctrl-C leaves; the session goes on. Exit code 0 when the session has ended, 4 when the
+/// gateway went away, 130 after Ctrl-C.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The session, as `turnstream sessions` lists it
+    session: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
+    let signals = Signals::take().map_err(RunError::Signals)?;
+    let connected = connect(&args.reach, None).await?;
+    let done = attach(&connected.client, &args.session, signals).await;
+    connected.end().await;
+    match done {
+        // A reader that goes away has seen enough.
+        Err(RunError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(Exit::ReaderGone.into())
+        }
+        done => Ok(done?.into()),
+    }
+}
+
+async fn attach(client: &Client, id: &str, signals: Signals) -> Result<Exit, RunError> {
+    let snapshot = snapshot(client, id).await?;
+    let state = Record(&snapshot);
+    let session = state.member("session");
+    if let Some(reason) = session.some_text("ended") {
+        out::note(safe!["session ", Untrusted(id), " has ended: ", reason]);
+        return Ok(Exit::Completed);
+    }
+    out::note(safe![
+        "session ",
+        Untrusted(id),
+        " with ",
+        session.text("agent"),
+        ": ",
+        session.text("status")
+    ]);
+    let after = format!("{}:{}", state.text("generation").exact(), state.number("seq").unwrap_or(0));
+    let events = client.events(id, &after);
+    let who = if has_person() { Who::Person } else { Who::Others };
+    let (goal, asks) = (Goal::Session, asks(session));
+    let following = Following { client, session: id.to_owned(), goal, who, asks, form: Form::Text };
+    let mut follower = Follower::new(following);
+    for event in so_far(state) {
+        follower.event("", Record(&event)).await?;
+    }
+    follower.follow(events, signals).await
+}
+
+async fn snapshot(client: &Client, id: &str) -> Result<Value, ClientError> {
+    client.get(&format!("/v1/sessions/{}/snapshot", segment(id))).await
+}
+
+/// The open turn as if it came now: its prompts, calls and items, then what waits for an answer.
+fn so_far(state: Record<'_>) -> Vec<Value> {
+    let Some(turn) = state.list("turns").find(|turn| !turn.has("outcome")) else { return Vec::new() };
+    let is_in_it = |one: &Record<'_>| one.text("turn") == turn.text("turn");
+    let waits = |one: &Record<'_>| !one.has("outcome");
+    let mut events: Vec<Value> =
+        state.list("prompts").filter(is_in_it).map(|prompt| as_event(prompt, "prompt.accepted")).collect();
+    events.extend(turn.list("attempts").map(|attempt| as_event(attempt, "attempt.started")));
+    for item in state.list("items").filter(is_in_it) {
+        events.push(as_event(item, "item.started"));
+        if !item.is("state", "streaming") {
+            events.push(as_event(item, "item.ended"));
+        }
+    }
+    let ended = turn.list("attempts").filter(|attempt| attempt.is_true("ended"));
+    events.extend(ended.map(|attempt| as_event(attempt, "attempt.ended")));
+    let asked = state.list("approvals").filter(waits).map(|ask| as_event(ask, "approval.requested"));
+    events.extend(asked);
+    events.extend(state.list("questions").filter(waits).map(|ask| as_event(ask, "question.asked")));
+    events
+}
+
+/// What a snapshot has of something has the members of the event that began it.
+fn as_event(value: Record<'_>, kind: &str) -> Value {
+    let mut event = value.0.as_object().cloned().unwrap_or_default();
+    event.insert("type".to_owned(), json!(kind));
+    Value::Object(event)
+}

@@ -1,0 +1,35 @@
+//! What a gateway refuses, in the words of the command line: commands and flags instead of routes and headers.
+
+use super::ClientError;
+use reqwest::StatusCode;
+use serde_json::Value;
+
+/// The problem in an answer. `reason` is what is wrong without the advice for HTTP clients, where there is any.
+pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let kind = problem["type"].as_str().and_then(|kind| kind.strip_prefix("urn:turnstream:problem:"));
+    let said = problem["reason"].as_str().or_else(|| problem["detail"].as_str());
+    match (kind, said) {
+        (Some(kind), Some(said)) => {
+            let advice = advice(kind).map(|advice| format!("; {advice}")).unwrap_or_default();
+            ClientError::Refused { kind: kind.to_owned(), detail: format!("{said}{advice}") }
+        }
+        _ => ClientError::Odd { url: base.to_owned(), status },
+    }
+}
+
+/// What to do about it on a command line.
+fn advice(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "unauthorized" => "give it with TURNSTREAM_TOKEN, with --token or in the configuration",
+        "foreign-host" => "use --url with one of these, or configure a token",
+        "outside-roots" => "choose one with --cwd, or start the gateway with another --root",
+        "unknown-session" => "`turnstream sessions` lists those there are",
+        "session-exists" => "`--new-id` imports it beside that one",
+        "session-ended" => "its log can still be read; `turnstream run` without --session makes a new one",
+        "nothing-settled" => "`turnstream export --wait` waits until that is over",
+        "bad-cursor" => "leave --after out to get everything",
+        "unknown-route" | "wrong-method" => "the gateway is of another version than this turnstream",
+        _ => return None,
+    })
+}

@@ -1,0 +1,54 @@
+//! JSON from outside: events and answers of a gateway. Its texts come out as [`Untrusted`].
+
+use crate::escape::Untrusted;
+use serde_json::Value;
+
+/// A JSON value from outside. A member that is not there is null.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a>(pub(crate) &'a Value);
+
+impl<'a> Record<'a> {
+    pub(crate) fn member(self, name: &str) -> Self {
+        Self(&self.0[name])
+    }
+
+    /// A text member; empty if it is not there or no text.
+    pub(crate) fn text(self, name: &str) -> Untrusted<'a> {
+        self.text_or(name, "")
+    }
+
+    pub(crate) fn text_or(self, name: &str, otherwise: &'static str) -> Untrusted<'a> {
+        self.some_text(name).unwrap_or(Untrusted(otherwise))
+    }
+
+    pub(crate) fn some_text(self, name: &str) -> Option<Untrusted<'a>> {
+        self.0[name].as_str().map(Untrusted)
+    }
+
+    /// The value itself, if it is text.
+    pub(crate) fn as_text(self) -> Option<Untrusted<'a>> {
+        self.0.as_str().map(Untrusted)
+    }
+
+    /// Whether a text member is this word.
+    pub(crate) fn is(self, name: &str, word: &str) -> bool {
+        self.0[name] == word
+    }
+
+    pub(crate) fn is_true(self, name: &str) -> bool {
+        self.0[name] == true
+    }
+
+    pub(crate) fn has(self, name: &str) -> bool {
+        !self.0[name].is_null()
+    }
+
+    pub(crate) fn number(self, name: &str) -> Option<u64> {
+        self.0[name].as_u64()
+    }
+
+    /// The elements of an array member; none if it is not there.
+    pub(crate) fn list(self, name: &str) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        self.0[name].as_array().into_iter().flatten().map(Record)
+    }
+}

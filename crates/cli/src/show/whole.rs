@@ -1,0 +1,131 @@
+//! Messages that are held back until they are whole and nothing can void them any more.
+
+use crate::escape::Untrusted;
+use std::collections::HashMap;
+
+/// Messages in the order in which they began.
+#[derive(Default)]
+pub(super) struct Messages {
+    open: Vec<Message>,
+    attempts: HashMap<String, Attempt>,
+}
+
+struct Message {
+    item: String,
+    attempt: Option<String>,
+    text: String,
+    is_whole: bool,
+}
+
+/// A model call. Until it is settled it may be begun again, and what it wrote is void then.
+struct Attempt {
+    step: Option<u64>,
+    is_settled: bool,
+}
+
+impl Messages {
+    pub(super) fn begin(&mut self, item: &str, attempt: Option<Untrusted<'_>>) {
+        let attempt = attempt.map(|attempt| attempt.exact().to_owned());
+        self.open.push(Message { item: item.to_owned(), attempt, text: String::new(), is_whole: false });
+    }
+
+    /// False when the message is not held here; so with the others.
+    pub(super) fn append(&mut self, item: &str, text: &str) -> bool {
+        self.find(item).map(|message| message.text.push_str(text)).is_some()
+    }
+
+    pub(super) fn replace(&mut self, item: &str, text: &str) -> bool {
+        self.find(item).map(|message| text.clone_into(&mut message.text)).is_some()
+    }
+
+    pub(super) fn end(&mut self, item: &str) {
+        if let Some(message) = self.find(item) {
+            message.is_whole = true;
+        }
+    }
+
+    /// It is not an answer after all. Returns what there was of it.
+    pub(super) fn drop(&mut self, item: &str) -> Option<String> {
+        let place = self.open.iter().position(|message| message.item == item)?;
+        Some(self.open.remove(place).text)
+    }
+
+    /// A repeat has the step of the call it repeats; any other call settles those before it.
+    pub(super) fn attempt_started(&mut self, attempt: &str, step: Option<u64>) {
+        for earlier in self.attempts.values_mut() {
+            earlier.is_settled |= earlier.step != step;
+        }
+        self.attempts.insert(attempt.to_owned(), Attempt { step, is_settled: false });
+    }
+
+    /// A call that ended badly may be begun again.
+    pub(super) fn attempt_ended(&mut self, attempt: &str, finish: Option<Untrusted<'_>>) {
+        if let Some(attempt) = self.attempts.get_mut(attempt) {
+            attempt.is_settled |= finish.is_some_and(|finish| finish.exact() != "error");
+        }
+    }
+
+    /// Nothing of the turn is begun again.
+    pub(super) fn turn_ended(&mut self) {
+        self.attempts.clear();
+    }
+
+    /// Takes out the texts that are final.
+    pub(super) fn settled(&mut self) -> Vec<String> {
+        let attempts = &self.attempts;
+        let is_final = |message: &mut Message| {
+            let attempt = message.attempt.as_ref().and_then(|attempt| attempts.get(attempt));
+            message.is_whole && attempt.is_none_or(|attempt| attempt.is_settled)
+        };
+        let settled = self.open.extract_if(.., is_final);
+        settled.map(|message| message.text).filter(|text| !text.is_empty()).collect()
+    }
+
+    fn find(&mut self, item: &str) -> Option<&mut Message> {
+        self.open.iter_mut().find(|message| message.item == item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Messages;
+    use crate::escape::Untrusted;
+
+    /// Messages of one call, each whole.
+    fn written(attempt: Option<&str>, texts: &[&str]) -> Messages {
+        let mut messages = Messages::default();
+        if let Some(attempt) = attempt {
+            messages.attempt_started(attempt, Some(1));
+        }
+        for text in texts {
+            messages.begin(text, attempt.map(Untrusted));
+            messages.append(text, text);
+            messages.end(text);
+        }
+        messages
+    }
+
+    #[test]
+    fn a_message_waits_until_its_call_cannot_be_begun_again() {
+        let mut messages = written(Some("a1"), &["one", "two"]);
+        assert!(messages.settled().is_empty());
+        messages.attempt_ended("a1", Some(Untrusted("error")));
+        assert!(messages.settled().is_empty());
+        messages.attempt_started("a2", Some(1));
+        assert_eq!(messages.drop("one").as_deref(), Some("one"));
+        messages.attempt_started("a3", Some(2));
+        assert_eq!(messages.settled(), ["two"]);
+        assert!(messages.settled().is_empty());
+    }
+
+    #[test]
+    fn where_no_calls_are_seen_a_whole_message_is_final() {
+        assert_eq!(written(None, &["one"]).settled(), ["one"]);
+        let mut ended = written(Some("a1"), &["one"]);
+        ended.attempt_ended("a1", Some(Untrusted("stop")));
+        assert_eq!(ended.settled(), ["one"]);
+        let mut turn = written(Some("a1"), &["one"]);
+        turn.turn_ended();
+        assert_eq!(turn.settled(), ["one"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! What the JSON reader says about a body, in words about the body: no names of Rust's types.
+
+use serde_json::Error;
+
+/// Why bytes are no JSON.
+pub(crate) fn of_json(error: &Error) -> String {
+    let said = error.to_string();
+    match said.strip_prefix("EOF while parsing ") {
+        Some(rest) => format!("it ends within {rest}"),
+        None => said,
+    }
+}
+
+/// Whether a member is not known.
+pub(crate) fn is_unknown_field(error: &Error) -> bool {
+    error.to_string().starts_with("unknown field")
+}
+
+/// Why a member does not fit.
+pub(crate) fn of_member(error: &Error) -> String {
+    let said = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let said = said.strip_suffix(&place).unwrap_or(&said);
+    if let Some(rest) = said.strip_prefix("unknown field ") {
+        return match rest.split_once(", ") {
+            Some((name, "there are no fields")) => {
+                format!("the body has {name}, and this request takes no members")
+            }
+            Some((name, known)) => format!("there is no member {name}; {known}"),
+            None => format!("there is no member {rest}"),
+        };
+    }
+    if let Some(name) = said.strip_prefix("missing field ") {
+        return format!("the member {name} is missing");
+    }
+    if let Some(name) = said.strip_prefix("duplicate field ") {
+        return format!("the member {name} is there twice");
+    }
+    if let Some(rest) = said.strip_prefix("unknown variant ") {
+        return rest.replacen(", expected", " is not known; expected", 1);
+    }
+    let unfit = ["invalid type: ", "invalid value: ", "invalid length "];
+    let rest = unfit.iter().find_map(|beginning| said.strip_prefix(beginning));
+    match rest.and_then(|rest| rest.split_once(", expected ")) {
+        Some((given, expected)) => format!("{} is given, and it must be {}", kind(given), kind(expected)),
+        None => said.to_owned(),
+    }
+}
+
+/// A kind of value as JSON calls it.
+fn kind(said: &str) -> &str {
+    match said {
+        "map" | "a map" => "an object",
+        "sequence" | "a sequence" => "a list",
+        "path string" | "str" => "a string",
+        "a boolean" | "bool" => "true or false",
+        "unit" | "unit value" => "null",
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        said if said.starts_with("struct ") || said.starts_with("enum ") => "an object",
+        said => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_json, of_member};
+    use serde::Deserialize;
+    use std::path::PathBuf;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only how it is refused is looked at")]
+    struct Body {
+        name: String,
+        cwd: Option<PathBuf>,
+        list: Option<Vec<u64>>,
+        word: Option<Word>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Word {
+        One,
+        Two,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "only how it is refused is looked at")]
+    struct Inner {
+        flag: bool,
+    }
+
+    #[test]
+    fn a_member_that_does_not_fit_is_told_of_without_words_of_rust() {
+        let cases = [
+            (r#"{"name":5}"#, "integer `5` is given, and it must be a string"),
+            (r#"{"name":"x","cwd":{}}"#, "an object is given, and it must be a string"),
+            (r#"{"name":"x","list":"y"}"#, "string \"y\" is given, and it must be a list"),
+            (r#"{"name":"x","list":["y"]}"#, "string \"y\" is given, and it must be a whole number"),
+            (r#"{"name":"x","word":"three"}"#, "`three` is not known; expected `one` or `two`"),
+            (r#"{"name":"x","inner":5}"#, "integer `5` is given, and it must be an object"),
+            (r#"{"name":"x","inner":{"flag":"no"}}"#, "string \"no\" is given, and it must be true or false"),
+            (r#"{"cwd":"/"}"#, "the member `name` is missing"),
+            (r#"{"name":"x","name":"y"}"#, "the member `name` is there twice"),
+        ];
+        for (body, expected) in cases {
+            let error = serde_json::from_str::<Body>(body).expect_err(body);
+            assert_eq!(of_member(&error), expected, "{body}");
+        }
+        let unknown = serde_json::from_str::<Body>(r#"{"colour":"red"}"#).expect_err("no such member");
+        assert!(of_member(&unknown).starts_with("there is no member `colour`; expected one of `name`"));
+        let cut = serde_json::from_str::<Body>("{").expect_err("no end");
+        assert_eq!(of_json(&cut), "it ends within an object at line 1 column 1");
+    }
+}
