@@ -91,7 +91,9 @@ pub(crate) enum RunError {
     Find(#[from] FindError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("there is no agent that can be used; GET /v1/agents says why")]
+    #[error(
+        "there is no agent that can be used; `turnstream serve` says at its start what is wrong with each"
+    )]
     NoAgent,
     #[error("cannot read the keyboard: {0}")]
     Keyboard(#[source] io::Error),
