@@ -13,8 +13,8 @@ use std::process::ExitCode;
 
 /// Follow a session that is there, whoever prompts it, and answer what its agent asks.
 ///
-/// It begins with the turn that is open. Ctrl-C leaves; the session goes on. Exit code 0 when the session has ended, 4 when the
-/// gateway went away, 130 after Ctrl-C.
+/// It begins with the turn that is open. Ctrl-C leaves; the session goes on. Exit code 0 when the session has
+/// ended, 4 when the gateway went away, 130 after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The session, as `turnstream sessions` lists it

@@ -1,11 +1,12 @@
-//! Text from outside and text that may be printed, as two types. Only [`Safe`] text reaches a terminal, and text from
-//! outside becomes safe only here.
+//! Text from outside and text that may be printed, as two types. Only [`Safe`] text reaches a terminal, and
+//! text from outside becomes safe only here.
 
 use std::fmt::{self, Write};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Characters that act on a terminal, on the order in which text is shown, or that nobody sees: all controls (C1 too: U+009B
-/// starts a sequence like ESC does), separators of lines, marks that turn the direction of writing, and what has no width.
+/// Characters that act on a terminal, on the order in which text is shown, or that nobody sees: all controls
+/// (C1 too: U+009B starts a sequence like ESC does), separators of lines, marks that turn the direction of
+/// writing, and what has no width.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character,

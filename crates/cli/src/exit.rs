@@ -1,4 +1,5 @@
-//! Exit codes: one table, from which the codes, `run --help` and docs/cli.md come. A code that was given out stays.
+//! Exit codes: one table, from which the codes, `run --help` and docs/cli.md come. A code that was given out
+//! stays.
 
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Standard output and standard error. This is the only file that writes to them, so that only safe text is printed;
-//! `clippy.toml` keeps it so.
+//! Standard output and standard error. This is the only file that writes to them, so that only safe text is
+//! printed; `clippy.toml` keeps it so.
 #![allow(clippy::disallowed_methods, reason = "this is where they are used")]
 
 use crate::escape::{Safe, safe};

@@ -17,7 +17,8 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// Show a session's events, then wait for more. Ctrl-C ends it; the session goes on.
 ///
-/// Exit code 0 when everything was shown, 2 when nothing can be shown, 4 when the gateway went away, 130 after Ctrl-C.
+/// Exit code 0 when everything was shown, 2 when nothing can be shown, 4 when the gateway went away, 130
+/// after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The session, as `turnstream sessions` lists it

@@ -138,7 +138,8 @@ impl Problem {
         Self { kind, detail: detail.into(), members: Map::new(), retry_after: None }
     }
 
-    /// With what an HTTP client can do about it. Other clients find what was wrong, without this, in `reason`.
+    /// With what an HTTP client can do about it. Other clients find what was wrong, without this, in
+    /// `reason`.
     pub(crate) fn advice(mut self, advice: &str) -> Self {
         let reason = std::mem::take(&mut self.detail);
         self.detail = format!("{reason}; {advice}");

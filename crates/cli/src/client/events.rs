@@ -29,7 +29,8 @@ pub(crate) enum Received {
     Away(ClientError),
 }
 
-/// A stream of one session's events. It reads on its own, so that whoever waits for it may do something else between.
+/// A stream of one session's events. It reads on its own, so that whoever waits for it may do something else
+/// between.
 pub(crate) struct Events {
     received: mpsc::Receiver<Result<Received, ClientError>>,
     reading: JoinHandle<()>,

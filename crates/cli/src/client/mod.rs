@@ -34,6 +34,8 @@ pub(crate) enum ClientError {
         #[source]
         problem: Away,
     },
+    #[error("{0} is no address of a gateway; write one like http://127.0.0.1:4180")]
+    Address(String),
     #[error("{detail}")]
     Refused {
         /// The last part of the problem's type.
@@ -123,13 +125,13 @@ pub(crate) fn segment(text: &str) -> String {
 }
 
 fn unreachable(base: &str, error: &reqwest::Error) -> ClientError {
+    if error.is_builder() {
+        return ClientError::Address(base.to_owned());
+    }
     ClientError::Unreachable { url: base.to_owned(), problem: Away(cause(error)) }
 }
 
 fn cause(error: &reqwest::Error) -> String {
-    if error.is_builder() {
-        return "that is no address of a gateway, for example http://127.0.0.1:4180".to_owned();
-    }
     if error.is_timeout() {
         return "it took too long".to_owned();
     }
@@ -151,7 +153,7 @@ impl ClientError {
     pub(crate) fn kind(&self) -> Option<&str> {
         match self {
             Self::Refused { kind, .. } => Some(kind),
-            Self::Unreachable { .. } | Self::Odd { .. } => None,
+            Self::Unreachable { .. } | Self::Address(_) | Self::Odd { .. } => None,
         }
     }
 
@@ -160,7 +162,7 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { kind, .. } => matches!(kind.as_str(), "recovering" | "degraded" | "closing"),
-            Self::Odd { .. } => false,
+            Self::Address(_) | Self::Odd { .. } => false,
         }
     }
 }

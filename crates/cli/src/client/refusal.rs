@@ -1,10 +1,12 @@
-//! What a gateway refuses, in the words of the command line: commands and flags instead of routes and headers.
+//! What a gateway refuses, in the words of the command line: commands and flags instead of routes and
+//! headers.
 
 use super::ClientError;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// The problem in an answer. `reason` is what is wrong without the advice for HTTP clients, where there is any.
+/// The problem in an answer. `reason` is what is wrong without the advice for HTTP clients, where there is
+/// any.
 pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     let kind = problem["type"].as_str().and_then(|kind| kind.strip_prefix("urn:turnstream:problem:"));

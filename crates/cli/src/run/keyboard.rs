@@ -9,8 +9,9 @@ use tokio::sync::mpsc;
 /// No answer is longer; a terminal hands out no longer lines either.
 const LONGEST: usize = 64 * 1024;
 
-/// The terminal behind standard input. It is read only by the task that waits for a line, so that no line that was typed too
-/// early is held anywhere. A thread says when there is something to read; it ends with the process.
+/// The terminal behind standard input. It is read only by the task that waits for a line, so that no line
+/// that was typed too early is held anywhere. A thread says when there is something to read; it ends with the
+/// process.
 pub(super) struct Keyboard {
     watch: std::sync::mpsc::Sender<()>,
     ready: mpsc::Receiver<()>,

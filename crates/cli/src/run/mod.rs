@@ -25,9 +25,9 @@ const TRIES: u32 = 5;
 
 /// Send a prompt and show the turn it becomes.
 ///
-/// On a terminal the answer is shown as it comes, and what turns out to be void is marked. Otherwise standard output gets the
-/// final text of each message of the agent, when it is whole, and nothing else; everything else goes to standard error.
-/// Ctrl-C cancels the turn; a second one leaves at once.
+/// On a terminal the answer is shown as it comes, and what turns out to be void is marked. Otherwise standard
+/// output gets the final text of each message of the agent, when it is whole, and nothing else; everything
+/// else goes to standard error. Ctrl-C cancels the turn; a second one leaves at once.
 #[derive(clap::Args)]
 #[command(after_long_help = exit::help())]
 pub(crate) struct Args {
@@ -91,7 +91,9 @@ pub(crate) enum RunError {
     Find(#[from] FindError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("there is no agent that can be used; GET /v1/agents says why")]
+    #[error(
+        "there is no agent that can be used; `turnstream serve` says at its start what is wrong with each"
+    )]
     NoAgent,
     #[error("cannot read the keyboard: {0}")]
     Keyboard(#[source] io::Error),

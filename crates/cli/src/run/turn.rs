@@ -130,6 +130,7 @@ impl<'a> Follower<'a> {
                 Ok(Some(match error {
                     ClientError::Refused { kind, .. } if kind == "unknown-session" => Exit::SessionEnded,
                     ClientError::Unreachable { .. }
+                    | ClientError::Address(_)
                     | ClientError::Odd { .. }
                     | ClientError::Refused { .. } => Exit::GatewayAway,
                 }))

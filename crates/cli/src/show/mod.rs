@@ -358,7 +358,7 @@ pub(crate) fn away(error: &ClientError) -> Safe {
             let (url, problem) = (Untrusted(url), problem.to_string());
             safe!["turnstream: the gateway at ", url, " went away: ", Untrusted(&problem), "; waiting for it"]
         }
-        ClientError::Refused { .. } | ClientError::Odd { .. } => {
+        ClientError::Address(_) | ClientError::Refused { .. } | ClientError::Odd { .. } => {
             safe!["turnstream: ", Untrusted(&error.to_string())]
         }
     }

@@ -1,4 +1,5 @@
-//! A log whose every text acts on terminals, imported and printed by every command: nothing of it reaches one.
+//! A log whose every text acts on terminals, imported and printed by every command: nothing of it reaches
+//! one.
 
 use crate::pty::Terminal;
 use crate::support::{Home, send, stdout, wait_for};
@@ -6,7 +7,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::process::Output;
 
-/// A sequence that clears the screen, one that colours (C1), one that turns the direction of writing, and no width.
+/// A sequence that clears the screen, one that colours (C1), one that turns the direction of writing, and no
+/// width.
 const ACTS: &str = "\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\u{7}";
 
 /// Members whose words are closed lists or that an import judges.

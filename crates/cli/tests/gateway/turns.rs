@@ -59,6 +59,8 @@ fn the_exit_code_is_the_outcome_and_the_class_of_the_error() {
         (&["run", "x", "--agent", "nobody"], "there is no agent \"nobody\""),
         (&["run", "x", "--session", "ses_nope"], "there is no session ses_nope"),
         (&["run", "x", "--cwd", "nowhere"], "nowhere"),
+        (&["sessions", "--url", "nonsense"], "nonsense is no address of a gateway"),
+        (&["tail", "ses_1", "--url", "ftp://x"], "ftp://x is no address of a gateway"),
         (&["tail", "ses_nope"], "there is no session ses_nope"),
         (&["run"], "PROMPT"),
     ] {
