@@ -72,12 +72,12 @@ fn refused(refusal: &Refusal, said: String) -> Problem {
             .advice("its log can still be read, make a new one to go on"),
         Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => {
             let advice = format!("stop it with POST …/cancel {{\"prompt\":\"{prompt}\"}}");
-            Problem::new(Kind::PromptNotWaiting, said).advice(advice)
+            Problem::new(Kind::PromptNotWaiting, said).advice(&advice)
         }
         Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
         Refusal::NotSent { prompt, state: Some(PromptState::Waiting) } => {
             let advice = format!("take it out of there with DELETE …/prompts/{prompt}");
-            Problem::new(Kind::PromptNotSent, said).advice(advice)
+            Problem::new(Kind::PromptNotSent, said).advice(&advice)
         }
         Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said)
             .advice("one that has a turn ends with it: name that turn, or nothing for whatever runs"),

@@ -176,8 +176,7 @@ impl Conductor {
 
     fn post(&mut self) {
         let is_away = self.is_away();
-        let waits =
-            self.is_aborting() || self.remembering_until.is_some() || self.late.is_some() || is_away;
+        let waits = self.is_aborting() || self.remembering_until.is_some() || self.late.is_some() || is_away;
         let limit = self.reach_until();
         if let Some(sent) = &mut self.sent {
             if is_away {
@@ -360,7 +359,7 @@ impl Conductor {
         let unread = shelf.lacking.iter().find(|(part, _)| *part == Lacking::Messages);
         if let Some((_, problem)) = unread.filter(|_| !shelf.busy) {
             let error = TurnError::new(ErrorClass::AgentError, problem.clone());
-            self.give_up_sent(&error);
+            self.give_up_sent(&error, now);
         } else if is_answered || shelf.busy {
             let prompts = vec![sent.native_id.clone()];
             self.sent = None;

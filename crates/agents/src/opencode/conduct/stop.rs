@@ -63,7 +63,7 @@ impl Conductor {
         }
         match answer {
             PromptAnswer::Accepted | PromptAnswer::Unclear(_) => self.call_abort(now),
-            PromptAnswer::Busy | PromptAnswer::Refused(_) => self.post_held(),
+            PromptAnswer::Busy | PromptAnswer::Refused(_) | PromptAnswer::Unsent(_) => self.post_held(),
         }
     }
 
