@@ -236,9 +236,12 @@ mod tests {
         let part = "35 24 0:30 /docker/abc /sys/fs/cgroup\\040x ro - cgroup2 cgroup rw";
         let own = "0::/docker/abc/below\n";
         assert_eq!(own_groups(part, own), [PathBuf::from("/sys/fs/cgroup x/below")]);
-        assert_eq!(own_groups(part, "0::/docker/other\n"), [PathBuf::new(); 0]);
-        assert_eq!(own_groups(unified, "0::/../outside\n"), [PathBuf::new(); 0]);
-        assert_eq!(own_groups("35 24 0:30 / /x rw - cgroup cgroup rw", "4:memory:/\n"), [PathBuf::new(); 0]);
+        assert_eq!(own_groups(part, "0::/docker/other\n"), Vec::<PathBuf>::new());
+        assert_eq!(own_groups(unified, "0::/../outside\n"), Vec::<PathBuf>::new());
+        assert_eq!(
+            own_groups("35 24 0:30 / /x rw - cgroup cgroup rw", "4:memory:/\n"),
+            Vec::<PathBuf>::new()
+        );
     }
 
     #[test]
