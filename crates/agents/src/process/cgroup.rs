@@ -14,8 +14,10 @@ const OWN: &str = "/proc/self/cgroup";
 const PROCESSES: &str = "cgroup.procs";
 /// Writing 1 kills all of a group and of the groups below it, those included that are being started.
 const KILL: &str = "cgroup.kill";
-/// How long killed processes may take until their group can be removed.
-const REMOVE: [Duration; 8] = [Duration::from_millis(25); 8];
+/// How often and how long apart a group is tried to be removed whose processes were just killed. One that is left all the same
+/// is empty, and goes with the next start of its agent.
+const REMOVE_TRIES: u32 = 200;
+const REMOVE_PAUSE: Duration = Duration::from_millis(25);
 
 /// The place where groups can be made: below the group of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,12 +149,12 @@ impl ProcessGroup {
     /// Removes it as soon as what was killed in it is gone, without making the caller wait.
     pub fn remove_soon(self) {
         std::thread::spawn(move || {
-            for pause in REMOVE {
+            for _ in 0..REMOVE_TRIES {
                 self.remove();
                 if !self.path.exists() {
                     return;
                 }
-                std::thread::sleep(pause);
+                std::thread::sleep(REMOVE_PAUSE);
             }
         });
     }
