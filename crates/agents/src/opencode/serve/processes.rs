@@ -1,8 +1,9 @@
 //! The processes of a server and all they started, and the end of them.
 //!
-//! opencode runs every command of its shell tool in a session of its own: a signal to its process group does not reach
-//! them, and when it dies they live on. So each is told by any of four: the server's control group, where there can be one,
-//! its process group, its descent from the server, or the mark in its environment, which outlives both.
+//! opencode runs every command of its shell tool in a session of its own: a signal to its process group does
+//! not reach them, and when it dies they live on. So each is told by any of four: the server's control group,
+//! where there can be one, its process group, its descent from the server, or the mark in its environment,
+//! which outlives both.
 
 use crate::process::ProcessGroup;
 use rustix::process::{Pid, Signal, kill_process};
