@@ -93,11 +93,13 @@ pub struct Start {
     pub left: Option<Left>,
     /// What the log has of the session that the agent had before.
     pub known: Known,
-    /// Until when the caller waits. An agent that is starting again is waited for; then the error says why there is none.
+    /// Until when the caller waits. An agent that is starting again is waited for; then the error says why
+    /// there is none.
     pub until: Instant,
 }
 
-/// What the log has of an agent's session, by the agent's own names. What the agent has beyond that, others did.
+/// What the log has of an agent's session, by the agent's own names. What the agent has beyond that, others
+/// did.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Prompts that were sent.

@@ -80,8 +80,8 @@ pub enum Observed {
     },
     /// Everything about what was left open has been said. Asks and questions that were left and not repeated are gone.
     CaughtUp,
-    /// The agent cannot be reached for now, for this reason. It may be starting again; prompts are better kept until it is
-    /// [`Observed::Back`].
+    /// The agent cannot be reached for now, for this reason. It may be starting again; prompts are better
+    /// kept until it is [`Observed::Back`].
     Away(String),
     /// It can be reached again.
     Back,

@@ -93,8 +93,8 @@ impl Opencode {
         }
     }
 
-    /// A client of the server, which is started if it does not run. One that is being started again is waited for, and one
-    /// that was given up is started anew.
+    /// A client of the server, which is started if it does not run. One that is being started again is waited
+    /// for, and one that was given up is started anew.
     async fn client(&self) -> Result<Client, ServeError> {
         loop {
             let mut held = self.server.lock().await;
@@ -117,7 +117,8 @@ impl Opencode {
         }
     }
 
-    /// Returns when the server is not being started again any more. One that nobody watches any more is let go.
+    /// Returns when the server is not being started again any more. One that nobody watches any more is let
+    /// go.
     async fn restarted(&self, watch: Option<watch::Receiver<ServerState>>) {
         let Some(mut watch) = watch else { return };
         let done = watch.wait_for(|state| !matches!(state, ServerState::Restarting { .. })).await.is_ok();

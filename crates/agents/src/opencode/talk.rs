@@ -95,8 +95,8 @@ impl Way {
         self.questions.extend(is_question.then_some(call));
     }
 
-    /// Gives up what was asked before the stream was there again. It is asked anew, and a server that was just starting takes
-    /// requests which it never answers.
+    /// Gives up what was asked before the stream was there again. It is asked anew, and a server that was
+    /// just starting takes requests which it never answers.
     fn drop_questions(&mut self) {
         self.questions.drain(..).for_each(|question| question.abort());
     }

@@ -1,5 +1,6 @@
-//! A control group (cgroup v2) per agent. A process can leave its process group, its session, its parent and its
-//! environment, but not its control group: whatever an agent starts is found in it, and ended with one write.
+//! A control group (cgroup v2) per agent. A process leaves its process group, its session, its parent and its
+//! environment with ordinary calls. To leave its control group it must have the right to write to another.
+//! So what an agent starts is found in the group, and ended with one write.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -14,8 +15,10 @@ const OWN: &str = "/proc/self/cgroup";
 const PROCESSES: &str = "cgroup.procs";
 /// Writing 1 kills all of a group and of the groups below it, those included that are being started.
 const KILL: &str = "cgroup.kill";
-/// How long killed processes may take until their group can be removed.
-const REMOVE: [Duration; 8] = [Duration::from_millis(25); 8];
+/// How often and how long apart a group is tried to be removed whose processes were just killed. One that is
+/// left all the same is empty, and goes with the next start of its agent.
+const REMOVE_TRIES: u32 = 200;
+const REMOVE_PAUSE: Duration = Duration::from_millis(25);
 
 /// The place where groups can be made: below the group of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,12 +150,12 @@ impl ProcessGroup {
     /// Removes it as soon as what was killed in it is gone, without making the caller wait.
     pub fn remove_soon(self) {
         std::thread::spawn(move || {
-            for pause in REMOVE {
+            for _ in 0..REMOVE_TRIES {
                 self.remove();
                 if !self.path.exists() {
                     return;
                 }
-                std::thread::sleep(pause);
+                std::thread::sleep(REMOVE_PAUSE);
             }
         });
     }
@@ -185,7 +188,8 @@ fn unique() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Where the group of this process may be, by each mount of cgroup v2. A mount may show a part of the tree only.
+/// Where the group of this process may be, by each mount of cgroup v2. A mount may show a part of the tree
+/// only.
 fn own_groups(mounts: &str, own: &str) -> Vec<PathBuf> {
     let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::")) else { return Vec::new() };
     // A group outside of what this process may see.
@@ -200,7 +204,8 @@ fn below(own: &str, root: &str, at: &str) -> Option<PathBuf> {
     Some(Path::new(at).join(rest))
 }
 
-/// The root and the place of a mount, if it is one of cgroup v2: the fourth and fifth field, and the type behind a dash.
+/// The root and the place of a mount, if it is one of cgroup v2: the fourth and fifth field, and the type
+/// behind a dash.
 fn cgroup2_mount(line: &str) -> Option<(String, String)> {
     let (fields, kind) = line.split_once(" - ")?;
     let mut fields = fields.split(' ').skip(3);
@@ -236,9 +241,12 @@ mod tests {
         let part = "35 24 0:30 /docker/abc /sys/fs/cgroup\\040x ro - cgroup2 cgroup rw";
         let own = "0::/docker/abc/below\n";
         assert_eq!(own_groups(part, own), [PathBuf::from("/sys/fs/cgroup x/below")]);
-        assert_eq!(own_groups(part, "0::/docker/other\n"), [PathBuf::new(); 0]);
-        assert_eq!(own_groups(unified, "0::/../outside\n"), [PathBuf::new(); 0]);
-        assert_eq!(own_groups("35 24 0:30 / /x rw - cgroup cgroup rw", "4:memory:/\n"), [PathBuf::new(); 0]);
+        assert_eq!(own_groups(part, "0::/docker/other\n"), Vec::<PathBuf>::new());
+        assert_eq!(own_groups(unified, "0::/../outside\n"), Vec::<PathBuf>::new());
+        assert_eq!(
+            own_groups("35 24 0:30 / /x rw - cgroup cgroup rw", "4:memory:/\n"),
+            Vec::<PathBuf>::new()
+        );
     }
 
     #[test]
@@ -249,7 +257,8 @@ mod tests {
         };
         let group = groups.group(&format!("turnstream-test-{}", std::process::id()));
         group.make().unwrap();
-        // It waits for a line until it is in the group, and then starts a process that leaves it in every other way.
+        // It waits for a line until it is in the group, and then starts a process that leaves it in every
+        // other way.
         let mut command = Command::new("sh");
         command.args(["-c", "read line; setsid env -i sh -c 'sleep 300 & wait' &\nwait"]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();

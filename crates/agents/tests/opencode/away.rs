@@ -1,4 +1,5 @@
-//! Prompts and a server that is away for a while: they wait for it, leave once, and are refused only when it stays away.
+//! Prompts and a server that is away for a while: they wait for it, leave once, and are refused only when it
+//! stays away.
 
 use crate::prompts::{PROMPT, Talk};
 use turnstream_agents::Observed;

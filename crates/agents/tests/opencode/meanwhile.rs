@@ -1,4 +1,5 @@
-//! A link to an older session: what other clients did in it since the log last heard of it comes before the first prompt.
+//! A link to an older session: what other clients did in it since the log last heard of it comes before the
+//! first prompt.
 
 use crate::desk::{ONE, SESSION, TWO, answer_info};
 use serde_json::{Value, json};
@@ -12,7 +13,8 @@ use turnstream_model::time::Time;
 
 const NOW: Time = Time(1_794_770_000_000);
 
-/// What is said when the server has these messages, and the log has the prompt [`ONE`] and its answer `msg_a1`.
+/// What is said when the server has these messages, and the log has the prompt [`ONE`] and its answer
+/// `msg_a1`.
 fn told(messages: Vec<Stored>) -> Vec<&'static str> {
     let mut conductor = Conductor::new(SESSION, Pace::default(), Budget::default(), NOW);
     conductor.continue_session();

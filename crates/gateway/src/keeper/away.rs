@@ -12,7 +12,8 @@ pub(super) struct Reach {
 }
 
 impl Keeper {
-    /// The agent cannot be reached. What was sent before has the time it takes to come back, and then that to begin.
+    /// The agent cannot be reached. What was sent before has the time it takes to come back, and then that to
+    /// begin.
     pub(super) fn agent_away(&mut self, reason: String) {
         self.away = Some(reason);
         let settings = &self.shared.settings;
@@ -35,7 +36,8 @@ impl Keeper {
         until
     }
 
-    /// Until when the next prompt waits for an agent that is away. A link that is being made has its own limit.
+    /// Until when the next prompt waits for an agent that is away. A link that is being made has its own
+    /// limit.
     pub(super) fn away_deadline(&self) -> Option<Instant> {
         let waits = self.away.is_some() && self.recovery.is_none() && self.machine.next_prompt().is_some();
         self.clocks.reach.as_ref().filter(|_| waits).map(|reach| reach.until)

@@ -1,4 +1,5 @@
-//! The server is away: its stream broke, and it may be starting again. Prompts wait until it has answered once more.
+//! The server is away: its stream broke, and it may be starting again. Prompts wait until it has answered
+//! once more.
 
 use super::Conductor;
 use crate::link::Observed;
@@ -27,7 +28,8 @@ impl Conductor {
         }
     }
 
-    /// The stream is there again: what is not known of the prompt that left is asked for with what was missed.
+    /// The stream is there again: what is not known of the prompt that left is asked for with what was
+    /// missed.
     pub(super) fn returning(&mut self) {
         if self.away.is_some() {
             self.away = Some(Away::Answer);

@@ -10,7 +10,8 @@ use turnstream_model::event::NoticeCode;
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 
-/// How long is waited for the messages of the session. It is one request; without its answer turns of others are not seen.
+/// How long is waited for the messages of the session. It is one request; without its answer turns of others
+/// are not seen.
 pub(super) const ASKED: Duration = Duration::from_secs(20);
 
 /// What the log has of the session, by the names of messages.
@@ -96,8 +97,8 @@ impl Conductor {
     }
 }
 
-/// The turns among these messages: each begins with what a person wrote. What is before the first is the end of a turn that
-/// the log knows. One without an answer has not begun.
+/// The turns among these messages: each begins with what a person wrote. What is before the first is the end
+/// of a turn that the log knows. One without an answer has not begun.
 fn turns(messages: &[Stored]) -> impl Iterator<Item = &[Stored]> {
     let mut begins: Vec<usize> = (0..messages.len()).filter(|place| messages[*place].is_persons()).collect();
     begins.push(messages.len());

@@ -54,8 +54,9 @@ pub(super) struct Sent {
     tries: u32,
     /// It was sent and not answered yet.
     on_its_way: bool,
-    /// It waits: an abort of the turn before is on its way, and must not hit this one; or what the session has is not known
-    /// yet, and a revert by another client takes effect with the next prompt (capture s7); or the server cannot be reached.
+    /// It waits: an abort of the turn before is on its way, and must not hit this one; or what the session
+    /// has is not known yet, and a revert by another client takes effect with the next prompt (capture s7);
+    /// or the server cannot be reached.
     held: bool,
     /// The server could not be reached: until when that is waited for.
     reach: Option<Time>,

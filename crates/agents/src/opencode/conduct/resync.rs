@@ -307,8 +307,8 @@ impl Conductor {
             return self.deleted();
         }
         self.still_stopping(now);
-        // What another owner left is lost if nobody can say what became of it: it is worth some patience. So is a server whose
-        // stream is there again. One without a stream is asked when it has one.
+        // What another owner left is lost if nobody can say what became of it: it is worth some patience. So
+        // is a server whose stream is there again. One without a stream is asked when it has one.
         let is_worth_it = self.left.is_some() || (self.away == Some(Away::Answer) && is_transport(error));
         if is_worth_it && self.resync.failed < FAILED_TIMES && self.closing.is_none() {
             self.resync.failed += 1;

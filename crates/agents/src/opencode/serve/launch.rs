@@ -69,8 +69,8 @@ pub(super) async fn launch(
     };
     record.process = Some(process.clone());
     unready.family = Some(record.family());
-    // Before it can have a session, and so before any tool. Where groups can be made this does not fail; if it does, the
-    // other ways of finding its processes have to do.
+    // Before it can have a session, and so before any tool. Where groups can be made this does not fail; if
+    // it does, the other ways of finding its processes have to do.
     let _ = record.family().take_in();
     record.write(&launch.state)?;
     let mut started = Started { child, process };

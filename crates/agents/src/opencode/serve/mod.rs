@@ -28,7 +28,8 @@ use turnstream_redact::Rules;
 /// Ports that are tried when another program takes the one that was free a moment ago.
 const PORTS: u32 = 3;
 
-/// Probes of a server that was left: it runs, so it answers soon. Who waits for it must have time for another one.
+/// Probes of a server that was left: it runs, so it answers soon. Who waits for it must have time for another
+/// one.
 const LEFT_PROBES: u32 = 4;
 
 /// What a server is started with.
@@ -218,7 +219,8 @@ impl Server {
             {
                 left.process = Some(process.clone());
                 left.write(&launch.state)?;
-                // Its owner may have been killed before it was in. If it cannot be, the other ways have to do.
+                // Its owner may have been killed before it was in. If it cannot be, the other ways have to
+                // do.
                 let _ = left.family().take_in();
                 let supervisor = Supervisor::adopted(process);
                 return Ok(Self::supervised(launch, left, client, output, supervisor, true));
@@ -335,7 +337,8 @@ impl Server {
     }
 }
 
-/// Whether a server that was left can be used. One that somebody has stopped (SIGSTOP) is continued: its turns are ours.
+/// Whether a server that was left can be used. One that somebody has stopped (SIGSTOP) is continued: its
+/// turns are ours.
 async fn answers(process: &Process, client: &Client) -> bool {
     process.go_on();
     client.health_check_of(LEFT_PROBES).await.is_ok()

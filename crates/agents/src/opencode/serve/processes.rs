@@ -1,8 +1,9 @@
 //! The processes of a server and all they started, and the end of them.
 //!
-//! opencode runs every command of its shell tool in a session of its own: a signal to its process group does not reach
-//! them, and when it dies they live on. So each is told by any of four: the server's control group, where there can be one,
-//! its process group, its descent from the server, or the mark in its environment, which outlives both.
+//! opencode runs every command of its shell tool in a session of its own: a signal to its process group does
+//! not reach them, and when it dies they live on. So each is told by any of four: the server's control group,
+//! where there can be one, its process group, its descent from the server, or the mark in its environment,
+//! which outlives both.
 
 use crate::process::ProcessGroup;
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,6 +20,8 @@ pub(super) const MARK: &str = "TURNSTREAM_OPENCODE";
 /// What SIGKILL gets; only a machine that is busy beyond use takes as long.
 const KILL: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
+/// How often a group that is gone is made again.
+const TAKE_IN_TRIES: u32 = 3;
 
 /// A process, told apart from a later one with the same id by its start.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,7 +136,16 @@ impl Family {
     /// Moves the first process into the control group, with what it may have started until here.
     pub(super) fn take_in(&self) -> io::Result<()> {
         let (Some(cgroup), Some(leader)) = (&self.cgroup, &self.leader) else { return Ok(()) };
-        cgroup.take_in(leader.id)?;
+        // Whoever ended the server before this one may still be removing the empty group.
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let mut entered = cgroup.take_in(leader.id);
+        for _ in 0..TAKE_IN_TRIES {
+            if !entered.as_ref().is_err_and(gone) {
+                break;
+            }
+            entered = cgroup.make().and_then(|()| cgroup.take_in(leader.id));
+        }
+        entered?;
         for process in self.living(&BTreeSet::new()) {
             // One that ended in between needs no group.
             let _ = cgroup.take_in(process.id);
@@ -279,6 +291,23 @@ mod tests {
         assert_eq!(after.len(), before.len() - 1, "{after:?}");
         assert_eq!(family.end(Duration::from_millis(200)), []);
         assert_eq!(family.living(&before), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_control_group_that_was_removed_before_its_first_process_was_in_is_made_again() {
+        let groups = match crate::process::ProcessGroups::find() {
+            Ok(groups) => groups,
+            Err(error) => return eprintln!("not tried, because no groups can be made here: {error}"),
+        };
+        let (mut child, family) = shell("test-group-made-again", "echo ready; sleep 300; true");
+        let cgroup = groups.group(&format!("turnstream-again-{}", std::process::id()));
+        let family = Family { cgroup: Some(cgroup.clone()), ..family };
+        family.take_in().unwrap();
+        let id = i32::try_from(child.id()).unwrap();
+        assert!(cgroup.processes().contains(&id), "{:?}", cgroup.processes());
+        assert_eq!(family.end(Duration::from_secs(60)), []);
+        child.wait().unwrap();
+        assert!(!cgroup.path().exists());
     }
 
     #[test]
