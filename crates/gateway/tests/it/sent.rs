@@ -245,11 +245,12 @@ async fn an_agent_that_lives_on_keeps_its_link_so_that_a_late_beginning_is_stopp
     home.settings.cancel = Duration::from_millis(200);
     let (links, ended) = (Arc::new(Mutex::new(0)), Arc::new(Notify::new()));
     let (counted, gone) = (links.clone(), ended.clone());
-    let play = move |_: Start, mut commands: Receiver<Command>, _: Observer| {
+    let play = move |_: Start, mut commands: Receiver<Command>, observer: Observer| {
         *counted.lock().unwrap() += 1;
         let gone = gone.clone();
         async move {
             while commands.recv().await.is_some() {}
+            drop(observer);
             gone.notify_one();
         }
     };

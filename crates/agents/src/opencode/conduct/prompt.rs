@@ -166,7 +166,9 @@ impl Conductor {
         let start = self.pace.start.as_millis() as u64;
         let busy = self.pace.busy.as_millis() as u64;
         let is_stopping = self.is_stopping();
-        self.late_answered(message, &answer, now);
+        if self.late_answered(message, &answer, now) {
+            return;
+        }
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.on_its_way = false;
         match answer {

@@ -1,7 +1,7 @@
 //! A prompt is cancelled after it was sent and before the real server has begun with it: the server is stopped meanwhile.
 
 use super::{Lab, of_type};
-use crate::support::{Serving, ask, stdout, wait_for};
+use crate::support::{Serving, ask, send, stdout, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use turnstream_scripted::{Delivery, Ended, Step};
@@ -158,14 +158,11 @@ fn a_cancel_of_a_sent_prompt_outlives_a_kill_of_the_gateway() {
     let prompt = window.sent("Go on");
     let (head, answer) = window.post("cancel", &json!({}));
     assert!(head.starts_with("http/1.1 202"), "{head}: {answer}");
-    let killed = std::mem::replace(&mut window.serving, {
-        // The old one is killed first: a data directory has one gateway.
-        kill_process(Pid::from_child(&window.serving.child), Signal::KILL).unwrap();
-        window.serving.child.wait().unwrap();
-        window.go_on();
-        window.lab.serve()
-    });
-    drop(killed);
+    // A data directory has one gateway: this one is gone before the next one starts.
+    send(&window.serving.child, Signal::KILL);
+    window.serving.child.wait().unwrap();
+    window.go_on();
+    window.serving = window.lab.serve();
     window.ended(2);
     window.is_cancelled(&prompt);
     window.prompt("Say hello again");
