@@ -326,9 +326,9 @@ fn killed_at_every_step(agent: &str) {
     let home = laid_out();
     let points = [
         ("keeper.append", 3),
-        ("log.before_sync", 3),
-        ("log.after_sync", 3),
-        ("log.published", 3),
+        ("log.before_sync", 2),
+        ("log.after_sync", 2),
+        ("log.published", 2),
         ("keeper.durable", 1),
         ("keeper.told", 1),
         ("keeper.cancelling", 1),
