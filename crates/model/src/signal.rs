@@ -247,10 +247,8 @@ impl Ending {
 
     /// The same for whoever wanted it to stop before it began: it is cancelled. An error stays if it says more than that.
     pub(crate) fn into_cancelled(self) -> Self {
-        let says_more = |error: &TurnError| match error.class {
-            ErrorClass::Cancelled | ErrorClass::NotStarted => false,
-            _ => true,
-        };
+        let says_more =
+            |error: &TurnError| !matches!(error.class, ErrorClass::Cancelled | ErrorClass::NotStarted);
         let error = self.error.filter(says_more);
         Self { outcome: Outcome::Cancelled, stop_reason: None, error, ..self }
     }

@@ -1,9 +1,10 @@
 //! The stopping of a turn, step by step: an abort that comes before its prompt stops nothing.
 
+use crate::desk;
 use crate::prompts::{PROMPT, Talk};
 use serde_json::json;
 use turnstream_agents::Command;
-use turnstream_agents::opencode::conduct::{Answer, PromptAnswer, Shelf};
+use turnstream_agents::opencode::conduct::{Answer, Call, PromptAnswer, Shelf};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
 
@@ -78,6 +79,74 @@ fn a_turn_that_was_to_stop_is_stopped_when_it_shows_before_its_request_is_answer
     let info = json!({"id": PROMPT, "sessionID": "ses_1", "role": "user", "time": {"created": 1.0}});
     talk.event("message.updated", json!({"info": info}));
     assert_eq!(talk.calls(), ["abort"]);
+}
+
+// === prompts without a turn ===
+
+fn cancel_prompt(talk: &mut Talk, prompt: &str) {
+    talk.conductor.command(Command::CancelPrompt(prompt.to_owned()), Time(talk.now));
+}
+
+#[test]
+fn a_cancel_of_a_prompt_stops_that_one_and_no_other() {
+    let mut talk = Talk::prompted();
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
+    cancel_prompt(&mut talk, "msg_another");
+    assert_eq!(talk.calls(), [""; 0]);
+    cancel_prompt(&mut talk, PROMPT);
+    assert_eq!(talk.calls(), ["abort"]);
+    // It had not begun.
+    talk.pass(1);
+    assert!(talk.calls().contains(&"shelf"));
+    talk.empty_shelf();
+    assert_eq!(talk.refused(), Some(ErrorClass::Cancelled));
+}
+
+#[test]
+fn a_prompt_that_has_begun_by_then_is_a_turn_that_is_stopped() {
+    let mut talk = Talk::prompted();
+    talk.answer(Answer::Prompt(PROMPT.to_owned(), PromptAnswer::Accepted));
+    talk.status("busy");
+    cancel_prompt(&mut talk, PROMPT);
+    assert_eq!(talk.calls(), ["abort"]);
+}
+
+/// A prompt was cancelled and given up while its request was on its way, and another one is to be sent.
+fn given_up() -> desk::Talk {
+    let mut talk = desk::Talk::new();
+    talk.prompt(desk::ONE);
+    assert_eq!(talk.calls().len(), 1);
+    talk.conductor.command(Command::CancelPrompt(desk::ONE.to_owned()), Time(talk.now));
+    talk.prompt(desk::TWO);
+    assert_eq!(talk.calls(), [], "an abort after the answer would hit it");
+    talk
+}
+
+fn is_second(call: &Call) -> bool {
+    matches!(call, Call::Prompt { message, .. } if message == desk::TWO)
+}
+
+#[test]
+fn the_next_prompt_waits_for_one_that_was_given_up_on_its_way() {
+    for answer in [PromptAnswer::Accepted, PromptAnswer::Busy] {
+        let mut talk = given_up();
+        talk.answer(Answer::Prompt(desk::ONE.to_owned(), answer.clone()));
+        if answer == PromptAnswer::Accepted {
+            assert_eq!(talk.calls(), [Call::Abort]);
+            talk.answer(Answer::Abort);
+        }
+        let calls = talk.calls();
+        assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+    }
+}
+
+#[test]
+fn the_next_prompt_does_not_wait_for_ever_for_one_that_was_given_up() {
+    let mut talk = given_up();
+    talk.pass(180_000);
+    assert_eq!(talk.calls(), [Call::Abort]);
+    talk.answer(Answer::Abort);
+    assert!(talk.calls().iter().any(is_second));
 }
 
 // === calls that nobody answers ===

@@ -245,11 +245,12 @@ async fn an_agent_that_lives_on_keeps_its_link_so_that_a_late_beginning_is_stopp
     home.settings.cancel = Duration::from_millis(200);
     let (links, ended) = (Arc::new(Mutex::new(0)), Arc::new(Notify::new()));
     let (counted, gone) = (links.clone(), ended.clone());
-    let play = move |_: Start, mut commands: Receiver<Command>, _: Observer| {
+    let play = move |_: Start, mut commands: Receiver<Command>, observer: Observer| {
         *counted.lock().unwrap() += 1;
         let gone = gone.clone();
         async move {
             while commands.recv().await.is_some() {}
+            drop(observer);
             gone.notify_one();
         }
     };
@@ -324,24 +325,22 @@ fn child_that_cancels_a_sent_prompt() {
 fn killed_at_every_step(agent: &str) {
     let home = laid_out();
     let points = [
-        ("keeper.append", 4),
-        ("log.before_sync", 4),
-        ("log.after_sync", 4),
-        ("log.published", 4),
-        ("keeper.durable", 2),
-        ("keeper.told", 2),
+        ("keeper.append", 3),
+        ("log.before_sync", 2),
+        ("log.after_sync", 2),
+        ("log.published", 2),
+        ("keeper.durable", 1),
+        ("keeper.told", 1),
         ("keeper.cancelling", 1),
     ];
     let rounds: Vec<(&str, u64)> =
         points.iter().flat_map(|(point, times)| (1..=*times).map(move |nth| (*point, nth))).collect();
     let run = |round: usize, point: &KillPoint| {
         let program = Program::this_test("sent::child_that_cancels_a_sent_prompt", "cancels-sent").unwrap();
-        let mut program = program.env(HOME, home.path()).env(AGENT, agent).env(ROUND, round.to_string());
-        program.run(point)
+        program.env(HOME, home.path()).env(AGENT, agent).env(ROUND, round.to_string()).run(point)
     };
     for (round, (point, nth)) in rounds.iter().enumerate() {
-        // A point that is passed less often this time is a kill like any other.
-        let _ = run(round, &KillPoint::failpoint(*point, *nth));
+        run(round, &KillPoint::failpoint(*point, *nth)).unwrap();
         run(round, &KillPoint::line("DONE", 1)).unwrap();
     }
     let killed_when_answered = rounds.len();

@@ -170,8 +170,8 @@ impl Lifecycle {
 
     fn status(&mut self, event: &Map<String, Value>, found: &mut Found) {
         let waits = self.waits.values().any(|wait| !wait.settled);
-        let is_sent = |prompt: &&Prompt| matches!(prompt, Prompt::Sent | Prompt::Cancelling);
-        let sent = self.prompts.values().find(is_sent).is_some();
+        let is_sent = |prompt: &Prompt| matches!(prompt, Prompt::Sent | Prompt::Cancelling);
+        let sent = self.prompts.values().any(is_sent);
         let untrue = match (text(event, "status"), &self.open_turn) {
             (Some("idle"), Some(turn)) => format!("status idle while turn {turn} is open"),
             (Some("idle"), None) if sent && self.busy_for_prompt => {

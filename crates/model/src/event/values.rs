@@ -148,8 +148,10 @@ impl Cost {
     /// Adds the cost of another call. Money of another currency cannot be added, and is left out.
     pub fn add(&mut self, other: &Self) {
         if self.currency == other.currency {
+            let sum = (self.amount + other.amount).clamp(f64::MIN, f64::MAX);
             // What is smaller than that is not money but the error of adding floats.
-            self.amount = ((self.amount + other.amount) * 1e12).round() / 1e12;
+            let rounded = (sum * 1e12).round() / 1e12;
+            self.amount = if rounded.is_finite() { rounded } else { sum };
         }
     }
 

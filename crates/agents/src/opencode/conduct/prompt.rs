@@ -206,7 +206,9 @@ impl Conductor {
         let busy = self.pace.busy.as_millis() as u64;
         let is_stopping = self.is_stopping();
         let limit = self.reach_until();
-        self.late_answered(message, &answer, now);
+        if self.late_answered(message, &answer, now) {
+            return;
+        }
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.on_its_way = false;
         match &answer {

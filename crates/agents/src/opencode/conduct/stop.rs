@@ -56,15 +56,17 @@ impl Conductor {
         }
     }
 
-    /// The request of a prompt that nobody waits for any more was answered: now there may be something to stop.
-    pub(super) fn late_answered(&mut self, prompt: &str, answer: &PromptAnswer, now: Time) {
+    /// The request of a prompt that nobody waits for any more was answered: now there may be something to stop. False when it
+    /// is another prompt's.
+    pub(super) fn late_answered(&mut self, prompt: &str, answer: &PromptAnswer, now: Time) -> bool {
         if self.late.take_if(|(late, _)| late == prompt).is_none() {
-            return;
+            return false;
         }
         match answer {
             PromptAnswer::Accepted | PromptAnswer::Unclear(_) => self.call_abort(now),
             PromptAnswer::Busy | PromptAnswer::Refused(_) | PromptAnswer::Unsent(_) => self.post_held(),
         }
+        true
     }
 
     /// Tells opencode to stop.

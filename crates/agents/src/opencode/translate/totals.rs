@@ -1,6 +1,6 @@
 //! Tokens and money of one turn, its subagents included: opencode counts per message, and per step of one.
 
-use crate::opencode::info::{MessageInfo, Tokens};
+use crate::opencode::info::{CacheTokens, MessageInfo, Tokens};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use turnstream_model::event::{Cost, Usage};
@@ -23,13 +23,14 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Takes in what a message took so far; a message repeats its numbers, and a step's are its message's.
+    /// Takes in what a message took so far; a message repeats its numbers, and a step's are its message's. They only grow: a
+    /// message that was asked for a while ago comes after newer events, with zeros (capture m-subagent).
     pub(super) fn count(&mut self, message: &str, tokens: Option<&Tokens>, cost: Option<f64>) {
         let taken = self.messages.entry(message.to_owned()).or_default();
         if let Some(tokens) = tokens {
-            taken.tokens = *tokens;
+            taken.tokens = most(&taken.tokens, tokens);
         }
-        taken.cost = cost.unwrap_or(taken.cost);
+        taken.cost = cost.map_or(taken.cost, |cost| cost.max(taken.cost));
     }
 
     /// Notes which model answers.
@@ -106,6 +107,24 @@ pub(super) fn usage_of(tokens: &Tokens) -> Usage {
 /// Money, as the log has it: opencode counts dollars.
 pub(super) fn dollars(amount: f64) -> Cost {
     Cost { amount, currency: "USD".to_owned(), extra: serde_json::Map::new() }
+}
+
+/// The larger number of each.
+fn most(one: &Tokens, other: &Tokens) -> Tokens {
+    let total = match (one.total, other.total) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
+    };
+    Tokens {
+        total,
+        input: one.input.max(other.input),
+        output: one.output.max(other.output),
+        reasoning: one.reasoning.max(other.reasoning),
+        cache: CacheTokens {
+            read: one.cache.read.max(other.cache.read),
+            write: one.cache.write.max(other.cache.write),
+        },
+    }
 }
 
 fn all(tokens: &Tokens) -> f64 {
