@@ -6,6 +6,7 @@ mod answers;
 mod capture;
 mod captures;
 mod desk;
+mod halves;
 mod history;
 mod matrix;
 mod playback;
@@ -15,6 +16,7 @@ mod slow;
 mod stage;
 mod stops;
 mod transcript;
+mod unreadable;
 mod untimely;
 
 /// A client of the Agent Client Protocol, and the protocol's schema as its judge, as the dialect's own tests have them.
