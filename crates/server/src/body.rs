@@ -12,6 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use std::sync::Arc;
 use std::time::Duration;
+use turnstream_json::Lenient;
 
 /// What a body may weigh.
 const LIMIT: usize = 10 << 20;
@@ -110,6 +111,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| not_json(&error))?;
         return Err(Problem::new(Kind::BadBody, "the body must be a JSON object, {…}"));
     }
+    whole(bytes).or_else(|problem| match std::str::from_utf8(bytes).ok().and_then(Lenient::new) {
+        Some(mut json) => serde_path_to_error::deserialize(&mut json).map_err(|error| unfit(&error)),
+        None => Err(problem),
+    })
+}
+
+fn whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| unfit(&error))?;
     json.end().map_err(|error| not_json(&error))?;

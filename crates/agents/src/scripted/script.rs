@@ -41,7 +41,7 @@ pub(super) enum When {
 impl Script {
     /// Reads a script: an array of steps, or an object with that array as `script` and perhaps a `pace_ms`.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        match serde_json::from_str(text).map_err(|error| ScriptError(format!("not JSON: {error}")))? {
+        match turnstream_json::from_str(text).map_err(|error| ScriptError(format!("not JSON: {error}")))? {
             Value::Array(steps) => Self::read(steps, None),
             Value::Object(object) => Self::from_object(object),
             _ => Err(ScriptError("a script is an array of steps, or an object with \"script\"".to_owned())),
@@ -54,7 +54,7 @@ impl Script {
         if !text.starts_with('{') || !text.contains("\"script\"") {
             return None;
         }
-        match serde_json::from_str::<Value>(text) {
+        match turnstream_json::from_str::<Value>(text) {
             Ok(Value::Object(object)) if object.contains_key("script") => Some(Self::from_object(object)),
             Ok(_) => None,
             Err(error) => {

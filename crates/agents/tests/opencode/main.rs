@@ -7,6 +7,7 @@ mod away;
 mod capture;
 mod captures;
 mod desk;
+mod halves;
 mod history;
 mod matrix;
 mod meanwhile;
@@ -17,6 +18,7 @@ mod slow;
 mod stage;
 mod stops;
 mod transcript;
+mod unreadable;
 mod untimely;
 
 /// A client of the Agent Client Protocol, and the protocol's schema as its judge, as the dialect's own tests have them.

@@ -47,7 +47,7 @@ fn show_line(
         return Ok(());
     }
     let start = offset + bom as u64;
-    let content = match serde_json::from_slice(raw) {
+    let content = match turnstream_json::from_slice(raw) {
         Ok(value) => Content::Json(value),
         Err(_) if !ended && line.len() == LONGEST => Content::Oversize,
         Err(_) if !ended => Content::Cut,

@@ -20,7 +20,7 @@ struct Entry {
 /// The entries of a plan's text.
 pub(super) fn entries(text: &str) -> Vec<PlanEntry> {
     if text.trim_start().starts_with('[')
-        && let Ok(entries) = serde_json::from_str::<Vec<Entry>>(text)
+        && let Ok(entries) = turnstream_json::from_str::<Vec<Entry>>(text)
     {
         return entries.into_iter().map(from_entry).collect();
     }

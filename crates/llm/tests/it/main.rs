@@ -6,6 +6,7 @@ mod bounds;
 mod corpus;
 mod dialects;
 mod fixtures;
+mod halves;
 mod hostile;
 mod law;
 mod property;

@@ -134,7 +134,7 @@ impl Checker {
         if line.trim().is_empty() {
             return;
         }
-        match serde_json::from_str::<Value>(line) {
+        match turnstream_json::from_str::<Value>(line) {
             Ok(Value::Object(event)) => {
                 if self.lines > 1 || !event.contains_key("turnstream") {
                     self.event(&event);

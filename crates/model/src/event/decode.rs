@@ -36,7 +36,7 @@ impl Event {
     /// Reads one line of a log.
     pub fn from_json(line: &str) -> Result<Self, EventError> {
         let members =
-            serde_json::from_str(line).map_err(|error| EventError::NotAnObject(error.to_string()))?;
+            turnstream_json::from_str(line).map_err(|error| EventError::NotAnObject(error.to_string()))?;
         Self::from_members(members)
     }
 

@@ -113,7 +113,8 @@ impl Header {
 
     /// Reads the line. Members that are not known are passed over.
     pub fn from_json(line: &str) -> Result<Self, HeaderError> {
-        let members: Map<String, Value> = serde_json::from_str(line).map_err(|_| HeaderError::NotAHeader)?;
+        let members: Map<String, Value> =
+            turnstream_json::from_str(line).map_err(|_| HeaderError::NotAHeader)?;
         if members.get("type").and_then(Value::as_str) != Some(TYPE) {
             return Err(HeaderError::NotAHeader);
         }

@@ -6,6 +6,7 @@ mod access;
 mod alive;
 mod board;
 mod documented;
+mod halves;
 mod long;
 mod metrics;
 mod problems;

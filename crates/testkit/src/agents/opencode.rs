@@ -115,7 +115,7 @@ impl Opencode {
 
     async fn json(&self, request: RequestBuilder) -> Result<Value, AgentError> {
         let text = self.answer(request).await?;
-        serde_json::from_str(&text).map_err(|_| unexpected("JSON", &text))
+        turnstream_json::from_str(&text).map_err(|_| unexpected("JSON", &text))
     }
 
     async fn answer(&self, request: RequestBuilder) -> Result<String, AgentError> {
@@ -202,7 +202,7 @@ impl Events {
             while let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=end).collect();
                 if let Some(data) = line.strip_prefix(b"data: ") {
-                    let event = serde_json::from_slice(data);
+                    let event = turnstream_json::from_slice(data);
                     return event.map_err(|_| unexpected("an event", &String::from_utf8_lossy(data)));
                 }
             }

@@ -85,7 +85,7 @@ impl AgentProcess {
     pub(super) async fn json(&mut self, wanted: &str) -> Result<Value, AgentError> {
         let line = self.line(wanted).await?;
         let agent = self.agent;
-        serde_json::from_str(&line).map_err(|_| AgentError::Unexpected {
+        turnstream_json::from_str(&line).map_err(|_| AgentError::Unexpected {
             agent,
             wanted: "a line of JSON".into(),
             said: line,

@@ -58,7 +58,9 @@ impl Translator {
         for (place, part) in message.parts.iter().enumerate() {
             if is_left_behind(message, place) {
                 // Its pieces may still come, when the stream is behind.
-                self.thread_mut(child).part(&part.id, &part.message).void = true;
+                let known = self.thread_mut(child).part(&part.id, &part.message);
+                found.signals.extend(known.end_half());
+                known.void = true;
                 continue;
             }
             self.part(part, child, found);

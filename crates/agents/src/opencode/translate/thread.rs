@@ -57,6 +57,14 @@ pub(super) struct Known {
     turn: u64,
 }
 
+impl Known {
+    /// What stands for the half of a character that its last piece ended with, if nothing more comes.
+    pub(super) fn end_half(&mut self) -> Option<Signal> {
+        let lost = self.seam.end().filter(|_| !self.void && !self.over)?;
+        Some(Signal::TextDelta { key: self.key.clone(), field: Field::Text, text: lost.to_string() })
+    }
+}
+
 /// Who wrote a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
@@ -166,11 +174,7 @@ impl Thread {
         let holds = |known: &&mut Known| known.seam.is_holding();
         let mut parts: Vec<&mut Known> = self.parts.values_mut().filter(holds).collect();
         parts.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
-        for known in parts {
-            let text = known.seam.end().filter(|_| !known.void && !known.over).map(String::from);
-            let delta = |text| Signal::TextDelta { key: known.key.clone(), field: Field::Text, text };
-            found.signals.extend(text.map(delta));
-        }
+        found.signals.extend(parts.into_iter().filter_map(Known::end_half));
     }
 
     /// The texts that are open are void: no half of theirs is waited for.
