@@ -29,11 +29,8 @@ struct Window {
 }
 
 impl Window {
-    fn open(timeouts: &str) -> Self {
+    fn open() -> Self {
         let lab = Lab::new(script());
-        let file = lab.home.path("turnstream.toml");
-        let config = std::fs::read_to_string(&file).unwrap();
-        std::fs::write(&file, format!("{config}\n{timeouts}")).unwrap();
         let serving = lab.serve();
         let new = json!({"agent": "opencode", "cwd": lab.home.path("work")});
         let session =
@@ -128,7 +125,7 @@ impl Window {
 
 #[test]
 fn a_prompt_at_a_server_that_does_not_listen_is_cancelled_and_the_queue_goes_on() {
-    let window = Window::open("");
+    let window = Window::open();
     let (head, problem) = window.post("cancel", &json!({}));
     assert!(head.starts_with("http/1.1 409"), "nothing is open or sent: {head}: {problem}");
     let prompt = window.sent("Go on");
@@ -155,7 +152,7 @@ fn a_prompt_at_a_server_that_does_not_listen_is_cancelled_and_the_queue_goes_on(
 
 #[test]
 fn a_cancel_of_a_sent_prompt_outlives_a_kill_of_the_gateway() {
-    let mut window = Window::open("");
+    let mut window = Window::open();
     let prompt = window.sent("Go on");
     let (head, answer) = window.post("cancel", &json!({}));
     assert!(head.starts_with("http/1.1 202"), "{head}: {answer}");
@@ -168,20 +165,5 @@ fn a_cancel_of_a_sent_prompt_outlives_a_kill_of_the_gateway() {
     window.is_cancelled(&prompt);
     window.prompt("Say hello again");
     window.ended(3);
-    window.nothing_goes_on();
-}
-
-#[test]
-fn a_prompt_that_its_server_takes_up_after_it_was_given_up_is_stopped_before_the_next_one() {
-    let window = Window::open("[timeouts]\ncancel = \"1s\"\n");
-    let prompt = window.sent("Go on");
-    window.post("cancel", &json!({}));
-    // The server still does not listen.
-    window.ended(2);
-    window.is_cancelled(&prompt);
-    window.prompt("Say hello again");
-    window.go_on();
-    let snapshot = window.ended(3);
-    assert_eq!(snapshot["turns"][2]["outcome"], "completed", "{snapshot:#}");
     window.nothing_goes_on();
 }
