@@ -9,6 +9,9 @@ mod link;
 pub mod opencode;
 pub mod scripted;
 
-pub use agent::{Agent, ConnectError, Connecting, Description, Left, Start, Stopping};
+pub use agent::{
+    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, Left, Probing, Start, Stopping,
+    UnknownModel,
+};
 pub use counts::{Counters, Counts};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

@@ -44,6 +44,8 @@ kinds! {
     UnknownField = "unknown-field", BAD_REQUEST, "The body has a member that this request does not know";
     /// A member is missing or is something else than it must be.
     BadBody = "bad-body", BAD_REQUEST, "The body does not fit the request";
+    /// The agent has no such model.
+    UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
     /// The prompt has no content, or content that is none.
     BadContent = "bad-content", BAD_REQUEST, "The content of the prompt cannot be used";
     /// The answer does not fit what was asked.
