@@ -1,6 +1,6 @@
 //! `[redaction]`: what counts as a secret. Secrets that the configuration itself holds always do.
 
-use super::file::AgentTable;
+use super::agent::AgentTable;
 use super::{ConfigError, Opencode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
