@@ -2,11 +2,14 @@
 
 mod agents;
 mod check;
+mod choose;
 mod client;
+mod completions;
 mod config;
 mod descriptors;
 mod escape;
 mod export;
+mod hints;
 mod host;
 mod import;
 mod input;
@@ -20,6 +23,7 @@ mod sessions;
 mod show;
 mod signals;
 mod tail;
+mod verbs;
 
 use clap::{Parser, Subcommand};
 use std::io::{self, Write};
@@ -47,13 +51,21 @@ struct Cli {
 enum Command {
     Serve(serve::Args),
     Run(run::Args),
+    Send(verbs::send::Args),
+    Approve(verbs::approve::Args),
+    Answer(verbs::answer::Args),
+    Cancel(verbs::cancel::Args),
+    #[command(visible_alias = "ls")]
     Sessions(sessions::Args),
+    Delete(verbs::delete::Args),
+    Agents(verbs::agents::Args),
     Search(search::Args),
     Tail(tail::Args),
     Export(export::Args),
     Import(import::Args),
     Inspect(inspect::Args),
     Check(check::Args),
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +73,12 @@ fn main() -> ExitCode {
     let done = match command.unwrap_or(Command::Serve(serve)) {
         Command::Serve(args) => block_on(serve::run(args)),
         Command::Run(args) => block_on(run::run(args)),
+        Command::Send(args) => block_on(verbs::send::run(args)),
+        Command::Approve(args) => block_on(verbs::approve::run(args)),
+        Command::Answer(args) => block_on(verbs::answer::run(args)),
+        Command::Cancel(args) => block_on(verbs::cancel::run(args)),
+        Command::Delete(args) => block_on(verbs::delete::run(args)),
+        Command::Agents(args) => block_on(verbs::agents::run(args)),
         Command::Sessions(args) => block_on(sessions::run(args)),
         Command::Search(args) => block_on(search::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
@@ -70,6 +88,9 @@ fn main() -> ExitCode {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
         }
         Command::Check(args) => check::run(&args).map_err(|error| error.to_string()),
+        Command::Completions(args) => {
+            completions::run(&args).map_err(|error| format!("cannot write the output: {error}"))
+        }
     };
     match done {
         Ok(code) => code,

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Show a session's events, then wait for more. Ctrl-C ends it; the session goes on.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, as `turnstream sessions` lists it
+    /// The session, or as much of its id as tells it from the others
     session: String,
     /// Begin after this event: GENERATION:SEQ or SEQ; without it at the first
     #[arg(long, value_name = "CURSOR", default_value = "0")]
@@ -54,7 +54,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, TailError> {
 }
 
 async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError> {
-    let mut events = connected.client.events(&args.session, &args.after);
+    let session = connected.client.session_id(&args.session).await?;
+    let mut events = connected.client.events(&session, &args.after);
     let (mut screen, mut show) = (Screen::new(Asides::Among), Show::new(Prompts::Shown));
     let mut last = None;
     loop {

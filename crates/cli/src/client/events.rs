@@ -118,7 +118,7 @@ impl Events {
 
 async fn open(client: &Client, session: &str, cursor: &str) -> Result<Response, ClientError> {
     let url = format!("{}/v1/sessions/{}/events", client.base, segment(session));
-    let request = client.request(Method::GET, &url).header("last-event-id", cursor);
+    let request = client.request(Method::GET, &url)?.header("last-event-id", cursor);
     let response = request.send().await.map_err(|error| unreachable(&client.base, &error))?;
     let status = response.status();
     if status.is_success() {

@@ -112,7 +112,7 @@ fn question_words(question: &Value) -> String {
 }
 
 /// The answer to one question: labels that were offered, or the person's own words where these may be given.
-fn choice(question: &Value, line: &str) -> Option<Value> {
+pub(crate) fn choice(question: &Value, line: &str) -> Option<Value> {
     let offered: Vec<&str> = options(question).collect();
     let label = |word: &str| {
         let number = word.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));

@@ -3,7 +3,11 @@
 mod ask;
 mod turn;
 
-use crate::client::{Client, ClientError, FindError, Reach, connect, segment};
+pub(crate) use ask::choice;
+
+use crate::choose::{self, ChooseError};
+use crate::client::{Client, ClientError, Connected, FindError, Reach, open, segment};
+use crate::escape;
 use crate::signals::Signals;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal};
@@ -23,13 +27,13 @@ const TRIES: u32 = 5;
 pub(crate) struct Args {
     /// What to ask
     prompt: String,
-    /// The agent of a new session [default: the first that can be used]
+    /// The agent of a new session [default: default_agent of the configuration, else the only one that can be used]
     #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
     /// Where a new session works [default: the current directory]
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     cwd: Option<PathBuf>,
-    /// Go on with this session instead of making one
+    /// Go on with this session instead of making one; as much of its id as tells it from the others
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// What becomes of the agent's asks [default: ask on a terminal, else deny]
@@ -66,8 +70,8 @@ pub(crate) enum RunError {
     Find(#[from] FindError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("there is no agent that can be used; GET /v1/agents says why")]
-    NoAgent,
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
     #[error("cannot take over the signals: {0}")]
     Signals(io::Error),
     #[error("cannot write the output: {0}")]
@@ -81,8 +85,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let signals = Signals::take().map_err(RunError::Signals)?;
-    let connected = connect(&args.reach, Some(cwd.clone())).await?;
-    let done = prompt(&connected.client, &args, cwd, signals).await;
+    let connected = open(&args.reach, Some(cwd.clone())).await?;
+    let done = prompt(&connected, &args, cwd, signals).await;
     connected.end().await;
     match done {
         // A reader that goes away has seen enough.
@@ -91,14 +95,22 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     }
 }
 
-async fn prompt(client: &Client, args: &Args, cwd: PathBuf, signals: Signals) -> Result<ExitCode, RunError> {
+async fn prompt(
+    connected: &Connected,
+    args: &Args,
+    cwd: PathBuf,
+    signals: Signals,
+) -> Result<ExitCode, RunError> {
+    let client = &connected.client;
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     let chosen = args.permissions;
     let permissions = chosen.unwrap_or(if terminal { Permissions::Ask } else { Permissions::Deny });
-    let (session, after) = match &args.session {
+    let (found, after) = match &args.session {
         Some(id) => existing(client, id, chosen).await?,
         None => (fresh(client, args, &cwd, permissions).await?, "0".to_owned()),
     };
+    let session = found["id"].as_str().unwrap_or_default().to_owned();
+    introduce(&session, &found, connected.hosted.as_deref());
     let events = client.events(&session, &after);
     let content = json!([{"type": "text", "text": args.prompt}]);
     let prompt = send(client, &session, &content).await?;
@@ -110,16 +122,23 @@ async fn prompt(client: &Client, args: &Args, cwd: PathBuf, signals: Signals) ->
     Turn::new(client, session, prompt, who, args.json).follow(events, signals).await
 }
 
+/// The first line beside the answer: who works on it, and where it is kept.
+fn introduce(session: &str, found: &Value, hosted: Option<&str>) {
+    let agent = found["agent"].as_str().unwrap_or_default();
+    let hosted = hosted.map_or_else(String::new, |hosted| format!("; {hosted}"));
+    eprintln!("{}", escape::text(&format!("session {session}, agent {agent}{hosted}")));
+}
+
 /// Makes a session.
 async fn fresh(
     client: &Client,
     args: &Args,
     cwd: &std::path::Path,
     permissions: Permissions,
-) -> Result<String, RunError> {
+) -> Result<Value, RunError> {
     let agent = match &args.agent {
         Some(agent) => agent.clone(),
-        None => first_agent(&client.get("/v1/agents").await?).ok_or(RunError::NoAgent)?,
+        None => choose::agent(client).await?,
     };
     let body = json!({
         "agent": agent,
@@ -128,8 +147,7 @@ async fn fresh(
         "redact_prompts": args.keep_secrets.then_some(false),
         "key": key(),
     });
-    let made = patiently(|| client.post("/v1/sessions", &body)).await?;
-    Ok(made["id"].as_str().unwrap_or_default().to_owned())
+    Ok(patiently(|| client.post("/v1/sessions", &body)).await?)
 }
 
 /// Looks a session up; the turn is followed from its head.
@@ -137,17 +155,16 @@ async fn existing(
     client: &Client,
     id: &str,
     permissions: Option<Permissions>,
-) -> Result<(String, String), RunError> {
-    let path = format!("/v1/sessions/{}", segment(id));
-    let session = match permissions {
-        Some(permissions) => {
-            let body = json!({"permissions": permissions.word()});
-            patiently(|| client.patch(&path, &body)).await?
-        }
-        None => client.get(&path).await?,
-    };
+) -> Result<(Value, String), RunError> {
+    let mut session = client.find_session(id).await?;
+    if let Some(permissions) = permissions {
+        let path = format!("/v1/sessions/{}", segment(session["id"].as_str().unwrap_or_default()));
+        let body = json!({"permissions": permissions.word()});
+        session = patiently(|| client.patch(&path, &body)).await?;
+    }
     let generation = session["generation"].as_str().unwrap_or_default();
-    Ok((id.to_owned(), format!("{generation}:{}", session["head"])))
+    let head = format!("{generation}:{}", session["head"]);
+    Ok((session, head))
 }
 
 async fn send(client: &Client, session: &str, content: &Value) -> Result<String, RunError> {
@@ -157,17 +174,8 @@ async fn send(client: &Client, session: &str, content: &Value) -> Result<String,
     Ok(accepted["prompt"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The first that can be used; one that thinks before one that plays.
-fn first_agent(listed: &Value) -> Option<String> {
-    let usable = |agent: &&Value| agent["problem"].is_null();
-    let agents = || listed["agents"].as_array().into_iter().flatten().filter(usable);
-    let thinks = agents().find(|agent| agent["scripted"] != true);
-    let first = thinks.or_else(|| agents().next())?;
-    first["name"].as_str().map(str::to_owned)
-}
-
 /// Asks again while it may help. Only for requests with a key, or that may be repeated.
-async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
+pub(crate) async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
     request: impl Fn() -> F,
 ) -> Result<Value, ClientError> {
     let mut pause = Duration::from_millis(100);

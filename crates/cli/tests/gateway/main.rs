@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod choice;
 mod configuration;
 #[cfg(target_os = "linux")]
 mod disk;
@@ -9,6 +10,7 @@ mod disk;
 mod history;
 #[cfg(feature = "real-agents")]
 mod opencode;
+mod reach;
 mod removal;
 mod search;
 mod serve;
@@ -16,3 +18,4 @@ mod support;
 mod terminal;
 mod transfer;
 mod turns;
+mod verbs;
