@@ -31,7 +31,8 @@ pub trait Agent: Send + Sync {
     /// What it is, for people who choose one, and whether it can be used.
     fn describe(&self) -> Description;
 
-    /// The same after a look at what is outside, for example whether its server answers. Takes a few seconds at most.
+    /// The same after a look at what is outside, for example whether its server answers. Takes a few seconds
+    /// at most.
     fn probe(&self) -> Probing<'_> {
         Box::pin(std::future::ready(self.describe()))
     }
@@ -45,8 +46,8 @@ pub trait Agent: Send + Sync {
         Err(format!("the type {kind:?} is not known; the agent takes {}", ACP_CONTENT.join(", ")))
     }
 
-    /// Refuses a model that the agent does not have in this directory, where that can be known at once. Nothing is started
-    /// for it, and an agent that does not answer within a few seconds refuses nothing.
+    /// Refuses a model that the agent does not have in this directory, where that can be known at once.
+    /// Nothing is started for it, and an agent that does not answer within a few seconds refuses nothing.
     fn check_model<'a>(&'a self, model: &'a str, cwd: &'a Path) -> CheckingModel<'a> {
         let _ = (model, cwd);
         Box::pin(std::future::ready(Ok(())))

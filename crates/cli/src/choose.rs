@@ -48,7 +48,8 @@ pub(crate) async fn agent(client: &Client) -> Result<String, ChooseError> {
     choose(listed["default"].as_str(), candidates)
 }
 
-/// The configured default; else the only real agent that can be used; the demo only where there is no real one at all.
+/// The configured default; else the only real agent that can be used; the demo only where there is no real
+/// one at all.
 pub(crate) fn choose(default: Option<&str>, candidates: Vec<Candidate>) -> Result<String, ChooseError> {
     if let Some(default) = default {
         let problem = candidates.iter().find(|one| one.name == default).and_then(|one| one.problem.clone());

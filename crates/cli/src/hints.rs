@@ -6,7 +6,8 @@ use crate::config::{Config, Place};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The commands, one per line. `place` is what flags and variables said: another terminal has only what is printed.
+/// The commands, one per line. `place` is what flags and variables said: another terminal has only what is
+/// printed.
 pub(crate) fn of(config: &Config, place: &Place, address: SocketAddr, agents: Vec<Candidate>) -> Vec<String> {
     let program = program(std::env::args_os().next().map(PathBuf::from));
     let reach = reach(config, place);

@@ -44,8 +44,6 @@ kinds! {
     UnknownField = "unknown-field", BAD_REQUEST, "The body has a member that this request does not know";
     /// A member is missing or is something else than it must be.
     BadBody = "bad-body", BAD_REQUEST, "The body does not fit the request";
-    /// The agent has no such model.
-    UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
     /// The prompt has no content, or content that is none.
     BadContent = "bad-content", BAD_REQUEST, "The content of the prompt cannot be used";
     /// The answer does not fit what was asked.
@@ -60,6 +58,8 @@ kinds! {
     NoWebSocket = "no-websocket", BAD_REQUEST, "This route speaks WebSocket";
     /// There is no such agent.
     UnknownAgent = "unknown-agent", BAD_REQUEST, "There is no such agent";
+    /// The agent has no such model.
+    UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
     /// The working directory is none.
     NoDirectory = "no-directory", BAD_REQUEST, "The working directory cannot be used";
     /// The file cannot be imported.

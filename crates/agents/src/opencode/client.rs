@@ -137,7 +137,8 @@ impl Client {
         read(&call, &self.transport.send_within(&call, within).await?)
     }
 
-    /// The models of this directory, as `PROVIDER/MODEL`. The answer holds keys of providers too: only names are read.
+    /// The models of this directory, as `PROVIDER/MODEL`. The answer holds keys of providers too: only names
+    /// are read.
     pub(super) async fn models(
         &self,
         directory: &Directory,

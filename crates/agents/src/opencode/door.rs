@@ -50,8 +50,8 @@ impl Opencode {
         }
     }
 
-    /// A client for a short visit: of the server that runs, or of the one that was named. One that is only being started,
-    /// or is down, is not waited for.
+    /// A client for a short visit: of the server that runs, or of the one that was named. One that is only
+    /// being started, or is down, is not waited for.
     fn visitor(&self) -> Result<Option<Client>, ClientError> {
         let held = self.server.try_lock();
         let running = held.ok().and_then(|held| {

@@ -72,8 +72,8 @@ enum Found {
     Nobody(Option<String>),
 }
 
-/// Finds a gateway, or starts one and says so. `root` is where sessions of one of our own may work, if the configuration does
-/// not say.
+/// Finds a gateway, or starts one and says so. `root` is where sessions of one of our own may work, if the
+/// configuration does not say.
 pub(crate) async fn connect(reach: &Reach, root: Option<PathBuf>) -> Result<Connected, FindError> {
     let connected = open(reach, root).await?;
     if let Some(hosted) = &connected.hosted {

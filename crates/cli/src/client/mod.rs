@@ -51,8 +51,8 @@ impl Client {
         Ok(Self { http, base, token, owner: None })
     }
 
-    /// The same client, which sends nothing unless the owner of the data directory is at the address. It is looked each
-    /// time: a gateway may end while a command runs, and anybody may take its port then.
+    /// The same client, which sends nothing unless the owner of the data directory is at the address. It is
+    /// looked each time: a gateway may end while a command runs, and anybody may take its port then.
     pub(crate) fn only_to(self, owner: Owner) -> Self {
         Self { owner: Some(owner), ..self }
     }

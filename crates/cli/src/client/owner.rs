@@ -1,9 +1,10 @@
 //! Whether a gateway that was found in a data directory is the one that has this directory.
 //!
-//! `gateway.json` outlives a gateway that was killed, and the port it names can be taken by any program of any user. The
-//! token and what a person says go to that address only while the process it names holds the directory's lock and owns
-//! the listening socket. Linux shows both in `/proc`. Elsewhere neither can be seen without a library: a gateway without
-//! a token is used as before, and a token is sent only to a gateway that a person named with `--url`.
+//! `gateway.json` outlives a gateway that was killed, and the port it names can be taken by any program of
+//! any user. The token and what a person says go to that address only while the process it names holds the
+//! directory's lock and owns the listening socket. Linux shows both in `/proc`. Elsewhere neither can be seen
+//! without a library: a gateway without a token is used as before, and a token is sent only to a gateway that
+//! a person named with `--url`.
 
 use crate::running;
 use std::fs;
@@ -40,9 +41,9 @@ impl Owner {
         if note.address != self.address {
             return Err(Doubt::Other(format!("the gateway of this directory is at {} now", note.address)));
         }
-        if !cfg!(target_os = "linux") {
+        if !cfg!(target_os = "linux") || !Path::new("/proc/self/fd").exists() {
             return Err(Doubt::Unseen(format!(
-                "only Linux shows whether process {} is the one that listens at {}",
+                "only /proc of Linux shows whether process {} is the one that listens at {}",
                 note.pid, note.address
             )));
         }

@@ -59,8 +59,8 @@ pub(crate) struct Scripted {
     pub(crate) script: Option<Script>,
 }
 
-/// The keys of all kinds in one table. A tagged enum would read the values before it knows their types, and could not
-/// tell the line of one that does not fit.
+/// The keys of all kinds in one table. A tagged enum would read the values before it knows their types, and
+/// could not tell the line of one that does not fit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentKeys {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 
-/// `500ms`, `30s`, `10m`, `1h`, `30d`, or a bare number of seconds. Zero is a time here: who asks knows what it would mean.
+/// `500ms`, `30s`, `10m`, `1h`, `30d`, or a bare number of seconds. Zero is a time here: who asks knows what
+/// it would mean.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -54,8 +54,8 @@ impl Place {
         self.contact().map(|contact| contact.data)
     }
 
-    /// What is needed to talk to a gateway. The rest of the configuration is the gateway's: it may name variables and files
-    /// that are only there where the gateway was started.
+    /// What is needed to talk to a gateway. The rest of the configuration is the gateway's: it may name
+    /// variables and files that are only there where the gateway was started.
     pub(crate) fn contact(&self) -> Result<Contact, ConfigError> {
         let file: ContactKeys = file::read(self.file().as_deref())?;
         let data = self.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)?;

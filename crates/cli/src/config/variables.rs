@@ -1,5 +1,5 @@
-//! The variables of the environment that turnstream knows. One that only looks like ours is a mistake that nobody would
-//! notice: what it was to change stays as it was.
+//! The variables of the environment that turnstream knows. One that only looks like ours is a mistake that
+//! nobody would notice: what it was to change stays as it was.
 
 use super::{ConfigError, DEFAULT_AGENT};
 use clap::CommandFactory;
@@ -31,24 +31,14 @@ const TABLES: [(&str, &[&str]); 2] = [
 ];
 
 /// Not for users: what agents are started with, and what this project's own tests and benchmarks set.
-const OWN: [&str; 10] = [
-    "OPENCODE",
-    "FAILPOINT",
-    "FULL",
-    "AGENTS",
-    "SEED",
-    "UPDATE",
-    "BENCH_SECONDS",
-    "BENCH_PEER",
-    "TEST_ROLE",
-    "TEST_DIRECTORY",
-];
+const OWN: [&str; 8] =
+    ["OPENCODE", "FAILPOINT", "FULL", "AGENTS", "SEED", "UPDATE", "BENCH_SECONDS", "BENCH_PEER"];
 
 /// The same, by how they begin.
 const OWN_BEGINNINGS: [&str; 2] = ["DISK_", "TEST_"];
 
-/// Refuses a variable that nobody reads. One that stands in the text of the configuration is read there: as that of a
-/// password, of a literal, or to be passed on.
+/// Refuses a variable that nobody reads. One that stands in the text of the configuration is read there: as
+/// that of a password, of a literal, or to be passed on.
 pub(super) fn check(configuration: &str) -> Result<(), ConfigError> {
     let known = known();
     for (name, _) in std::env::vars_os() {

@@ -6,7 +6,7 @@ mod turn;
 pub(crate) use ask::choice;
 
 use crate::choose::{self, ChooseError};
-use crate::client::{Client, ClientError, Connected, FindError, Reach, open, segment};
+use crate::client::{Client, ClientError, FindError, Reach, open, segment};
 use crate::escape;
 use crate::signals::Signals;
 use serde_json::{Value, json};
@@ -27,7 +27,8 @@ const TRIES: u32 = 5;
 pub(crate) struct Args {
     /// What to ask
     prompt: String,
-    /// The agent of a new session [default: default_agent of the configuration, else the only one that can be used]
+    /// The agent of a new session [default: default_agent of the configuration, else the only one that can be
+    /// used]
     #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
     /// Where a new session works [default: the current directory]
@@ -85,8 +86,13 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let signals = Signals::take().map_err(RunError::Signals)?;
-    let connected = open(&args.reach, Some(cwd.clone())).await?;
-    let done = prompt(&connected, &args, cwd, signals).await;
+    let mut connected = open(&args.reach, Some(cwd.clone())).await?;
+    let mut hosted = connected.hosted.take();
+    let done = prompt(&connected.client, &mut hosted, &args, cwd, signals).await;
+    // What went wrong before there was a session may be the wrong gateway.
+    if let Some(hosted) = hosted {
+        eprintln!("{}", escape::text(&hosted));
+    }
     connected.end().await;
     match done {
         // A reader that goes away has seen enough.
@@ -96,12 +102,12 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
 }
 
 async fn prompt(
-    connected: &Connected,
+    client: &Client,
+    hosted: &mut Option<String>,
     args: &Args,
     cwd: PathBuf,
     signals: Signals,
 ) -> Result<ExitCode, RunError> {
-    let client = &connected.client;
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     let chosen = args.permissions;
     let permissions = chosen.unwrap_or(if terminal { Permissions::Ask } else { Permissions::Deny });
@@ -110,7 +116,7 @@ async fn prompt(
         None => (fresh(client, args, &cwd, permissions).await?, "0".to_owned()),
     };
     let session = found["id"].as_str().unwrap_or_default().to_owned();
-    introduce(&session, &found, connected.hosted.as_deref());
+    introduce(&session, &found, hosted.take().as_deref());
     let events = client.events(&session, &after);
     let content = json!([{"type": "text", "text": args.prompt}]);
     let prompt = send(client, &session, &content).await?;

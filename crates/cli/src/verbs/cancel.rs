@@ -11,7 +11,8 @@ Examples:
 
 /// Ask the agent of a session to stop what it does. Prompts that wait in the queue stay there.
 ///
-/// Exit code: 0 when it was asked, 2 when there is nothing to stop. The end of the turn shows in `turnstream tail`.
+/// Exit code: 0 when it was asked, 2 when there is nothing to stop. The end of the turn shows in `turnstream
+/// tail`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

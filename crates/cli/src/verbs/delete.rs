@@ -9,7 +9,8 @@ Examples:
   turnstream delete 3f2                     the session 3f2…, for good
   turnstream export 3f2 -o kept.jsonl && turnstream delete 3f2";
 
-/// Delete sessions for good: their events, and everything that was derived from them. What runs in one is stopped.
+/// Delete sessions for good: their events, and everything that was derived from them. What runs in one is
+/// stopped.
 ///
 /// Exit code: 0 when all are deleted, 2 when one is not; those before it are.
 #[derive(clap::Args)]

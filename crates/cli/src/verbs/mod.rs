@@ -57,7 +57,8 @@ impl Target {
     }
 }
 
-/// Which of those that wait is meant: the one with this id, the only one whose id begins so, or the only one there is.
+/// Which of those that wait is meant: the one with this id, the only one whose id begins so, or the only one
+/// there is.
 fn pick<'a>(
     open: &'a [Value],
     what: &str,

@@ -14,7 +14,8 @@ Examples:
 
 /// Put a prompt into the queue of a session and end; the id of the prompt goes to standard output.
 ///
-/// Exit code: 0 when the gateway has it for good, 2 when it was not taken. `turnstream run` waits for the answer instead.
+/// Exit code: 0 when the gateway has it for good, 2 when it was not taken. `turnstream run` waits for the
+/// answer instead.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -42,6 +42,7 @@ fn where_no_agent_is_the_one_all_are_listed_with_what_is_wrong_with_each() {
     let file = "[agents.gone]\nkind = \"opencode\"\ncommand = \"/nowhere/opencode\"\n\
                 [agents.remote]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"\n";
     let none = run(&home, file, &[]);
+    assert!(stderr(&none).starts_with("no gateway serves "), "whose agents these are: {none:?}");
     assert_eq!(none.status.code(), Some(2), "{none:?}");
     for told in [
         "none of the agents can be used",

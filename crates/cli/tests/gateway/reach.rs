@@ -52,7 +52,8 @@ fn the_commands_of_the_first_screen_work_as_printed_with_a_directory_of_data() {
 fn the_commands_of_the_first_screen_work_as_printed_with_a_configuration() {
     let home = Home::new();
     let config = home.path("turnstream.toml");
-    // The literal's variable is only where the gateway was started, and there is more than one agent to choose from.
+    // The literal's variable is only where the gateway was started, and there is more than one agent to
+    // choose from.
     let file = format!(
         "data = {:?}\ntoken = \"a-long-token\"\n[[redaction.literals]]\nname = \"w\"\nenv = \"WAREHOUSE\"\n\
          [agents.a]\nkind = \"scripted\"\npace_ms = 0\n[agents.b]\nkind = \"scripted\"\n",

@@ -62,8 +62,8 @@ impl Keeper {
         }
     }
 
-    /// Refuses content that is none, and blocks that the session's agent cannot take. An agent that is not there is waited
-    /// for: it may take anything.
+    /// Refuses content that is none, and blocks that the session's agent cannot take. An agent that is not
+    /// there is waited for: it may take anything.
     fn check_content(&self, content: &[Value]) -> Result<(), String> {
         check_content(content)?;
         let Some(agent) = &self.agent else { return Ok(()) };
