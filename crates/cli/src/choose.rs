@@ -32,7 +32,7 @@ pub(crate) enum ChooseError {
          configuration:{}", listed(.0)
     )]
     Several(Vec<Candidate>),
-    #[error("none of the agents can be used; --agent scripted plays a demo:{}", listed(.0))]
+    #[error("none of the real agents can be used; --agent scripted plays a demo:{}", listed(.0))]
     Unusable(Vec<Candidate>),
 }
 
@@ -121,7 +121,7 @@ mod tests {
         let none = choose(None, vec![broken("a"), demo("scripted")]).unwrap_err().to_string();
         let lines =
             "\n  a: cannot be used: it is not installed\n  scripted: can be used; a demo that plays a script";
-        assert!(none.starts_with("none of the agents can be used") && none.ends_with(lines), "{none}");
+        assert!(none.starts_with("none of the real agents can be used") && none.ends_with(lines), "{none}");
         let default = choose(Some("a"), vec![broken("a"), real("b")]).unwrap_err().to_string();
         assert!(
             default.contains("cannot be used: it is not installed")

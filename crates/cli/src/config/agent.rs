@@ -38,7 +38,7 @@ pub(crate) struct Opencode {
 
 /// `[agents.NAME.budget]`: limits of one turn.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct BudgetTable {
     /// Model calls.
     pub(crate) steps: Option<u32>,
@@ -62,7 +62,7 @@ pub(crate) struct Scripted {
 /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types, and
 /// could not tell the line of one that does not fit.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct AgentKeys {
     kind: Kind,
     pace_ms: Option<u64>,

@@ -42,7 +42,7 @@ pub(super) struct ContactKeys {
 
 /// `[timeouts]`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Timeouts {
     pub(super) connect: Option<Span>,
     pub(super) start: Option<Span>,

@@ -317,6 +317,8 @@ mod tests {
             ("[agents.a]\nkind = \"opencode\"\n[agents.a.budget]\nsteps = -1", "4 | steps = -1"),
             ("[agents.a]\nkind = \"scripted\"\ncommand = \"x\"", "it belongs to kind = \"opencode\""),
             ("[agents.a]\npace_ms = 1", "missing field `kind`"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget = 3", "invalid type: integer `3`, expected a table"),
+            ("retention = 3", "expected a table"),
             (
                 "[agents.a]\nkind = \"opencode\"\nurl = \"127.0.0.1:4096\"",
                 "write it like http://127.0.0.1:4096",

@@ -8,7 +8,7 @@ use turnstream_gateway::Retention;
 
 /// The table. What is left out is kept for ever.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct RetentionTable {
     max_age: Option<Age>,
     max_bytes: Option<Size>,

@@ -45,7 +45,7 @@ fn where_no_agent_is_the_one_all_are_listed_with_what_is_wrong_with_each() {
     assert!(stderr(&none).starts_with("no gateway serves "), "whose agents these are: {none:?}");
     assert_eq!(none.status.code(), Some(2), "{none:?}");
     for told in [
-        "none of the agents can be used",
+        "none of the real agents can be used",
         "\n  gone: cannot be used: /nowhere/opencode is not installed",
         "\n  remote: cannot be used: the server at http://127.0.0.1:1 cannot be used",
         "\n  scripted: can be used; a demo",
