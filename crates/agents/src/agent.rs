@@ -3,8 +3,9 @@
 use crate::counts::Counts;
 use crate::link::Link;
 use serde::Serialize;
+use serde_json::Value;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use tokio::time::Instant;
 use turnstream_model::event::Permissions;
@@ -17,10 +18,41 @@ pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Link, ConnectError>
 /// An agent that is being stopped; an error names what is left.
 pub type Stopping<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
+/// An agent that is being looked at.
+pub type Probing<'a> = Pin<Box<dyn Future<Output = Description> + Send + 'a>>;
+
+/// A model that is being looked for.
+pub type CheckingModel<'a> = Pin<Box<dyn Future<Output = Result<(), UnknownModel>> + Send + 'a>>;
+
+/// The types of content blocks that ACP has.
+pub const ACP_CONTENT: &[&str] = &["text", "image", "audio", "resource_link", "resource"];
+
 /// An agent that sessions can be made with.
 pub trait Agent: Send + Sync {
     /// What it is, for people who choose one, and whether it can be used.
     fn describe(&self) -> Description;
+
+    /// The same after a look at what is outside, for example whether its server answers. Takes a few seconds
+    /// at most.
+    fn probe(&self) -> Probing<'_> {
+        Box::pin(std::future::ready(self.describe()))
+    }
+
+    /// Refuses a content block of a prompt that the agent cannot take, with what it takes.
+    fn check_block(&self, block: &Value) -> Result<(), String> {
+        let kind = block["type"].as_str().unwrap_or_default();
+        if ACP_CONTENT.contains(&kind) {
+            return Ok(());
+        }
+        Err(format!("the type {kind:?} is not known; the agent takes {}", ACP_CONTENT.join(", ")))
+    }
+
+    /// Refuses a model that the agent does not have in this directory, where that can be known at once.
+    /// Nothing is started for it, and an agent that does not answer within a few seconds refuses nothing.
+    fn check_model<'a>(&'a self, model: &'a str, cwd: &'a Path) -> CheckingModel<'a> {
+        let _ = (model, cwd);
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Makes a link for one session. With [`Start::left`] it first tells what became of that (see [`Left`]).
     /// The caller gives up after a deadline by dropping the future: nothing may be left running then.
@@ -72,6 +104,15 @@ pub struct Description {
     /// Nothing behind it thinks: it plays what it was given.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub scripted: bool,
+}
+
+/// A model that an agent does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownModel {
+    /// What is wrong with it, and what there is.
+    pub problem: String,
+    /// The models there are, where they are known.
+    pub known: Vec<String>,
 }
 
 /// What a link is made for.

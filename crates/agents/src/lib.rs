@@ -10,7 +10,10 @@ pub mod opencode;
 mod process;
 pub mod scripted;
 
-pub use agent::{Agent, ConnectError, Connecting, Description, Known, Left, Start, Stopping};
+pub use agent::{
+    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, Known, Left, Probing, Start,
+    Stopping, UnknownModel,
+};
 pub use counts::{Counters, Counts};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
 pub use process::{NoProcessGroups, ProcessGroup, ProcessGroups};

@@ -3,12 +3,15 @@
 mod agents;
 mod attach;
 mod check;
+mod choose;
 mod client;
+mod completions;
 mod config;
 mod descriptors;
 mod escape;
 mod exit;
 mod export;
+mod hints;
 mod host;
 mod import;
 mod input;
@@ -24,6 +27,7 @@ mod sessions;
 mod show;
 mod signals;
 mod tail;
+mod verbs;
 
 use clap::{Parser, Subcommand};
 use escape::safe;
@@ -53,13 +57,21 @@ enum Command {
     Serve(serve::Args),
     Run(run::Args),
     Attach(attach::Args),
+    Send(verbs::send::Args),
+    Approve(verbs::approve::Args),
+    Answer(verbs::answer::Args),
+    Cancel(verbs::cancel::Args),
+    #[command(visible_alias = "ls")]
     Sessions(sessions::Args),
+    Delete(verbs::delete::Args),
+    Agents(verbs::agents::Args),
     Search(search::Args),
     Tail(tail::Args),
     Export(export::Args),
     Import(import::Args),
     Inspect(inspect::Args),
     Check(check::Args),
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +80,12 @@ fn main() -> ExitCode {
         Command::Serve(args) => block_on(serve::run(args)),
         Command::Run(args) => block_on(run::run(args)),
         Command::Attach(args) => block_on(attach::run(args)),
+        Command::Send(args) => block_on(verbs::send::run(args)),
+        Command::Approve(args) => block_on(verbs::approve::run(args)),
+        Command::Answer(args) => block_on(verbs::answer::run(args)),
+        Command::Cancel(args) => block_on(verbs::cancel::run(args)),
+        Command::Delete(args) => block_on(verbs::delete::run(args)),
+        Command::Agents(args) => block_on(verbs::agents::run(args)),
         Command::Sessions(args) => block_on(sessions::run(args)),
         Command::Search(args) => block_on(search::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),
@@ -77,6 +95,7 @@ fn main() -> ExitCode {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| Failure::of(&error))
         }
         Command::Check(args) => check::run(&args).map_err(|error| Failure::of(&error)),
+        Command::Completions(args) => completions::run(&args).map_err(|error| Failure::of(&error)),
     };
     match done {
         Ok(code) => code,

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Words, all of which must be there; '"a phrase"', 'retr*' for a beginning, 'word -other' to leave some out
     #[arg(required = true)]
     words: Vec<String>,
-    /// Only in this session
+    /// Only in this session; as much of its id as tells it from the others
     #[arg(long)]
     session: Option<String>,
     /// Only in sessions with this agent
@@ -80,9 +80,21 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SearchError> {
         return Err(SearchError::TooLong(length));
     }
     let connected = connect(&args.reach, None).await?;
-    let found = find(&connected.client, &args).await;
+    let found = match named(&connected.client, args).await {
+        Ok(args) => find(&connected.client, &args).await,
+        Err(error) => Err(error.into()),
+    };
     connected.end().await;
     Ok(if found? == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The same with the whole id of the session.
+async fn named(client: &Client, args: Args) -> Result<Args, ClientError> {
+    let session = match &args.session {
+        Some(asked) => Some(client.session_id(asked).await?),
+        None => None,
+    };
+    Ok(Args { session, ..args })
 }
 
 /// Page after page, each shown when it is there, until there are as many as were asked for. Returns how many there are.

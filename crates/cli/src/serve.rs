@@ -1,18 +1,19 @@
 //! `turnstream serve`: the gateway, until it is told to stop.
 
+use crate::choose::Candidate;
 use crate::config::{AgentTable, Config, ConfigError, Place};
 use crate::escape::{self, safe};
 use crate::host::{self, HostError};
 use crate::running::Note;
 use crate::signals::Signals;
-use crate::{descriptors, out};
+use crate::{descriptors, hints, out};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
-use turnstream_agents::ProcessGroups;
+use turnstream_agents::{Description, ProcessGroups};
 use turnstream_gateway::{Gateway, OpenError, Round};
 
 /// Within this everything has ended; then the process ends whatever is left.
@@ -51,7 +52,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let address = server.address();
     let written = Note::write(&config.data, address);
     let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
-    welcome(&config, address, &gateway);
+    welcome(&config, &args.place, address, &gateway);
     if let Some(few) = descriptors.filter(|limit| *limit < 4_096) {
         log(&format!(
             "only {few} files may be open at once, so about as many clients; raise it with ulimit -n"
@@ -131,8 +132,8 @@ fn in_use(error: HostError, config: &Config) -> ServeError {
 }
 
 /// The first screen: where it is, what it offers, what to try.
-fn welcome(config: &Config, address: SocketAddr, gateway: &Gateway) {
-    let mut agents = Vec::new();
+fn welcome(config: &Config, place: &Place, address: SocketAddr, gateway: &Gateway) {
+    let (mut agents, mut candidates) = (Vec::new(), Vec::new());
     for (name, description) in gateway.agents() {
         let state = match (&description.problem, description.scripted) {
             (Some(problem), _) => format!(" (cannot be used: {problem})"),
@@ -140,7 +141,11 @@ fn welcome(config: &Config, address: SocketAddr, gateway: &Gateway) {
             (None, false) => String::new(),
         };
         agents.push(format!("{name}{state}"));
+        let Description { problem, scripted, .. } = description;
+        candidates.push(Candidate { name, scripted, problem });
     }
+    let hints = hints::of(config, place, address, candidates);
+    let with = if hints::need_token(place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
     let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
     let file = config.file.as_ref().map_or("none".to_owned(), |file| file.display().to_string());
     let token = if config.token.is_some() { " (a token is needed)" } else { "" };
@@ -151,14 +156,14 @@ fn welcome(config: &Config, address: SocketAddr, gateway: &Gateway) {
          config   {file}\n  \
          roots    {roots}\n  \
          agents   {agents}\n\n\
-         Try it from another terminal:\n\n  \
-         turnstream run \"Hello\"\n  \
-         curl http://{address}/v1/health\n\n\
+         Try it from another terminal{with}:\n\n  \
+         {hints}\n\n\
          Ctrl-C ends it; whatever was accepted is kept.\n",
         version = env!("CARGO_PKG_VERSION"),
         data = config.data.display(),
         roots = roots.join(", "),
         agents = agents.join(", "),
+        hints = hints.join("\n  "),
     );
     // Nobody has to read it.
     let _ = out::print(&escape::text(&screen));

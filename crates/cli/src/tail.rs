@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, as `turnstream sessions` lists it
+    /// The session, or as much of its id as tells it from the others
     session: String,
     /// Begin after this event: GENERATION:SEQ or SEQ; without it at the first
     #[arg(long, value_name = "CURSOR", default_value = "0")]
@@ -65,7 +65,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, TailError> {
 }
 
 async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError> {
-    let mut events = connected.client.events(&args.session, &args.after);
+    let session = connected.client.session_id(&args.session).await?;
+    let mut events = connected.client.events(&session, &args.after);
     let mut screen = Screen::new(Asides::Among);
     let mut show = Show::new(Prompts::Shown, Asks::Shown, Answers::Streamed);
     let mut last = None;

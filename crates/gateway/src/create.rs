@@ -8,7 +8,7 @@ use crate::request::SessionInfo;
 use crate::trouble::trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use turnstream_agents::Agent;
+use turnstream_agents::{Agent, UnknownModel};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Permissions, SessionPatch};
@@ -54,13 +54,19 @@ impl Gateway {
     async fn make(&self, new: NewSession) -> Result<SessionInfo, RequestError> {
         let Some(key) = new.key.clone() else {
             let (agent, cwd) = self.checked(&new)?;
+            self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
             let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
             return self.begin(id, appender, agent, cwd, new).await;
         };
+        let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
+        // Nobody else waits while an agent is asked for its models.
+        if new.model.is_some() && self.board().get(&id).is_none() {
+            let (_, cwd) = self.checked(&new)?;
+            self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
+        }
         // One at a time: of two requests with one key the second finds what the first made.
         let _turn = self.creating().lock().await;
-        let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
         // One that is being deleted makes room first: it takes no longer than its agent does to end.
         self.shared().deletions.over(&id).await;
         // Looked for first: what was made stays made, also when its agent or its directory is gone by now.
@@ -157,6 +163,19 @@ impl Gateway {
     fn checked(&self, new: &NewSession) -> Result<(Arc<dyn Agent>, PathBuf), RequestError> {
         self.refuse_if_degraded()?;
         Ok((self.usable_agent(&new.agent)?, self.working_directory(&new.cwd)?))
+    }
+
+    /// Refuses a model that an agent is known not to have. An agent that is not there refuses nothing.
+    pub(crate) async fn check_model(
+        &self,
+        agent: &str,
+        model: Option<&str>,
+        cwd: &Path,
+    ) -> Result<(), RequestError> {
+        let (Some(found), Some(model)) = (self.agent(agent), model) else { return Ok(()) };
+        found.check_model(model, cwd).await.map_err(|UnknownModel { problem, known }| {
+            RequestError::UnknownModel { agent: agent.to_owned(), problem, known }
+        })
     }
 
     fn usable_agent(&self, name: &str) -> Result<Arc<dyn Agent>, RequestError> {

@@ -38,6 +38,16 @@ pub enum RequestError {
         /// Why, and what to do.
         problem: String,
     },
+    /// The agent has no such model.
+    #[error("agent {agent:?}: {problem}")]
+    UnknownModel {
+        /// The agent.
+        agent: String,
+        /// What is wrong with it, and what there is.
+        problem: String,
+        /// The models there are, where they are known.
+        known: Vec<String>,
+    },
     /// The working directory is not one.
     #[error("{} is not a directory: {problem}", path.display())]
     NoDirectory {

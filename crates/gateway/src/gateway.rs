@@ -96,6 +96,21 @@ impl Gateway {
         self.shared.agents.iter().map(|(name, agent)| (name.clone(), agent.describe())).collect()
     }
 
+    /// The same after a look at each of them, for whoever has a moment to wait.
+    pub async fn probe_agents(&self) -> Vec<(String, Description)> {
+        let mut looks = tokio::task::JoinSet::new();
+        for (name, agent) in &self.shared.agents {
+            let (name, agent) = (name.clone(), Arc::clone(agent));
+            looks.spawn(async move { (name, agent.probe().await) });
+        }
+        let mut probed: BTreeMap<String, Description> = self.agents().into_iter().collect();
+        while let Some(look) = looks.join_next().await {
+            // What is known without a look stays if one fails.
+            probed.extend(look);
+        }
+        probed.into_iter().collect()
+    }
+
     /// Every session, by id.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let entries = self.shared.board.all();
@@ -175,6 +190,10 @@ impl Gateway {
         refuse_secret("model", change.model.as_deref(), secrets)?;
         refuse_secret("mode", change.mode.as_deref(), secrets)?;
         change.redact(secrets);
+        if let Some(session) = self.shared.board.get(id) {
+            let cwd = Path::new(&session.cwd);
+            self.check_model(&session.agent, change.model.as_deref(), cwd).await?;
+        }
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
         self.session(id)
     }

@@ -14,6 +14,8 @@ pub struct Options {
     pub body: Duration,
     /// What the body of an import may weigh. It is on the disk while it is judged, never in memory.
     pub import: u64,
+    /// The agent for clients that name none.
+    pub default_agent: Option<String>,
 }
 
 impl Default for Options {
@@ -23,6 +25,7 @@ impl Default for Options {
             heartbeat: Duration::from_secs(15),
             body: Duration::from_secs(60),
             import: 4 << 30,
+            default_agent: None,
         }
     }
 }

@@ -58,6 +58,8 @@ kinds! {
     NoWebSocket = "no-websocket", BAD_REQUEST, "This route speaks WebSocket";
     /// There is no such agent.
     UnknownAgent = "unknown-agent", BAD_REQUEST, "There is no such agent";
+    /// The agent has no such model.
+    UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
     /// The working directory is none.
     NoDirectory = "no-directory", BAD_REQUEST, "The working directory cannot be used";
     /// The file cannot be imported.

@@ -15,6 +15,9 @@ impl From<RequestError> for Problem {
                 Self::new(Kind::UnknownAgent, said).with("known", known)
             }
             RequestError::AgentUnusable { .. } => Self::new(Kind::AgentUnusable, said),
+            RequestError::UnknownModel { agent: _, problem: _, known } => {
+                Self::new(Kind::UnknownModel, said).with("known", known)
+            }
             RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, said),
             RequestError::OutsideRoots { path: _, roots } => {
                 let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();

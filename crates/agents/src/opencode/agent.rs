@@ -4,6 +4,7 @@ use super::adapter::Adapter;
 use super::bus::BusSettings;
 use super::client::Client;
 use super::conduct::{Budget, Conductor, Pace};
+use super::content;
 use super::directory::Directory;
 use super::error::ClientError;
 use super::ids;
@@ -11,9 +12,11 @@ use super::password::{Configured, PasswordSource, USER};
 use super::serve::{Launch, ServeError, Server, ServerState};
 use super::settings::{ClientInfo, Timeouts};
 use super::talk::Clock;
-use crate::agent::{Agent, ConnectError, Connecting, Description, Start, Stopping};
+use crate::agent::{Agent, CheckingModel, ConnectError, Connecting, Description, Probing, Start, Stopping};
 use crate::counts::{Counters, Counts};
 use crate::link::Link;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Mutex, watch};
@@ -57,8 +60,8 @@ pub struct OpencodeConfig {
 /// The agent.
 pub struct Opencode {
     name: String,
-    config: OpencodeConfig,
-    server: Mutex<Option<(Server, Client)>>,
+    pub(super) config: OpencodeConfig,
+    pub(super) server: Mutex<Option<(Server, Client)>>,
     counters: Counters,
 }
 
@@ -256,6 +259,18 @@ impl Agent for Opencode {
         Description { kind: "opencode", about, version: None, problem, scripted: false }
     }
 
+    fn probe(&self) -> Probing<'_> {
+        Box::pin(self.look())
+    }
+
+    fn check_block(&self, block: &Value) -> Result<(), String> {
+        content::check(block)
+    }
+
+    fn check_model<'a>(&'a self, model: &'a str, cwd: &'a Path) -> CheckingModel<'a> {
+        Box::pin(self.find_model(model, cwd))
+    }
+
     fn connect(&self, start: Start) -> Connecting<'_> {
         Box::pin(self.link(start))
     }
@@ -288,11 +303,14 @@ impl Agent for Opencode {
     }
 }
 
-/// Whether there is such a program: at its path, or by its name on `PATH`.
+/// Whether there is such a program that may be run: at its path, or by its name on `PATH`.
 fn is_installed(command: &Path) -> bool {
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
     if command.components().count() > 1 {
-        return command.is_file();
+        return is_program(command);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(command).is_file())
+    std::env::split_paths(&path).any(|directory| is_program(&directory.join(command)))
 }

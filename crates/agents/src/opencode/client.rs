@@ -135,6 +135,36 @@ impl Client {
         queue
     }
 
+    /// Whether the server answers now, asked once.
+    pub(super) async fn knock(&self, within: Duration) -> Result<Health, ClientError> {
+        let call = self.transport.call(Method::GET, &["global", "health"], None);
+        read(&call, &self.transport.send_within(&call, within).await?)
+    }
+
+    /// The models of this directory, as `PROVIDER/MODEL`. The answer holds keys of providers too: only names
+    /// are read.
+    pub(super) async fn models(
+        &self,
+        directory: &Directory,
+        within: Duration,
+    ) -> Result<Vec<String>, ClientError> {
+        #[derive(Deserialize)]
+        struct Providers {
+            providers: Vec<Provider>,
+        }
+        #[derive(Deserialize)]
+        struct Provider {
+            id: String,
+            models: BTreeMap<String, serde::de::IgnoredAny>,
+        }
+        let call = self.transport.call(Method::GET, &["config", "providers"], Some(directory));
+        let Providers { providers } = read(&call, &self.transport.send_within(&call, within).await?)?;
+        let names = |Provider { id, models }: Provider| {
+            models.into_keys().map(move |model| format!("{id}/{model}")).collect::<Vec<_>>()
+        };
+        Ok(providers.into_iter().flat_map(names).collect())
+    }
+
     // --- sessions ---
 
     /// The session with this id if the server has it, else a new one. Only a 404 is taken as "does not have it": a server

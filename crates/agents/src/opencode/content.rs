@@ -27,6 +27,11 @@ pub(super) fn prompt(
     Ok(Prompt { message_id: message.to_owned(), parts, model, agent: mode.map(str::to_owned) })
 }
 
+/// Refuses a block that could not be sent.
+pub(super) fn check(block: &Value) -> Result<(), String> {
+    part_content(block).map(drop).map_err(|error| error.message)
+}
+
 fn part_content(block: &Value) -> Result<PartContent, TurnError> {
     let text = |member: &str| block[member].as_str().map(str::to_owned);
     let kind = block["type"].as_str().unwrap_or_default();

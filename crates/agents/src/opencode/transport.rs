@@ -243,6 +243,11 @@ pub(super) fn causes(error: &reqwest::Error) -> String {
     if causes.is_empty() { "the request could not be sent".to_owned() } else { causes.join(": ") }
 }
 
+/// Whether a server could be at this address; nobody is asked.
+pub fn check_url(url: &str) -> Result<(), ClientError> {
+    base(url).map(drop)
+}
+
 fn base(url: &str) -> Result<Url, ClientError> {
     let parsed = Url::parse(url);
     // Credentials in an address are not shown back.

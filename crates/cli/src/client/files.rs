@@ -35,7 +35,7 @@ impl Client {
         let seconds = wait.as_secs();
         let path = format!("/v1/sessions/{}/export?format={format}&wait={seconds}", segment(session));
         let url = format!("{}{path}", self.base);
-        let sent = timeout(wait + BEGIN, self.request(Method::GET, &url).send()).await;
+        let sent = timeout(wait + BEGIN, self.request(Method::GET, &url)?.send()).await;
         let response = sent.map_err(|_| self.silent())?.map_err(|error| unreachable(&self.base, &error))?;
         let status = response.status();
         if !status.is_success() {
@@ -55,7 +55,7 @@ impl Client {
     pub(crate) async fn import(&self, file: File, new_id: bool) -> Result<Value, ClientError> {
         let url = format!("{}/v1/import?new_id={new_id}", self.base);
         let body = Body::from(tokio::fs::File::from_std(file));
-        let request = self.request(Method::POST, &url).header("content-type", "application/x-ndjson");
+        let request = self.request(Method::POST, &url)?.header("content-type", "application/x-ndjson");
         let sent = request.timeout(IMPORT).body(body).send().await;
         let response = sent.map_err(|error| unreachable(&self.base, &error))?;
         let status = response.status();

@@ -3,11 +3,14 @@
 mod events;
 mod files;
 mod find;
+mod owner;
+mod prefix;
 mod refusal;
 
 pub(crate) use events::{Events, Received};
 pub(crate) use files::Download;
-pub(crate) use find::{Connected, FindError, Reach, connect};
+pub(crate) use find::{Connected, FindError, Reach, connect, connect_running, open, reachable};
+pub(crate) use owner::{Doubt, Owner};
 
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -23,6 +26,8 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<String>,
+    /// Whoever has to be at the address, where it was found in the data directory and not named by a person.
+    owner: Option<Owner>,
 }
 
 /// Why a request was not done.
@@ -56,7 +61,13 @@ impl Client {
         let base = base.trim_end_matches('/').to_owned();
         let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| unreachable(&base, &error))?;
-        Ok(Self { http, base, token })
+        Ok(Self { http, base, token, owner: None })
+    }
+
+    /// The same client, which sends nothing unless the owner of the data directory is at the address. It is
+    /// looked each time: a gateway may end while a command runs, and anybody may take its port then.
+    pub(crate) fn only_to(self, owner: Owner) -> Self {
+        Self { owner: Some(owner), ..self }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ClientError> {
@@ -82,7 +93,7 @@ impl Client {
 
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
         let url = format!("{}{path}", self.base);
-        let mut request = self.request(method, &url).timeout(DEADLINE);
+        let mut request = self.request(method, &url)?.timeout(DEADLINE);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -102,12 +113,20 @@ impl Client {
         ClientError::Odd { url: self.base.clone(), status }
     }
 
-    fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+    fn request(&self, method: Method, url: &str) -> Result<reqwest::RequestBuilder, ClientError> {
+        match self.owner.as_ref().map_or(Ok(()), Owner::check) {
+            Ok(()) => {}
+            Err(Doubt::Unseen(_)) if self.token.is_none() => {}
+            Err(Doubt::Other(why) | Doubt::Unseen(why)) => {
+                let problem = format!("{why}, so nothing was sent");
+                return Err(ClientError::Unreachable { url: self.base.clone(), problem: Away(problem) });
+            }
+        }
         let request = self.http.request(method, url);
-        match &self.token {
+        Ok(match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
-        }
+        })
     }
 }
 
@@ -164,5 +183,46 @@ impl ClientError {
             Self::Refused { kind, .. } => matches!(kind.as_str(), "recovering" | "degraded" | "closing"),
             Self::Address(_) | Self::Odd { .. } => false,
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::{Client, Owner};
+    use crate::running::Note;
+    use std::io::{BufRead, BufReader, ErrorKind, Write};
+    use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_client_that_outlives_its_gateway_tells_the_next_one_at_the_port_nothing() {
+        let data = tempfile::tempdir().unwrap();
+        let lock = std::fs::File::create(data.path().join("lock")).unwrap();
+        lock.try_lock().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _note = Note::write(data.path(), address).unwrap();
+        let client = Client::new(&format!("http://{address}"), Some("a-long-token".to_owned())).unwrap();
+        let client = client.only_to(Owner::new(data.path(), address));
+
+        let gateway = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let lines = BufReader::new(socket.try_clone().unwrap()).lines().map_while(Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            socket.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+            (head.join("\n"), listener)
+        });
+        client.get("/v1/health").await.unwrap();
+        let (head, listener) = gateway.join().unwrap();
+        assert!(head.to_lowercase().contains("authorization: bearer a-long-token"), "{head}");
+
+        // It has let go of the directory, and somebody still listens there.
+        drop(lock);
+        listener.set_nonblocking(true).unwrap();
+        let refused = client.get("/v1/health").await.unwrap_err().to_string();
+        assert!(
+            refused.contains("does not hold the lock") && refused.contains("nothing was sent"),
+            "{refused}"
+        );
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 }

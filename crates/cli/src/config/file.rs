@@ -1,15 +1,16 @@
 //! `turnstream.toml`. Keys that are not known are refused, by name.
 
-use super::ConfigError;
+use super::agent::AgentTable;
 use super::duration;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
+use super::{ConfigError, variables};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use turnstream_agents::scripted::Script;
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +22,7 @@ pub(super) struct File {
     pub(super) roots: Vec<PathBuf>,
     pub(super) token: Option<String>,
     pub(super) import_mib: Option<u64>,
+    pub(super) default_agent: Option<String>,
     #[serde(default)]
     pub(super) agents: BTreeMap<String, AgentTable>,
     #[serde(default)]
@@ -31,67 +33,16 @@ pub(super) struct File {
     pub(super) retention: RetentionTable,
 }
 
-/// One `[agents.NAME]`.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum AgentTable {
-    Scripted(Scripted),
-    Opencode(Box<Opencode>),
-}
-
-/// opencode, started here or found at an address.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Opencode {
-    /// The program to start; `opencode` on the path if nothing is said.
-    pub(crate) command: Option<PathBuf>,
-    /// Variables of this process that it gets too, for example keys of providers.
-    #[serde(default)]
-    pub(crate) pass_env: Vec<String>,
-    /// Variables it gets.
-    #[serde(default)]
-    pub(crate) env: BTreeMap<String, String>,
-    /// The address of a server that runs already; then nothing is started.
-    pub(crate) url: Option<String>,
-    /// The variable of this process that holds that server's password.
-    pub(crate) password_env: Option<String>,
-    /// The file that holds it.
-    pub(crate) password_file: Option<PathBuf>,
-    /// That server's user name, if it has another than `opencode`.
-    pub(crate) user: Option<String>,
-    /// What one turn may take.
-    #[serde(default)]
-    pub(crate) budget: BudgetTable,
-}
-
-/// `[agents.NAME.budget]`: limits of one turn.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BudgetTable {
-    /// Model calls.
-    pub(crate) steps: Option<u32>,
-    /// Time.
-    pub(crate) time: Option<Span>,
-    /// Tokens.
-    pub(crate) tokens: Option<u64>,
-    /// Dollars.
-    pub(crate) cost: Option<f64>,
-}
-
-/// An agent that plays scripts.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Scripted {
-    /// The delay between pieces of text.
-    pub(crate) pace_ms: Option<u64>,
-    /// A file with the script that is played for prompts that are none.
-    #[serde(default, deserialize_with = "script")]
-    pub(crate) script: Option<Script>,
+/// What a client needs of the file.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ContactKeys {
+    pub(super) data: Option<PathBuf>,
+    pub(super) token: Option<String>,
 }
 
 /// `[timeouts]`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Timeouts {
     pub(super) connect: Option<Span>,
     pub(super) start: Option<Span>,
@@ -117,32 +68,17 @@ pub(super) enum OnTimeout {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span(pub(crate) Duration);
 
-impl Opencode {
-    /// What cannot be meant together.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
-        let starts = self.command.is_some() || !self.env.is_empty() || !self.pass_env.is_empty();
-        let knocks = self.password_env.is_some() || self.password_file.is_some() || self.user.is_some();
-        if self.url.is_some() && starts {
-            Err("it is started (command, env, pass_env) or found at its url, not both; leave one out")
-        } else if self.url.is_none() && knocks {
-            Err(
-                "password_env, password_file and user say nothing without url; leave them out, or give the url",
-            )
-        } else if self.password_env.is_some() && self.password_file.is_some() {
-            Err("its password is in a variable or in a file, not both; leave one out")
-        } else {
-            Ok(())
-        }
-    }
-}
-
-impl File {
-    pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
-        toml::from_str(&text)
-            .map_err(|error| ConfigError::Bad { path: path.to_owned(), problem: error.to_string() })
-    }
+/// What is in the file, and refuses variables of the environment that nobody reads.
+pub(super) fn read<T: Default + DeserializeOwned>(path: Option<&Path>) -> Result<T, ConfigError> {
+    let Some(path) = path else {
+        variables::check("")?;
+        return Ok(T::default());
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
+    variables::check(&text)?;
+    toml::from_str(&text)
+        .map_err(|error| ConfigError::Bad { path: path.to_owned(), problem: error.to_string() })
 }
 
 impl Timeouts {
@@ -171,7 +107,8 @@ impl Timeouts {
         for (name, span) in spans {
             let name = format!("TURNSTREAM_TIMEOUTS_{name}");
             if let Some(value) = variable(&name) {
-                *span = Some(Span(duration::parse(&value).map_err(|problem| bad(name, value, problem))?));
+                let parsed = duration::parse(&value).and_then(Span::new);
+                *span = Some(parsed.map_err(|problem| bad(name, value, problem))?);
             }
         }
         let name = "TURNSTREAM_TIMEOUTS_ON_TIMEOUT";
@@ -186,27 +123,18 @@ impl Timeouts {
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "a time, for example \"500ms\", \"30s\", \"10m\", \"1h\" or a number of seconds"
-        )]
-        enum Written {
-            Text(String),
-            Seconds(u64),
+impl Span {
+    /// A time that can be waited for.
+    fn new(time: Duration) -> Result<Self, String> {
+        if time.is_zero() {
+            return Err("0 would be over before it began; leave it out for the default".to_owned());
         }
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) => duration::parse(&text).map(Self).map_err(serde::de::Error::custom),
-            Written::Seconds(seconds) => Ok(Self(Duration::from_secs(seconds))),
-        }
+        Ok(Self(time))
     }
 }
 
-fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, D::Error> {
-    let path = PathBuf::deserialize(deserializer)?;
-    let wrong = |problem: String| serde::de::Error::custom(format!("script {}: {problem}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    Script::from_json(&text).map(Some).map_err(|error| wrong(error.to_string()))
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        duration::deserialize(deserializer).and_then(|time| Self::new(time).map_err(serde::de::Error::custom))
+    }
 }

@@ -1,13 +1,15 @@
 //! What a command goes by: flags over environment over file.
 
+mod agent;
 mod duration;
 mod file;
 mod places;
 mod redaction;
 mod retention;
 mod size;
+mod variables;
 
-use file::{File, Timeouts};
+use file::{ContactKeys, File, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +17,14 @@ use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_server::{Token, TokenError};
 
-pub(crate) use file::{AgentTable, Opencode, Scripted};
+pub(crate) use agent::{AgentTable, Opencode, Scripted};
+
+/// The variable for `default_agent`.
+const DEFAULT_AGENT: &str = "TURNSTREAM_DEFAULT_AGENT";
+
+/// Why a limit of nothing is refused.
+const NO_IMPORT: &str =
+    "0 would refuse every import; leave it out for the default, or give a limit like 4096";
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
 
@@ -35,17 +44,40 @@ pub(crate) struct Place {
     #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
     /// How large a file may be that the gateway imports, in MiB [default: 4096]
-    #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true)]
+    #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true, value_parser = import_mib)]
     pub(crate) import_mib: Option<u64>,
 }
 
 impl Place {
     /// The directory everything is kept in, for those who need nothing else.
     pub(crate) fn data(&self) -> Result<PathBuf, ConfigError> {
-        let path = self.config.clone().or_else(|| places::configuration().filter(|path| path.is_file()));
-        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
-        self.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)
+        self.contact().map(|contact| contact.data)
     }
+
+    /// What is needed to talk to a gateway. The rest of the configuration is the gateway's: it may name
+    /// variables and files that are only there where the gateway was started.
+    pub(crate) fn contact(&self) -> Result<Contact, ConfigError> {
+        let file: ContactKeys = file::read(self.file().as_deref())?;
+        let data = self.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)?;
+        Ok(Contact { data, secret: self.token.clone().or(file.token) })
+    }
+
+    /// The token alone, for a gateway that is somewhere else.
+    pub(crate) fn secret(&self) -> Result<Option<String>, ConfigError> {
+        let file: ContactKeys = file::read(self.file().as_deref())?;
+        Ok(self.token.clone().or(file.token))
+    }
+
+    /// The configuration, if there is one.
+    fn file(&self) -> Option<PathBuf> {
+        self.config.clone().or_else(|| places::configuration().filter(|path| path.is_file()))
+    }
+}
+
+/// Where a gateway is looked for, and what is shown to it.
+pub(crate) struct Contact {
+    pub(crate) data: PathBuf,
+    pub(crate) secret: Option<String>,
 }
 
 /// How a gateway is to run, with everything decided.
@@ -60,6 +92,8 @@ pub(crate) struct Config {
     /// Bytes that a file may have that is imported.
     pub(crate) import: Option<u64>,
     pub(crate) agents: BTreeMap<String, AgentTable>,
+    /// The agent of sessions for which none is named.
+    pub(crate) default_agent: Option<String>,
     pub(crate) settings: Settings,
     /// The file it comes from.
     pub(crate) file: Option<PathBuf>,
@@ -76,8 +110,12 @@ pub(crate) enum ConfigError {
     Variable { variable: String, value: String, problem: String },
     #[error("agent {0:?} needs another name: letters, digits, '-' and '_', for example my-agent")]
     AgentName(String),
-    #[error("agent {name:?} cannot be used: {problem}")]
-    Agent { name: String, problem: &'static str },
+    #[error("{from} = {name:?} is no agent of the configuration; there is {}", known.join(", "))]
+    DefaultAgent { from: &'static str, name: String, known: Vec<String> },
+    #[error("{name} is a variable turnstream does not know{}", meant(near.as_deref()))]
+    UnknownVariable { name: String, near: Option<String> },
+    #[error("the root {} cannot be used: {problem}", path.display())]
+    Root { path: PathBuf, problem: String },
     #[error("the redaction cannot be used: {what}: {problem}")]
     Redaction { what: String, problem: String },
     #[error(transparent)]
@@ -88,6 +126,20 @@ pub(crate) enum ConfigError {
     NoRoot(std::io::Error),
 }
 
+/// What may have been meant by the name of a variable.
+fn meant(near: Option<&str>) -> String {
+    match near {
+        Some(near) => format!("; did you mean {near}? Otherwise unset it"),
+        None => "; unset it, or put what it was meant for into the configuration".to_owned(),
+    }
+}
+
+/// The limit of an import, as a flag or a variable says it.
+fn import_mib(text: &str) -> Result<u64, String> {
+    let mib = text.parse().map_err(|_| "it is a whole number of MiB, for example 4096".to_owned())?;
+    if mib == 0 { Err(NO_IMPORT.to_owned()) } else { Ok(mib) }
+}
+
 impl Config {
     /// Decides everything. `listen` is what flags and environment say of it; `root` is where sessions may work if nobody
     /// says, in place of the current directory.
@@ -96,10 +148,8 @@ impl Config {
         listen: Option<SocketAddr>,
         root: Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
-        let named = place.config.clone();
-        let found = || places::configuration().filter(|path| path.is_file());
-        let path = named.or_else(found);
-        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let path = place.file();
+        let file: File = file::read(path.as_deref())?;
         let data = place.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)?;
         let secret = place.token.clone().or(file.token);
         let token = secret.clone().map(Token::new).transpose()?;
@@ -109,6 +159,13 @@ impl Config {
             (None, Some(root)) => vec![root],
             (None, None) => vec![std::env::current_dir().map_err(ConfigError::NoRoot)?],
         };
+        if let Some(path) = &path {
+            let bad = |problem: String| ConfigError::Bad { path: path.clone(), problem };
+            file.retention.check().map_err(|zero| bad(format!("[retention] {}: {zero}", zero.0)))?;
+            if file.import_mib == Some(0) {
+                return Err(bad(format!("import_mib: {NO_IMPORT}")));
+            }
+        }
         let timeouts = file.timeouts.with_environment(|name| std::env::var(name).ok())?;
         let retention = file.retention.with_environment(|name| std::env::var(name).ok())?.decided();
         let mut agents = file.agents;
@@ -119,11 +176,7 @@ impl Config {
         }
         // A fresh install has something to talk to.
         agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
-        for (name, table) in &agents {
-            if let AgentTable::Opencode(opencode) = table {
-                opencode.check().map_err(|problem| ConfigError::Agent { name: name.clone(), problem })?;
-            }
-        }
+        let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
         settings.secrets = file.redaction.rules(secret.as_deref(), &agents)?;
         Ok(Self {
@@ -134,10 +187,46 @@ impl Config {
             heartbeat: timeouts.heartbeat(),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
             agents,
+            default_agent,
             settings,
             file: path,
         })
     }
+
+    /// Refuses roots in which no session could ever work. Only who hosts a gateway needs them.
+    pub(crate) fn check_roots(&self) -> Result<(), ConfigError> {
+        for path in &self.settings.roots {
+            let wrong = |problem: String| ConfigError::Root { path: path.clone(), problem };
+            if !path.is_absolute() {
+                let here = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                return Err(wrong(format!("it is relative; give the whole path, here {}", here.display())));
+            }
+            match std::fs::metadata(path) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => {
+                    return Err(wrong("it is a file; name the directory sessions may work in".to_owned()));
+                }
+                Err(error) => return Err(wrong(format!("{error}; make it, or name another directory"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a variable or the file says, if there is such an agent.
+fn default_agent(
+    file: Option<String>,
+    agents: &BTreeMap<String, AgentTable>,
+) -> Result<Option<String>, ConfigError> {
+    let (from, name) = match (std::env::var(DEFAULT_AGENT).ok(), file) {
+        (Some(name), _) => (DEFAULT_AGENT, name),
+        (None, Some(name)) => ("default_agent", name),
+        (None, None) => return Ok(None),
+    };
+    if agents.contains_key(&name) {
+        return Ok(Some(name));
+    }
+    Err(ConfigError::DefaultAgent { from, name, known: agents.keys().cloned().collect() })
 }
 
 fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> Settings {
@@ -219,6 +308,33 @@ mod tests {
             ("[agents.\"../a\"]\nkind = \"scripted\"", "agent \"../a\" needs another name"),
             ("listen = \"here\"", "invalid socket address"),
             ("token = \"a b\"", "the token holds a space"),
+            // By key and line.
+            (
+                "[agents.a]\nkind = \"opencode\"\npass_env = \"KEY\"",
+                "line 3, column 12\n  |\n3 | pass_env = \"KEY\"\n  |            ^^^^^\ninvalid type: string \"KEY\"",
+            ),
+            ("[agents.a]\nkind = \"scripted\"\npace_ms = \"fast\"", "3 | pace_ms = \"fast\""),
+            ("[agents.a]\nkind = \"opencode\"\n[agents.a.budget]\nsteps = -1", "4 | steps = -1"),
+            ("[agents.a]\nkind = \"scripted\"\ncommand = \"x\"", "it belongs to kind = \"opencode\""),
+            ("[agents.a]\npace_ms = 1", "missing field `kind`"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget = 3", "invalid type: integer `3`, expected a table"),
+            ("retention = 3", "expected a table"),
+            (
+                "[agents.a]\nkind = \"opencode\"\nurl = \"127.0.0.1:4096\"",
+                "write it like http://127.0.0.1:4096",
+            ),
+            ("[agents.a]\nkind = \"opencode\"\nurl = \"ftp://127.0.0.1\"", "its scheme has to be http"),
+            ("default_agent = \"b\"\n[agents.a]\nkind = \"opencode\"", "there is a, scripted"),
+            ("import_mib = 0", "import_mib: 0 would refuse every import"),
+            ("[timeouts]\nstart = 0", "0 would be over before it began"),
+            ("[retention]\nmax_age = 0", "leave max_age out to keep turns of any age"),
+            ("[retention]\nmax_age = \"0d\"", "leave max_age out"),
+            ("[retention]\nmax_bytes = 0", "leave max_bytes out"),
+            ("[retention]\nmax_turns = 0", "leave max_turns out"),
+            ("[retention]\nsession_max_age = \"0s\"", "0 would delete every quiet session at once"),
+            ("[retention]\nmax_sessions = 0", "leave max_sessions out"),
+            ("[retention]\ntotal_bytes = \"0GB\"", "leave total_bytes out"),
+            ("[retention]\nevery = 0", "look once a minute"),
         ] {
             let problem = problem(file);
             assert!(problem.contains(told), "{file}: {problem}");

@@ -1,6 +1,6 @@
 //! `[redaction]`: what counts as a secret. Secrets that the configuration itself holds always do.
 
-use super::file::AgentTable;
+use super::agent::AgentTable;
 use super::{ConfigError, Opencode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use turnstream_redact::{LONGEST_LITERAL, Pattern, Rules, SHORTEST_LITERAL};
 
 /// `[redaction]`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Redaction {
     /// `false` keeps everything as it is said, secrets too.
     pub(super) enabled: Option<bool>,
@@ -26,7 +26,7 @@ pub(super) struct Redaction {
 
 /// One `[[redaction.patterns]]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct PatternTable {
     name: String,
     regex: String,
@@ -36,7 +36,7 @@ struct PatternTable {
 
 /// One `[[redaction.literals]]`: a value, or where it is.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct LiteralTable {
     name: String,
     value: Option<String>,

@@ -21,7 +21,7 @@ const WAIT: Duration = Duration::from_secs(60);
 /// What is still open is not written: the file goes to the last moment at which nothing was.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, as `turnstream sessions` lists it
+    /// The session, or as much of its id as tells it from the others
     session: String,
     /// What to write
     #[arg(long, value_enum, default_value = "jsonl")]
@@ -90,9 +90,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ExportError> {
 
 async fn write(connected: &Connected, args: &Args, mut target: Target) -> Result<ExitCode, ExportError> {
     let wait = if args.wait { WAIT } else { Duration::ZERO };
-    let mut download = connected.client.export(&args.session, args.format.name(), wait).await?;
+    let session = connected.client.session_id(&args.session).await?;
+    let mut download = connected.client.export(&session, args.format.name(), wait).await?;
     while args.wait && download.left_out > 0 {
-        download = connected.client.export(&args.session, args.format.name(), wait).await?;
+        download = connected.client.export(&session, args.format.name(), wait).await?;
     }
     match args.format {
         Format::Jsonl => lines(&mut download, &mut target).await?,
@@ -103,7 +104,7 @@ async fn write(connected: &Connected, args: &Args, mut target: Target) -> Result
         }
     }
     target.finish()?;
-    tell(&download, args);
+    tell(&download, &session, args);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -127,9 +128,9 @@ async fn lines(download: &mut Download, target: &mut Target) -> Result<(), Expor
 }
 
 /// What a person should know about the file, beside it.
-fn tell(download: &Download, args: &Args) {
+fn tell(download: &Download, session: &str, args: &Args) {
     if let Some(path) = &args.output {
-        out::note(escape::text(&format!("session {} is in {}", args.session, path.display())));
+        out::note(escape::text(&format!("session {session} is in {}", path.display())));
     }
     if download.first > 1 {
         let first = download.first;

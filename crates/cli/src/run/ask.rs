@@ -139,7 +139,7 @@ fn question_lines(question: Record<'_>, width: usize) -> Vec<Safe> {
 }
 
 /// The answer to one question: labels that were offered, or the person's own words where these may be given.
-fn choice(question: Record<'_>, line: &str) -> Option<Value> {
+pub(crate) fn choice(question: Record<'_>, line: &str) -> Option<Value> {
     let offered: Vec<&str> =
         question.list("options").filter_map(|option| Some(option.some_text("label")?.exact())).collect();
     let label = |word: &str| {

@@ -6,10 +6,13 @@ mod keyboard;
 mod prompt;
 mod turn;
 
+pub(crate) use ask::choice;
 pub(crate) use desk::Who;
 pub(crate) use turn::{Follower, Following, Form, Goal, asks};
 
-use crate::client::{Client, ClientError, FindError, Reach, connect, segment};
+use crate::choose::{self, ChooseError};
+use crate::client::{Client, ClientError, FindError, Reach, open, segment};
+use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
 use crate::out;
 use crate::record::Record;
@@ -33,13 +36,14 @@ const TRIES: u32 = 5;
 pub(crate) struct Args {
     /// What to ask; - reads it from standard input
     prompt: String,
-    /// The agent of a new session [default: the first that can be used]
+    /// The agent of a new session [default: default_agent of the configuration, else the only one that can be
+    /// used]
     #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
     /// Where a new session works [default: the current directory]
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     cwd: Option<PathBuf>,
-    /// Go on with this session instead of making one
+    /// Go on with this session instead of making one; as much of its id as tells it from the others
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// The model, by the name that the agent has for it
@@ -91,10 +95,8 @@ pub(crate) enum RunError {
     Find(#[from] FindError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error(
-        "there is no agent that can be used; `turnstream serve` says at its start what is wrong with each"
-    )]
-    NoAgent,
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
     #[error("cannot read the keyboard: {0}")]
     Keyboard(#[source] io::Error),
     #[error("cannot take over the signals: {0}")]
@@ -108,8 +110,13 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let prompt = prompt::read(&args.prompt)?;
     let signals = Signals::take().map_err(RunError::Signals)?;
-    let connected = connect(&args.reach, Some(cwd.clone())).await?;
-    let done = turn(&connected.client, &args, &cwd, &prompt, signals).await;
+    let mut connected = open(&args.reach, Some(cwd.clone())).await?;
+    let mut hosted = connected.hosted.take();
+    let done = turn(&connected.client, &mut hosted, &args, &cwd, &prompt, signals).await;
+    // What went wrong before there was a session may be the wrong gateway.
+    if let Some(hosted) = hosted {
+        out::note(escape::text(&hosted));
+    }
     connected.end().await;
     match done {
         // A reader that goes away has seen enough.
@@ -122,6 +129,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
 
 async fn turn(
     client: &Client,
+    hosted: &mut Option<String>,
     args: &Args,
     cwd: &Path,
     prompt: &str,
@@ -137,6 +145,7 @@ async fn turn(
         }
     };
     let session = Record(&session);
+    introduce(session, hosted.take().as_deref());
     let id = session.text("id").exact().to_owned();
     let after = match &args.session {
         Some(_) => format!("{}:{}", session.text("generation").exact(), session.number("head").unwrap_or(0)),
@@ -161,6 +170,15 @@ pub(crate) fn has_person() -> bool {
     io::stdin().is_terminal() && out::errors_are_terminal()
 }
 
+/// The first line beside the answer: who works on it, and where it is kept.
+fn introduce(session: Record<'_>, hosted: Option<&str>) {
+    let mut line = safe!["session ", session.text("id"), ", agent ", session.text("agent")];
+    if let Some(hosted) = hosted {
+        line = safe![line, "; ", escape::text(hosted)];
+    }
+    out::note(line);
+}
+
 /// Makes a session.
 async fn fresh(
     client: &Client,
@@ -170,7 +188,7 @@ async fn fresh(
 ) -> Result<Value, RunError> {
     let agent = match &args.agent {
         Some(agent) => agent.clone(),
-        None => first_agent(&client.get("/v1/agents").await?).ok_or(RunError::NoAgent)?,
+        None => choose::agent(client).await?,
     };
     let body = json!({
         "agent": agent,
@@ -189,7 +207,7 @@ async fn fresh(
 }
 
 /// Looks a session up, and changes what is to be changed; the turn is followed from its head.
-async fn existing(client: &Client, id: &str, args: &Args) -> Result<Value, RunError> {
+async fn existing(client: &Client, beginning: &str, args: &Args) -> Result<Value, RunError> {
     let changes = [
         ("permissions", args.permissions.map(Permissions::word)),
         ("model", args.model.as_deref()),
@@ -198,10 +216,11 @@ async fn existing(client: &Client, id: &str, args: &Args) -> Result<Value, RunEr
     ];
     let changes: Map<String, Value> =
         changes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect();
+    let session = client.find_session(beginning).await?;
     if changes.is_empty() {
-        return Ok(client.get(&format!("/v1/sessions/{}", segment(id))).await?);
+        return Ok(session);
     }
-    change(client, id, &Value::Object(changes)).await
+    change(client, Record(&session).text("id").exact(), &Value::Object(changes)).await
 }
 
 async fn change(client: &Client, id: &str, changes: &Value) -> Result<Value, RunError> {
@@ -216,17 +235,8 @@ async fn send(client: &Client, session: &str, content: &Value) -> Result<String,
     Ok(accepted["prompt"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The first that can be used; one that thinks before one that plays.
-fn first_agent(listed: &Value) -> Option<String> {
-    let usable = |agent: &&Value| agent["problem"].is_null();
-    let agents = || listed["agents"].as_array().into_iter().flatten().filter(usable);
-    let thinks = agents().find(|agent| agent["scripted"] != true);
-    let first = thinks.or_else(|| agents().next())?;
-    first["name"].as_str().map(str::to_owned)
-}
-
 /// Asks again while it may help. Only for requests with a key, or that may be repeated.
-async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
+pub(crate) async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
     request: impl Fn() -> F,
 ) -> Result<Value, ClientError> {
     let mut pause = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Flags over environment over file.
 
-use crate::support::{Home, stderr, stdout};
+use crate::support::{Home, ask, stderr, stdout};
 use serde_json::json;
 
 #[test]
@@ -83,4 +83,118 @@ fn configured_secrets_are_redacted_and_ordinary_text_is_not() {
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
         assert!(stderr(&refused).contains(told), "{file}: {refused:?}");
     }
+}
+
+/// The blocks of the page that are configuration.
+fn documented() -> String {
+    let page = include_str!("../../../../docs/configuration.md");
+    let blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.collect()
+}
+
+#[test]
+fn the_configuration_of_the_documentation_starts() {
+    let home = Home::new();
+    let script = home.path("demo.json");
+    std::fs::write(&script, json!([{"do": "text", "text": "From the script."}]).to_string()).unwrap();
+    // Only what is on another machine is put in place: two directories, a file, an address.
+    let mut file = documented();
+    for (theirs, ours) in [
+        ("127.0.0.1:4180", "127.0.0.1:0".to_owned()),
+        ("/home/me/turnstream", home.path("data").display().to_string()),
+        ("/srv/work", home.path("work").display().to_string()),
+        ("/srv/demo.json", script.display().to_string()),
+    ] {
+        assert!(file.contains(theirs), "{theirs}");
+        file = file.replace(theirs, &ours);
+    }
+    let config = home.path("turnstream.toml");
+    std::fs::write(&config, file).unwrap();
+    let serving = home.serve_armed(&["--config", config.to_str().unwrap()], |command| {
+        command.env("WAREHOUSE_PASSWORD", "open sesame 42").env_remove("TURNSTREAM_DATA");
+    });
+    let screen = serving.screen();
+    assert!(screen.contains("a token is needed"), "{screen}");
+    let place = ["--config", config.to_str().unwrap(), "--agent", "demo"];
+    let turn = home.run(&[&["run", "Hello"][..], &place].concat());
+    assert_eq!((turn.status.code(), stdout(&turn)), (Some(0), "From the script.\n"), "{turn:?}");
+}
+
+#[test]
+fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
+    let home = Home::new();
+    let refused = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = home.command(&[&["serve", "--listen", "127.0.0.1:0"][..], args].concat());
+        let done = command.envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(done.status.code(), Some(2), "{args:?} {variables:?}: {done:?}");
+        assert!(!home.path("data/log.db").exists(), "nothing was begun");
+        stderr(&done).to_owned()
+    };
+    for (args, variables, told) in [
+        (
+            &["--root", "nowhere"][..],
+            &[][..],
+            "the root nowhere cannot be used: it is relative; give the whole path, here /",
+        ),
+        (&["--root", "/nowhere"], &[], "the root /nowhere cannot be used: No such file"),
+        (&["--root", "/dev/null"], &[], "it is a file"),
+        (&["--import-mib", "0"], &[], "0 would refuse every import"),
+        (&[], &[("TURNSTREAM_IMPORT_MIB", "0")], "0 would refuse every import"),
+        (&[], &[("TURNSTREAM_RETENTION_MAX_TURNS", "0")], "leave max_turns out to keep any number of them"),
+        (
+            &[],
+            &[("TURNSTREAM_RETENTION_MAX_AGE", "0")],
+            "TURNSTREAM_RETENTION_MAX_AGE = \"0\" cannot be used",
+        ),
+        (&[], &[("TURNSTREAM_TIMEOUTS_START", "0")], "0 would be over before it began"),
+        (
+            &[],
+            &[("TURNSTREAM_LISEN", "127.0.0.1:1")],
+            "TURNSTREAM_LISEN is a variable turnstream does not know; did you mean TURNSTREAM_LISTEN?",
+        ),
+        (
+            &[],
+            &[("TURNSTREAM_SPEED", "fast")],
+            "TURNSTREAM_SPEED is a variable turnstream does not know; unset it",
+        ),
+    ] {
+        let problem = refused(args, variables);
+        assert!(problem.contains(told), "{told}: {problem}");
+    }
+    // A name that only the configuration knows is known, and a client refuses a wrong one too.
+    let config = home.path("turnstream.toml");
+    std::fs::write(&config, "[[redaction.literals]]\nname = \"w\"\nenv = \"TURNSTREAM_WAREHOUSE\"\n")
+        .unwrap();
+    let mut named = home.command(&["ls", "--config", config.to_str().unwrap()]);
+    let named = named.env("TURNSTREAM_WAREHOUSE", "open sesame 42").output().unwrap();
+    assert_eq!(named.status.code(), Some(0), "{named:?}");
+    let client = home.command(&["ls"]).env("TURNSTREAM_ULR", "http://127.0.0.1:1").output().unwrap();
+    assert!(stderr(&client).contains("did you mean TURNSTREAM_URL?"), "{client:?}");
+}
+
+#[test]
+fn content_that_the_agent_cannot_take_is_refused_at_the_door() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    // Never started: what opencode takes is known without it.
+    std::fs::write(&config, "[agents.oc]\nkind = \"opencode\"\ncommand = \"/bin/false\"\n").unwrap();
+    let serving = home.serve(&["--config", config.to_str().unwrap()]);
+    for agent in ["oc", "scripted"] {
+        let new = json!({"agent": agent, "cwd": home.path("work")});
+        let (_, session) = ask(&serving.address, "POST", "/v1/sessions", &new);
+        let path = format!("/v1/sessions/{}/prompts", session["id"].as_str().unwrap());
+        let text = json!({"type": "text", "text": "Look"});
+        let (head, problem) =
+            ask(&serving.address, "POST", &path, &json!({"content": [text, {"type": "video"}]}));
+        assert!(head.starts_with("http/1.1 400"), "{head}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(problem["type"].as_str().unwrap().ends_with(":bad-content"), "{problem}");
+        assert!(detail.starts_with("content[1]: ") && detail.contains("\"video\""), "{detail}");
+        assert!(detail.contains("text, image, audio, resource_link"), "{detail}");
+    }
+    let half = json!({"agent": "oc", "cwd": home.path("work"), "model": "nameless"});
+    let (head, problem) = ask(&serving.address, "POST", "/v1/sessions", &half);
+    assert!(head.starts_with("http/1.1 400"), "{head}");
+    assert!(problem["type"].as_str().unwrap().ends_with(":unknown-model"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("is not PROVIDER/MODEL"), "{problem}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
+mod choice;
 mod configuration;
 #[cfg(target_os = "linux")]
 mod disk;
@@ -12,6 +13,7 @@ mod hostile;
 #[cfg(feature = "real-agents")]
 mod opencode;
 mod pty;
+mod reach;
 mod removal;
 mod search;
 mod serve;
@@ -19,3 +21,4 @@ mod support;
 mod terminal;
 mod transfer;
 mod turns;
+mod verbs;

@@ -336,3 +336,52 @@ fn a_secret_in_prompt_answer_and_tool_is_nowhere_in_the_data_directory_after_a_k
     serving.end(Signal::TERM);
     assert_eq!(leaks(&lab, &secret), [""; 0], "in the end");
 }
+
+#[test]
+fn a_model_that_opencode_does_not_have_is_refused_at_the_door_while_its_server_runs() {
+    let lab = Lab::new([Step::text("Done.").always()]);
+    let serving = lab.serve();
+    let known = format!("scripted/{}", Opencode::MODEL);
+    let new = |model: &str| json!({"agent": "opencode", "cwd": lab.home.path("work"), "model": model});
+    // Nobody is started for it, so nobody knows.
+    let (head, made) = ask(&serving.address, "POST", "/v1/sessions", &new("scripted/later"));
+    assert!(head.starts_with("http/1.1 201"), "{head} {made}");
+
+    let turn = lab.run(&["Hello"]).wait_with_output().unwrap();
+    assert_eq!((turn.status.code(), stdout(&turn)), (Some(0), "Done.\n"), "{turn:?}");
+    let (head, problem) = ask(&serving.address, "POST", "/v1/sessions", &new("scripted/nope"));
+    assert!(head.starts_with("http/1.1 400"), "{head} {problem}");
+    assert_eq!(problem["type"], "urn:turnstream:problem:unknown-model");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("no model \"scripted/nope\"") && detail.contains(&known), "{detail}");
+    assert!(problem["known"].as_array().unwrap().contains(&json!(known)), "{problem}");
+    let (head, session) = ask(&serving.address, "POST", "/v1/sessions", &new(&known));
+    assert!(head.starts_with("http/1.1 201"), "{head} {session}");
+    let path = format!("/v1/sessions/{}", session["id"].as_str().unwrap());
+    let (head, problem) = ask(&serving.address, "PATCH", &path, &json!({"model": "nobody/nope"}));
+    assert!(head.starts_with("http/1.1 400"), "{head} {problem}");
+    assert_eq!(problem["type"], "urn:turnstream:problem:unknown-model");
+
+    // The same server as somebody finds it who attaches to it: asked without a session.
+    let record = std::fs::read_dir(lab.home.path("data/agents/opencode")).unwrap().flatten();
+    let names: Vec<_> = record.map(|entry| entry.file_name()).collect();
+    let note = std::fs::read(lab.home.path("data/agents/opencode/opencode.json"))
+        .unwrap_or_else(|_| panic!("{names:?}"));
+    let server: Value = serde_json::from_slice(&note).unwrap();
+    let there = Home::new();
+    let config = there.path("turnstream.toml");
+    let file = format!(
+        "[agents.remote]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:{}\"\npassword_env = \"PASSWORD\"\n",
+        server["port"]
+    );
+    std::fs::write(&config, file).unwrap();
+    let agents = |password: &str| {
+        let mut command = there.command(&["agents", "--json", "--config", config.to_str().unwrap()]);
+        let listed = command.env("PASSWORD", password).output().unwrap();
+        serde_json::from_str::<Value>(stdout(&listed).lines().next().unwrap()).unwrap()
+    };
+    let remote = agents(server["password"].as_str().unwrap());
+    assert!(remote["problem"].is_null() && remote["version"].is_string(), "{remote}");
+    let locked = agents("another-password");
+    assert!(locked["problem"].as_str().unwrap().contains("cannot be used"), "{locked}");
+}

@@ -53,7 +53,8 @@ fn nothing_found_and_nothing_to_look_for_are_told_apart() {
     let home = Home::new();
     home.play(&json!([{"do": "text", "text": "something"}]), &[]);
     let nothing = home.run(&["search", "nowhere"]);
-    assert_eq!((nothing.status.code(), stdout(&nothing), stderr(&nothing)), (Some(1), "", ""));
+    let told = format!("{}\n", home.hosted());
+    assert_eq!((nothing.status.code(), stdout(&nothing), stderr(&nothing)), (Some(1), "", told.as_str()));
     let old = home.run(&["search", "something", "--to", "2001-01-01"]);
     assert_eq!((old.status.code(), stdout(&old)), (Some(1), ""));
     for (args, told) in [

@@ -47,6 +47,12 @@ impl Home {
         self.command(args).output().unwrap()
     }
 
+    /// What a command says that found no gateway.
+    pub(crate) fn hosted(&self) -> String {
+        let data = self.path("data");
+        format!("no gateway serves {}: this command hosts its own while it runs", data.display())
+    }
+
     /// Plays a script.
     pub(crate) fn play(&self, script: &Value, more: &[&str]) -> Output {
         let prompt = prompt(script);

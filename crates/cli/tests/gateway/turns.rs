@@ -19,8 +19,8 @@ fn the_answer_is_on_standard_output_and_everything_else_beside_it() {
     let turn = home.play(&script, &[]);
     assert_eq!(turn.status.code(), Some(0), "{turn:?}");
     assert_eq!(stdout(&turn), "An answer.\n");
-    let beside = "Hm.\n[run] Write a\n[ok] Write a\ncompleted · tokens: 10 in, 3 out\n";
-    assert!(stderr(&turn).ends_with(beside), "{turn:?}");
+    let (first, rest) = stderr(&turn).split_once('\n').unwrap();
+    assert_eq!(rest, "Hm.\n[run] Write a\n[ok] Write a\ncompleted · tokens: 10 in, 3 out\n");
     assert!(!home.path("data/gateway.json").exists());
 
     let listed = home.run(&["sessions"]);
@@ -29,11 +29,12 @@ fn the_answer_is_on_standard_output_and_everything_else_beside_it() {
     assert!(lines[0].starts_with("SESSION "), "{lines:?}");
     assert!(lines[1].contains("scripted") && lines[1].contains("idle"), "{lines:?}");
     let id = lines[1].split(' ').next().unwrap();
+    assert_eq!(first, format!("session {id}, agent scripted; {}", home.hosted()));
 
     let tail = home.run(&["tail", id, "--no-follow"]);
     let shown = stdout(&tail);
     assert!(shown.contains("Hm.\nAn answer.\n[ok] Write a\ncompleted"), "{shown}");
-    assert_eq!(stderr(&tail), "");
+    assert_eq!(stderr(&tail), format!("{}\n", home.hosted()));
     let json = home.run(&["tail", id, "--no-follow", "--json"]);
     assert_lawful(stdout(&json).lines(), Tail::Settled);
     let after = home.run(&["tail", id, "--no-follow", "--json", "--after", "3"]);

@@ -43,7 +43,7 @@ impl Keeper {
         if self.recovery.is_some() {
             return refuse(reply, RequestError::Recovering(self.id.clone()));
         }
-        if let Err(problem) = check_content(&content) {
+        if let Err(problem) = self.check_content(&content) {
             return refuse(reply, RequestError::BadPrompt(problem));
         }
         let mut work = Work::default();
@@ -59,6 +59,18 @@ impl Keeper {
                 self.commit(work).await
             }
             Err(refusal) => refuse(reply, refusal.into()),
+        }
+    }
+
+    /// Refuses content that is none, and blocks that the session's agent cannot take. An agent that is not
+    /// there is waited for: it may take anything.
+    fn check_content(&self, content: &[Value]) -> Result<(), String> {
+        check_content(content)?;
+        let Some(agent) = &self.agent else { return Ok(()) };
+        let refused = |(index, block)| agent.check_block(block).err().map(|problem| (index, problem));
+        match content.iter().enumerate().find_map(refused) {
+            Some((index, problem)) => Err(format!("content[{index}]: {problem}")),
+            None => Ok(()),
         }
     }
 

@@ -12,6 +12,9 @@ use turnstream_agents::Description;
 
 #[derive(Serialize)]
 struct Agents {
+    /// The one to take where a person names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<String>,
     agents: Vec<Named>,
 }
 
@@ -24,5 +27,6 @@ struct Named {
 
 pub(crate) async fn list(State(app): State<Arc<App>>, _: Params<Nothing>) -> impl IntoResponse {
     let named = |(name, description)| Named { name, description };
-    Answer(StatusCode::OK, Agents { agents: app.gateway.agents().into_iter().map(named).collect() })
+    let agents = app.gateway.probe_agents().await.into_iter().map(named).collect();
+    Answer(StatusCode::OK, Agents { default: app.options.default_agent.clone(), agents })
 }

@@ -15,7 +15,7 @@ fn a_session_is_the_same_in_another_place_and_goes_on_there() {
     let file = file.to_str().unwrap();
     let export = here.run(&["export", &id, "-o", file]);
     assert_eq!(export.status.code(), Some(0), "{export:?}");
-    assert_eq!(stderr(&export), format!("session {id} is in {file}\n"));
+    assert_eq!(stderr(&export), format!("{}\nsession {id} is in {file}\n", here.hosted()));
     let check = here.run(&["check", file]);
     assert_eq!(check.status.code(), Some(0), "{check:?}");
 
@@ -228,12 +228,14 @@ fn a_session_that_has_ended_is_one_that_has_ended() {
 #[test]
 fn how_large_a_file_may_be_is_configured() {
     let (here, there) = (Home::new(), Home::new());
-    let id = talked(&here);
+    let text = "word ".repeat((1 << 20) / 5);
+    here.play(&json!([{"do": "text", "text": text}]), &[]);
     let file = here.path("s.jsonl");
+    let id = sessions(&here)[0]["id"].as_str().unwrap().to_owned();
     assert!(here.run(&["export", &id, "-o", file.to_str().unwrap()]).status.success());
-    let _serving = there.serve(&["--import-mib", "0"]);
+    let _serving = there.serve(&["--import-mib", "1"]);
     let refused = there.run(&["import", file.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(stderr(&refused).contains("may have 0 bytes"), "{refused:?}");
+    assert!(stderr(&refused).contains("may have 1048576 bytes"), "{refused:?}");
     assert!(sessions(&there).is_empty());
 }

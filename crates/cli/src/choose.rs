@@ -1,0 +1,135 @@
+//! The agent of a new session for which a person named none.
+
+use crate::client::{Client, ClientError};
+use serde_json::Value;
+
+/// The demo that is always there. It steps back behind anything that somebody configured.
+const BUILTIN: &str = "scripted";
+
+/// One of the agents of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) name: String,
+    /// Nothing behind it thinks.
+    pub(crate) scripted: bool,
+    /// Why it cannot be used.
+    pub(crate) problem: Option<String>,
+}
+
+/// Why no agent was taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChooseError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(
+        "agent {name}, which is the default_agent of the gateway, cannot be used: {problem}; or take another one with \
+         --agent NAME:{}",
+        listed(others)
+    )]
+    Default { name: String, problem: String, others: Vec<Candidate> },
+    #[error(
+        "there are several agents to choose from; name one with --agent NAME, or set default_agent in the \
+         configuration:{}", listed(.0)
+    )]
+    Several(Vec<Candidate>),
+    #[error("none of the real agents can be used; --agent scripted plays a demo:{}", listed(.0))]
+    Unusable(Vec<Candidate>),
+}
+
+/// Asks the gateway for its agents and takes one.
+pub(crate) async fn agent(client: &Client) -> Result<String, ChooseError> {
+    let listed = client.get("/v1/agents").await?;
+    let candidate = |agent: &Value| Candidate {
+        name: agent["name"].as_str().unwrap_or_default().to_owned(),
+        scripted: agent["scripted"] == true,
+        problem: agent["problem"].as_str().map(str::to_owned),
+    };
+    let candidates = listed["agents"].as_array().into_iter().flatten().map(candidate).collect();
+    choose(listed["default"].as_str(), candidates)
+}
+
+/// The configured default; else the only real agent that can be used; the demo only where there is no real
+/// one at all.
+pub(crate) fn choose(default: Option<&str>, candidates: Vec<Candidate>) -> Result<String, ChooseError> {
+    if let Some(default) = default {
+        let problem = candidates.iter().find(|one| one.name == default).and_then(|one| one.problem.clone());
+        return match problem {
+            None => Ok(default.to_owned()),
+            Some(problem) => {
+                let others = candidates.into_iter().filter(|one| one.name != default).collect();
+                Err(ChooseError::Default { name: default.to_owned(), problem, others })
+            }
+        };
+    }
+    let is_real = candidates.iter().any(|one| !one.scripted);
+    let several_demos = candidates.len() > 1;
+    let fits = |one: &&Candidate| {
+        let is_meant = if is_real { !one.scripted } else { !several_demos || one.name != BUILTIN };
+        is_meant && one.problem.is_none()
+    };
+    let usable: Vec<&Candidate> = candidates.iter().filter(fits).collect();
+    match usable.as_slice() {
+        [one] => Ok(one.name.clone()),
+        [] => Err(ChooseError::Unusable(candidates)),
+        _ => Err(ChooseError::Several(candidates)),
+    }
+}
+
+fn listed(candidates: &[Candidate]) -> String {
+    let line = |one: &Candidate| {
+        let state = match (&one.problem, one.scripted) {
+            (Some(problem), _) => format!("cannot be used: {problem}"),
+            (None, true) => "can be used; a demo that plays a script".to_owned(),
+            (None, false) => "can be used".to_owned(),
+        };
+        format!("\n  {}: {state}", one.name)
+    };
+    candidates.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Candidate, ChooseError, choose};
+
+    fn real(name: &str) -> Candidate {
+        Candidate { name: name.to_owned(), scripted: false, problem: None }
+    }
+
+    fn broken(name: &str) -> Candidate {
+        Candidate { problem: Some("it is not installed".to_owned()), ..real(name) }
+    }
+
+    fn demo(name: &str) -> Candidate {
+        Candidate { scripted: true, ..real(name) }
+    }
+
+    #[test]
+    fn the_only_real_agent_that_can_be_used_is_taken() {
+        let taken = |candidates: Vec<Candidate>| choose(None, candidates).unwrap();
+        assert_eq!(taken(vec![demo("scripted")]), "scripted");
+        assert_eq!(taken(vec![real("b"), demo("scripted")]), "b");
+        assert_eq!(taken(vec![broken("a"), real("b"), demo("scripted")]), "b");
+        assert_eq!(taken(vec![demo("mine"), demo("scripted")]), "mine");
+        assert_eq!(choose(Some("a"), vec![real("a"), real("b")]).unwrap(), "a");
+        assert_eq!(choose(Some("scripted"), vec![real("a"), demo("scripted")]).unwrap(), "scripted");
+    }
+
+    #[test]
+    fn a_choice_that_is_not_clear_is_left_to_the_person_with_what_is_wrong_with_each() {
+        let several = choose(None, vec![real("a"), real("b"), demo("scripted")]).unwrap_err();
+        assert!(matches!(several, ChooseError::Several(_)));
+        let none = choose(None, vec![broken("a"), demo("scripted")]).unwrap_err().to_string();
+        let lines =
+            "\n  a: cannot be used: it is not installed\n  scripted: can be used; a demo that plays a script";
+        assert!(none.starts_with("none of the real agents can be used") && none.ends_with(lines), "{none}");
+        let default = choose(Some("a"), vec![broken("a"), real("b")]).unwrap_err().to_string();
+        assert!(
+            default.contains("cannot be used: it is not installed")
+                && default.ends_with("\n  b: can be used")
+        );
+        assert!(matches!(
+            choose(None, vec![demo("a"), demo("b"), demo("scripted")]),
+            Err(ChooseError::Several(_))
+        ));
+    }
+}

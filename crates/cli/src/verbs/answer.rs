@@ -1,0 +1,115 @@
+//! `turnstream answer SESSION ANSWER…`: the answer to a question of an agent.
+
+use super::{Target, VerbError, WIDEST, pick, say};
+use crate::client::{Reach, segment};
+use crate::escape::preview;
+use crate::record::Record;
+use crate::run::choice;
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  turnstream answer 3f2                   show what the session 3f2… asks
+  turnstream answer 3f2 2                 the second of what is offered
+  turnstream answer 3f2 PostgreSQL 1,3    two questions in one: a label, and two of several
+  turnstream answer 3f2 --reject          nobody will answer";
+
+/// Answer a question of an agent: by number, by label, or in own words where these are taken.
+///
+/// Exit code: 0 when this was the answer, 2 when it was not taken or there was none.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The session, or as much of its id as tells it from the others
+    session: String,
+    /// One answer per question, in their order; several choices of one with commas between them
+    #[arg(value_name = "ANSWER")]
+    answers: Vec<String>,
+    /// Which one; not needed while only one waits
+    #[arg(long, value_name = "ID")]
+    question: Option<String>,
+    /// Tell the agent that nobody will answer
+    #[arg(long, conflicts_with = "answers")]
+    reject: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
+    let target = Target::find(&args.reach, &args.session).await?;
+    let open = target.open("questions").await?;
+    let asked = pick(&open, "question", args.question.as_deref(), about)?;
+    let id = asked["question"].as_str().unwrap_or_default();
+    let body = match args.reject {
+        true => json!({"outcome": "rejected"}),
+        false => json!({"answers": answers(asked, &args.answers)?}),
+    };
+    target.client.post(&target.path(&format!("questions/{}", segment(id))), &body).await?;
+    say(&format!("{} {id}: {}", if args.reject { "rejected" } else { "answered" }, about(asked)))
+}
+
+/// What a person typed, as the answers of the questions.
+fn answers(asked: &Value, typed: &[String]) -> Result<Map<String, Value>, VerbError> {
+    let questions = asked["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if typed.len() != questions.len() {
+        let (wanted, given) = (questions.len(), typed.len());
+        let shown: String = questions.iter().map(shown).collect();
+        return Err(VerbError::Unclear(format!(
+            "{given} of {wanted} answers were given; one for each question is needed:{shown}"
+        )));
+    }
+    let mut answers = Map::new();
+    for (question, line) in questions.iter().zip(typed) {
+        let Some(chosen) = choice(Record(question), line.trim()) else {
+            return Err(VerbError::Unclear(format!(
+                "{line:?} is none of what is offered:{}",
+                shown(question)
+            )));
+        };
+        answers.insert(question["id"].as_str().unwrap_or_default().to_owned(), chosen);
+    }
+    Ok(answers)
+}
+
+/// A question and what can be chosen.
+fn shown(question: &Value) -> String {
+    let words = preview(question["text"].as_str().unwrap_or_default(), WIDEST);
+    let mut shown = format!("\n  {words}");
+    let labels = question["options"].as_array().into_iter().flatten().filter_map(|one| one["label"].as_str());
+    for (at, label) in labels.enumerate() {
+        shown += &format!("\n    {}. {}", at + 1, preview(label, WIDEST));
+    }
+    if question["custom"] == true {
+        shown += "\n    or an answer in your own words";
+    }
+    shown
+}
+
+/// What is asked, in a line.
+fn about(asked: &Value) -> String {
+    let texts = asked["questions"].as_array().into_iter().flatten().filter_map(|one| one["text"].as_str());
+    texts.collect::<Vec<_>>().join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answers;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn every_question_needs_its_answer() {
+        let asked = json!({"questions": [
+            {"id": "0", "text": "DB?", "options": [{"label": "PG"}, {"label": "Lite"}]},
+            {"id": "1", "text": "Why?", "options": [], "custom": true},
+        ]});
+        let typed = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            answers(&asked, &words).map(Value::Object).map_err(|error| error.to_string())
+        };
+        assert_eq!(typed(&["2", "because"]), Ok(json!({"0": ["Lite"], "1": ["because"]})));
+        let none = typed(&[]).unwrap_err();
+        assert!(none.starts_with("0 of 2 answers") && none.contains("\n    2. Lite\n  Why?"), "{none}");
+        assert!(typed(&["3", "x"]).unwrap_err().starts_with("\"3\" is none of what is offered"));
+    }
+}

@@ -1,0 +1,34 @@
+//! `turnstream cancel SESSION`: the agent is to stop.
+
+use super::{Target, VerbError, say};
+use crate::client::Reach;
+use serde_json::json;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  turnstream cancel 3f2     stop what the session 3f2… does; prompts that wait in its queue follow";
+
+/// Ask the agent of a session to stop what it does. Prompts that wait in the queue stay there.
+///
+/// Exit code: 0 when it was asked, 2 when there is nothing to stop. The end of the turn shows in `turnstream
+/// tail`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The session, or as much of its id as tells it from the others
+    session: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
+    let target = Target::find(&args.reach, &args.session).await?;
+    let asked = target.client.post(&target.path("cancel"), &json!({})).await?;
+    let what = ["turn", "prompt"].into_iter().find_map(|what| Some((what, asked[what].as_str()?)));
+    let session = &target.session;
+    say(&match what {
+        Some((what, id)) => format!("cancelling {what} {id} of session {session}"),
+        None => format!("cancelling what session {session} does"),
+    })
+}
