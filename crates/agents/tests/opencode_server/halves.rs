@@ -31,7 +31,7 @@ fn own_output(lab: &Lab, words: &str) -> String {
     let asked = |call: &&turnstream_scripted::Request| {
         call.asked.model == Opencode::MODEL && call.asked.user_text.contains(words)
     };
-    let last = calls.iter().filter(asked).next_back().unwrap();
+    let last = calls.iter().rfind(asked).unwrap();
     let messages = last.body["messages"].as_array().unwrap();
     let result = messages.iter().find(|message| message["role"] == "tool").unwrap();
     result["content"].as_str().unwrap().to_owned()
