@@ -6,7 +6,7 @@ use crate::support::ANSWER;
 use serde_json::{Value, json};
 use turnstream_scripted::{Completion, Part, Step};
 use turnstream_testkit::agents::Opencode;
-use turnstream_testkit::proxy::{Action, Ending, EventMatch, Fault, Point, Rule};
+use turnstream_testkit::proxy::{Action, Ending, EventMatch, Fault, Point, Rest, Rule};
 
 const EMOJI: &str = "\u{1F600}";
 /// What is read, printed, and read when the stream is cut.
@@ -31,7 +31,7 @@ fn own_output(lab: &Lab, words: &str) -> String {
     let asked = |call: &&turnstream_scripted::Request| {
         call.asked.model == Opencode::MODEL && call.asked.user_text.contains(words)
     };
-    let last = calls.iter().filter(asked).next_back().unwrap();
+    let last = calls.iter().rfind(asked).unwrap();
     let messages = last.body["messages"].as_array().unwrap();
     let result = messages.iter().find(|message| message["role"] == "tool").unwrap();
     result["content"].as_str().unwrap().to_owned()
@@ -85,4 +85,21 @@ fn tool_event(line: &Line) -> EventMatch {
         let data = event.data();
         data.contains(&session) && data.contains("\"type\":\"tool\"")
     })
+}
+
+/// What the server has stored cannot be read at all, and its stream breaks: its status says that the turn is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_stored_messages_cannot_be_read_ends_with_a_notice() {
+    let lab = Lab::start(script()).await;
+    std::fs::write(lab.opencode.work().join("emoji.txt"), format!("a{}\n", EMOJI.repeat(1_500))).unwrap();
+    let line = lab.line().await;
+    cut_after_the_call(&lab, &line);
+    let garbage = Action::Splice(b"this is no JSON ".to_vec(), Rest::Keep);
+    let garbage = Rule::new(Fault::At(Point::BodyByte(0), garbage)).always();
+    let stored = format!("/session/{}/message?", line.session.id);
+    let rule = lab.proxy.add(garbage.on_request(move |request| request.target.starts_with(&stored)));
+    let seen = line.ask(CASES[0]).ended().await;
+    assert!(lab.proxy.fired(rule) > 0, "nobody asked for the messages");
+    assert_eq!((seen.text().as_str(), seen.end().as_str()), (ANSWER, "end_turn"));
+    assert!(seen.notices().contains(&"corrupt"), "{:?}", seen.notices());
 }

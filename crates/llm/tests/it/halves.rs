@@ -20,7 +20,7 @@ fn deltas() -> impl Strategy<Value = Vec<Vec<u16>>> {
 fn streamed(format: Format, completion: &Completion, deltas: &[Vec<u16>]) -> Stream {
     let mut stream = stream(format, "halves", completion, false);
     for event in &mut stream.events {
-        let mut text = String::from_utf8(event.clone()).unwrap();
+        let mut text = String::from_utf8(event.clone()).expect("rendered text");
         for (place, units) in deltas.iter().enumerate() {
             let escaped: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
             text = text.replace(&format!("@{place}@"), &escaped);

@@ -341,7 +341,9 @@ impl Conductor {
     fn end_unread(&mut self, error: &TurnError, now: Time) -> bool {
         let wanted = self.resync.doubted || self.resync.unscoped.is_some() || !self.resync.truths.is_empty();
         let runs = !self.translator.rests() && self.sent.is_none();
-        if error.class != ErrorClass::AgentError || !wanted || !runs || self.closing.is_some() {
+        // A refusal has a status, and may pass; an idle that was heard is the end.
+        let is_unread = error.class == ErrorClass::AgentError && error.status.is_none();
+        if !is_unread || !wanted || !runs || self.resync.idle || self.closing.is_some() {
             self.resync.unread = 0;
             return false;
         }

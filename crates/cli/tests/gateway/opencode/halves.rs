@@ -50,7 +50,7 @@ fn a_turn_with_half_an_emoji_in_its_results_ends_whole_after_a_kill_of_the_gatew
 /// What opencode made of its calls: what it hands to the model.
 fn own_outputs(lab: &Lab) -> Vec<String> {
     let calls = lab.provider.calls();
-    let last = calls.iter().filter(|call| call.asked.model == Opencode::MODEL).next_back().unwrap();
+    let last = calls.iter().rfind(|call| call.asked.model == Opencode::MODEL).unwrap();
     let messages = last.body["messages"].as_array().unwrap();
     let results = messages.iter().filter(|message| message["role"] == "tool");
     results.map(|result| result["content"].as_str().unwrap().to_owned()).collect()
