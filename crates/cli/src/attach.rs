@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// ended, 4 when the gateway went away, 130 after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, as `turnstream sessions` lists it
+    /// The session, or as much of its id as tells it from the others
     session: String,
     #[command(flatten)]
     reach: Reach,
@@ -37,7 +37,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     }
 }
 
-async fn attach(client: &Client, id: &str, signals: Signals) -> Result<Exit, RunError> {
+async fn attach(client: &Client, beginning: &str, signals: Signals) -> Result<Exit, RunError> {
+    let id = &client.session_id(beginning).await?;
     let snapshot = snapshot(client, id).await?;
     let state = Record(&snapshot);
     let session = state.member("session");

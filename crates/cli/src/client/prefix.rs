@@ -13,7 +13,7 @@ impl Client {
     pub(crate) async fn find_session(&self, asked: &str) -> Result<Value, ClientError> {
         if asked.trim().is_empty() {
             return Err(unknown(
-                "the id of the session is empty; `turnstream sessions` lists them".to_owned(),
+                "the id of the session is empty; `turnstream sessions` lists those there are".to_owned(),
             ));
         }
         match self.get(&format!("/v1/sessions/{}", segment(asked))).await {
@@ -40,7 +40,9 @@ fn pick<'a>(sessions: &'a [Value], asked: &str) -> Result<&'a Value, ClientError
     let found: Vec<&Value> = sessions.iter().filter(begins).collect();
     match found.as_slice() {
         [one] => Ok(one),
-        [] => Err(unknown(format!("there is no session {asked}; `turnstream sessions` lists them"))),
+        [] => {
+            Err(unknown(format!("there is no session {asked}; `turnstream sessions` lists those there are")))
+        }
         several => {
             let line = |session: &&Value| {
                 let member = |name: &str| session[name].as_str().map(str::to_owned);

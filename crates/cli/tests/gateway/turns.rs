@@ -60,8 +60,8 @@ fn the_exit_code_is_the_outcome_and_the_class_of_the_error() {
         (&["run", "x", "--agent", "nobody"], "there is no agent \"nobody\""),
         (&["run", "x", "--session", "ses_nope"], "there is no session ses_nope"),
         (&["run", "x", "--cwd", "nowhere"], "nowhere"),
-        (&["sessions", "--url", "nonsense"], "nonsense is no address of a gateway"),
-        (&["tail", "ses_1", "--url", "ftp://x"], "ftp://x is no address of a gateway"),
+        (&["sessions", "--url", "nonsense"], "\"nonsense\" cannot be used"),
+        (&["tail", "ses_1", "--url", "ftp://x"], "\"ftp://x\" cannot be used"),
         (&["tail", "ses_nope"], "there is no session ses_nope"),
         (&["run"], "PROMPT"),
     ] {
@@ -198,7 +198,13 @@ fn errors_speak_of_commands_and_flags() {
         assert!(told(args, right).contains("`turnstream sessions` lists those"), "{args:?}");
     }
     assert!(told(&["run", "x", "--cwd", "/"], right).contains("--cwd"));
-    assert!(told(&["tail", "ses_nope", "--after", "g 1"], right).contains("--after"));
+    let made = home
+        .command(&["run", "Hello", "--agent", "scripted"])
+        .env("TURNSTREAM_TOKEN", right)
+        .output()
+        .unwrap();
+    let id = stderr(&made).split_whitespace().nth(1).unwrap().trim_end_matches(',').to_owned();
+    assert!(told(&["tail", &id, "--after", "g 1"], right).contains("--after"));
     assert!(told(&["search", "x", "--role", "nobody"], right).contains("role"));
     assert!(told(&["search", "x", "--kind", "nothing"], right).contains("kind"));
 }
@@ -211,7 +217,8 @@ fn ctrl_c_cancels_the_turn() {
     let out = home.path("run.out");
     let mut command = home.command(&["run", &stalled, "--json"]);
     let mut run = command.stdout(File::create(&out).unwrap()).spawn().unwrap();
-    wait_for(|| Some(()).filter(|()| read(&out).contains("begun")));
+    // The prompt has the word too, before there is a turn.
+    wait_for(|| Some(()).filter(|()| read(&out).contains("item.delta")));
     send(&run, Signal::INT);
     assert_eq!(run.wait().unwrap().code(), Some(130));
     let lines = read(&out);

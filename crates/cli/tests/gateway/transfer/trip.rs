@@ -228,8 +228,7 @@ fn a_session_that_has_ended_is_one_that_has_ended() {
 #[test]
 fn how_large_a_file_may_be_is_configured() {
     let (here, there) = (Home::new(), Home::new());
-    let text = "word ".repeat((1 << 20) / 5);
-    here.play(&json!([{"do": "text", "text": text}]), &[]);
+    here.play(&json!([{"do": "burst", "count": 1100, "bytes": 1024}]), &[]);
     let file = here.path("s.jsonl");
     let id = sessions(&here)[0]["id"].as_str().unwrap().to_owned();
     assert!(here.run(&["export", &id, "-o", file.to_str().unwrap()]).status.success());
