@@ -6,6 +6,8 @@ mod access;
 mod alive;
 mod board;
 mod documented;
+mod history;
+mod listing;
 mod long;
 mod metrics;
 mod problems;
