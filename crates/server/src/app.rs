@@ -41,6 +41,7 @@ impl App {
             .route("/metrics", get(metrics::show))
             .route("/v1/agents", get(agents::list))
             .route("/v1/events", get(events::all))
+            .route("/v1/ws", get(ws::several))
             .route("/v1/search", get(search::find))
             .route("/v1/import", post(import::add))
             .route("/v1/sessions", get(sessions::list).post(sessions::create))

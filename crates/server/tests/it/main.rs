@@ -16,6 +16,7 @@ mod removal;
 mod resume;
 mod routes;
 mod search;
+mod several;
 mod shutdown;
 mod storm;
 mod support;
