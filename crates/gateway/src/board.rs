@@ -119,7 +119,8 @@ impl Board {
         }
     }
 
-    /// The sessions that fit: when each was made, and when something last happened in it, where that is known.
+    /// The sessions that fit: when each was made, and when something last happened in it, where that is
+    /// known.
     pub(crate) fn matching(
         &self,
         fits: impl Fn(&Session) -> bool,

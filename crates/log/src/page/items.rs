@@ -18,7 +18,8 @@ const AT_ONCE: usize = 1 << 20;
 /// Which items are wanted.
 #[derive(Clone, Debug)]
 pub struct ItemsQuery {
-    /// Those that began before this one; `None` for the newest. It may have been superseded, removed or trimmed since.
+    /// Those that began before this one; `None` for the newest. It may have been superseded, removed or
+    /// trimmed since.
     pub before: Option<ItemId>,
     /// At most so many.
     pub limit: usize,

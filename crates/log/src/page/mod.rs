@@ -1,5 +1,5 @@
-//! Pages of a session's history. A page reads from the store what is on it, however long the session is, and agrees with
-//! the log at one moment: the generation and the head that it carries.
+//! Pages of a session's history. A page reads from the store what is on it, however long the session is, and
+//! agrees with the log at one moment: the generation and the head that it carries.
 
 mod events;
 mod items;

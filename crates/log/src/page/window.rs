@@ -22,9 +22,9 @@ pub(crate) struct WindowQuery {
 /// A part of a stored fold, as it was at one moment.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// The stored fold with these items only, oldest first, and the turns from the one of the oldest item on up to the one
-    /// of the item that was asked for, with their prompts. The newest turn is there in any case: an event after the fold
-    /// may void items of it.
+    /// The stored fold with these items only, oldest first, and the turns from the one of the oldest item on
+    /// up to the one of the item that was asked for, with their prompts. The newest turn is there in any
+    /// case: an event after the fold may void items of it.
     pub(crate) state: State,
     /// Events after the fold that the store has too.
     pub(crate) tail: Vec<Event>,
@@ -112,8 +112,8 @@ fn turns_of(state: &State, items: &[Item], until: Option<&TurnId>, reach: Reach,
     turns
 }
 
-/// What an item's id counts. Ids are no order by themselves; where an item is gone, the number is all that is left of its
-/// place.
+/// What an item's id counts. Ids are no order by themselves; where an item is gone, the number is all that is
+/// left of its place.
 pub(crate) fn number_of(id: &str) -> Option<u64> {
     id.strip_prefix('i')?.parse().ok()
 }

@@ -96,8 +96,8 @@ pub(crate) trait Store: Send + Sync {
     /// stored fold it is the empty one: the log folds the events after it on top.
     fn fold(&self, key: i64) -> Result<Fold, ReadError>;
 
-    /// A part of the fold of a session, as it was at one moment: what is on a page. It may be behind the head, as the fold
-    /// may. Reads no more of the session than that, however long it is.
+    /// A part of the fold of a session, as it was at one moment: what is on a page. It may be behind the
+    /// head, as the fold may. Reads no more of the session than that, however long it is.
     fn window(&self, key: i64, wanted: &WindowQuery) -> Result<Window, ReadError>;
 
     /// The session as it was after the last event that is no longer kept; the empty state when every event is.

@@ -1,4 +1,5 @@
-//! `…/ws`: the log of one session over a WebSocket, with the same frames as `…/events`; `/v1/ws`: several sessions on one.
+//! `…/ws`: the log of one session over a WebSocket, with the same frames as `…/events`; `/v1/ws`: several
+//! sessions on one.
 
 use crate::app::App;
 use crate::params::{Ids, Nothing, Params, StreamParams};

@@ -1,7 +1,8 @@
-//! Several sessions on one WebSocket: the states of all sessions, and the logs of those that the client subscribes to.
+//! Several sessions on one WebSocket: the states of all sessions, and the logs of those that the client
+//! subscribes to.
 //!
-//! A socket holds one piece at a time, however many sessions it carries: a subscription is asked for its next frames when
-//! those before were sent. So a client may be as slow as it likes, as on a stream of one session.
+//! A socket holds one piece at a time, however many sessions it carries: a subscription is asked for its next
+//! frames when those before were sent. So a client may be as slow as it likes, as on a stream of one session.
 
 use super::board::{CAUGHT_UP, GATHER, status};
 use super::dialect::{Dialect, GONE};
@@ -58,12 +59,14 @@ struct Carrier {
     sink: SplitSink<WebSocket, Message>,
     /// What each subscription is waiting for.
     waiting: FuturesUnordered<Next>,
-    /// The subscription of each session, by its number: one that was given up may have a last piece under way.
+    /// The subscription of each session, by its number: one that was given up may have a last piece under
+    /// way.
     subscriptions: HashMap<SessionId, (u64, AbortHandle)>,
     last: u64,
 }
 
-/// Carries sessions until one side ends. `closing` returns when the gateway shuts down, whether or not the client reads.
+/// Carries sessions until one side ends. `closing` returns when the gateway shuts down, whether or not the
+/// client reads.
 pub(crate) async fn carry(
     socket: WebSocket,
     hubs: Arc<Hubs>,

@@ -66,12 +66,12 @@ async fn filters_let_through_what_fits_and_bad_ones_are_named() {
     let three = rig.post("/v1/sessions", lasting).await.body["id"].as_str().unwrap().to_owned();
     rig.play(&two, json!([{"do": "tool", "ask": true}])).await;
     rig.until(&two, |snapshot| snapshot["session"]["status"] == "waiting").await;
-    assert_eq!(all(&rig, "q=pARS").await, [one.clone()]);
-    assert_eq!(all(&rig, "agent=lasting").await, [three.clone()]);
-    assert_eq!(all(&rig, "status=waiting").await, [two.clone()]);
+    assert_eq!(all(&rig, "q=pARS").await, [one.as_str()]);
+    assert_eq!(all(&rig, "agent=lasting").await, [three.as_str()]);
+    assert_eq!(all(&rig, "status=waiting").await, [two.as_str()]);
     assert_eq!(all(&rig, "status=waiting&agent=lasting").await, Vec::<String>::new());
     let active = rig.get("/v1/sessions?q=docs").await.body["sessions"][0]["active"].as_u64().unwrap();
-    assert_eq!(all(&rig, &format!("q=docs&from={active}")).await, [two.clone()]);
+    assert_eq!(all(&rig, &format!("q=docs&from={active}")).await, [two.as_str()]);
     assert!(all(&rig, &format!("q=docs&to={active}")).await.is_empty());
     for (query, kind, said) in [
         ("limit=0", "bad-query", "limit 0"),

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::BTreeMap;
 use turnstream_model::fold::State;
 
-/// The pieces of a session in their order, for pages. A database of an earlier version gets it when it is opened.
+/// The pieces of a session in their order, for pages. A database of an earlier version gets it when it is
+/// opened.
 pub(super) const INDEX: &str = "CREATE INDEX IF NOT EXISTS piece_place ON piece (session, kind);";
 
 /// Writes what changed. Returns how many rows were refused because a final one, or a newer owner's, was there.

@@ -1,5 +1,5 @@
-//! A part of a stored fold, read row by row from its newest item on. What a page costs depends on the page and on what is
-//! not folded yet, not on the session.
+//! A part of a stored fold, read row by row from its newest item on. What a page costs depends on the page
+//! and on what is not folded yet, not on the session.
 
 use super::pieces;
 use crate::page::{MOST_TURNS, PAGE_BYTES, Reach, Window, WindowQuery, number_of};
@@ -48,14 +48,16 @@ pub(super) fn read(
     Ok(Ok(parts.into_window(state, tail)))
 }
 
-/// The rows of one stored fold. Those that are ahead of it are not read: they are made again from what follows.
+/// The rows of one stored fold. Those that are ahead of it are not read: they are made again from what
+/// follows.
 struct StoredFold<'a> {
     connection: &'a Connection,
     session: i64,
     seq: i64,
 }
 
-/// A row's place among all pieces, and what is in it. Rows of one kind are in the order in which their things began.
+/// A row's place among all pieces, and what is in it. Rows of one kind are in the order in which their things
+/// began.
 type Row = (i64, String);
 
 impl StoredFold<'_> {
