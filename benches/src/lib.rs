@@ -3,6 +3,7 @@
 
 pub mod delete;
 pub mod gateway;
+pub mod history;
 mod latencies;
 pub mod llm;
 pub mod log;

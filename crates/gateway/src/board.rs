@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use turnstream_model::fold::{Activity, Session};
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 /// A session as the board shows it. Everything in it is durable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,7 +38,7 @@ impl Stage {
         Activity::ALL.iter().map(|activity| Self::Does(*activity)).chain([Self::Ended])
     }
 
-    fn of(session: &Session) -> Self {
+    pub(crate) fn of(session: &Session) -> Self {
         match session.ended {
             Some(_) => Self::Ended,
             None => Self::Does(session.status),
@@ -67,6 +68,8 @@ struct Shown {
     sessions: BTreeMap<SessionId, (u64, Session)>,
     /// The last ones that were deleted, each with the change that was: a watcher that is slow shall hear of it.
     deleted: VecDeque<(u64, SessionId)>,
+    /// When something last happened in a session, where that is known. No watcher is told of it.
+    active: BTreeMap<SessionId, Time>,
     changes: u64,
 }
 
@@ -97,6 +100,7 @@ impl Board {
         if shown.sessions.remove(id).is_none() {
             return;
         }
+        shown.active.remove(id);
         shown.changes += 1;
         let change = shown.changes;
         shown.deleted.push_back((change, id.clone()));
@@ -104,6 +108,29 @@ impl Board {
             shown.deleted.pop_front();
         }
         self.changed.send_replace(change);
+    }
+
+    /// Something happened in a session.
+    pub(crate) fn touch(&self, id: &SessionId, time: Time) {
+        let mut shown = self.lock();
+        if shown.sessions.contains_key(id) {
+            let active = shown.active.entry(id.clone()).or_insert(time);
+            *active = time.max(*active);
+        }
+    }
+
+    /// The sessions that fit: when each was made, and when something last happened in it, where that is
+    /// known.
+    pub(crate) fn matching(
+        &self,
+        fits: impl Fn(&Session) -> bool,
+    ) -> Vec<(SessionId, Option<Time>, Option<Time>)> {
+        let shown = self.lock();
+        let fitting = shown.sessions.iter().filter(|(_, (_, session))| fits(session));
+        let found = |(id, (_, session)): (&SessionId, &(u64, Session))| {
+            (id.clone(), session.created, shown.active.get(id).copied())
+        };
+        fitting.map(found).collect()
     }
 
     /// One session.

@@ -20,6 +20,7 @@ mod health;
 mod importer;
 mod log;
 mod open;
+mod page;
 mod projection;
 mod queue;
 mod remove;
@@ -47,6 +48,7 @@ pub use health::{Health, HealthWatch};
 pub use importer::{Imported, Importer};
 pub use log::{Log, Merge, Options};
 pub use open::{Abandoned, Opened, Restored};
+pub use page::{EventsPage, EventsQuery, ItemsPage, ItemsQuery, PageError};
 pub use search::{
     Hit, Interest, MOST_HITS, MOST_QUERY_BYTES, Page, Part, Query, SearchError, Subject, USUAL_HITS, Waiting,
 };

@@ -286,7 +286,7 @@ impl Projection {
         if self.grown == 0 {
             return false;
         }
-        let cost: usize = self.items.iter().filter_map(|id| self.fold.item(id)).map(weight_of).sum();
+        let cost: usize = self.items.iter().filter_map(|id| self.fold.item(id)).map(weight::item).sum();
         let worth_it = cost <= SMALL_BYTES || self.grown >= cost / 2;
         self.turn_ended || (worth_it && now.duration_since(self.written) >= debounce)
     }
@@ -370,11 +370,6 @@ fn newest<T>(list: &[T], count: usize, wanted: impl Fn(&T) -> bool) -> Vec<&T> {
     let mut found: Vec<&T> = list.iter().rev().filter(|member| wanted(member)).take(count).collect();
     found.reverse();
     found
-}
-
-fn weight_of(item: &Item) -> usize {
-    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    256 + length(&item.text) + length(&item.input) + length(&item.output) + weight::tool(item.tool.as_deref())
 }
 
 fn json(value: &impl serde::Serialize) -> String {

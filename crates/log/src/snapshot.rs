@@ -71,7 +71,7 @@ impl Inner {
     }
 }
 
-fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {
+pub(crate) fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {
     for event in events {
         let event = event
             .event()

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use turnstream_model::event::{Body, Draft, Resolution, Tool, Usage};
+use turnstream_model::fold::Item;
 
 /// Its ids, type, place and time, and small members.
 const ENVELOPE: usize = 192;
@@ -107,7 +108,13 @@ fn text(text: Option<&str>) -> usize {
     text.map_or(0, str::len)
 }
 
-fn list(values: &[Value]) -> usize {
+/// The weight of a folded item.
+pub(crate) fn item(item: &Item) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    256 + length(&item.text) + length(&item.input) + length(&item.output) + tool(item.tool.as_deref())
+}
+
+pub(crate) fn list(values: &[Value]) -> usize {
     values.iter().map(value).sum()
 }
 

@@ -4,7 +4,9 @@ use crate::access;
 use crate::closing::Closing;
 use crate::options::Options;
 use crate::problem::{Kind, Problem};
-use crate::routes::{agents, events, export, health, import, metrics, prompts, search, sessions, waits, ws};
+use crate::routes::{
+    agents, events, export, health, history, import, metrics, prompts, search, sessions, waits, ws,
+};
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
@@ -39,11 +41,14 @@ impl App {
             .route("/metrics", get(metrics::show))
             .route("/v1/agents", get(agents::list))
             .route("/v1/events", get(events::all))
+            .route("/v1/ws", get(ws::several))
             .route("/v1/search", get(search::find))
             .route("/v1/import", post(import::add))
             .route("/v1/sessions", get(sessions::list).post(sessions::create))
             .route("/v1/sessions/{session}", session)
             .route("/v1/sessions/{session}/snapshot", get(sessions::snapshot))
+            .route("/v1/sessions/{session}/items", get(history::items))
+            .route("/v1/sessions/{session}/log", get(history::log))
             .route("/v1/sessions/{session}/export", get(export::one))
             .route("/v1/sessions/{session}/events", get(events::one))
             .route("/v1/sessions/{session}/ws", get(ws::one))

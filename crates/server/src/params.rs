@@ -47,6 +47,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
+/// How much is on a page where nothing is said, and at most.
+const USUAL_PAGE: usize = 50;
+const LARGEST_PAGE: usize = 500;
+
+/// How much a page may hold.
+pub(crate) fn page_limit(asked: Option<usize>) -> Result<usize, Problem> {
+    match asked.unwrap_or(USUAL_PAGE) {
+        limit @ 1..=LARGEST_PAGE => Ok(limit),
+        limit => {
+            let detail = format!("limit {limit}: a page has 1 to {LARGEST_PAGE}; `next` leads to the rest");
+            Err(Problem::new(Kind::BadQuery, detail))
+        }
+    }
+}
+
 /// The query of an event stream.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -166,9 +166,10 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let Self { kind, detail, members, retry_after } = self;
+impl Problem {
+    /// The object that a client reads.
+    pub(crate) fn body(&self) -> Value {
+        let Self { kind, detail, members, retry_after: _ } = self;
         let mut body = json!({
             "type": format!("urn:turnstream:problem:{}", kind.name()),
             "title": kind.title(),
@@ -176,8 +177,16 @@ impl IntoResponse for Problem {
             "detail": detail,
         });
         if let Value::Object(object) = &mut body {
-            object.extend(members);
+            object.extend(members.clone());
         }
+        body
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = self.body();
+        let Self { kind, retry_after, .. } = self;
         let mut response = (kind.code(), body.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -16,11 +16,14 @@ use turnstream_log::{AppendError, Log, Receipt};
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 /// Something that waits for durability.
 pub(super) enum Effect {
     /// The session is this now.
     Show(Box<Session>),
+    /// Something happened in the session at this time.
+    Touch(Time),
     /// These happened in a session of this agent.
     Count(String, Vec<Fact>),
     /// Somebody who asked is answered.
@@ -78,9 +81,10 @@ async fn run(
                 for effect in effects {
                     match effect {
                         Effect::Show(session) if !failed => board.show(&id, *session),
+                        Effect::Touch(time) if !failed => board.touch(&id, time),
                         Effect::Count(agent, facts) if !failed => tallies.add(&agent, &facts),
                         Effect::Durable(keeper) if !failed => drop(keeper.send(())),
-                        Effect::Show(_) | Effect::Count(..) | Effect::Durable(_) => {}
+                        Effect::Show(_) | Effect::Touch(_) | Effect::Count(..) | Effect::Durable(_) => {}
                         Effect::Reply(reply) => reply(result.clone()),
                     }
                 }

@@ -123,6 +123,9 @@ impl Keeper {
         if !facts.is_empty() {
             effects.insert(0, Effect::Count(self.session.agent.clone(), facts));
         }
+        if !drafts.is_empty() {
+            effects.insert(0, Effect::Touch(time));
+        }
         if changed {
             // Before the replies: whoever is answered finds the board as it was promised.
             effects.insert(0, Effect::Show(Box::new(self.session.clone())));

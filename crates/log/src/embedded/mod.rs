@@ -22,6 +22,7 @@ use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::log::{Options, Reports};
 use crate::open::Abandoned;
+use crate::page::{Window, WindowQuery};
 use crate::search::{Found as FoundHits, Search, SearchError};
 use crate::session::Session;
 use crate::store::{
@@ -225,6 +226,14 @@ impl Store for Embedded {
         match self.readers.stored(key).map_err(unreadable)?.fold() {
             Ok(fold) => Ok(fold),
             Err(_) => Ok(Fold::from(self.base(key)?)),
+        }
+    }
+
+    fn window(&self, key: i64, wanted: &WindowQuery) -> Result<Window, ReadError> {
+        match self.readers.window(key, wanted).map_err(unreadable)? {
+            Ok(window) => Ok(window),
+            // One that is damaged is only a shorter way that is not there.
+            Err(_) => Ok(Window::of(self.fold(key)?.into_state(), wanted)),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::open::Abandoned;
+use crate::page::{Window, WindowQuery};
 use crate::search::{Entry, Found, Hit, Place, Search, SearchError, Subject, snippet};
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -327,6 +328,10 @@ impl Store for Replica {
 
     fn fold(&self, key: i64) -> Result<Fold, ReadError> {
         Ok(self.shared.lock().sessions[key as usize].fold())
+    }
+
+    fn window(&self, key: i64, wanted: &WindowQuery) -> Result<Window, ReadError> {
+        Ok(Window::of(self.fold(key)?.into_state(), wanted))
     }
 
     fn base(&self, key: i64) -> Result<State, ReadError> {

@@ -16,6 +16,7 @@ use crate::committed::Committed;
 use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::open::Abandoned;
+use crate::page::{Window, WindowQuery};
 use crate::search::{Found, Search, SearchError};
 use crate::session::Session;
 use crate::summary::Summary;
@@ -94,6 +95,10 @@ pub(crate) trait Store: Send + Sync {
     /// The fold of a session and the seq it is at, as they were at one moment. It may be behind the head, and without a
     /// stored fold it is the empty one: the log folds the events after it on top.
     fn fold(&self, key: i64) -> Result<Fold, ReadError>;
+
+    /// A part of the fold of a session, as it was at one moment: what is on a page. It may be behind the
+    /// head, as the fold may. Reads no more of the session than that, however long it is.
+    fn window(&self, key: i64, wanted: &WindowQuery) -> Result<Window, ReadError>;
 
     /// The session as it was after the last event that is no longer kept; the empty state when every event is.
     fn base(&self, key: i64) -> Result<State, ReadError>;

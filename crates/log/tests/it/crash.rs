@@ -4,7 +4,7 @@ use crate::removal::REMOVAL_POINTS;
 use crate::support::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use turnstream_log::{Follow, Opened, Restored};
+use turnstream_log::{Follow, ItemsQuery, Opened, Restored};
 use turnstream_model::cursor::{Cursor, Seq};
 use turnstream_model::event::ItemState;
 use turnstream_model::fold::Fold;
@@ -108,6 +108,7 @@ fn verify_copy(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<Op
     let log = opened.log;
     let kept = log.read(&id("s"), Seq(0), usize::MAX).map_err(|error| error.to_string());
     let snapshot = log.snapshot(&id("s"));
+    let page = log.items_page(&id("s"), &ItemsQuery { before: None, limit: 50 });
     runtime.block_on(log.close());
     let kept = match kept {
         Ok(kept) => kept,
@@ -132,6 +133,13 @@ fn verify_copy(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<Op
     let snapshot = snapshot.map_err(|error| error.to_string())?;
     if snapshot.state != Fold::of(&events).into_state() {
         return Err("the snapshot is not the fold of the events".to_owned());
+    }
+    let page = page.map_err(|error| error.to_string())?;
+    let newest = snapshot.state.items.iter().rev().take(page.items.len());
+    // A page is never empty where there are items; large ones make it short.
+    let is_short = page.items.is_empty() && !snapshot.state.items.is_empty();
+    if page.head != snapshot.state.seq || is_short || !page.items.iter().eq(newest) {
+        return Err("the newest page is not the end of the snapshot".to_owned());
     }
     assert_lawful(kept_lines.iter().map(String::as_str), Tail::Live);
     let begun = kept_lines.iter().filter(|line| line.contains("\"type\":\"item.started\"")).count();

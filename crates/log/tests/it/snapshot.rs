@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::path::Path;
 use std::time::Duration;
-use turnstream_log::{Committed, Log, Options, Which};
+use turnstream_log::{Committed, ItemsQuery, Log, Options, Which};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::ItemState;
 use turnstream_model::fold::{Applied, Fold, ItemStage, State};
@@ -142,4 +142,6 @@ async fn a_damaged_row_of_a_fold_costs_nothing_but_time() {
     let log = open(directory.path()).log;
     let all = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
     assert_eq!(log.snapshot(&id("s")).unwrap().state, fold(&all));
+    let page = log.items_page(&id("s"), &ItemsQuery { before: None, limit: 50 }).unwrap();
+    assert_eq!((page.items, page.turns), (fold(&all).items, fold(&all).turns));
 }

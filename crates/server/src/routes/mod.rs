@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod health;
+pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod metrics;
 pub(crate) mod prompts;

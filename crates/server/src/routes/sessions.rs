@@ -3,17 +3,20 @@
 use super::Answer;
 use crate::app::App;
 use crate::body::Strict;
-use crate::params::{Ids, Nothing, Params};
-use crate::problem::Problem;
+use crate::params::{Ids, Nothing, Params, page_limit};
+use crate::problem::{Kind, Problem};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use turnstream_gateway::{Change, Deleted, NewSession, RequestError, SessionInfo};
+use turnstream_gateway::{
+    Change, Deleted, Listed, ListedSession, Listing, NewSession, Order, RequestError, SessionInfo, Stage,
+};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,9 +54,38 @@ enum Removed {
     Pending(&'static str),
 }
 
+/// Every session, where a request asks for nothing else.
 #[derive(Serialize)]
 struct Sessions {
     sessions: Vec<SessionInfo>,
+}
+
+/// Which sessions are asked for.
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct List {
+    limit: Option<usize>,
+    after: Option<String>,
+    agent: Option<String>,
+    status: Option<String>,
+    q: Option<String>,
+    from: Option<u64>,
+    to: Option<u64>,
+    order: Option<ListOrder>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ListOrder {
+    Activity,
+    Id,
+}
+
+#[derive(Serialize)]
+struct Page {
+    sessions: Vec<ListedSession>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 pub(crate) async fn create(
@@ -69,13 +101,41 @@ pub(crate) async fn create(
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    _: Params<Nothing>,
-) -> Result<impl IntoResponse, Problem> {
+    Params(asked): Params<List>,
+) -> Result<Response, Problem> {
     // Sessions that nobody has used since the start are looked up in the database.
     let gateway = app.gateway.clone();
-    let listed = tokio::task::spawn_blocking(move || gateway.sessions()).await;
-    let sessions = listed.map_err(|error| RequestError::Log(error.to_string()))?;
-    Ok(Answer(StatusCode::OK, Sessions { sessions }))
+    let failed = |error: tokio::task::JoinError| RequestError::Log(error.to_string());
+    if asked == List::default() {
+        let listed = tokio::task::spawn_blocking(move || gateway.sessions()).await;
+        let sessions = listed.map_err(failed)?;
+        return Ok(Answer(StatusCode::OK, Sessions { sessions }).into_response());
+    }
+    let listing = asked.listing()?;
+    let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await;
+    let Listed { sessions, next } = listed.map_err(failed)??;
+    Ok(Answer(StatusCode::OK, Page { sessions, next }).into_response())
+}
+
+impl List {
+    fn listing(self) -> Result<Listing, Problem> {
+        let Self { limit, after, agent, status, q: title, from, to, order } = self;
+        let stage = status.map(|status| stage_of(&status)).transpose()?;
+        let order = match order {
+            Some(ListOrder::Id) => Order::Id,
+            Some(ListOrder::Activity) | None => Order::Activity,
+        };
+        let (from, to, limit) = (from.map(Time), to.map(Time), page_limit(limit)?);
+        Ok(Listing { agent, stage, title, from, to, order, after, limit })
+    }
+}
+
+fn stage_of(status: &str) -> Result<Stage, Problem> {
+    Stage::all().find(|stage| stage.word() == status).ok_or_else(|| {
+        let known: Vec<&str> = Stage::all().map(Stage::word).collect();
+        let detail = format!("status {status:?} is none of {}", known.join(", "));
+        Problem::new(Kind::BadQuery, detail)
+    })
 }
 
 pub(crate) async fn show(

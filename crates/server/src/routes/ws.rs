@@ -1,9 +1,10 @@
-//! `…/ws`: the log of one session over a WebSocket, with the same frames as `…/events`.
+//! `…/ws`: the log of one session over a WebSocket, with the same frames as `…/events`; `/v1/ws`: several
+//! sessions on one.
 
 use crate::app::App;
-use crate::params::{Ids, Params, StreamParams};
+use crate::params::{Ids, Nothing, Params, StreamParams};
 use crate::problem::{Kind, Problem};
-use crate::stream::{Dialect, Subscriber, speak};
+use crate::stream::{Dialect, StreamKind, Subscriber, carry, speak};
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -14,7 +15,7 @@ use turnstream_model::id::SessionId;
 
 /// Frames are gathered up to this before they are written.
 const WRITE_BUFFER: usize = 32 * 1024;
-/// Clients have little to say: pings and a close.
+/// Clients have little to say: pings, a close, and what they subscribe to.
 const READ_BUFFER: usize = 4 * 1024;
 
 pub(crate) async fn one(
@@ -25,19 +26,38 @@ pub(crate) async fn one(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let cursor = params.cursor(&headers)?;
+    let upgrade = upgraded(upgrade)?;
+    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Lines).await?;
+    Ok(upgrade.on_upgrade(async move |socket| {
+        let closing = app.closing.clone();
+        speak(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
+    }))
+}
+
+pub(crate) async fn several(
+    State(app): State<Arc<App>>,
+    _: Params<Nothing>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let upgrade = upgraded(upgrade)?;
+    Ok(upgrade.on_upgrade(async move |socket| {
+        let (board, closing) = (app.gateway.watch(), app.closing.clone());
+        let _open = app.streams.open(StreamKind::Board);
+        carry(socket, app.hubs.clone(), board, app.options.heartbeat, closing.begun()).await;
+    }))
+}
+
+fn upgraded(
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<WebSocketUpgrade, Problem> {
     let upgrade = upgrade.map_err(|error| {
         let detail =
             format!("{error}; connect with a WebSocket client, or read …/events for the same by SSE");
         Problem::new(Kind::NoWebSocket, detail)
     })?;
-    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Lines).await?;
-    let upgrade = upgrade
+    Ok(upgrade
         .write_buffer_size(WRITE_BUFFER)
         .read_buffer_size(READ_BUFFER)
         .max_message_size(READ_BUFFER)
-        .max_frame_size(READ_BUFFER);
-    Ok(upgrade.on_upgrade(async move |socket| {
-        let closing = app.closing.clone();
-        speak(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
-    }))
+        .max_frame_size(READ_BUFFER))
 }

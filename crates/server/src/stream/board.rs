@@ -15,9 +15,9 @@ use std::time::Duration;
 use turnstream_gateway::{BoardReader, Entry};
 
 /// Said when every session there was has been shown.
-const CAUGHT_UP: &str = r#"{"type":"stream","outcome":"caught_up"}"#;
+pub(super) const CAUGHT_UP: &str = r#"{"type":"stream","outcome":"caught_up"}"#;
 /// How long changes are gathered: a session that changes often is shown as it is, not as it was in between.
-const GATHER: Duration = Duration::from_millis(20);
+pub(super) const GATHER: Duration = Duration::from_millis(20);
 
 struct Board {
     reader: BoardReader,
@@ -86,7 +86,7 @@ impl Board {
     }
 }
 
-fn status(entry: &Entry) -> String {
+pub(super) fn status(entry: &Entry) -> String {
     let session = &entry.session;
     let mut status = json!({
         "type": "session.status",

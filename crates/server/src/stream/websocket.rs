@@ -17,7 +17,7 @@ use turnstream_model::cursor::CursorOutcome;
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Why the socket is closed.
-enum Bye {
+pub(super) enum Bye {
     Closing,
     Deleted,
     Failed(String),
@@ -39,6 +39,15 @@ pub(crate) async fn speak(
         () = hear(&mut source) => Bye::Gone,
         () = closing => Bye::Closing,
     };
+    say_goodbye(&mut sink, &mut source, bye).await;
+}
+
+/// Tells the client why the socket is closed, and waits a moment for its answer.
+pub(super) async fn say_goodbye(
+    sink: &mut SplitSink<WebSocket, Message>,
+    source: &mut SplitStream<WebSocket>,
+    bye: Bye,
+) {
     let (code, reason) = match bye {
         Bye::Closing => {
             (close_code::AWAY, "the gateway is shutting down; come back with your cursor".to_owned())

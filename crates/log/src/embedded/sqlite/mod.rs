@@ -14,6 +14,7 @@ pub(crate) mod scrub;
 mod separators;
 mod unscrubbed;
 mod wal;
+mod window;
 mod write;
 
 pub(crate) use imports::Seen;

@@ -7,6 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::BTreeMap;
 use turnstream_model::fold::State;
 
+/// The pieces of a session in their order, for pages. A database of an earlier version gets it when it is
+/// opened.
+pub(super) const INDEX: &str = "CREATE INDEX IF NOT EXISTS piece_place ON piece (session, kind);";
+
 /// Writes what changed. Returns how many rows were refused because a final one, or a newer owner's, was there.
 pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) -> rusqlite::Result<u64> {
     let Flush { head, seq, epoch, pieces, gone, found: _ } = flush;
@@ -61,16 +65,19 @@ pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<St
             }
         }
     }
-    let tail = {
-        let mut query = transaction.prepare_cached(
-            "SELECT first_seq, data FROM chunk WHERE session = ?1 AND first_seq + count > ?2 + 1
-             AND first_seq >= coalesce((SELECT max(first_seq) FROM chunk WHERE session = ?1 AND first_seq <= ?2), 0)
-             ORDER BY first_seq",
-        )?;
-        let rows = query.query_map([session, seq], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))?;
-        rows.collect::<Result<_, _>>()?
-    };
+    let tail = tail(&transaction, session, seq)?;
     Ok(Stored { head, pieces, tail })
+}
+
+/// Rows of events after this one, with the number of the first in each; the first row may begin before it.
+pub(super) fn tail(connection: &Connection, session: i64, seq: i64) -> rusqlite::Result<Vec<(u64, String)>> {
+    let mut query = connection.prepare_cached(
+        "SELECT first_seq, data FROM chunk WHERE session = ?1 AND first_seq + count > ?2 + 1
+         AND first_seq >= coalesce((SELECT max(first_seq) FROM chunk WHERE session = ?1 AND first_seq <= ?2), 0)
+         ORDER BY first_seq",
+    )?;
+    let rows = query.query_map([session, seq], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))?;
+    rows.collect()
 }
 
 /// The base of a session: what it was before its oldest kept event. `None` when every event is kept.
@@ -129,6 +136,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(super::super::schema::TABLES).unwrap();
         connection.execute_batch(super::super::schema::TABLES_2).unwrap();
+        connection.execute_batch(INDEX).unwrap();
         connection
     }
 

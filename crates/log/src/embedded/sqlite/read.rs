@@ -3,8 +3,9 @@
 use super::imports::SEEN;
 use super::passage::{Closed, Passage};
 use super::schema::open_reader;
-use super::{find, pieces};
+use super::{find, pieces, window};
 use crate::open::Abandoned;
+use crate::page::{Window, WindowQuery};
 use crate::projection::PieceKind;
 use crate::search::{Found, Search, SearchError};
 use crate::store::{Known, Removal, Size};
@@ -93,6 +94,15 @@ impl Readers {
     /// The stored fold of a session and what follows it.
     pub(crate) fn stored(&self, session: i64) -> rusqlite::Result<Stored> {
         self.with(|connection| pieces::read(connection, session))
+    }
+
+    /// A part of the stored fold of a session and what follows it; an error that says what is damaged.
+    pub(crate) fn window(
+        &self,
+        session: i64,
+        wanted: &WindowQuery,
+    ) -> rusqlite::Result<Result<Window, String>> {
+        self.with(|connection| window::read(connection, session, wanted))
     }
 
     /// The last event of a session, by its key; `None` when there is no such session.

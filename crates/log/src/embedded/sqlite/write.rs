@@ -187,6 +187,7 @@ impl Database {
     ) -> Result<(), StoreError> {
         self.transact(known, |transaction| {
             transaction.execute_batch(imports::TABLE)?;
+            transaction.execute_batch(pieces::INDEX)?;
             if generations == Generations::AreNew {
                 let mut rows = transaction.prepare("SELECT key FROM session")?;
                 let keys: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

@@ -3,6 +3,7 @@
 
 mod flapping;
 mod imports;
+mod pages;
 mod removal;
 mod replicas;
 mod rules;
@@ -207,6 +208,19 @@ macro_rules! a_store_passes {
     };
 }
 
+macro_rules! a_store_has_pages {
+    ($module:ident, $place:expr) => {
+        every!($module, $place, pages:
+            pages_are_the_snapshot_cut_into_pieces,
+            a_page_agrees_with_the_log_at_its_head,
+            pages_go_on_where_they_were_while_items_come_and_go,
+            a_page_of_large_items_is_cut_and_goes_on,
+            pages_of_events_are_the_log,
+            a_page_of_a_trimmed_session_has_what_is_kept,
+        );
+    };
+}
+
 macro_rules! a_store_imports {
     ($module:ident, $place:expr) => {
         every!($module, $place, imports:
@@ -253,9 +267,11 @@ a_store_passes!(in_a_directory, found_in_a_directory, InDirectory(tempfile::temp
 // Slow, and about the log: once is enough.
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
+a_store_has_pages!(pages_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 a_store_imports!(imported_into_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 a_store_forgets!(forgets_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
 a_store_passes!(in_memory, found_in_memory, InMemory::default());
+a_store_has_pages!(pages_in_memory, InMemory::default());
 a_store_imports!(imported_into_memory, InMemory::default());
 a_store_forgets!(forgets_in_memory, InMemory::default());
 a_shared_store_passes!(shared_in_memory, InMemory::default());

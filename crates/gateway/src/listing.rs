@@ -1,0 +1,158 @@
+//! Pages of the list of sessions: which ones, in which order, and from where on.
+
+use crate::board::Stage;
+use crate::error::RequestError;
+use crate::gateway::Gateway;
+use crate::request::SessionInfo;
+use serde::Serialize;
+use std::cmp::Reverse;
+use turnstream_log::Log;
+use turnstream_model::cursor::Seq;
+use turnstream_model::fold::Session;
+use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
+
+/// Which sessions are wanted. What nothing is said of lets every session through.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Sessions of this agent.
+    pub agent: Option<String>,
+    /// Sessions at this stage.
+    pub stage: Option<Stage>,
+    /// Sessions with this text in their title, in upper or lower case.
+    pub title: Option<String>,
+    /// Sessions in which something happened at this time or later.
+    pub from: Option<Time>,
+    /// Sessions in which nothing happened at this time or later.
+    pub to: Option<Time>,
+    /// What comes first.
+    pub order: Order,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// What comes first in a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The session in which something happened last.
+    #[default]
+    Activity,
+    /// The smallest id. This order does not change while pages are read.
+    Id,
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The sessions.
+    pub sessions: Vec<ListedSession>,
+    /// Where the next page begins; `None` when this is the last.
+    pub next: Option<String>,
+}
+
+/// A session in a page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ListedSession {
+    /// The session.
+    #[serde(flatten)]
+    pub info: SessionInfo,
+    /// When something last happened in it.
+    pub active: Time,
+}
+
+/// A session's place in the list: `Reverse` puts the latest first.
+type Place = (Reverse<Time>, SessionId);
+
+impl Gateway {
+    /// A page of sessions. It looks at the database for sessions that nobody has used since the start.
+    pub fn list(&self, listing: &Listing) -> Result<Listed, RequestError> {
+        let after = listing.after.as_deref().map(|after| place_of(after, listing.order)).transpose()?;
+        let wanted = listing.title.as_deref().map(str::to_lowercase);
+        let fits = |session: &Session| {
+            let title = || session.title.as_deref().unwrap_or_default().to_lowercase();
+            listing.agent.as_ref().is_none_or(|agent| *agent == session.agent)
+                && listing.stage.is_none_or(|stage| stage == Stage::of(session))
+                && wanted.as_ref().is_none_or(|wanted| title().contains(wanted))
+        };
+        let mut places: Vec<Place> = Vec::new();
+        for (id, created, active) in self.board().matching(fits) {
+            let active = active.unwrap_or_else(|| self.look_up_activity(&id, created));
+            if listing.from.is_none_or(|from| active >= from) && listing.to.is_none_or(|to| active < to) {
+                places.push((Reverse(active), id));
+            }
+        }
+        match listing.order {
+            Order::Activity => places.sort_unstable(),
+            Order::Id => places.sort_unstable_by(|(_, one), (_, other)| one.cmp(other)),
+        }
+        if let Some(after) = &after {
+            places.retain(|place| match listing.order {
+                Order::Activity => place > after,
+                Order::Id => place.1 > after.1,
+            });
+        }
+        let more = places.len() > listing.limit;
+        places.truncate(listing.limit);
+        let next = places.last().filter(|_| more).map(|place| cursor_of(place, listing.order));
+        // One that is deleted meanwhile is left out.
+        let sessions = places.into_iter().filter_map(|(Reverse(active), id)| {
+            Some(ListedSession { info: self.session(&id).ok()?, active })
+        });
+        Ok(Listed { sessions: sessions.collect(), next })
+    }
+
+    /// When something last happened in a session that was not used since the start.
+    fn look_up_activity(&self, id: &SessionId, created: Option<Time>) -> Time {
+        let active = last_time(self.log(), id).or(created).unwrap_or(Time(0));
+        self.board().touch(id, active);
+        active
+    }
+}
+
+/// The time of the last event, also when it is no longer kept.
+fn last_time(log: &Log, id: &SessionId) -> Option<Time> {
+    let (_, head) = log.head(id).ok()?;
+    match log.read(id, Seq(head.0.checked_sub(1)?), 1) {
+        Ok(mut events) => events.pop()?.event().ok().map(|event| event.time),
+        Err(_) => log.base(id).ok()?.trimmed,
+    }
+}
+
+fn cursor_of((Reverse(active), id): &Place, order: Order) -> String {
+    match order {
+        Order::Activity => format!("{}-{id}", active.0),
+        Order::Id => id.to_string(),
+    }
+}
+
+fn place_of(cursor: &str, order: Order) -> Result<Place, RequestError> {
+    let place = match order {
+        Order::Id => Some((Reverse(Time(0)), SessionId::from(cursor))),
+        Order::Activity => cursor
+            .split_once('-')
+            .and_then(|(active, id)| Some((Reverse(Time(active.parse().ok()?)), SessionId::from(id)))),
+    };
+    place.filter(|(_, id)| !id.as_str().is_empty()).ok_or_else(|| {
+        let detail =
+            format!("{cursor:?} is not the `next` of a page in this order; leave it out to begin again");
+        RequestError::BadCursor(detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_in_its_own_order_only() {
+        let place = (Reverse(Time(1_794_771_700_000)), SessionId::from("ses_a-b"));
+        let cursor = cursor_of(&place, Order::Activity);
+        assert_eq!(place_of(&cursor, Order::Activity), Ok(place));
+        for bad in ["", "ses_1", "x-ses_1", "12-"] {
+            let refused = place_of(bad, Order::Activity);
+            assert!(matches!(refused, Err(RequestError::BadCursor(_))), "{bad:?}: {refused:?}");
+        }
+    }
+}

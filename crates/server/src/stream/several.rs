@@ -1,0 +1,333 @@
+//! Several sessions on one WebSocket: the states of all sessions, and the logs of those that the client
+//! subscribes to.
+//!
+//! A socket holds one piece at a time, however many sessions it carries: a subscription is asked for its next
+//! frames when those before were sent. So a client may be as slow as it likes, as on a stream of one session.
+
+use super::board::{CAUGHT_UP, GATHER, status};
+use super::dialect::{Dialect, GONE};
+use super::hub::{End, Hubs};
+use super::pulse::Pulse;
+use super::subscriber::{Piece, Subscriber};
+use super::websocket::{Bye, say_goodbye};
+use crate::problem::{Kind, Problem};
+use axum::Error;
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use futures_util::stream::{FuturesUnordered, SplitSink, SplitStream};
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use memchr::{memchr_iter, memmem};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use turnstream_gateway::BoardReader;
+use turnstream_model::cursor::Cursor;
+use turnstream_model::id::SessionId;
+
+/// Sessions that one socket may carry.
+const MOST: usize = 256;
+/// What a client may say while it is not answered.
+const UNHEARD: usize = 16;
+
+/// What a client says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    subscribe: Option<SessionId>,
+    unsubscribe: Option<SessionId>,
+    after: Option<String>,
+}
+
+/// What a client wants.
+enum Wish {
+    Subscribe(SessionId, Cursor),
+    Unsubscribe(SessionId),
+}
+
+/// The next piece of a subscription, which is handed back with it.
+type Next = Abortable<BoxFuture<'static, (u64, SessionId, Subscriber, Piece)>>;
+
+/// One socket with its subscriptions.
+struct Carrier {
+    hubs: Arc<Hubs>,
+    sink: SplitSink<WebSocket, Message>,
+    /// What each subscription is waiting for.
+    waiting: FuturesUnordered<Next>,
+    /// The subscription of each session, by its number: one that was given up may have a last piece under
+    /// way.
+    subscriptions: HashMap<SessionId, (u64, AbortHandle)>,
+    last: u64,
+}
+
+/// Carries sessions until one side ends. `closing` returns when the gateway shuts down, whether or not the
+/// client reads.
+pub(crate) async fn carry(
+    socket: WebSocket,
+    hubs: Arc<Hubs>,
+    board: BoardReader,
+    every: Duration,
+    closing: impl Future<Output = ()>,
+) {
+    let (sink, mut source) = socket.split();
+    let (waiting, subscriptions) = (FuturesUnordered::new(), HashMap::new());
+    let mut carrier = Carrier { hubs, sink, waiting, subscriptions, last: 0 };
+    let (said, heard) = mpsc::channel(UNHEARD);
+    let bye = tokio::select! {
+        bye = carrier.run(board, heard, every) => bye.unwrap_or(Bye::Gone),
+        () = hear(&mut source, said) => Bye::Gone,
+        () = closing => Bye::Closing,
+    };
+    say_goodbye(&mut carrier.sink, &mut source, bye).await;
+}
+
+/// Hands on what the client says, until it goes away.
+async fn hear(source: &mut SplitStream<WebSocket>, said: mpsc::Sender<Message>) {
+    while let Some(Ok(message)) = source.next().await {
+        let is_over = match message {
+            Message::Close(_) => true,
+            Message::Text(_) | Message::Binary(_) => said.send(message).await.is_err(),
+            Message::Ping(_) | Message::Pong(_) => false,
+        };
+        if is_over {
+            return;
+        }
+    }
+}
+
+impl Carrier {
+    async fn run(
+        &mut self,
+        mut board: BoardReader,
+        mut heard: mpsc::Receiver<Message>,
+        every: Duration,
+    ) -> Result<Bye, Error> {
+        let mut pulse = Pulse::new(every);
+        let (mut show_at, mut is_first) = (Instant::now(), true);
+        loop {
+            let gathered = tokio::time::sleep_until(show_at);
+            let states = async {
+                gathered.await;
+                board.next().await
+            };
+            tokio::select! {
+                Some(message) = heard.recv() => self.obey(&message).await?,
+                entries = states => {
+                    for entry in &entries {
+                        self.sink.feed(Message::text(status(entry))).await?;
+                    }
+                    if std::mem::take(&mut is_first) {
+                        self.sink.feed(Message::text(CAUGHT_UP)).await?;
+                    }
+                    self.sink.flush().await?;
+                    show_at = Instant::now() + GATHER;
+                }
+                Some(next) = self.waiting.next(), if !self.waiting.is_empty() => match next {
+                    Ok((number, session, subscriber, piece)) => {
+                        if let Some(bye) = self.pass_on(number, session, subscriber, piece).await? {
+                            return Ok(bye);
+                        }
+                    }
+                    // It was given up.
+                    Err(_) => continue,
+                },
+                () = pulse.due() => self.sink.send(Message::Ping(Bytes::new())).await?,
+            }
+            pulse.said();
+        }
+    }
+
+    async fn obey(&mut self, message: &Message) -> Result<(), Error> {
+        match wish(message) {
+            Ok(Wish::Subscribe(session, cursor)) => self.subscribe(session, &cursor).await,
+            Ok(Wish::Unsubscribe(session)) => {
+                self.give_up(&session);
+                let ended = json!({"session": session, "type": "stream", "outcome": "unsubscribed"});
+                self.sink.send(Message::text(ended.to_string())).await
+            }
+            Err(problem) => self.refuse(None, &problem).await,
+        }
+    }
+
+    /// A session that is subscribed to already begins anew at the cursor.
+    async fn subscribe(&mut self, session: SessionId, cursor: &Cursor) -> Result<(), Error> {
+        self.give_up(&session);
+        if self.subscriptions.len() >= MOST {
+            let detail = format!(
+                "a socket carries {MOST} sessions, and {session} is one more; unsubscribe from another one, or open \
+                 another socket"
+            );
+            return self.refuse(Some(&session), &Problem::new(Kind::BadBody, detail)).await;
+        }
+        match Subscriber::open(self.hubs.clone(), session.clone(), cursor, Dialect::Lines).await {
+            Ok((subscriber, outcome)) => {
+                let outcome = labelled(&session, outcome.to_json().as_bytes());
+                self.sink.send(Message::Text(text(outcome)?)).await?;
+                self.last += 1;
+                self.wait_for(self.last, session, subscriber);
+                Ok(())
+            }
+            Err(error) => self.refuse(Some(&session), &Problem::from(error)).await,
+        }
+    }
+
+    fn give_up(&mut self, session: &SessionId) {
+        if let Some((_, handle)) = self.subscriptions.remove(session) {
+            handle.abort();
+        }
+    }
+
+    fn wait_for(&mut self, number: u64, session: SessionId, mut subscriber: Subscriber) {
+        let (handle, registration) = AbortHandle::new_pair();
+        self.subscriptions.insert(session.clone(), (number, handle));
+        let next = async move {
+            let piece = subscriber.next().await;
+            (number, session, subscriber, piece)
+        };
+        self.waiting.push(Abortable::new(next.boxed(), registration));
+    }
+
+    /// Sends one piece of a subscription, and asks it for the next. The socket outlives the sessions on it.
+    async fn pass_on(
+        &mut self,
+        number: u64,
+        session: SessionId,
+        subscriber: Subscriber,
+        piece: Piece,
+    ) -> Result<Option<Bye>, Error> {
+        if self.subscriptions.get(&session).is_none_or(|(current, _)| *current != number) {
+            return Ok(None);
+        }
+        match piece {
+            Piece::Frames(lines) => {
+                let mut start = 0;
+                for end in memchr_iter(b'\n', &lines) {
+                    let frame = labelled(&session, &lines[start..end]);
+                    start = end + 1;
+                    self.sink.feed(Message::Text(text(frame)?)).await?;
+                }
+                self.sink.flush().await?;
+                self.wait_for(number, session, subscriber);
+            }
+            Piece::End(End::Closing) => return Ok(Some(Bye::Closing)),
+            // A reader that is behind begins anew by itself, and never ends so.
+            Piece::End(End::Gone | End::Behind) => {
+                self.subscriptions.remove(&session);
+                self.sink.send(Message::Text(text(labelled(&session, GONE.as_bytes()))?)).await?;
+            }
+            Piece::End(End::Failed(problem)) => {
+                self.subscriptions.remove(&session);
+                self.refuse(Some(&session), &Problem::new(Kind::LogFailed, problem)).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn refuse(&mut self, session: Option<&SessionId>, problem: &Problem) -> Result<(), Error> {
+        let mut frame = json!({"type": "error", "problem": problem.body()});
+        if let Some(session) = session {
+            frame["session"] = json!(session);
+        }
+        self.sink.send(Message::text(frame.to_string())).await
+    }
+}
+
+/// What a message asks for.
+fn wish(message: &Message) -> Result<Wish, Problem> {
+    const FORMS: &str =
+        r#"send {"subscribe":"SESSION","after":"GENERATION:SEQ"} or {"unsubscribe":"SESSION"}"#;
+    let bad = |why: &str| Problem::new(Kind::BadBody, format!("{why}; {FORMS}"));
+    let Message::Text(said) = message else { return Err(bad("the message is binary")) };
+    // A list of values in the right order would pass for an object.
+    if !said.trim_start().starts_with('{') {
+        return Err(bad("the message is no JSON object"));
+    }
+    let said: Said = serde_json::from_str(said).map_err(|error| bad(&format!("the message: {error}")))?;
+    match said {
+        Said { subscribe: Some(session), unsubscribe: None, after } => {
+            let cursor = after.map_or_else(|| Ok(Cursor::default()), |after| after.parse());
+            let cursor = cursor.map_err(|error| {
+                let detail = format!("after, of {session}: {error}; leave it out to get everything");
+                Problem::new(Kind::BadCursor, detail)
+            })?;
+            Ok(Wish::Subscribe(session, cursor))
+        }
+        Said { subscribe: None, unsubscribe: Some(session), after: None } => Ok(Wish::Unsubscribe(session)),
+        Said { subscribe: Some(_), unsubscribe: Some(_), .. } => {
+            Err(bad("the message has both `subscribe` and `unsubscribe`"))
+        }
+        Said { subscribe: None, unsubscribe: Some(_), after: Some(_) } => {
+            Err(bad("`after` belongs to `subscribe`"))
+        }
+        Said { subscribe: None, unsubscribe: None, .. } => {
+            Err(bad("the message has neither `subscribe` nor `unsubscribe`"))
+        }
+    }
+}
+
+/// A frame with the session it belongs to. An event that names its session keeps the name it has.
+fn labelled(session: &SessionId, frame: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(frame.len() + session.as_str().len() + 16);
+    if names_its_session(frame) {
+        out.put_slice(frame);
+        return out.freeze();
+    }
+    out.put_slice(b"{\"session\":");
+    out.put_slice(Value::from(session.as_str()).to_string().as_bytes());
+    out.put_u8(b',');
+    out.put_slice(frame.get(1..).unwrap_or_default());
+    out.freeze()
+}
+
+/// Few frames have the word in them at all: only those are read.
+fn names_its_session(frame: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Named {
+        session: Option<IgnoredAny>,
+    }
+    memmem::find(frame, b"\"session\":").is_some()
+        && serde_json::from_slice::<Named>(frame).is_ok_and(|named| named.session.is_some())
+}
+
+fn text(frame: Bytes) -> Result<Utf8Bytes, Error> {
+    Utf8Bytes::try_from(frame).map_err(Error::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_its_session_once() {
+        let id = SessionId::from("ses_\"1");
+        let frame = labelled(&id, br#"{"id":"g1:2","seq":2,"type":"notice","detail":{"session":"x"}}"#);
+        let read: Value = serde_json::from_slice(&frame).unwrap();
+        assert_eq!((&read["session"], &read["seq"]), (&json!("ses_\"1"), &json!(2)));
+        let created = br#"{"id":"g1:1","seq":1,"type":"session.created","session":"ses_1"}"#;
+        assert_eq!(labelled(&id, created), created.as_slice());
+    }
+
+    #[test]
+    fn what_is_no_wish_is_refused_with_what_could_be_said() {
+        for bad in [
+            "hello",
+            "[]",
+            "{}",
+            r#"{"subscribe":""}"#,
+            r#"{"subscribe":"a","unsubscribe":"a"}"#,
+            r#"{"unsubscribe":"a","after":"1"}"#,
+            r#"{"subscribe":"a","from":1}"#,
+        ] {
+            let refused = wish(&Message::text(bad)).map(drop).unwrap_err();
+            assert_eq!(refused.kind(), Kind::BadBody, "{bad}");
+        }
+        let cursor = wish(&Message::text(r#"{"subscribe":"a","after":"x"}"#)).map(drop).unwrap_err();
+        assert_eq!(cursor.kind(), Kind::BadCursor);
+        assert!(wish(&Message::binary("{}")).is_err());
+    }
+}
