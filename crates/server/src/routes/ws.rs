@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::params::{Ids, Params, StreamParams};
 use crate::problem::{Kind, Problem};
-use crate::stream::{Dialect, Subscriber, speak};
+use crate::stream::{Carrier, Form, Subscriber, speak};
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -25,12 +25,13 @@ pub(crate) async fn one(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let cursor = params.cursor(&headers)?;
+    let form = Form { dialect: params.dialect()?, carrier: Carrier::Lines };
     let upgrade = upgrade.map_err(|error| {
         let detail =
             format!("{error}; connect with a WebSocket client, or read …/events for the same by SSE");
         Problem::new(Kind::NoWebSocket, detail)
     })?;
-    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Lines).await?;
+    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
     let upgrade = upgrade
         .write_buffer_size(WRITE_BUFFER)
         .read_buffer_size(READ_BUFFER)
