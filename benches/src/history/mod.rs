@@ -181,6 +181,7 @@ fn turn(number: u64) -> Vec<Draft> {
         stop_reason: None,
         usage: None,
         cost: None,
+        summed: true,
         error: None,
     }));
     drafts

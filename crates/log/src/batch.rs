@@ -266,7 +266,7 @@ impl Growing {
         for event in &parsed {
             // A line of JSON has no line feed inside.
             let end = memchr::memchr(b'\n', &data[start..]).map_or(data.len(), |length| start + length);
-            events.push(Committed::new(event.seq, data.slice(start..end)));
+            events.push(Committed::new(event.seq, event.draft.body.kind(), data.slice(start..end)));
             start = end + 1;
         }
         let turns = parsed.iter().filter_map(|event| TurnChange::of(&event.draft)).collect();

@@ -2,19 +2,20 @@
 
 use bytes::Bytes;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Event, EventError};
+use turnstream_model::event::{Event, EventError, Kind, Line};
 
 /// A durable event, with the JSON that was written for it. Cloning shares the bytes. It can only be made by this crate,
 /// from a commit that succeeded or from the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     seq: Seq,
+    kind: Kind,
     json: Bytes,
 }
 
 impl Committed {
-    pub(crate) fn new(seq: Seq, json: Bytes) -> Self {
-        Self { seq, json }
+    pub(crate) fn new(seq: Seq, kind: Kind, json: Bytes) -> Self {
+        Self { seq, kind, json }
     }
 
     /// The events of these lines from one on, the first line being event `first`.
@@ -27,7 +28,7 @@ impl Committed {
             start = range.end + 1;
             let seq = Seq(first + offset as u64);
             if seq >= from {
-                events.push(Self::new(seq, lines.slice(range)));
+                events.push(Self::new(seq, Kind::of_line(line), lines.slice(range)));
             }
         }
         events
@@ -38,9 +39,19 @@ impl Committed {
         self.seq
     }
 
+    /// Its type.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
     /// One line of JSON, the same bytes for every reader.
     pub fn json(&self) -> &Bytes {
         &self.json
+    }
+
+    /// It as a dialect gets it.
+    pub fn line(&self) -> Line<'_> {
+        Line::new(self.seq, &self.kind, &self.json)
     }
 
     /// The event itself.

@@ -206,7 +206,7 @@ impl Recent {
         let own = |event: &Committed| {
             let range = start..start + event.json().len();
             start = range.end;
-            Committed::new(event.seq(), data.slice(range))
+            Committed::new(event.seq(), event.kind().clone(), data.slice(range))
         };
         self.events = self.events.iter().map(own).collect();
     }
@@ -238,7 +238,12 @@ mod tests {
     use crate::store::Known;
     use bytes::Bytes;
     use turnstream_model::cursor::{Generation, Seq};
+    use turnstream_model::event::Kind;
     use turnstream_model::id::SessionId;
+
+    fn kind() -> Kind {
+        Kind::named("notice")
+    }
 
     #[test]
     fn what_is_kept_of_a_large_commit_does_not_keep_the_commit() {
@@ -253,7 +258,7 @@ mod tests {
         let commit = Bytes::from(vec![b'x'; 100 * 100_000]);
         let slice = |seq: u64| {
             let start = (seq as usize - 1) * 100;
-            Committed::new(Seq(seq), commit.slice(start..start + 100))
+            Committed::new(Seq(seq), kind(), commit.slice(start..start + 100))
         };
         let events: Vec<Committed> = (1..=100_000).map(slice).collect();
         session.publish(&events);
@@ -282,7 +287,7 @@ mod tests {
         let behind = std::thread::scope(|scope| {
             scope.spawn(|| {
                 for seq in 1..=last {
-                    session.publish(&[Committed::new(Seq(seq), Bytes::from_static(b"{}"))]);
+                    session.publish(&[Committed::new(Seq(seq), kind(), Bytes::from_static(b"{}"))]);
                     session.settle(Seq(seq.saturating_sub(8)));
                 }
             });

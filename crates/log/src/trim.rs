@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::store::{Cut, Size};
 use std::sync::Arc;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Event};
+use turnstream_model::event::{Body, Event, Known};
 use turnstream_model::fold::{Fold, Gone, Open, State};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
@@ -161,8 +161,10 @@ fn can_be_read_back(base: &State) -> bool {
 
 /// When a turn ended with this event, if one did.
 fn end_of_turn(event: &Committed) -> Option<Time> {
-    let event = event.event().ok()?;
-    matches!(event.draft.body, Body::TurnEnded { .. }).then_some(event.time)
+    if !event.kind().is(Known::TurnEnded) {
+        return None;
+    }
+    event.event().ok().map(|event| event.time)
 }
 
 /// A walk from the oldest event to the last place at which this step cuts.

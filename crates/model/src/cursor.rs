@@ -1,4 +1,5 @@
-//! Where a reader stands in a log: `GENERATION:SEQ`, and what became of a cursor when a stream opens.
+//! Where a reader stands in a log: `GENERATION:SEQ`, in the frames of a dialect `GENERATION:SEQ.K`, and what became of a
+//! cursor when a stream opens.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -77,6 +78,9 @@ pub enum CursorError {
     /// The part before the colon is not a generation.
     #[error("generation {0:?} must be made of letters, digits, '_' and '-', for example g1")]
     Generation(String),
+    /// The part after the dot is not a number of frames, or what is before it is no event.
+    #[error("cursor {0:?} is not GENERATION:SEQ.K, for example g1:41.2")]
+    Frame(String),
 }
 
 impl FromStr for Cursor {
@@ -105,6 +109,37 @@ impl fmt::Display for Cursor {
     }
 }
 
+/// A reader's position in a stream of frames. A dialect may make several frames of one event, and a reader may have come
+/// no further than one of them: `GENERATION:SEQ.K` has the first K frames of event SEQ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameCursor {
+    /// The last event of which the reader has every frame.
+    pub cursor: Cursor,
+    /// How many frames of the event after it the reader has. `None` for a cursor that names whole events.
+    pub frames: Option<u32>,
+}
+
+impl From<Cursor> for FrameCursor {
+    fn from(cursor: Cursor) -> Self {
+        Self { cursor, frames: None }
+    }
+}
+
+impl FromStr for FrameCursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let Some((event, frames)) = text.rsplit_once('.') else { return Ok(text.parse::<Cursor>()?.into()) };
+        let bad = || CursorError::Frame(text.to_owned());
+        let mut cursor: Cursor = event.parse().map_err(|_| bad())?;
+        let digits = !frames.is_empty() && frames.bytes().all(|byte| byte.is_ascii_digit());
+        let frames = frames.parse().ok().filter(|_| digits).ok_or_else(bad)?;
+        // There is no event 0 to have a frame of.
+        cursor.seq = Seq(cursor.seq.0.checked_sub(1).ok_or_else(bad)?);
+        Ok(Self { cursor, frames: Some(frames) })
+    }
+}
+
 /// Why a cursor cannot be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,6 +150,8 @@ pub enum ResetReason {
     BeyondHead,
     /// What follows it is no longer kept.
     Trimmed,
+    /// Only of dialects that keep state: it is older than the running turn, so the conversation so far follows instead.
+    OlderTurn,
 }
 
 /// The first frame of every stream: what became of the cursor, before any event.
@@ -203,6 +240,19 @@ mod tests {
         for text in ["", "x", "g1:", "g1:x", "g 1:4", ":4", "+4", "-1", "g1:4:5", "99999999999999999999"] {
             let error = text.parse::<Cursor>().unwrap_err().to_string();
             assert!(error.contains("for example"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_frames_names_the_event_before_and_how_many_it_has_of_the_next() {
+        let read =
+            |text: &str| text.parse::<FrameCursor>().map(|read| (read.cursor.to_string(), read.frames));
+        assert_eq!(read("g1:41"), Ok(("g1:41".to_owned(), None)));
+        assert_eq!(read("g1:41.2"), Ok(("g1:40".to_owned(), Some(2))));
+        assert_eq!(read("1.0"), Ok(("0".to_owned(), Some(0))));
+        for text in ["0.1", "g1:0.1", "g1:4.", "g1:4.x", "g1:4.+1", "4.1.2", ".1", "g.1:4", "4.99999999999"] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains("for example") && error.contains(&format!("{text:?}")), "{text}: {error}");
         }
     }
 

@@ -2,12 +2,13 @@
 
 use crate::problem::{Kind, Problem};
 use crate::query;
+use crate::stream::Offered;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use turnstream_model::cursor::{Cursor, CursorError};
+use turnstream_model::cursor::{CursorError, FrameCursor};
 
 /// The ids in a path.
 pub(crate) struct Ids<T>(pub(crate) T);
@@ -71,9 +72,8 @@ pub(crate) struct StreamParams {
     /// How the stream says that it is alive.
     #[serde(default)]
     pub(crate) heartbeat: Heartbeat,
-    /// Only one so far.
-    #[serde(default, rename = "dialect")]
-    _dialect: Dialect,
+    /// What the frames look like.
+    dialect: Option<String>,
 }
 
 /// How a stream says that it is alive.
@@ -87,26 +87,28 @@ pub(crate) enum Heartbeat {
     Data,
 }
 
-/// The dialects a stream can be asked for.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Dialect {
-    #[default]
-    Native,
-}
-
 impl StreamParams {
     /// Where the client stands: the header is stronger, because a browser that reconnects sends it with the old address.
-    pub(crate) fn cursor(&self, headers: &HeaderMap) -> Result<Cursor, Problem> {
+    pub(crate) fn cursor(&self, headers: &HeaderMap) -> Result<FrameCursor, Problem> {
         let header = headers.get("last-event-id").map(|value| String::from_utf8_lossy(value.as_bytes()));
         let (place, text) = match (header.filter(|text| !text.is_empty()), &self.after) {
             (Some(text), _) => ("Last-Event-ID", text.into_owned()),
             (None, Some(after)) => ("?after", after.clone()),
-            (None, None) => return Ok(Cursor::default()),
+            (None, None) => return Ok(FrameCursor::default()),
         };
         text.parse().map_err(|error: CursorError| {
             let problem = Problem::new(Kind::BadCursor, error.to_string());
             problem.advice(&format!("it is from {place}; leave it out to get everything"))
+        })
+    }
+
+    /// The dialect that is asked for.
+    pub(crate) fn dialect(&self) -> Result<&'static Offered, Problem> {
+        let asked = self.dialect.as_deref();
+        Offered::named(asked).ok_or_else(|| {
+            let (asked, known) = (asked.unwrap_or_default(), Offered::names());
+            let detail = format!("?dialect={asked}: there is no such dialect; there is {}", known.join(", "));
+            Problem::new(Kind::BadQuery, detail).with("known", known)
         })
     }
 }

@@ -20,7 +20,7 @@ use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, TurnId};
 /// It starts with the first event of a log ([`Encoder::new`]), behind a snapshot that the client has already
 /// ([`Encoder::resume`]), or with a snapshot that the client is shown first ([`Encoder::replay`]). It keeps the items of open
 /// turns, the prompts that wait and the sessions of subagents; texts of messages are never kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Encoder {
     /// The last event taken in; a repeated delivery says nothing.
     pub(super) seq: Seq,
@@ -34,7 +34,7 @@ pub struct Encoder {
 }
 
 /// A turn without its terminator.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OpenTurn {
     pub(super) prompts: Vec<PromptId>,
     /// How the last model call ended, in the provider's word.

@@ -18,7 +18,7 @@ pub(super) struct Head {
 }
 
 /// An item that the client can still be told something about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Item {
     turn: Option<TurnId>,
     parent: Option<ItemId>,
@@ -28,7 +28,7 @@ pub(super) struct Item {
 }
 
 /// Which of ACP's updates an item is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum View {
     /// A message. Until something of it was shown there is nothing to correct.
     Text { kind: ChunkKind, shown: bool },

@@ -12,7 +12,7 @@ use turnstream_model::event::{Body, Draft, Field, ItemKind, Tool};
 use turnstream_model::id::{ItemId, TurnId};
 
 /// Items by id. A turn's leave with its terminator: what comes for them after that is late.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Items {
     open: HashMap<ItemId, Item>,
     lately: Lately,

@@ -10,7 +10,7 @@ use turnstream_model::id::{ItemId, Key};
 const SUBAGENT_SESSION: &str = "subagent_session";
 
 /// The subagents of a session. They outlive their turn: an agent may go on with one in the background.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Kin {
     subagents: HashMap<ItemId, Subagent>,
     /// The agent's name of this session.
@@ -18,7 +18,7 @@ pub(super) struct Kin {
 }
 
 /// The session behind a tool call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Subagent {
     session: Key,
     /// The tool call that this call was made under.

@@ -1,7 +1,8 @@
 //! The log as Agent Client Protocol (version 1) messages.
 //!
 //! An [`Encoder`] takes one session's events in order and gives [`AcpEvent`]s; an `AcpEvent` writes itself as a
-//! JSON-RPC message. Both are values: who sends them where, and when a keep-alive is due, is the caller's.
+//! JSON-RPC message. Both are values: who sends them where, and when a keep-alive is due, is the caller's. [`Acp`] is both
+//! behind the trait of all dialects, for streams that many clients read.
 //!
 //! ```
 //! use turnstream_dialects::acp::Encoder;
@@ -34,6 +35,7 @@ mod over;
 mod params;
 mod plan;
 mod replay;
+mod stream;
 mod tag;
 mod tool;
 mod write;
@@ -43,5 +45,6 @@ pub use asks::{Permission, Question};
 pub use encoder::Encoder;
 pub use ending::{End, Fault, SESSION_ERROR, STREAM_ERROR, TIMEOUT};
 pub use event::{AcpEvent, Chunk, ChunkKind, ItemNews, ItemNote, Notice, Over, Revision, ToolText};
+pub use stream::Acp;
 pub use tag::{Ended, Mark, Tag, Void};
 pub use write::request_id;

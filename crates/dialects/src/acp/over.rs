@@ -9,7 +9,7 @@ use turnstream_model::id::ItemId;
 const KEPT: usize = 1_024;
 
 /// The items that ended last, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lately {
     items: HashMap<ItemId, Over>,
     order: VecDeque<ItemId>,

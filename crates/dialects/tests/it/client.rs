@@ -45,10 +45,15 @@ pub(crate) struct Call {
 
 impl Screen {
     pub(crate) fn of(events: &[AcpEvent]) -> Self {
+        let message = |event: &AcpEvent| serde_json::from_str(&event.to_json("ses_1")).unwrap();
+        Self::of_messages(&events.iter().map(message).collect::<Vec<Value>>())
+    }
+
+    pub(crate) fn of_messages(messages: &[Value]) -> Self {
         // A session that has said nothing is idle.
         let mut screen = Self { status: "idle".into(), ..Self::default() };
-        for event in events {
-            screen.show(&serde_json::from_str(&event.to_json("ses_1")).unwrap());
+        for message in messages {
+            screen.show(message);
         }
         screen
     }

@@ -1,18 +1,18 @@
 //! Over signal sequences that nobody thought of: what the machine writes is shown once, whole, and under the right name.
 
 use super::client::Screen;
-use super::encode;
 use super::judge::Judge;
 use super::session::Session;
+use super::{encode, state_at};
 use proptest::prelude::*;
 use serde_json::json;
 use turnstream_dialects::acp::{AcpEvent, Encoder};
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    ApprovalOutcome, By, Context, Cost, ErrorClass, Event, Field, ItemKind, ItemState, QuestionOutcome, Role,
+    ApprovalOutcome, By, Context, Cost, ErrorClass, Field, ItemKind, ItemState, QuestionOutcome, Role,
     SessionPatch, StopReason, Tool, ToolKind, ToolStatus, TurnError, Usage,
 };
-use turnstream_model::fold::{Fold, State};
+use turnstream_model::fold::Fold;
 use turnstream_model::id::Key;
 use turnstream_model::machine::{Cancel, Machine};
 use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, Signal, Truth};
@@ -170,11 +170,6 @@ fn play(acts: &[Act]) -> Session {
         }
     }
     session
-}
-
-/// The open prompts, turns and texts of a log up to here.
-fn state_at(log: &[Event]) -> State {
-    Fold::of(log).into_state()
 }
 
 proptest! {

@@ -2,10 +2,14 @@
 
 mod decode;
 mod encode;
+mod kind;
+mod line;
 mod values;
 mod vocabulary;
 
 pub use decode::EventError;
+pub use kind::{Kind, Known};
+pub use line::Line;
 pub use values::{
     ApprovalOption, Choice, Context, Cost, Question, Resolution, SessionPatch, Tool, TurnError, Usage,
 };
@@ -181,34 +185,39 @@ impl Body {
     /// The event's type on the wire.
     pub fn type_name(&self) -> &str {
         match self {
-            Self::SessionCreated { .. } => "session.created",
-            Self::SessionUpdated(_) => "session.updated",
-            Self::SessionStatus(_) => "session.status",
-            Self::PromptAccepted { .. } => "prompt.accepted",
-            Self::PromptSent { .. } => "prompt.sent",
-            Self::PromptTaken { .. } => "prompt.taken",
-            Self::PromptWithdrawn { .. } => "prompt.withdrawn",
-            Self::PromptCancelling { .. } => "prompt.cancelling",
-            Self::TurnStarted { .. } => "turn.started",
-            Self::TurnCancelling { .. } => "turn.cancelling",
-            Self::AttemptStarted { .. } => "attempt.started",
-            Self::ItemStarted { .. } => "item.started",
-            Self::ItemDelta { .. } => "item.delta",
-            Self::ItemReplaced { .. } => "item.replaced",
-            Self::ItemUpdated { .. } => "item.updated",
-            Self::ItemEnded { .. } => "item.ended",
-            Self::ItemRevised { .. } => "item.revised",
-            Self::ItemRemoved => "item.removed",
-            Self::AttemptEnded { .. } => "attempt.ended",
-            Self::AttemptSuperseded { .. } => "attempt.superseded",
-            Self::ApprovalRequested { .. } => "approval.requested",
-            Self::ApprovalResolved { .. } => "approval.resolved",
-            Self::QuestionAsked { .. } => "question.asked",
-            Self::QuestionAnswered { .. } => "question.answered",
-            Self::TurnEnded { .. } => "turn.ended",
-            Self::Notice { .. } => "notice",
-            Self::SessionEnded { .. } => "session.ended",
+            Self::SessionCreated { .. } => Known::SessionCreated.as_str(),
+            Self::SessionUpdated(_) => Known::SessionUpdated.as_str(),
+            Self::SessionStatus(_) => Known::SessionStatus.as_str(),
+            Self::PromptAccepted { .. } => Known::PromptAccepted.as_str(),
+            Self::PromptSent { .. } => Known::PromptSent.as_str(),
+            Self::PromptTaken { .. } => Known::PromptTaken.as_str(),
+            Self::PromptWithdrawn { .. } => Known::PromptWithdrawn.as_str(),
+            Self::PromptCancelling { .. } => Known::PromptCancelling.as_str(),
+            Self::TurnStarted { .. } => Known::TurnStarted.as_str(),
+            Self::TurnCancelling { .. } => Known::TurnCancelling.as_str(),
+            Self::AttemptStarted { .. } => Known::AttemptStarted.as_str(),
+            Self::ItemStarted { .. } => Known::ItemStarted.as_str(),
+            Self::ItemDelta { .. } => Known::ItemDelta.as_str(),
+            Self::ItemReplaced { .. } => Known::ItemReplaced.as_str(),
+            Self::ItemUpdated { .. } => Known::ItemUpdated.as_str(),
+            Self::ItemEnded { .. } => Known::ItemEnded.as_str(),
+            Self::ItemRevised { .. } => Known::ItemRevised.as_str(),
+            Self::ItemRemoved => Known::ItemRemoved.as_str(),
+            Self::AttemptEnded { .. } => Known::AttemptEnded.as_str(),
+            Self::AttemptSuperseded { .. } => Known::AttemptSuperseded.as_str(),
+            Self::ApprovalRequested { .. } => Known::ApprovalRequested.as_str(),
+            Self::ApprovalResolved { .. } => Known::ApprovalResolved.as_str(),
+            Self::QuestionAsked { .. } => Known::QuestionAsked.as_str(),
+            Self::QuestionAnswered { .. } => Known::QuestionAnswered.as_str(),
+            Self::TurnEnded { .. } => Known::TurnEnded.as_str(),
+            Self::Notice { .. } => Known::Notice.as_str(),
+            Self::SessionEnded { .. } => Known::SessionEnded.as_str(),
             Self::Unknown { r#type } => r#type,
         }
+    }
+
+    /// The same as a value.
+    pub fn kind(&self) -> Kind {
+        Kind::named(self.type_name())
     }
 }

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::params::{Heartbeat, Ids, Params, StreamParams};
 use crate::problem::Problem;
-use crate::stream::{Dialect, StreamKind, Subscriber, board_body, sse_body, sse_response};
+use crate::stream::{Carrier, Form, StreamKind, Subscriber, board_body, sse_body, sse_response};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -26,7 +26,8 @@ pub(crate) async fn one(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let cursor = params.cursor(&headers)?;
-    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Sse).await?;
+    let form = Form { dialect: params.dialect()?, carrier: Carrier::Sse };
+    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
     Ok(sse_response(sse_body(subscriber, outcome, params.heartbeat, app.options.heartbeat)))
 }
 

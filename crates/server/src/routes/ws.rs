@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::params::{Ids, Nothing, Params, StreamParams};
 use crate::problem::{Kind, Problem};
-use crate::stream::{Dialect, StreamKind, Subscriber, carry, speak};
+use crate::stream::{Carrier, Form, StreamKind, Subscriber, carry, speak};
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -26,8 +26,9 @@ pub(crate) async fn one(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let cursor = params.cursor(&headers)?;
+    let form = Form { dialect: params.dialect()?, carrier: Carrier::Lines };
     let upgrade = upgraded(upgrade)?;
-    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, Dialect::Lines).await?;
+    let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
     Ok(upgrade.on_upgrade(async move |socket| {
         let closing = app.closing.clone();
         speak(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;

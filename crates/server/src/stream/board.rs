@@ -1,6 +1,6 @@
 //! The states of all sessions as the body of a response.
 
-use super::dialect::{closing, data_frame};
+use super::carrier::{closing, data_frame};
 use super::open::OpenStream;
 use super::pulse::Pulse;
 use super::sse::alive;

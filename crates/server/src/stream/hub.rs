@@ -1,8 +1,9 @@
 //! One session's tail, read and encoded once for all who follow it. A hub exists while somebody follows.
 
-use super::dialect::{Dialect, Encoder, encode};
+use super::encoder::{Checkpoints, Encoder, Form};
 use super::open::OpenStreams;
-use super::tail::{Tail, Take};
+use super::resting::Resting;
+use super::tail::{Place, Tail, Take};
 use crate::closing::Closing;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,10 +12,11 @@ use tokio::task::AbortHandle;
 use turnstream_gateway::{Gateway, RequestError};
 use turnstream_log::{Follow, Follower};
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
+use turnstream_model::fold::State as Fold;
 use turnstream_model::id::SessionId;
 
 /// The generation too: a session that was deleted may be made again under its id while somebody reads the old one.
-type Key = (SessionId, Generation, Dialect);
+pub(super) type Key = (SessionId, Generation, Form);
 
 /// The hubs of one server.
 pub(crate) struct Hubs {
@@ -22,6 +24,13 @@ pub(crate) struct Hubs {
     closing: Closing,
     streams: Arc<OpenStreams>,
     hubs: Mutex<HashMap<Key, Weak<Hub>>>,
+    resting: Resting,
+}
+
+/// A hub, and the fold it began with if it was made for this reader and needed one.
+pub(crate) struct Joined {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) fold: Option<Arc<Fold>>,
 }
 
 /// The shared tail of one session in one dialect.
@@ -38,6 +47,8 @@ struct Shared {
     /// fastest reader, and readers of one speed share every chunk however fast the session writes.
     wanted: Notify,
     state: watch::Sender<State>,
+    /// From where a reader that the tail has left behind can go on.
+    checkpoints: Mutex<Checkpoints>,
 }
 
 /// How far a hub is.
@@ -62,7 +73,7 @@ pub(crate) enum End {
 
 impl Hubs {
     pub(crate) fn new(gateway: Gateway, closing: Closing, streams: Arc<OpenStreams>) -> Arc<Self> {
-        Arc::new(Self { gateway, closing, streams, hubs: Mutex::default() })
+        Arc::new(Self { gateway, closing, streams, hubs: Mutex::default(), resting: Resting::default() })
     }
 
     pub(crate) fn streams(&self) -> &Arc<OpenStreams> {
@@ -73,27 +84,64 @@ impl Hubs {
         &self.gateway
     }
 
-    /// The hub of a session, made if there is none; a new one begins after `head`.
-    pub(crate) fn join(
+    /// The hub of a session, made if there is none. A new one begins after `head`, or later if the dialect needs the fold.
+    pub(crate) async fn join(
         self: &Arc<Self>,
         session: &SessionId,
-        dialect: Dialect,
+        form: Form,
         generation: &Generation,
         head: Seq,
-    ) -> Result<Arc<Hub>, RequestError> {
-        let key = (session.clone(), generation.clone(), dialect);
+    ) -> Result<Joined, RequestError> {
+        let key = (session.clone(), generation.clone(), form);
+        let there = self.lock().get(&key).and_then(Weak::upgrade);
+        if let Some(hub) = there {
+            return Ok(Joined { hub, fold: None });
+        }
+        if !form.keeps_state() {
+            let encoder = Encoder::resume(form, generation, &Fold::default());
+            return Ok(Joined { hub: self.make(key, head, encoder)?, fold: None });
+        }
+        let fold = Arc::new(self.fold(session, generation).await?);
+        let (read, of) = (fold.clone(), generation.clone());
+        let encoder = off_thread(move || Encoder::resume(form, &of, &read)).await?;
+        Ok(Joined { hub: self.make(key, fold.seq, encoder)?, fold: Some(fold) })
+    }
+
+    /// What the session is at its head.
+    pub(crate) async fn fold(
+        &self,
+        session: &SessionId,
+        generation: &Generation,
+    ) -> Result<Fold, RequestError> {
+        let mut now = self.gateway.snapshot(session).await?;
+        if now.generation != *generation {
+            return Err(RequestError::UnknownSession(session.clone()));
+        }
+        // The name it has here, which may be another than the one it was exported with.
+        now.state.session.id = Some(session.clone());
+        Ok(now.state)
+    }
+
+    /// Another reader may have made it meanwhile.
+    fn make(self: &Arc<Self>, key: Key, last: Seq, encoder: Encoder) -> Result<Arc<Hub>, RequestError> {
         let mut hubs = self.lock();
         if let Some(hub) = hubs.get(&key).and_then(Weak::upgrade) {
             return Ok(hub);
         }
-        let cursor = Cursor { generation: Some(generation.clone()), seq: head };
+        let (session, generation, form) = &key;
+        let cursor = Cursor { generation: Some(generation.clone()), seq: last };
         let follower = self.gateway.follow(session, &cursor)?;
+        let mut checkpoints = Checkpoints::default();
+        if form.keeps_state() {
+            checkpoints = self.resting.wake(&key);
+            checkpoints.push(encoder.checkpoint(last));
+        }
         let shared = Arc::new(Shared {
-            tail: Mutex::new(Tail::new(head.next())),
+            tail: Mutex::new(Tail::new(form.carrier, last.next())),
             wanted: Notify::new(),
-            state: watch::Sender::new(State { next: head.next(), end: None }),
+            state: watch::Sender::new(State { next: last.next(), end: None }),
+            checkpoints: Mutex::new(checkpoints),
         });
-        let encoder = Encoder::new(dialect, generation);
         let run = run(self.clone(), key.clone(), shared.clone(), follower, encoder);
         let task = tokio::spawn(run).abort_handle();
         let hub = Arc::new(Hub { hubs: self.clone(), key: key.clone(), shared, task });
@@ -117,8 +165,12 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
                     shared.wanted.notify_one();
                 }
                 Ok(Follow::Events(events)) => {
-                    let (bytes, ends) = encode(&mut encoder, &events);
-                    let next = shared.tail().push(bytes, ends);
+                    let (encoded, begun) = match encoder.encode_and_keep(&events) {
+                        Ok(encoded) => encoded,
+                        Err(problem) => return End::Failed(problem),
+                    };
+                    shared.checkpoints().extend(begun);
+                    let next = shared.tail().push(encoded);
                     shared.state.send_modify(|state| state.next = next);
                 }
                 Ok(Follow::Closed) => return End::Closing,
@@ -137,10 +189,24 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
 }
 
 impl Hub {
-    /// What there is from `next` on.
-    pub(crate) fn take(self: &Arc<Self>, next: Seq) -> Take {
+    /// What there is from this place on.
+    pub(crate) fn take(self: &Arc<Self>, place: Place) -> Take {
         let readers = Arc::strong_count(self);
-        self.shared.tail().take(next, readers)
+        self.shared.tail().take(place, readers)
+    }
+
+    /// Whether a reader at this place finds all that follows.
+    pub(crate) fn has(&self, place: Place) -> bool {
+        self.shared.tail().has(place)
+    }
+
+    /// An encoder for a reader that has everything up to this event and is no longer at the tail, and the event behind
+    /// which it begins.
+    pub(crate) fn encoder_before(&self, last: Seq) -> Option<(Encoder, Seq)> {
+        let (_, generation, form) = &self.key;
+        let checkpoints = self.shared.checkpoints();
+        let checkpoint = checkpoints.before(last)?;
+        Some((Encoder::behind(*form, generation, checkpoint), checkpoint.seq))
     }
 
     /// Asks for more than there is.
@@ -161,6 +227,11 @@ impl Drop for Hub {
         if hubs.get(&self.key).is_some_and(|hub| hub.strong_count() == 0) {
             hubs.remove(&self.key);
         }
+        drop(hubs);
+        if self.shared.state.borrow().end == Some(End::Gone) {
+            return;
+        }
+        self.hubs.resting.rest(&self.key, std::mem::take(&mut *self.shared.checkpoints()));
     }
 }
 
@@ -169,6 +240,18 @@ impl Shared {
         // Nothing in it panics between two changes that belong together.
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
+        // A short list: a panic cannot leave a change of it half done.
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does something that takes as long as the session is large.
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RequestError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| RequestError::Log(error.to_string()))
 }
 
 impl State {

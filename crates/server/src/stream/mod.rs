@@ -1,14 +1,23 @@
 //! How one session's log reaches many readers.
 //!
-//! Every reader is a cursor. Those at the tail share what a [`hub::Hub`] has encoded, once for all of them; whoever is further
-//! behind reads the log at its own pace and encodes for itself, until it has caught up. Both give the same bytes, so a reader
-//! goes over from one to the other at any event, without a gap and without a repeat.
+//! The frames are a dialect's (`crates/dialects`); this carries them. Every reader is a cursor. Those at the tail share what a
+//! [`hub::Hub`] has encoded, once for all of them; whoever is further behind reads the log at its own pace and encodes for
+//! itself, until it has caught up. Both give the same bytes, so a reader goes over from one to the other at any event, without
+//! a gap and without a repeat.
+//!
+//! A dialect that keeps state can go on only where its state is known: at the tail, behind a [`encoder::Checkpoint`], or at
+//! the head. A reader that is elsewhere is shown the conversation at the head, and told so.
 
+mod behind;
 mod board;
-mod dialect;
+mod carrier;
+mod dialects;
+mod encoder;
+mod framing;
 mod hub;
 mod open;
 mod pulse;
+mod resting;
 mod several;
 mod sse;
 mod subscriber;
@@ -16,7 +25,9 @@ mod tail;
 mod websocket;
 
 pub(crate) use board::board_body;
-pub(crate) use dialect::Dialect;
+pub(crate) use carrier::Carrier;
+pub(crate) use dialects::Offered;
+pub(crate) use encoder::Form;
 pub(crate) use hub::Hubs;
 pub(crate) use open::{Kind as StreamKind, OpenStreams};
 pub(crate) use several::carry;

@@ -5,7 +5,8 @@
 //! frames when those before were sent. So a client may be as slow as it likes, as on a stream of one session.
 
 use super::board::{CAUGHT_UP, GATHER, status};
-use super::dialect::{Dialect, GONE};
+use super::carrier::{Carrier, GONE};
+use super::encoder::Form;
 use super::hub::{End, Hubs};
 use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
@@ -27,7 +28,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use turnstream_gateway::BoardReader;
-use turnstream_model::cursor::Cursor;
+use turnstream_model::cursor::FrameCursor;
 use turnstream_model::id::SessionId;
 
 /// Sessions that one socket may carry.
@@ -46,7 +47,7 @@ struct Said {
 
 /// What a client wants.
 enum Wish {
-    Subscribe(SessionId, Cursor),
+    Subscribe(SessionId, FrameCursor),
     Unsubscribe(SessionId),
 }
 
@@ -54,7 +55,7 @@ enum Wish {
 type Next = Abortable<BoxFuture<'static, (u64, SessionId, Subscriber, Piece)>>;
 
 /// One socket with its subscriptions.
-struct Carrier {
+struct Several {
     hubs: Arc<Hubs>,
     sink: SplitSink<WebSocket, Message>,
     /// What each subscription is waiting for.
@@ -76,7 +77,7 @@ pub(crate) async fn carry(
 ) {
     let (sink, mut source) = socket.split();
     let (waiting, subscriptions) = (FuturesUnordered::new(), HashMap::new());
-    let mut carrier = Carrier { hubs, sink, waiting, subscriptions, last: 0 };
+    let mut carrier = Several { hubs, sink, waiting, subscriptions, last: 0 };
     let (said, heard) = mpsc::channel(UNHEARD);
     let bye = tokio::select! {
         bye = carrier.run(board, heard, every) => bye.unwrap_or(Bye::Gone),
@@ -100,7 +101,7 @@ async fn hear(source: &mut SplitStream<WebSocket>, said: mpsc::Sender<Message>) 
     }
 }
 
-impl Carrier {
+impl Several {
     async fn run(
         &mut self,
         mut board: BoardReader,
@@ -155,7 +156,7 @@ impl Carrier {
     }
 
     /// A session that is subscribed to already begins anew at the cursor.
-    async fn subscribe(&mut self, session: SessionId, cursor: &Cursor) -> Result<(), Error> {
+    async fn subscribe(&mut self, session: SessionId, cursor: &FrameCursor) -> Result<(), Error> {
         self.give_up(&session);
         if self.subscriptions.len() >= MOST {
             let detail = format!(
@@ -164,7 +165,8 @@ impl Carrier {
             );
             return self.refuse(Some(&session), &Problem::new(Kind::BadBody, detail)).await;
         }
-        match Subscriber::open(self.hubs.clone(), session.clone(), cursor, Dialect::Lines).await {
+        match Subscriber::open(self.hubs.clone(), session.clone(), cursor, Form::native(Carrier::Lines)).await
+        {
             Ok((subscriber, outcome)) => {
                 let outcome = labelled(&session, outcome.to_json().as_bytes());
                 self.sink.send(Message::Text(text(outcome)?)).await?;
@@ -250,7 +252,7 @@ fn wish(message: &Message) -> Result<Wish, Problem> {
     let said: Said = serde_json::from_str(said).map_err(|error| bad(&format!("the message: {error}")))?;
     match said {
         Said { subscribe: Some(session), unsubscribe: None, after } => {
-            let cursor = after.map_or_else(|| Ok(Cursor::default()), |after| after.parse());
+            let cursor = after.map_or_else(|| Ok(FrameCursor::default()), |after| after.parse());
             let cursor = cursor.map_err(|error| {
                 let detail = format!("after, of {session}: {error}; leave it out to get everything");
                 Problem::new(Kind::BadCursor, detail)

@@ -1,6 +1,6 @@
 //! The frames of a session as the body of a response.
 
-use super::dialect;
+use super::carrier::{self, Carrier};
 use super::hub::End;
 use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
@@ -68,7 +68,7 @@ impl Sse {
             return None;
         }
         if let Some(outcome) = self.outcome.take() {
-            return Some(Ok(dialect::outcome(&outcome)));
+            return Some(Ok(Carrier::Sse.outcome(&outcome)));
         }
         if self.handed_out >= FAIR {
             self.handed_out = 0;
@@ -91,9 +91,9 @@ impl Sse {
             Piece::End(end) => {
                 self.ended = true;
                 Some(match end {
-                    End::Closing => Ok(dialect::closing()),
+                    End::Closing => Ok(carrier::closing()),
                     // A reader that is behind begins anew by itself, and never ends so.
-                    End::Gone | End::Behind => Ok(dialect::gone()),
+                    End::Gone | End::Behind => Ok(carrier::gone()),
                     End::Failed(problem) => Err(Broken(problem)),
                 })
             }
@@ -104,7 +104,7 @@ impl Sse {
 /// A sign of life.
 pub(crate) fn alive(heartbeat: Heartbeat) -> Bytes {
     match heartbeat {
-        Heartbeat::Comment => dialect::heartbeat_comment(),
-        Heartbeat::Data => dialect::heartbeat_data(),
+        Heartbeat::Comment => carrier::heartbeat_comment(),
+        Heartbeat::Data => carrier::heartbeat_data(),
     }
 }

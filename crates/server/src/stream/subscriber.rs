@@ -1,15 +1,18 @@
 //! One reader of one session: a place in the log, and the frames after it.
 
-use super::dialect::{Dialect, Encoder, encode, outcome_in};
-use super::hub::{End, Hub, Hubs, State};
+use super::behind::{Behind, Step};
+use super::carrier::Carrier;
+use super::encoder::{Encoder, Form};
+use super::hub::{End, Hub, Hubs, Joined, State, off_thread};
 use super::open::{Kind, OpenStream};
-use super::tail::Take;
-use bytes::Bytes;
+use super::tail::{Place, Take};
+use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tokio::sync::watch;
 use turnstream_gateway::RequestError;
 use turnstream_log::{Follow, Follower};
-use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, ResetReason, Seq};
+use turnstream_model::cursor::{Cursor, CursorOutcome, FrameCursor, Generation, ResetReason, Seq};
+use turnstream_model::fold::State as Fold;
 use turnstream_model::id::SessionId;
 
 /// What a reader is handed.
@@ -25,12 +28,16 @@ pub(crate) struct Subscriber {
     hubs: Arc<Hubs>,
     session: SessionId,
     generation: Generation,
-    dialect: Dialect,
+    form: Form,
     hub: Arc<Hub>,
     state: watch::Receiver<State>,
-    next: Seq,
+    place: Place,
     /// Reads the log while this is behind the hub.
-    behind: Option<Follower>,
+    behind: Option<Behind>,
+    /// The conversation so far, for a reader whose place cannot be continued.
+    replay: Option<Bytes>,
+    /// Why the reader is to be shown the conversation anew, until that is done.
+    lost: Option<ResetReason>,
     /// It counts as open while it is there.
     _open: OpenStream,
 }
@@ -40,58 +47,110 @@ impl Subscriber {
     pub(crate) async fn open(
         hubs: Arc<Hubs>,
         session: SessionId,
-        cursor: &Cursor,
-        dialect: Dialect,
+        cursor: &FrameCursor,
+        form: Form,
     ) -> Result<(Self, CursorOutcome), RequestError> {
-        let mut follower = hubs.gateway().follow(&session, cursor)?;
-        let outcome = match follower.next().await {
-            Ok(Follow::Outcome(outcome)) => outcome,
-            Ok(Follow::Closed) => return Err(RequestError::Closing),
-            Ok(Follow::Deleted) => return Err(RequestError::UnknownSession(session)),
-            Ok(Follow::Events(_)) => {
-                return Err(RequestError::Log("a reader did not begin with its outcome".to_owned()));
-            }
-            Err(error) => return Err(RequestError::Log(error.to_string())),
-        };
+        let (follower, outcome) = begin(&hubs, &session, cursor).await?;
         let (generation, next, head) = match &outcome {
             CursorOutcome::Replayed { generation, from, to: _, head } => (generation, *from, *head),
             CursorOutcome::CaughtUp { generation, head } => (generation, head.next(), *head),
             CursorOutcome::Reset { generation, reason: _, oldest, head } => (generation, *oldest, *head),
         };
         let generation = generation.clone();
-        let hub = hubs.join(&session, dialect, &generation, head)?;
-        let state = hub.watch();
-        let behind = Some(follower);
-        let kind = match dialect {
-            Dialect::Sse => Kind::Sse,
-            Dialect::Lines => Kind::WebSocket,
+        let Joined { hub, fold } = hubs.join(&session, form, &generation, head).await?;
+        let kind = match form.carrier {
+            Carrier::Sse => Kind::Sse,
+            Carrier::Lines => Kind::WebSocket,
+        };
+        let frames = match &outcome {
+            CursorOutcome::Reset { .. } => 0,
+            CursorOutcome::Replayed { .. } | CursorOutcome::CaughtUp { .. } => cursor.frames.unwrap_or(0),
         };
         let _open = hubs.streams().open(kind);
-        Ok((Self { hubs, session, generation, dialect, hub, state, next, behind, _open }, outcome))
+        let (state, place) = (hub.watch(), Place { next, frames });
+        let (behind, replay, lost) = (None, None, None);
+        let mut reader =
+            Self { hubs, session, generation, form, hub, state, place, behind, replay, lost, _open };
+        if !form.keeps_state() {
+            let encoder = Encoder::resume(form, &reader.generation, &Fold::default());
+            reader.behind = Some(Behind::new(follower, encoder));
+            return Ok((reader, outcome));
+        }
+        let outcome = reader.settle(outcome, fold).await?;
+        Ok((reader, outcome))
+    }
+
+    /// Finds where a dialect that keeps state can go on: at this place, or else at the head behind a replay.
+    async fn settle(
+        &mut self,
+        outcome: CursorOutcome,
+        fold: Option<Arc<Fold>>,
+    ) -> Result<CursorOutcome, RequestError> {
+        let reason = match &outcome {
+            CursorOutcome::Reset { reason, .. } => Some(*reason),
+            CursorOutcome::Replayed { .. } | CursorOutcome::CaughtUp { .. } => {
+                if self.hub.has(self.place) || self.hub.encoder_before(self.place.last()).is_some() {
+                    return Ok(outcome);
+                }
+                // Who has nothing loses nothing by a replay.
+                let has_nothing = self.place == Place::at(Seq(1));
+                (!has_nothing).then_some(ResetReason::OlderTurn)
+            }
+        };
+        let fold = match fold {
+            Some(fold) => fold,
+            None => Arc::new(self.hubs.fold(&self.session, &self.generation).await?),
+        };
+        let head = fold.seq;
+        let bytes = self.show(fold).await?;
+        self.replay = Some(bytes);
+        let generation = self.generation.clone();
+        Ok(match reason {
+            Some(reason) => CursorOutcome::Reset { generation, reason, oldest: head.next(), head },
+            None if head == Seq(0) => CursorOutcome::CaughtUp { generation, head },
+            None => CursorOutcome::Replayed { generation, from: Seq(1), to: head, head },
+        })
+    }
+
+    /// The conversation so far. The reader goes on behind it.
+    async fn show(&mut self, fold: Arc<Fold>) -> Result<Bytes, RequestError> {
+        let (form, generation, last) = (self.form, self.generation.clone(), fold.seq);
+        let follower = self.follow(last)?;
+        let (encoder, bytes) = off_thread(move || Encoder::replay(form, &generation, &fold)).await?;
+        self.place = Place::at(last.next());
+        self.lost = None;
+        self.behind = Some(Behind::new(follower, encoder));
+        Ok(bytes)
     }
 
     /// The next frames; waits until there are some. Safe to drop and call again.
     pub(crate) async fn next(&mut self) -> Piece {
+        if let Some(bytes) = self.replay.take() {
+            return Piece::Frames(bytes);
+        }
         loop {
             let end = self.state.borrow_and_update().end().cloned();
             match &end {
                 Some(end @ (End::Closing | End::Failed(_))) => return Piece::End(end.clone()),
-                Some(End::Behind) => match self.begin_anew() {
+                Some(End::Behind) => match self.begin_anew().await {
                     Ok(()) => continue,
                     Err(end) => return Piece::End(end),
                 },
                 // What is still there is handed out first.
                 Some(End::Gone) | None => {}
             }
-            match self.hub.take(self.next) {
+            let taken = if self.lost.is_some() { Take::Older } else { self.hub.take(self.place) };
+            match taken {
                 Take::Frames(bytes, next) => {
                     self.behind = None;
-                    self.next = next;
-                    return Piece::Frames(bytes);
+                    self.place = Place::at(next);
+                    if !bytes.is_empty() {
+                        return Piece::Frames(bytes);
+                    }
                 }
                 Take::Older => match self.read().await {
-                    Ok(Some(bytes)) => return Piece::Frames(bytes),
-                    Ok(None) => {}
+                    Ok(bytes) if bytes.is_empty() => {}
+                    Ok(bytes) => return Piece::Frames(bytes),
                     Err(end) => return Piece::End(end),
                 },
                 Take::NotYet(_) if end.is_some() => return Piece::End(End::Gone),
@@ -106,52 +165,100 @@ impl Subscriber {
     }
 
     /// Joins the session where it is now. What this reader misses it reads for itself.
-    fn begin_anew(&mut self) -> Result<(), End> {
+    async fn begin_anew(&mut self) -> Result<(), End> {
         let now = self.hubs.gateway().session(&self.session).map_err(failed)?;
         if now.generation != self.generation {
             return Err(End::Gone);
         }
-        let joined = self.hubs.join(&self.session, self.dialect, &self.generation, now.head);
-        self.hub = joined.map_err(failed)?;
+        let joined = self.hubs.join(&self.session, self.form, &self.generation, now.head).await;
+        self.hub = joined.map_err(failed)?.hub;
         self.state = self.hub.watch();
         Ok(())
     }
 
-    /// The next frames out of the log. It has them: the hub is further.
-    async fn read(&mut self) -> Result<Option<Bytes>, End> {
-        let follower = match &mut self.behind {
-            Some(follower) => follower,
+    /// The next frames out of the log; may be none. It has them: the hub is further.
+    async fn read(&mut self) -> Result<Bytes, End> {
+        if let Some(reason) = self.lost {
+            return self.show_anew(reason).await;
+        }
+        let behind = match &mut self.behind {
+            Some(behind) => behind,
             none => {
-                let seq = Seq(self.next.0.saturating_sub(1));
-                let cursor = Cursor { generation: Some(self.generation.clone()), seq };
-                let follower = self.hubs.gateway().follow(&self.session, &cursor);
-                none.insert(follower.map_err(failed)?)
+                let Some((encoder, last)) = encoder_for(&self.hub, self.form, &self.generation, self.place)
+                else {
+                    return self.show_anew(ResetReason::OlderTurn).await;
+                };
+                let cursor = Cursor { generation: Some(self.generation.clone()), seq: last };
+                let follower = self.hubs.gateway().follow(&self.session, &cursor).map_err(failed)?;
+                none.insert(Behind::new(follower, encoder))
             }
         };
-        match follower.next().await.map_err(|error| End::Failed(error.to_string()))? {
-            // It was so far behind that what it had not read is gone: the client is told, and goes on at the oldest.
-            Follow::Outcome(CursorOutcome::Reset {
-                generation,
-                reason: ResetReason::Trimmed,
-                oldest,
-                head,
-            }) => {
-                self.next = oldest;
-                let reset = CursorOutcome::Reset { generation, reason: ResetReason::Trimmed, oldest, head };
-                Ok(Some(outcome_in(self.dialect, &reset)))
-            }
-            // Another session has its name by now.
-            Follow::Outcome(CursorOutcome::Reset { .. }) => Err(End::Gone),
-            Follow::Outcome(CursorOutcome::Replayed { .. } | CursorOutcome::CaughtUp { .. }) => Ok(None),
-            Follow::Closed => Err(End::Closing),
-            Follow::Deleted => Err(End::Gone),
-            Follow::Events(events) => {
-                let Some(last) = events.last() else { return Ok(None) };
-                self.next = last.seq().next();
-                let mut encoder = Encoder::new(self.dialect, &self.generation);
-                Ok(Some(encode(&mut encoder, &events).0))
-            }
+        match behind.next(self.form.carrier, &mut self.place).await? {
+            Step::Frames(bytes) => Ok(bytes),
+            // It was so far behind that what it had not read is gone: the client is told, and goes on.
+            Step::Trimmed(_) if self.form.keeps_state() => self.show_anew(ResetReason::Trimmed).await,
+            Step::Trimmed(reset) => Ok(self.form.carrier.outcome(&reset)),
         }
+    }
+
+    /// Tells the client that it begins anew, and shows the conversation so far.
+    async fn show_anew(&mut self, reason: ResetReason) -> Result<Bytes, End> {
+        // Whoever drops this half done is shown it at the next call.
+        self.lost = Some(reason);
+        let fold = self.hubs.fold(&self.session, &self.generation).await.map_err(failed)?;
+        let (head, generation) = (fold.seq, self.generation.clone());
+        let shown = self.show(Arc::new(fold)).await.map_err(failed)?;
+        let reset = CursorOutcome::Reset { generation, reason, oldest: head.next(), head };
+        let mut bytes = BytesMut::from(self.form.carrier.outcome(&reset));
+        bytes.extend_from_slice(&shown);
+        Ok(bytes.freeze())
+    }
+
+    fn follow(&self, last: Seq) -> Result<Follower, RequestError> {
+        let cursor = Cursor { generation: Some(self.generation.clone()), seq: last };
+        self.hubs.gateway().follow(&self.session, &cursor)
+    }
+}
+
+/// A reader of the log, and what became of its cursor.
+async fn begin(
+    hubs: &Hubs,
+    session: &SessionId,
+    cursor: &FrameCursor,
+) -> Result<(Follower, CursorOutcome), RequestError> {
+    if cursor.frames.is_some() {
+        // It names an event by a frame of it: whether there is that event is asked for by its own number.
+        let Cursor { generation, seq } = cursor.cursor.clone();
+        let named = Cursor { generation, seq: seq.next() };
+        let begun = first(hubs, session, &named).await?;
+        if let CursorOutcome::Reset { .. } = begun.1 {
+            return Ok(begun);
+        }
+    }
+    first(hubs, session, &cursor.cursor).await
+}
+
+async fn first(
+    hubs: &Hubs,
+    session: &SessionId,
+    cursor: &Cursor,
+) -> Result<(Follower, CursorOutcome), RequestError> {
+    let mut follower = hubs.gateway().follow(session, cursor)?;
+    match follower.next().await {
+        Ok(Follow::Outcome(outcome)) => Ok((follower, outcome)),
+        Ok(Follow::Closed) => Err(RequestError::Closing),
+        Ok(Follow::Deleted) => Err(RequestError::UnknownSession(session.clone())),
+        Ok(Follow::Events(_)) => Err(RequestError::Log("a reader did not begin with its outcome".to_owned())),
+        Err(error) => Err(RequestError::Log(error.to_string())),
+    }
+}
+
+/// An encoder with which a reader at this place goes on, and the event behind which it begins.
+fn encoder_for(hub: &Hub, form: Form, generation: &Generation, place: Place) -> Option<(Encoder, Seq)> {
+    if form.keeps_state() {
+        hub.encoder_before(place.last())
+    } else {
+        Some((Encoder::resume(form, generation, &Fold::default()), place.last()))
     }
 }
 

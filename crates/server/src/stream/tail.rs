@@ -1,5 +1,7 @@
 //! The last encoded frames of one session, for all who are at its tail.
 
+use super::carrier::Carrier;
+use super::encoder::Encoded;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use turnstream_model::cursor::Seq;
@@ -9,11 +11,30 @@ const KEPT: usize = 256 * 1024;
 /// Small pieces are joined up to this, so that a reader who comes a little late takes one and not many.
 const JOINED: usize = 64 * 1024;
 
+/// Where a reader goes on: the next event, and how many of its frames the reader has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) next: Seq,
+    pub(crate) frames: u32,
+}
+
+impl Place {
+    /// At the first frame of an event.
+    pub(crate) fn at(next: Seq) -> Self {
+        Self { next, frames: 0 }
+    }
+
+    /// The last event of which the reader has all.
+    pub(crate) fn last(self) -> Seq {
+        Seq(self.next.0.saturating_sub(1))
+    }
+}
+
 /// Frames of events that follow each other, in one piece.
 struct Chunk {
     first: Seq,
     bytes: Bytes,
-    /// Where each frame ends.
+    /// Where the frames of each event end.
     ends: Vec<u32>,
     /// How many readers have it.
     taken: usize,
@@ -32,41 +53,43 @@ pub(crate) enum Take {
 
 /// Contiguous chunks up to the last encoded event.
 pub(crate) struct Tail {
+    carrier: Carrier,
     chunks: VecDeque<Chunk>,
-    bytes: usize,
+    weight: usize,
     next: Seq,
 }
 
 impl Tail {
     /// An empty one that goes on with this event.
-    pub(crate) fn new(next: Seq) -> Self {
-        Self { chunks: VecDeque::new(), bytes: 0, next }
+    pub(crate) fn new(carrier: Carrier, next: Seq) -> Self {
+        Self { carrier, chunks: VecDeque::new(), weight: 0, next }
     }
 
-    /// Adds the frames of the next events; `ends` tells where each of them ends.
-    pub(crate) fn push(&mut self, bytes: Bytes, ends: Vec<u32>) -> Seq {
+    /// Adds the frames of the next events.
+    pub(crate) fn push(&mut self, encoded: Encoded) -> Seq {
+        let Encoded { bytes, ends } = encoded;
         let first = self.next;
         self.next = Seq(first.0 + ends.len() as u64);
-        self.bytes += bytes.len();
-        self.chunks.push_back(Chunk { first, bytes, ends, taken: 0 });
+        let chunk = Chunk { first, bytes: bytes.freeze(), ends, taken: 0 };
+        self.weight += chunk.weight();
+        self.chunks.push_back(chunk);
         self.join();
-        while self.bytes > KEPT && self.chunks.len() > 1 {
+        while self.weight > KEPT && self.chunks.len() > 1 {
             self.drop_oldest();
         }
         self.next
     }
 
-    /// What there is from `next` on. What all readers have is let go.
-    pub(crate) fn take(&mut self, next: Seq, readers: usize) -> Take {
-        if next >= self.next {
+    /// What there is from this place on. What all readers have is let go.
+    pub(crate) fn take(&mut self, place: Place, readers: usize) -> Take {
+        if place.next >= self.next {
             return Take::NotYet(self.next);
         }
-        let after = self.chunks.partition_point(|chunk| chunk.first <= next);
+        let after = self.chunks.partition_point(|chunk| chunk.first <= place.next);
         let Some(chunk) = after.checked_sub(1).and_then(|at| self.chunks.get_mut(at)) else {
             return Take::Older;
         };
-        let skipped = (next.0 - chunk.first.0) as usize;
-        let start = skipped.checked_sub(1).map_or(0, |last| chunk.ends[last] as usize);
+        let start = start(self.carrier, chunk.first, &chunk.bytes, &chunk.ends, place);
         chunk.taken += 1;
         let taken = Take::Frames(chunk.bytes.slice(start..), Seq(chunk.first.0 + chunk.ends.len() as u64));
         while self.chunks.front().is_some_and(|oldest| oldest.taken >= readers) {
@@ -75,9 +98,15 @@ impl Tail {
         taken
     }
 
+    /// Whether a reader at this place finds all that follows.
+    pub(crate) fn has(&self, place: Place) -> bool {
+        let oldest = self.chunks.front().map_or(self.next, |chunk| chunk.first);
+        oldest <= place.next
+    }
+
     fn drop_oldest(&mut self) {
         if let Some(oldest) = self.chunks.pop_front() {
-            self.bytes -= oldest.bytes.len();
+            self.weight -= oldest.weight();
         }
     }
 
@@ -87,8 +116,7 @@ impl Tail {
         while let Some(newer) = self.chunks.pop_back() {
             match self.chunks.back_mut() {
                 Some(older)
-                    if older.bytes.len() <= 2 * newer.bytes.len()
-                        && older.bytes.len() + newer.bytes.len() <= JOINED =>
+                    if older.weight() <= 2 * newer.weight() && older.weight() + newer.weight() <= JOINED =>
                 {
                     older.append(&newer);
                 }
@@ -101,7 +129,23 @@ impl Tail {
     }
 }
 
+/// Where a reader goes on in the frames of events of which `first` is the first; behind all of them, if it has them.
+pub(crate) fn start(carrier: Carrier, first: Seq, bytes: &[u8], ends: &[u32], place: Place) -> usize {
+    let end = |index: usize| ends.get(index).map_or(bytes.len(), |end| *end as usize);
+    let index = place.next.0.saturating_sub(first.0) as usize;
+    let start = index.checked_sub(1).map_or(0, end);
+    match place.frames {
+        0 => start,
+        frames => start + carrier.end_of(frames, &bytes[start..end(index)]),
+    }
+}
+
 impl Chunk {
+    /// What it is in memory. An event without frames is something too.
+    fn weight(&self) -> usize {
+        self.bytes.len() + size_of_val(self.ends.as_slice())
+    }
+
     fn append(&mut self, newer: &Self) {
         let length = self.bytes.len() as u32;
         let mut bytes = BytesMut::with_capacity(self.bytes.len() + newer.bytes.len());
@@ -115,8 +159,8 @@ impl Chunk {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, Tail, Take};
-    use bytes::Bytes;
+    use super::{Carrier, Encoded, KEPT, Place, Tail, Take};
+    use bytes::{Bytes, BytesMut};
     use turnstream_model::cursor::Seq;
 
     fn push(tail: &mut Tail, frames: &[&str]) {
@@ -125,56 +169,92 @@ mod tests {
             Some(*end)
         });
         let ends = ends.collect();
-        tail.push(Bytes::from(frames.concat()), ends);
+        tail.push(Encoded { bytes: BytesMut::from(frames.concat().as_str()), ends });
+    }
+
+    fn tail(next: u64) -> Tail {
+        Tail::new(Carrier::Lines, Seq(next))
+    }
+
+    fn at(next: u64) -> Place {
+        Place::at(Seq(next))
     }
 
     #[test]
     fn every_place_gets_what_follows_it() {
-        let mut tail = Tail::new(Seq(5));
+        let mut tail = tail(5);
         push(&mut tail, &["e", "ff"]);
         push(&mut tail, &["ggg"]);
         let many = usize::MAX;
-        assert_eq!(tail.take(Seq(4), many), Take::Older);
-        assert_eq!(tail.take(Seq(5), many), Take::Frames(Bytes::from("effggg"), Seq(8)));
-        assert_eq!(tail.take(Seq(6), many), Take::Frames(Bytes::from("ffggg"), Seq(8)));
-        assert_eq!(tail.take(Seq(7), many), Take::Frames(Bytes::from("ggg"), Seq(8)));
-        assert_eq!(tail.take(Seq(8), many), Take::NotYet(Seq(8)));
-        assert_eq!(tail.take(Seq(9), many), Take::NotYet(Seq(8)));
+        assert_eq!(tail.take(at(4), many), Take::Older);
+        assert_eq!(tail.take(at(5), many), Take::Frames(Bytes::from("effggg"), Seq(8)));
+        assert_eq!(tail.take(at(6), many), Take::Frames(Bytes::from("ffggg"), Seq(8)));
+        assert_eq!(tail.take(at(7), many), Take::Frames(Bytes::from("ggg"), Seq(8)));
+        assert_eq!(tail.take(at(8), many), Take::NotYet(Seq(8)));
+        assert_eq!(tail.take(at(9), many), Take::NotYet(Seq(8)));
     }
 
     #[test]
     fn what_all_readers_have_is_let_go() {
-        let mut tail = Tail::new(Seq(1));
+        let mut tail = tail(1);
         push(&mut tail, &["a"]);
-        assert_eq!(tail.take(Seq(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
-        assert_eq!(tail.take(Seq(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
-        assert_eq!(tail.take(Seq(1), 2), Take::Older);
-        assert_eq!(tail.bytes, 0);
+        assert_eq!(tail.take(at(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
+        assert_eq!(tail.take(at(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
+        assert_eq!(tail.take(at(1), 2), Take::Older);
+        assert_eq!(tail.weight, 0);
     }
 
     #[test]
     fn memory_is_bounded_and_pieces_are_joined() {
-        let mut tail = Tail::new(Seq(1));
+        let mut tail = tail(1);
         for _ in 0..20_000 {
             push(&mut tail, &["0123456789012345678901234567890123456789"]);
         }
-        assert!(tail.bytes <= KEPT, "{}", tail.bytes);
+        assert!(tail.weight <= KEPT, "{}", tail.weight);
         assert!(tail.chunks.len() < 40, "{}", tail.chunks.len());
         let mut next = tail.chunks[0].first;
         let mut bytes = 0;
-        while let Take::Frames(frames, after) = tail.take(next, usize::MAX) {
+        while let Take::Frames(frames, after) = tail.take(Place::at(next), usize::MAX) {
             bytes += frames.len() as u64;
             assert_eq!(frames.len() as u64, 40 * (after.0 - next.0));
             next = after;
         }
-        assert_eq!((next, bytes), (Seq(20_001), tail.bytes as u64));
+        assert_eq!((next, bytes), (Seq(20_001), tail.weight as u64 / 44 * 40));
     }
 
     #[test]
     fn one_frame_larger_than_all_that_is_kept_is_still_handed_out() {
-        let mut tail = Tail::new(Seq(1));
+        let mut tail = tail(1);
         let large = "x".repeat(KEPT * 2);
         push(&mut tail, &[&large]);
-        assert!(matches!(tail.take(Seq(1), 9), Take::Frames(frames, Seq(2)) if frames.len() == large.len()));
+        assert!(matches!(tail.take(at(1), 9), Take::Frames(frames, Seq(2)) if frames.len() == large.len()));
+    }
+
+    #[test]
+    fn a_reader_that_has_some_frames_of_an_event_gets_the_others() {
+        let mut tail = tail(1);
+        push(&mut tail, &["a\n", "b1\nb2\nb3\n", "", "d\n"]);
+        let rest = |tail: &mut Tail, next, frames| match tail.take(Place { next: Seq(next), frames }, 99) {
+            Take::Frames(bytes, Seq(5)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(rest(&mut tail, 2, 0), "b1\nb2\nb3\nd\n");
+        assert_eq!(rest(&mut tail, 2, 2), "b3\nd\n");
+        assert_eq!(rest(&mut tail, 2, 3), "d\n");
+        assert_eq!(rest(&mut tail, 2, 9), "d\n");
+        assert_eq!(rest(&mut tail, 3, 1), "d\n");
+        assert_eq!(rest(&mut tail, 4, 1), "");
+    }
+
+    #[test]
+    fn events_without_frames_are_bounded_too() {
+        let mut tail = tail(1);
+        push(&mut tail, &["x\n"]);
+        for _ in 0..KEPT {
+            push(&mut tail, &[""]);
+        }
+        assert!(tail.weight <= KEPT && tail.chunks.len() < 40, "{} {}", tail.weight, tail.chunks.len());
+        let next = KEPT as u64 + 2;
+        assert!(!tail.has(at(1)) && tail.has(at(next - 1)) && tail.has(at(next)));
     }
 }

@@ -1,6 +1,6 @@
 //! The frames of a session as WebSocket messages: one object each.
 
-use super::dialect::{CLOSING, GONE};
+use super::carrier::{CLOSING, GONE};
 use super::hub::End;
 use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};

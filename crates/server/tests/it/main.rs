@@ -5,6 +5,7 @@
 mod access;
 mod alive;
 mod board;
+mod dialects;
 mod documented;
 mod halves;
 mod history;

@@ -1,0 +1,28 @@
+//! The native wire: every event as the one frame that was committed for it. Nothing is encoded again, nothing is read.
+
+use crate::dialect::{Dialect, Frames, Repeats};
+use turnstream_model::event::{EventError, Line};
+use turnstream_model::fold::State;
+
+/// The native wire; see `docs/wire.md`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl Dialect for Native {
+    const NAME: &'static str = "native";
+    const REPEATS: Repeats = Repeats::Nothing;
+    const ID_MEMBER: &'static str = "id";
+
+    fn resume(_: &State) -> Self {
+        Self
+    }
+
+    fn replay(_: &State, _: &mut impl Frames) -> Self {
+        Self
+    }
+
+    fn encode(&mut self, line: &Line<'_>, out: &mut impl Frames) -> Result<(), EventError> {
+        out.frame(Some(line.kind().as_str()), line.json());
+        Ok(())
+    }
+}

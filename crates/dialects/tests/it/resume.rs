@@ -1,0 +1,121 @@
+//! The law of every dialect, on every log of the corpus and at every place: a client that comes back has the same conversation
+//! as one that never left.
+
+use super::captured_logs;
+use super::client::Screen;
+use serde_json::Value;
+use turnstream_dialects::acp::Acp;
+use turnstream_dialects::native::Native;
+use turnstream_dialects::{Dialect, Frames, Repeats};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Event, Kind, Line};
+use turnstream_model::fold::{Fold, State};
+
+/// One line of a log with its type, as it was committed.
+struct Kept(Event, Kind, String);
+
+/// A frame: its name, its JSON.
+type Frame = (Option<String>, String);
+
+#[derive(Default)]
+struct Written(Vec<Frame>);
+
+impl Frames for Written {
+    fn frame(&mut self, name: Option<&str>, json: &[u8]) {
+        let json = String::from_utf8(json.to_vec()).unwrap();
+        assert!(!json.contains('\n') && json.starts_with("{\""), "one line with a member: {json}");
+        self.0.push((name.map(str::to_owned), json));
+    }
+}
+
+fn kept(log: Vec<Event>) -> Vec<Kept> {
+    let keep = |event: Event| {
+        let json = event.to_json();
+        Kept(event, Kind::of_line(json.as_bytes()), json)
+    };
+    log.into_iter().map(keep).collect()
+}
+
+/// The frames of each of these events.
+fn encode<D: Dialect>(mut dialect: D, log: &[Kept]) -> Vec<Vec<Frame>> {
+    let frames = |Kept(event, kind, json): &Kept| {
+        let mut out = Written::default();
+        dialect.encode(&Line::new(event.seq, kind, json.as_bytes()), &mut out).unwrap();
+        out.0
+    };
+    log.iter().map(frames).collect()
+}
+
+/// What a client has: its screen in the form in which two of them are compared.
+type Client = fn(&[Frame]) -> Screen;
+
+fn acp_client(frames: &[Frame]) -> Screen {
+    let messages: Vec<Value> = frames.iter().map(|(_, json)| serde_json::from_str(json).unwrap()).collect();
+    Screen::of_messages(&messages).for_comparison()
+}
+
+/// Holds a dialect to what it promises.
+fn hold<D: Dialect>(client: Option<Client>) {
+    for (name, events) in captured_logs() {
+        let log = kept(events);
+        let whole = encode(D::resume(&State::default()), &log);
+        let stayed = client.map(|client| client(&whole.concat()));
+        let mut fold = Fold::new();
+        for cut in 0..=log.len() {
+            let rest = encode(D::resume(fold.state()), &log[cut..]);
+            assert_eq!(rest, whole[cut..], "{} of {name} from {cut}", D::NAME);
+            match (D::REPEATS, client) {
+                (Repeats::Nothing, _) => {}
+                (Repeats::Conversation, None) => panic!("{} needs a client to judge it", D::NAME),
+                (Repeats::Conversation, Some(client)) => {
+                    let mut shown = Written::default();
+                    let dialect = D::replay(fold.state(), &mut shown);
+                    shown.0.extend(encode(dialect, &log[cut..]).concat());
+                    assert_eq!(Some(client(&shown.0)), stayed, "{} of {name} at {cut}", D::NAME);
+                }
+            }
+            if let Some(Kept(event, ..)) = log.get(cut) {
+                fold.apply(event);
+            }
+        }
+    }
+}
+
+#[test]
+fn native_continues_every_place_with_the_bytes_that_were_committed() {
+    hold::<Native>(None);
+    for (name, log) in captured_logs() {
+        let log = kept(log);
+        let frames = encode(Native, &log);
+        for (Kept(event, _, json), frames) in log.iter().zip(&frames) {
+            let r#type = event.draft.body.type_name().to_owned();
+            assert_eq!(*frames, [(Some(r#type), json.clone())], "{name}");
+        }
+    }
+}
+
+#[test]
+fn acp_continues_every_place_with_the_same_messages_or_shows_the_same_conversation() {
+    hold::<Acp>(Some(acp_client));
+}
+
+#[test]
+fn native_reads_no_event() {
+    let kind = Kind::named("notice");
+    let mut out = Written::default();
+    let not_an_event = br#"{"seq":"none"}"#;
+    let line = Line::new(Seq(1), &kind, not_an_event);
+    Native.encode(&line, &mut out).unwrap();
+    assert_eq!(out.0.len(), 1);
+    assert!(Acp::default().encode(&line, &mut out).is_err());
+}
+
+#[test]
+fn no_frame_of_acp_has_the_member_that_takes_its_id() {
+    for (_, log) in captured_logs() {
+        for (_, json) in encode(Acp::default(), &kept(log)).concat() {
+            let message: Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(message.get(Acp::ID_MEMBER), None);
+        }
+    }
+}

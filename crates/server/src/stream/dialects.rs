@@ -1,0 +1,93 @@
+//! The dialects that a stream can be asked for. A new one is a folder in `crates/dialects` and a line in [`OFFERED`].
+
+use super::encoder::{Encoded, Speaker};
+use super::framing::Framing;
+use bytes::BytesMut;
+use turnstream_dialects::acp::Acp;
+use turnstream_dialects::native::Native;
+use turnstream_dialects::{Dialect, Repeats};
+use turnstream_log::Committed;
+use turnstream_model::fold::State;
+
+/// Every dialect, the default first.
+static OFFERED: [Offered; 2] = [Offered::of::<Native>(), Offered::of::<Acp>()];
+
+/// A dialect by its name. What it writes is generic; only a batch of events costs a call through a pointer.
+pub(crate) struct Offered {
+    pub(crate) name: &'static str,
+    pub(crate) repeats: Repeats,
+    pub(crate) id_member: &'static str,
+    resume: fn(&State) -> Box<dyn Speaker>,
+    replay: fn(&State, &mut Framing, &mut BytesMut) -> Box<dyn Speaker>,
+}
+
+impl Offered {
+    const fn of<D: Dialect>() -> Self {
+        Self {
+            name: D::NAME,
+            repeats: D::REPEATS,
+            id_member: D::ID_MEMBER,
+            resume: |state| Box::new(D::resume(state)),
+            replay: |state, framing, out| {
+                let mut frames = framing.replay(state.seq, out);
+                let dialect = D::replay(state, &mut frames);
+                frames.finish();
+                Box::new(dialect)
+            },
+        }
+    }
+
+    /// The default.
+    pub(crate) fn native() -> &'static Self {
+        &OFFERED[0]
+    }
+
+    /// The one of this name; the default without a name.
+    pub(crate) fn named(name: Option<&str>) -> Option<&'static Self> {
+        match name {
+            None => Some(Self::native()),
+            Some(name) => OFFERED.iter().find(|offered| offered.name == name),
+        }
+    }
+
+    /// The names of all.
+    pub(crate) fn names() -> Vec<&'static str> {
+        OFFERED.iter().map(|offered| offered.name).collect()
+    }
+
+    /// For a client that has everything up to this state.
+    pub(super) fn resume(&self, state: &State) -> Box<dyn Speaker> {
+        (self.resume)(state)
+    }
+
+    /// For a client that is shown this state first.
+    pub(super) fn replay(
+        &self,
+        state: &State,
+        framing: &mut Framing,
+        out: &mut BytesMut,
+    ) -> Box<dyn Speaker> {
+        (self.replay)(state, framing, out)
+    }
+}
+
+impl<D: Dialect> Speaker for D {
+    fn encode(
+        &mut self,
+        events: &[Committed],
+        framing: &mut Framing,
+        out: &mut Encoded,
+    ) -> Result<(), String> {
+        for event in events {
+            let mut frames = framing.event(event.seq(), &mut out.bytes);
+            Dialect::encode(self, &event.line(), &mut frames)
+                .map_err(|error| format!("event {} cannot be read: {error}", event.seq()))?;
+            out.end_of_event();
+        }
+        Ok(())
+    }
+
+    fn another(&self) -> Box<dyn Speaker> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,184 @@
+//! One session in one dialect on one carrier: events in, bytes out. Pure.
+
+use super::carrier::Carrier;
+use super::dialects::Offered;
+use super::framing::Framing;
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use turnstream_dialects::Repeats;
+use turnstream_log::Committed;
+use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::event::Known;
+use turnstream_model::fold::State;
+
+/// Places that are kept of one session: of the running turn, and of those just before it.
+const CHECKPOINTS: usize = 4;
+/// Events that are read again at most to reach a place behind a checkpoint.
+const REREAD: u64 = 65_536;
+
+/// What a stream looks like.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    pub(crate) dialect: &'static Offered,
+    pub(crate) carrier: Carrier,
+}
+
+impl Form {
+    pub(crate) fn native(carrier: Carrier) -> Self {
+        Self { dialect: Offered::native(), carrier }
+    }
+}
+
+impl PartialEq for Form {
+    fn eq(&self, other: &Self) -> bool {
+        (self.dialect.name, self.carrier) == (other.dialect.name, other.carrier)
+    }
+}
+
+impl Eq for Form {}
+
+impl Hash for Form {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.dialect.name, self.carrier).hash(state);
+    }
+}
+
+impl Form {
+    /// Whether a place that was not kept cannot be continued.
+    pub(crate) fn keeps_state(self) -> bool {
+        match self.dialect.repeats {
+            Repeats::Nothing => false,
+            Repeats::Conversation => true,
+        }
+    }
+}
+
+/// A dialect at its place in one session.
+pub(crate) trait Speaker: Send {
+    /// Adds the frames of these events.
+    fn encode(
+        &mut self,
+        events: &[Committed],
+        framing: &mut Framing,
+        out: &mut Encoded,
+    ) -> Result<(), String>;
+
+    /// The same at the same place.
+    fn another(&self) -> Box<dyn Speaker>;
+}
+
+/// A dialect as it was behind one event. Another reader can go on from there.
+pub(crate) struct Checkpoint {
+    pub(crate) seq: Seq,
+    speaker: Box<dyn Speaker>,
+}
+
+/// The checkpoints of one session, the newest last.
+#[derive(Default)]
+pub(crate) struct Checkpoints(VecDeque<Checkpoint>);
+
+/// The frames of some events.
+#[derive(Default)]
+pub(crate) struct Encoded {
+    pub(crate) bytes: BytesMut,
+    /// Where the frames of each event end.
+    pub(crate) ends: Vec<u32>,
+}
+
+/// Encodes the events of one session.
+pub(crate) struct Encoder {
+    form: Form,
+    framing: Framing,
+    speaker: Box<dyn Speaker>,
+}
+
+impl Encoder {
+    /// For a client that has everything up to this state. A dialect without a memory takes any.
+    pub(crate) fn resume(form: Form, generation: &Generation, state: &State) -> Self {
+        Self { form, framing: framing(form, generation), speaker: form.dialect.resume(state) }
+    }
+
+    /// For a client that has nothing: the conversation so far, and what goes on behind it.
+    pub(crate) fn replay(form: Form, generation: &Generation, state: &State) -> (Self, Bytes) {
+        let (mut framing, mut out) = (framing(form, generation), BytesMut::new());
+        let speaker = form.dialect.replay(state, &mut framing, &mut out);
+        (Self { form, framing, speaker }, out.freeze())
+    }
+
+    /// Goes on behind a checkpoint.
+    pub(crate) fn behind(form: Form, generation: &Generation, checkpoint: &Checkpoint) -> Self {
+        Self { form, framing: framing(form, generation), speaker: checkpoint.speaker.another() }
+    }
+
+    /// It at its place, which is behind this event.
+    pub(crate) fn checkpoint(&self, seq: Seq) -> Checkpoint {
+        Checkpoint { seq, speaker: self.speaker.another() }
+    }
+
+    /// The frames of the next events, in one piece.
+    pub(crate) fn encode(&mut self, events: &[Committed]) -> Result<Encoded, String> {
+        let mut out = Encoded::for_events(events);
+        self.speaker.encode(events, &mut self.framing, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same, with the places at which turns began. A dialect that keeps no state needs none.
+    pub(crate) fn encode_and_keep(&mut self, events: &[Committed]) -> Result<(Encoded, Checkpoints), String> {
+        let mut kept = Checkpoints::default();
+        if !self.form.keeps_state() {
+            return Ok((self.encode(events)?, kept));
+        }
+        let mut out = Encoded::for_events(events);
+        for part in events.chunk_by(|_, next| !next.kind().is(Known::TurnStarted)) {
+            if let Some(first) = part.first().filter(|first| first.kind().is(Known::TurnStarted)) {
+                kept.push(self.checkpoint(Seq(first.seq().0.saturating_sub(1))));
+            }
+            self.speaker.encode(part, &mut self.framing, &mut out)?;
+        }
+        Ok((out, kept))
+    }
+}
+
+fn framing(form: Form, generation: &Generation) -> Framing {
+    Framing::new(form.carrier, form.dialect.id_member, generation)
+}
+
+impl Checkpoints {
+    pub(crate) fn push(&mut self, checkpoint: Checkpoint) {
+        if self.0.back().is_some_and(|newest| newest.seq >= checkpoint.seq) {
+            return;
+        }
+        self.0.push_back(checkpoint);
+        if self.0.len() > CHECKPOINTS {
+            self.0.pop_front();
+        }
+    }
+
+    /// The last place from which a reader can go on that has everything up to this event.
+    pub(crate) fn before(&self, last: Seq) -> Option<&Checkpoint> {
+        let near = |kept: &&Checkpoint| kept.seq <= last && last.0 - kept.seq.0 <= REREAD;
+        self.0.iter().rev().find(near)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds newer ones.
+    pub(crate) fn extend(&mut self, newer: Self) {
+        newer.0.into_iter().for_each(|checkpoint| self.push(checkpoint));
+    }
+}
+
+impl Encoded {
+    fn for_events(events: &[Committed]) -> Self {
+        let weight: usize = events.iter().map(|event| event.json().len() + 96).sum();
+        Self { bytes: BytesMut::with_capacity(weight), ends: Vec::with_capacity(events.len()) }
+    }
+
+    pub(crate) fn end_of_event(&mut self) {
+        // A batch is far below 4 GiB: an event is at most a body of 10 MiB or what an agent said in one piece.
+        self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+    }
+}
