@@ -4,8 +4,7 @@ use crate::support::*;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use turnstream_gateway::{Change, NewSession, RequestError, Settings};
-use turnstream_model::event::Permissions;
+use turnstream_gateway::{Change, RequestError, Settings};
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::disk::{FaultDisk, Faults};
 use turnstream_testkit::lawful::Tail;
@@ -128,6 +127,9 @@ fn child_on_a_broken_disk() {
     });
 }
 
+/// The file that tells a child that its disk is broken.
+const BROKEN: &str = "broken";
+
 /// The child of the test below: its keeper waits for the disk to keep an answer when a cancel comes.
 #[test]
 fn child_that_cancels_on_a_broken_disk() {
@@ -139,18 +141,18 @@ fn child_that_cancels_on_a_broken_disk() {
         let home = PathBuf::from(std::env::var(HOME).unwrap());
         let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
         let gateway = open(&home, settings).await;
-        let new = NewSession {
-            permissions: Some(Permissions::Allow),
-            ..new_session_in(&home.join("work"), "lasting")
-        };
-        let id = id_of(&gateway.create(new).await.unwrap());
+        let id = id_of(&gateway.create(new_session_in(&home.join("work"), "lasting")).await.unwrap());
         let effect = json!({"append": {"path": "runs", "text": "ran\n"}});
-        let steps = json!([{"do": "text", "text": "one"}, {"do": "sleep", "ms": 500},
-                           {"do": "tool", "ask": true, "effect": effect}]);
-        gateway.prompt(&id, script(steps)).await.unwrap();
-        until(&gateway, &id, "some text", |snapshot| !said(snapshot).is_empty()).await;
+        gateway.prompt(&id, script(json!([{"do": "tool", "ask": true, "effect": effect}]))).await.unwrap();
+        let waits = until(&gateway, &id, "an ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
+        let ask = waits.state.approvals[0].approval.clone();
         println!("TALKING");
-        // The ask is allowed by a rule; the agent is told when that is durable, and the keeper waits for it.
+        while !home.join(BROKEN).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The agent is told of the answer when that is durable, and the keeper waits for it.
+        let (answering, session) = (gateway.clone(), id.clone());
+        tokio::spawn(async move { answering.resolve(&session, &ask, allow()).await });
         while !matches!(gateway.health(), turnstream_log::Health::Degraded { .. }) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -190,6 +192,7 @@ fn a_cancel_on_a_broken_disk_stops_the_agent_and_is_kept_when_the_disk_is_back()
     let mut running = program.start(&KillPoint::Exit).unwrap();
     running.wait_for(&KillPoint::line("TALKING", 1)).unwrap();
     disk.set(Faults::broken()).unwrap();
+    std::fs::write(home.path().join(BROKEN), "").unwrap();
     running.wait_for(&KillPoint::line("TOLD", 1)).unwrap();
     disk.set(Faults::none()).unwrap();
     let seen = running.finish(&KillPoint::Exit).unwrap();
