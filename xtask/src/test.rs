@@ -84,7 +84,7 @@ const GROUPS: &[Group] = &[
 
 /// Tests that drive agents of `cargo xtask agents`.
 const REAL_AGENTS: &str =
-    "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^opencode::/)))";
+    "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^(opencode|history)::/)))";
 /// Tests that look at system calls.
 const TRACES: &str = "test(/^trace::/)";
 
