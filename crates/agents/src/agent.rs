@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use tokio::time::Instant;
 use turnstream_model::event::Permissions;
-use turnstream_model::fold::{PromptStage, State};
+use turnstream_model::fold::{PromptStage, State, Turn};
 use turnstream_model::id::{Key, PromptId, SessionId, TurnId};
 
 /// A link that is being made.
@@ -145,6 +145,9 @@ pub struct Start {
 pub struct Known {
     /// Prompts that were sent.
     pub prompts: Vec<String>,
+    /// Those of them that were cancelled before they had a turn, and that the log has no work for. They are to stop if they
+    /// begin after all.
+    pub unwanted: Vec<String>,
     /// Model calls.
     pub calls: Vec<Key>,
 }
@@ -154,8 +157,14 @@ impl Known {
     pub fn of(state: &State) -> Self {
         let prompts = state.prompts.iter().chain(&state.queue);
         let calls = state.turns.iter().flat_map(|turn| &turn.attempts);
+        let worked = |turn: &Turn| !turn.attempts.is_empty();
+        let cancelled = state.prompts.iter().filter(|prompt| prompt.cancelling.is_some());
+        let unwanted = cancelled.filter(|prompt| {
+            !state.turns.iter().any(|turn| turn.prompts.contains(&prompt.prompt) && worked(turn))
+        });
         Self {
             prompts: prompts.filter_map(|prompt| prompt.native_id.clone()).collect(),
+            unwanted: unwanted.filter_map(|prompt| prompt.native_id.clone()).collect(),
             calls: calls.filter_map(|call| call.native_id.as_deref().map(Key::from)).collect(),
         }
     }

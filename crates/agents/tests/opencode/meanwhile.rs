@@ -3,9 +3,9 @@
 
 use crate::desk::{ONE, SESSION, TWO, answer_info};
 use serde_json::{Value, json};
-use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace};
+use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, Shelf};
 use turnstream_agents::opencode::translate::Stored;
-use turnstream_agents::{Known, Observed};
+use turnstream_agents::{Command, Known, Observed};
 use turnstream_model::event::NoticeCode;
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
@@ -16,13 +16,22 @@ const NOW: Time = Time(1_794_770_000_000);
 /// What is said when the server has these messages, and the log has the prompt [`ONE`] and its answer
 /// `msg_a1`.
 fn told(messages: Vec<Stored>) -> Vec<&'static str> {
+    let known =
+        Known { prompts: vec![ONE.to_owned()], calls: vec![Key::from("msg_a1#2")], ..Known::default() };
+    words(&mut caught_up(&known, messages))
+}
+
+fn caught_up(known: &Known, messages: Vec<Stored>) -> Conductor {
     let mut conductor = Conductor::new(SESSION, Pace::default(), Budget::default(), NOW);
     conductor.continue_session();
-    let known = Known { prompts: vec![ONE.to_owned()], calls: vec![Key::from("msg_a1#2")] };
-    assert!(conductor.catch_up_from(&known));
+    assert!(conductor.catch_up_from(known));
     conductor.connected(None, NOW);
     assert_eq!(conductor.call(), Some(Call::Past));
     conductor.answer(Answer::Past(messages), NOW);
+    conductor
+}
+
+fn words(conductor: &mut Conductor) -> Vec<&'static str> {
     let word = |observed: Observed| match observed {
         Observed::Signal(Signal::TurnBegan { .. }) => Some("began"),
         Observed::Signal(Signal::TurnIdle { .. }) => Some("idle"),
@@ -75,4 +84,33 @@ fn a_turn_of_another_client_that_still_runs_stays_open_and_one_without_an_answer
 fn messages_of_which_the_log_knows_none_are_a_gap_and_not_turns() {
     assert_eq!(told(vec![said(TWO), answered("msg_b1", TWO)]), ["gap", "back"]);
     assert_eq!(told(Vec::new()), ["gap", "back"]);
+}
+
+#[test]
+fn a_cancelled_prompt_that_runs_when_the_next_gateway_comes_is_stopped_before_the_next_prompt() {
+    let known = Known {
+        prompts: vec![ONE.to_owned(), TWO.to_owned()],
+        unwanted: vec![TWO.to_owned()],
+        calls: vec![Key::from("msg_a1#1")],
+    };
+    let runs = stored(answer_info("msg_b1", TWO, json!({})), json!([]));
+    let messages = vec![said(ONE), answered("msg_a1", ONE), said(TWO), runs];
+    let mut conductor = caught_up(&known, messages.clone());
+    assert_eq!(words(&mut conductor), ["began", "back"]);
+    let prompt = Command::Prompt { native_id: "msg_3".to_owned(), content: Vec::new() };
+    conductor.command(prompt, NOW);
+    assert_eq!(conductor.call(), Some(Call::Abort));
+    conductor.answer(Answer::Abort, NOW);
+    assert_eq!(conductor.call(), None, "it would be part of the turn that is being stopped");
+    conductor.tick(NOW.plus_millis(1_000));
+    assert!(matches!(conductor.call(), Some(Call::Shelf { .. })));
+    let error = json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}});
+    let aborted = json!({"error": error, "time": {"created": 1.0, "completed": 2.0}});
+    let mut messages = messages;
+    messages[3] = stored(answer_info("msg_b1", TWO, aborted), json!([]));
+    let shelf = Shelf { messages, ..Shelf::default() };
+    conductor.answer(Answer::Shelf(Ok(Box::new(shelf))), NOW.plus_millis(1_000));
+    assert!(matches!(conductor.call(), Some(Call::Prompt { message, .. }) if message == "msg_3"));
+    // One that was stored and never begun is nothing to stop.
+    assert_eq!(words(&mut caught_up(&known, vec![said(ONE), answered("msg_a1", ONE), said(TWO)])), ["back"]);
 }

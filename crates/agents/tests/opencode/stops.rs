@@ -3,9 +3,10 @@
 use crate::desk;
 use crate::prompts::{PROMPT, Talk};
 use serde_json::json;
-use turnstream_agents::Command;
 use turnstream_agents::opencode::conduct::{Answer, Call, PromptAnswer, Shelf};
+use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{ErrorClass, TurnError};
+use turnstream_model::signal::{Ending, Signal};
 use turnstream_model::time::Time;
 
 fn cancel(talk: &mut Talk) {
@@ -122,22 +123,159 @@ fn given_up() -> desk::Talk {
     talk
 }
 
+/// The same, and its request was answered a long time after.
+fn answered_late() -> desk::Talk {
+    let mut talk = given_up();
+    talk.pass(60_000);
+    talk.answer(Answer::Prompt(desk::ONE.to_owned(), PromptAnswer::Accepted));
+    assert_eq!(talk.calls(), [Call::Abort]);
+    talk.answer(Answer::Abort);
+    assert_eq!(talk.calls(), [], "opencode forgets an abort that comes before the prompt has begun");
+    talk
+}
+
 fn is_second(call: &Call) -> bool {
     matches!(call, Call::Prompt { message, .. } if message == desk::TWO)
 }
 
-#[test]
-fn the_next_prompt_waits_for_one_that_was_given_up_on_its_way() {
-    for answer in [PromptAnswer::Accepted, PromptAnswer::Busy] {
-        let mut talk = given_up();
-        talk.answer(Answer::Prompt(desk::ONE.to_owned(), answer.clone()));
-        if answer == PromptAnswer::Accepted {
-            assert_eq!(talk.calls(), [Call::Abort]);
-            talk.answer(Answer::Abort);
+/// Answers every question to the server with this; the calls that are left.
+fn answered_with(talk: &mut desk::Talk, shelf: &Shelf) -> Vec<Call> {
+    let mut left = Vec::new();
+    while let Some(call) = talk.conductor.call() {
+        match call {
+            Call::Shelf { .. } => talk.answer(Answer::Shelf(Ok(Box::new(shelf.clone())))),
+            Call::Abort => {
+                talk.answer(Answer::Abort);
+                left.push(call);
+            }
+            _ => left.push(call),
         }
-        let calls = talk.calls();
-        assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
     }
+    left
+}
+
+/// What the server has of the cancelled prompt: that it is there, and an answer of this kind.
+fn first_stored(busy: bool, answer: Option<serde_json::Value>) -> Shelf {
+    let info = json!({"id": desk::ONE, "sessionID": desk::SESSION, "role": "user", "time": {"created": 1.0}});
+    let answer = answer.map(|more| desk::answer_info("msg_a", desk::ONE, more));
+    let messages: Vec<_> =
+        [info].into_iter().chain(answer).map(|info| json!({"info": info, "parts": []})).collect();
+    *desk::shelf(json!({"busy": busy, "messages": messages}))
+}
+
+fn aborted() -> serde_json::Value {
+    let error = json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}});
+    json!({"error": error, "time": {"created": 1.0, "completed": 2.0}})
+}
+
+fn began(said: &[Observed]) -> Vec<Vec<String>> {
+    let prompts = |observed: &Observed| match observed {
+        Observed::Signal(Signal::TurnBegan { prompts, .. }) => Some(prompts.clone()),
+        _ => None,
+    };
+    said.iter().filter_map(prompts).collect()
+}
+
+#[test]
+fn the_next_prompt_leaves_at_once_when_the_server_would_not_take_the_one_that_was_given_up() {
+    let mut talk = given_up();
+    talk.answer(Answer::Prompt(desk::ONE.to_owned(), PromptAnswer::Busy));
+    let calls = talk.calls();
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+}
+
+#[test]
+fn the_next_prompt_leaves_when_the_one_that_was_given_up_is_there_and_does_nothing() {
+    let mut talk = answered_late();
+    talk.pass(1_000);
+    let calls = answered_with(&mut talk, &first_stored(false, None));
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+    assert!(began(&talk.said()).is_empty());
+}
+
+#[test]
+fn a_prompt_that_was_given_up_is_aborted_again_when_it_begins_and_the_next_one_waits_for_its_end() {
+    let mut talk = answered_late();
+    talk.status("busy");
+    assert_eq!(talk.calls(), []);
+    assert!(began(&talk.said()).is_empty(), "that is not the work of the prompt that waits");
+    for _ in 0..3 {
+        talk.pass(1_000);
+        assert_eq!(answered_with(&mut talk, &first_stored(true, Some(json!({})))), [Call::Abort]);
+    }
+    let said = talk.said();
+    let names = began(&said).concat();
+    assert!(names.contains(&desk::ONE.to_owned()), "{said:?}");
+    assert!(!names.contains(&desk::TWO.to_owned()), "{said:?}");
+    assert!(began(&said).iter().all(|prompts| !prompts.is_empty()), "{said:?}");
+    talk.event("message.updated", json!({"info": desk::answer_info("msg_a", desk::ONE, aborted())}));
+    talk.status("idle");
+    let calls = answered_with(&mut talk, &first_stored(false, Some(aborted())));
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+    let said = talk.said();
+    let end = Signal::TurnDone { native_id: None, ending: Ending::cancelled() };
+    assert!(said.contains(&Observed::Signal(end)), "its turn is no success: {said:?}");
+}
+
+#[test]
+fn a_prompt_that_was_given_up_and_is_first_seen_when_it_is_over_is_not_taken_for_the_next_one() {
+    let mut talk = answered_late();
+    talk.pass(1_000);
+    let calls = answered_with(&mut talk, &first_stored(false, Some(aborted())));
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+    let said = talk.said();
+    let of = |wanted: fn(&Signal) -> bool| {
+        said.iter().position(|said| matches!(said, Observed::Signal(signal) if wanted(signal))).unwrap()
+    };
+    let begins = of(|signal| matches!(signal, Signal::TurnBegan { prompts, .. } if !prompts.is_empty()));
+    assert!(begins < of(|signal| matches!(signal, Signal::AttemptBegan { .. })), "{said:?}");
+}
+
+#[test]
+fn a_prompt_that_was_given_up_and_is_not_there_is_looked_for_some_times() {
+    let mut talk = answered_late();
+    for _ in 0..4 {
+        talk.pass(1_000);
+        assert_eq!(answered_with(&mut talk, &Shelf::default()), [Call::Abort]);
+    }
+    talk.pass(1_000);
+    let calls = answered_with(&mut talk, &Shelf::default());
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+}
+
+#[test]
+fn a_prompt_that_waits_for_one_that_was_given_up_can_be_cancelled() {
+    let mut talk = answered_late();
+    talk.conductor.command(Command::CancelPrompt(desk::TWO.to_owned()), Time(talk.now));
+    let said = talk.said();
+    let refused = said.iter().any(|said| {
+        matches!(said, Observed::Signal(Signal::PromptRefused { native_id, error })
+            if native_id == desk::TWO && error.class == ErrorClass::Cancelled)
+    });
+    assert!(refused, "{said:?}");
+    talk.pass(1_000);
+    let calls = answered_with(&mut talk, &first_stored(false, None));
+    assert_eq!(calls, [], "it never left");
+}
+
+#[test]
+fn a_cancelled_prompt_that_begins_when_nobody_expects_it_is_stopped_and_the_next_one_waits() {
+    let mut talk = desk::Talk::new();
+    talk.prompt(desk::ONE);
+    talk.calls();
+    talk.conductor.command(Command::CancelPrompt(desk::ONE.to_owned()), Time(talk.now));
+    talk.answer(Answer::Prompt(desk::ONE.to_owned(), PromptAnswer::Accepted));
+    talk.pass(1_000);
+    assert_eq!(answered_with(&mut talk, &first_stored(false, None)), [Call::Abort]);
+    talk.event("message.updated", json!({"info": desk::answer_info("msg_a", desk::ONE, json!({}))}));
+    assert_eq!(talk.calls(), [Call::Abort]);
+    talk.prompt(desk::TWO);
+    assert_eq!(talk.calls(), []);
+    talk.event("message.updated", json!({"info": desk::answer_info("msg_a", desk::ONE, aborted())}));
+    talk.status("idle");
+    talk.answer(Answer::Abort);
+    let calls = answered_with(&mut talk, &first_stored(false, Some(aborted())));
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
 }
 
 #[test]
@@ -145,8 +283,17 @@ fn the_next_prompt_does_not_wait_for_ever_for_one_that_was_given_up() {
     let mut talk = given_up();
     talk.pass(180_000);
     assert_eq!(talk.calls(), [Call::Abort]);
-    talk.answer(Answer::Abort);
-    assert!(talk.calls().iter().any(is_second));
+    // Nothing is answered any more.
+    for _ in 0..180 {
+        talk.pass(1_000);
+        assert!(!talk.calls().iter().any(is_second));
+    }
+    let said = talk.said();
+    let refused = said.iter().any(|said| {
+        matches!(said, Observed::Signal(Signal::PromptRefused { native_id, error })
+            if native_id == desk::TWO && error.class == ErrorClass::Timeout)
+    });
+    assert!(refused, "{said:?}");
 }
 
 // === calls that nobody answers ===

@@ -225,26 +225,33 @@ impl<'a> Follower<'a> {
         turn.is_none() || turn == ours.as_deref()
     }
 
-    /// Takes the prompt out of the queue if it still waits there, or cancels the turn. One that is just about to begin is
-    /// cancelled when it has.
+    /// Takes the prompt out of the queue if it still waits there, or cancels it at the agent, or its turn. A turn that is just
+    /// about to be known here is cancelled when it is.
     async fn cancel(&mut self) -> Result<(), RunError> {
         self.screen.line(Style::Warning, &safe!["cancelling; once more leaves at once"])?;
         let Goal::Turn { prompt, turn: None } = &self.goal else { return self.cancel_turn().await };
         let waiting = format!("/v1/sessions/{}/prompts/{}", segment(&self.session), segment(prompt));
         match self.client.delete(&waiting).await {
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == Some("prompt-not-waiting") => Ok(()),
+            Err(error) if error.kind() == Some("prompt-not-waiting") => {
+                let body = json!({"prompt": prompt});
+                self.post_cancel(body).await
+            }
             Err(error) => Ok(tell(&error, &mut self.screen)?),
         }
     }
 
     async fn cancel_turn(&mut self) -> Result<(), RunError> {
+        let body = json!({"turn": self.turn()});
+        self.post_cancel(body).await
+    }
+
+    async fn post_cancel(&mut self, body: Value) -> Result<(), RunError> {
         let path = format!("/v1/sessions/{}/cancel", segment(&self.session));
-        let body: Value = json!({"turn": self.turn()});
         match self.client.post(&path, &body).await {
             Ok(_) => Ok(()),
-            // It has just ended: that comes as an event.
-            Err(error) if error.kind() == Some("turn-not-open") => Ok(()),
+            // It has just begun or ended: that comes as an event.
+            Err(error) if matches!(error.kind(), Some("turn-not-open" | "prompt-not-sent")) => Ok(()),
             Err(error) => Ok(tell(&error, &mut self.screen)?),
         }
     }

@@ -227,6 +227,26 @@ fn ctrl_c_cancels_the_turn() {
     assert_lawful(lines.lines(), Tail::Live);
 }
 
+/// What stands before `begin` happens before the turn: the agent has the prompt, and there is no turn to cancel.
+#[test]
+fn ctrl_c_cancels_a_prompt_that_has_no_turn_yet() {
+    let home = Home::new();
+    let _serving = home.serve(&[]);
+    let stalled =
+        prompt(&json!([{"do": "sleep", "ms": 600_000}, {"do": "begin"}, {"do": "text", "text": "begun"}]));
+    let out = home.path("run.out");
+    let mut command = home.command(&["run", &stalled, "--json"]);
+    let mut run = command.stdout(File::create(&out).unwrap()).spawn().unwrap();
+    wait_for(|| Some(()).filter(|()| read(&out).contains("prompt.sent")));
+    send(&run, Signal::INT);
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let lines = read(&out);
+    assert!(lines.contains("prompt.cancelling"), "{lines}");
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["outcome"]), (&json!("turn.ended"), &json!("cancelled")));
+    assert_lawful(lines.lines(), Tail::Live);
+}
+
 #[test]
 fn asks_are_refused_without_a_terminal_unless_told_otherwise() {
     let home = Home::new();

@@ -16,7 +16,7 @@ pub(super) const ASKED: Duration = Duration::from_secs(20);
 
 /// What the log has of the session, by the names of messages.
 pub(super) struct Seen {
-    /// Prompts of ours, and what they were answered with.
+    /// Prompts of ours, and what they were answered with. What a cancelled one does is news.
     messages: HashSet<String>,
 }
 
@@ -24,7 +24,8 @@ impl Seen {
     fn of(known: &Known) -> Self {
         let of_call = |call: &str| call.split('#').next().unwrap_or_default().to_owned();
         let calls = known.calls.iter().map(|call| of_call(call.as_str()));
-        Self { messages: known.prompts.iter().cloned().chain(calls).collect() }
+        let prompts = known.prompts.iter().filter(|prompt| !known.unwanted.contains(prompt));
+        Self { messages: prompts.cloned().chain(calls).collect() }
     }
 
     fn has(&self, stored: &Stored) -> bool {
@@ -37,6 +38,7 @@ impl Conductor {
     /// The session was there before, and the log has this of it. What came since is told first, and then
     /// [`Observed::Back`]. True when there is something to compare with.
     pub fn catch_up_from(&mut self, known: &Known) -> bool {
+        self.unwanted.extend(known.unwanted.iter().cloned());
         let seen = Seen::of(known);
         let may_compare = !seen.messages.is_empty();
         self.seen = may_compare.then_some(seen);
@@ -85,7 +87,8 @@ impl Conductor {
         let is_over = !self.translator.has_open_answer() && !self.translator.is_between_calls();
         if !is_over {
             self.heard = now;
-            return;
+            let prompts: Vec<String> = messages.iter().map(|stored| stored.info.id.clone()).collect();
+            return self.stop_if_unwanted(&prompts, now);
         }
         let mut ended = Found::default();
         self.translator.rest(&mut ended);

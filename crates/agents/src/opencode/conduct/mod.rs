@@ -5,6 +5,7 @@ mod away;
 mod budget;
 mod call;
 mod meanwhile;
+mod next;
 mod prompt;
 mod resync;
 mod stop;
@@ -21,6 +22,7 @@ use crate::link::{Command, Observed};
 use away::Away;
 use budget::Spent;
 use meanwhile::Seen;
+use next::Next;
 use prompt::Sent;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -74,11 +76,10 @@ pub struct Conductor {
     closing: Option<TurnError>,
     /// The turn is being stopped.
     stop: Option<Stop>,
-    /// The last prompt that was cancelled before it had a turn: if it begins later it is stopped then.
-    unwanted: Option<String>,
-    /// A prompt that was cancelled and given up by its keeper while its request is on its way, and until when that may be.
-    /// The next one waits: the abort that follows the answer must not hit it.
-    late: Option<(String, Time)>,
+    /// Prompts that were cancelled before they had a turn: one that begins later is stopped then.
+    unwanted: HashSet<String>,
+    /// The prompt that waits until the one before it is stopped.
+    next: Option<Next>,
     /// Aborts that have not been answered, and when the last of them is given up.
     aborting: u32,
     aborting_until: Option<Time>,
@@ -149,8 +150,8 @@ impl Conductor {
             now,
             closing: None,
             stop: None,
-            unwanted: None,
-            late: None,
+            unwanted: HashSet::new(),
+            next: None,
             aborting: 0,
             aborting_until: None,
             waiting: None,
@@ -184,6 +185,8 @@ impl Conductor {
 
     /// The next call to make. Calls may be made at the same time.
     pub fn call(&mut self) -> Option<Call> {
+        // Here, and not where the stop ends: everything that comes of that end is taken in by now.
+        self.send_next();
         self.calls.pop_front()
     }
 
@@ -192,8 +195,8 @@ impl Conductor {
         let quiet = self.quiet_until();
         let sent = self.sent.as_ref().and_then(Sent::until);
         let stop = self.stop.as_ref().and_then(Stop::until);
-        let late = self.late.as_ref().map(|(_, until)| *until);
-        let unanswered = [self.resync.until, self.aborting_until, self.remembering_until, late];
+        let next = self.next.as_ref().map(Next::until);
+        let unanswered = [self.resync.until, self.aborting_until, self.remembering_until, next];
         let own = [quiet, sent, stop, self.resync.early, self.spent.until(&self.budget)];
         own.into_iter().chain(unanswered).flatten().min()
     }
@@ -277,10 +280,17 @@ impl Conductor {
                 }
                 // Somebody works; whether that is our prompt is known when it is answered, or something of it comes.
                 Signal::TurnBegan { prompts, .. } if prompts.is_empty() && self.may_be_refused() => {}
+                // Somebody works, and that is not the prompt that waits. Whose work it is shows with its first model call.
+                Signal::TurnBegan { prompts, .. } if prompts.is_empty() && self.has_next() => {}
                 Signal::Failed(_) if self.spent.is_over() => {}
                 Signal::TurnBegan { prompts, origin, native_id } => {
                     self.stop_if_unwanted(&prompts, now);
                     self.say(Signal::TurnBegan { prompts, origin, native_id });
+                }
+                // One that was over when it was first seen: nobody has said that its turn began.
+                Signal::AttemptBegan { .. } if self.has_next() => {
+                    self.say_unwanted_began();
+                    self.say(signal);
                 }
                 signal => self.say(signal),
             }
@@ -318,11 +328,13 @@ impl Conductor {
         if let Some(error) = self.spent.over() {
             self.say(Signal::Failed(error));
         }
-        if self.translator.rests() {
+        let rests = self.translator.rests();
+        if rests {
             self.end_halves();
         }
-        self.say(idle);
-        if self.translator.rests() {
+        // The turn of a cancelled prompt is over at once: the next prompt must not become a part of it.
+        self.say(self.unwanted_end().filter(|_| rests).unwrap_or(idle));
+        if rests {
             self.spent = Spent::default();
             self.stopped();
         }
@@ -352,7 +364,7 @@ impl Conductor {
         self.now = now;
         match command {
             Command::Prompt { native_id, content } => self.send(native_id, content),
-            Command::Cancel => self.stop(now),
+            Command::Cancel => self.cancel(now),
             Command::CancelPrompt(prompt) => self.stop_prompt(prompt, now),
             Command::Approve { key, outcome, option, message } => {
                 self.translator.forget_ask(&key);
@@ -400,6 +412,7 @@ impl Conductor {
         self.tick_unanswered(now);
         self.tick_sent(now);
         self.tick_stop(now);
+        self.tick_next(now);
         self.check_budget(now);
         if self.resync.early.is_some_and(|until| now >= until) {
             self.resync.early = None;
@@ -419,9 +432,6 @@ impl Conductor {
         }
         if self.remembering_until.is_some_and(|until| now >= until) {
             self.remembered();
-        }
-        if let Some((prompt, _)) = self.late.clone().filter(|(_, until)| now >= *until) {
-            self.late_answered(&prompt, &PromptAnswer::Unclear(Call::unanswered_error()), now);
         }
         if self.resync.until.is_some_and(|until| now >= until) {
             self.asked(Err(Call::unanswered_error()), now);

@@ -99,14 +99,9 @@ impl Sent {
 }
 
 impl Conductor {
-    pub(super) fn send(&mut self, native_id: String, content: Vec<Value>) {
-        let given_up = self.sent.take_if(|sent| sent.on_its_way && self.stop.is_some());
-        if let Some(Sent { native_id, .. }) = given_up {
-            self.late = Some((native_id, self.now.plus_millis(UNANSWERED.as_millis() as u64)));
-        }
+    pub(super) fn send_now(&mut self, native_id: String, content: Vec<Value>) {
         self.translator.prompted(&native_id);
         self.spent = super::Spent::default();
-        self.stop = None;
         self.fetched.clear();
         // What was held or doubted was of the turn before.
         (self.resync.idle, self.resync.doubted, self.resync.unscoped) = (false, false, None);
@@ -150,11 +145,6 @@ impl Conductor {
         self.sent.as_ref().is_some_and(|sent| sent.native_id == prompt)
     }
 
-    /// A prompt is at the server, or on its way there.
-    pub(super) fn is_prompt_at_server(&self) -> bool {
-        self.sent.as_ref().is_some_and(|sent| !sent.held)
-    }
-
     /// An abort was called for a prompt that the server has and has not begun with: soon it can be asked what came of it.
     pub(super) fn look_after_abort(&mut self, now: Time) {
         if let Some(until) = self.sent.as_mut().and_then(|sent| sent.until.as_mut()) {
@@ -177,7 +167,7 @@ impl Conductor {
 
     fn post(&mut self) {
         let is_away = self.is_away();
-        let waits = self.is_aborting() || self.remembering_until.is_some() || self.late.is_some() || is_away;
+        let waits = self.is_aborting() || self.remembering_until.is_some() || is_away;
         let limit = self.reach_until();
         if let Some(sent) = &mut self.sent {
             if is_away {
@@ -206,9 +196,6 @@ impl Conductor {
         let busy = self.pace.busy.as_millis() as u64;
         let is_stopping = self.is_stopping();
         let limit = self.reach_until();
-        if self.late_answered(message, &answer, now) {
-            return;
-        }
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.on_its_way = false;
         match &answer {
@@ -280,6 +267,7 @@ impl Conductor {
     fn refuse(&mut self, error: TurnError) {
         if let Some(sent) = self.sent.take() {
             self.say(Signal::PromptRefused { native_id: sent.native_id, error });
+            self.never_begun();
         }
     }
 
@@ -354,10 +342,12 @@ impl Conductor {
     /// What the server has shows whether it ever had the prompt, and whether it does anything with it.
     pub(super) fn settle_sent(&mut self, shelf: &Shelf, now: Time) {
         let number = self.resync.number;
+        let may_still_come = self.may_still_come();
         let Some(sent) = &mut self.sent else { return };
         if sent.asked.is_none_or(|asked| number < asked) {
             return;
         }
+        let is_stored = shelf.messages.iter().any(|stored| stored.info.id == sent.native_id);
         let is_answered = Translator::is_answered(&shelf.messages, &sent.native_id);
         let unread = shelf.lacking.iter().find(|(part, _)| *part == Lacking::Messages);
         if let Some((_, problem)) = unread.filter(|_| !shelf.busy) {
@@ -367,7 +357,12 @@ impl Conductor {
             let prompts = vec![sent.native_id.clone()];
             self.sent = None;
             self.spent.begin(now);
+            self.stop_if_unwanted(&prompts, now);
             self.say(Signal::TurnBegan { origin: None, prompts, native_id: None });
+        } else if !is_stored && may_still_come {
+            // Beside the next prompt it would run with it.
+            (sent.asked, sent.until) = (None, Some(now.plus_millis(AFTER_ABORT.as_millis() as u64)));
+            self.abort(now);
         } else if self.stop.is_some() {
             // Sent again it would run.
             self.refuse(Self::stopped_unstarted());

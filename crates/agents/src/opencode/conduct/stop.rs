@@ -1,21 +1,27 @@
 //! The stopping of a turn. opencode takes an abort for what runs at that moment: one that comes before its prompt, or
 //! before the prompt has begun, stops nothing and is not remembered.
 
-use super::{Call, Conductor, PromptAnswer, UNANSWERED};
+use super::{Call, Conductor, UNANSWERED};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
+use turnstream_model::signal::{Ending, Signal};
 use turnstream_model::time::Time;
 
 /// From an abort to the question whether it was heard.
 const AGAIN_MILLIS: u64 = 1_000;
 /// Aborts of one turn.
 const MOST: u32 = 10;
+/// How many of them for a prompt that the server does not show.
+const EARLY: u32 = 5;
 
 /// A turn that is being stopped.
+#[derive(Default)]
 pub(super) struct Stop {
     /// When it is told again; not while its prompt is on the way.
     again: Option<Time>,
     told: u32,
+    /// It began for a prompt that was cancelled before.
+    is_unwanted: bool,
 }
 
 impl Stop {
@@ -26,12 +32,20 @@ impl Stop {
 }
 
 impl Conductor {
+    /// Stops what the keeper knows of: the turn, or a prompt that has not left.
+    pub(super) fn cancel(&mut self, now: Time) {
+        let is_of_next = self.stop.as_ref().is_some_and(|stop| !stop.is_unwanted);
+        if !(is_of_next && self.refuse_next(Self::stopped_unstarted())) {
+            self.stop(now);
+        }
+    }
+
     /// Stops the turn, as soon as there is one.
     pub(super) fn stop(&mut self, now: Time) {
         if self.refuse_waiting() || self.stop.is_some() {
             return;
         }
-        self.stop = Some(Stop { again: None, told: 0 });
+        self.stop = Some(Stop::default());
         if !self.is_prompt_on_its_way() {
             self.abort(now);
             self.look_after_abort(now);
@@ -40,33 +54,52 @@ impl Conductor {
 
     /// Stops a prompt that had no turn yet when this was said. What another one does is left alone.
     pub(super) fn stop_prompt(&mut self, prompt: String, now: Time) {
+        if self.is_next(&prompt) {
+            self.refuse_next(Self::stopped_unstarted());
+            return;
+        }
         let runs = self.translator.is_for(&prompt) && !self.translator.rests();
         if self.is_sent(&prompt) || (self.sent.is_none() && runs) {
             self.stop(now);
         }
-        self.unwanted = Some(prompt);
+        self.unwanted.insert(prompt);
     }
 
-    /// A prompt that was cancelled began after that was thought to be over. It is stopped, unless that would hit another.
+    /// A prompt that was cancelled begins, perhaps after that was thought to be over. It is stopped, unless that would hit
+    /// another.
     pub(super) fn stop_if_unwanted(&mut self, begun: &[String], now: Time) {
-        let is_alone = self.stop.is_none() && !self.is_prompt_at_server();
-        if is_alone && self.unwanted.as_ref().is_some_and(|prompt| begun.contains(prompt)) {
-            self.stop = Some(Stop { again: None, told: 0 });
+        if !begun.iter().any(|prompt| self.unwanted.contains(prompt)) {
+            return;
+        }
+        if self.stop.is_none() && self.sent.is_none() {
+            self.stop = Some(Stop::default());
             self.abort(now);
         }
+        self.stop.iter_mut().for_each(|stop| stop.is_unwanted = true);
     }
 
-    /// The request of a prompt that nobody waits for any more was answered: now there may be something to stop. False when it
-    /// is another prompt's.
-    pub(super) fn late_answered(&mut self, prompt: &str, answer: &PromptAnswer, now: Time) -> bool {
-        if self.late.take_if(|(late, _)| late == prompt).is_none() {
-            return false;
-        }
-        match answer {
-            PromptAnswer::Accepted | PromptAnswer::Unclear(_) => self.call_abort(now),
-            PromptAnswer::Busy | PromptAnswer::Refused(_) | PromptAnswer::Unsent(_) => self.post_held(),
-        }
-        true
+    /// Says that a turn begins for a prompt that the keeper has given up, so that it is not taken for the one that waits.
+    pub(super) fn say_unwanted_began(&mut self) {
+        self.stop.iter_mut().for_each(|stop| stop.is_unwanted = true);
+        let prompts = vec!["a cancelled one".to_owned()];
+        self.say(Signal::TurnBegan { origin: None, prompts, native_id: None });
+    }
+
+    /// True while a prompt that is to stop may reach the server after all, and another one waits for it.
+    pub(super) fn may_still_come(&self) -> bool {
+        self.has_next() && self.stop.as_ref().is_some_and(|stop| stop.told < EARLY)
+    }
+
+    /// The prompt that was to stop has not begun. If the server had it, that is looked at once more.
+    pub(super) fn never_begun(&mut self) {
+        self.stop.take_if(|stop| stop.told == 0);
+        self.still_stopping(self.now);
+    }
+
+    /// The end of a turn that a cancelled prompt began, however opencode ends it.
+    pub(super) fn unwanted_end(&self) -> Option<Signal> {
+        let stop = self.stop.as_ref().filter(|stop| stop.is_unwanted);
+        stop.map(|_| Signal::TurnDone { native_id: None, ending: Ending::cancelled() })
     }
 
     /// Tells opencode to stop.

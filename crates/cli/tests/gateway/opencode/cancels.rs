@@ -29,8 +29,13 @@ struct Window {
 }
 
 impl Window {
-    fn open() -> Self {
+    /// With so long for a cancelled prompt to stop.
+    fn open(cancel: &str) -> Self {
         let lab = Lab::new(script());
+        let file = lab.home.path("turnstream.toml");
+        let config = std::fs::read_to_string(&file).unwrap();
+        let timeouts = format!("[timeouts]\ncancel = \"{cancel}\"\n");
+        std::fs::write(&file, config.replace("[timeouts]\n", &timeouts)).unwrap();
         let serving = lab.serve();
         let new = json!({"agent": "opencode", "cwd": lab.home.path("work")});
         let session =
@@ -68,6 +73,17 @@ impl Window {
             let ended =
                 snapshot["turns"].as_array()?.iter().filter(|turn| !turn["outcome"].is_null()).count();
             Some(snapshot).filter(|snapshot| ended == turns && snapshot["session"]["status"] == "idle")
+        })
+    }
+
+    /// Waits until so many prompts after the first one have their turns, and nothing is open.
+    fn settled(&self, prompts: usize) -> Value {
+        wait_for(|| {
+            let snapshot = self.snapshot();
+            let turns = snapshot["turns"].as_array()?;
+            let ended = turns.iter().filter(|turn| turn["origin"] == "prompt" && !turn["outcome"].is_null());
+            let is_settled = ended.count() == prompts + 1 && snapshot["session"]["status"] == "idle";
+            Some(snapshot).filter(|_| is_settled)
         })
     }
 
@@ -125,7 +141,7 @@ impl Window {
 
 #[test]
 fn a_prompt_at_a_server_that_does_not_listen_is_cancelled_and_the_queue_goes_on() {
-    let window = Window::open();
+    let window = Window::open("10s");
     let (head, problem) = window.post("cancel", &json!({}));
     assert!(head.starts_with("http/1.1 409"), "nothing is open or sent: {head}: {problem}");
     let prompt = window.sent("Go on");
@@ -152,7 +168,7 @@ fn a_prompt_at_a_server_that_does_not_listen_is_cancelled_and_the_queue_goes_on(
 
 #[test]
 fn a_cancel_of_a_sent_prompt_outlives_a_kill_of_the_gateway() {
-    let mut window = Window::open();
+    let mut window = Window::open("10s");
     let prompt = window.sent("Go on");
     let (head, answer) = window.post("cancel", &json!({}));
     assert!(head.starts_with("http/1.1 202"), "{head}: {answer}");
@@ -165,5 +181,49 @@ fn a_cancel_of_a_sent_prompt_outlives_a_kill_of_the_gateway() {
     window.is_cancelled(&prompt);
     window.prompt("Say hello again");
     window.ended(3);
+    window.nothing_goes_on();
+}
+
+/// The turns after the first one, without what opencode did late of a prompt that was given up. That is never a success.
+fn outcomes(snapshot: &Value) -> Vec<String> {
+    let turns = snapshot["turns"].as_array().unwrap();
+    let (late, others): (Vec<&Value>, Vec<&Value>) =
+        turns.iter().skip(1).partition(|turn| turn["origin"] == "foreign");
+    assert!(late.iter().all(|turn| turn["outcome"] == "cancelled"), "{snapshot:#}");
+    others.iter().map(|turn| turn["outcome"].as_str().unwrap_or("open").to_owned()).collect()
+}
+
+/// A prompt was cancelled and is over in the log, and the server still does not listen.
+fn given_up() -> (Window, String) {
+    let window = Window::open("1s");
+    let prompt = window.sent("Go on");
+    window.post("cancel", &json!({}));
+    window.ended(2);
+    window.is_cancelled(&prompt);
+    (window, prompt)
+}
+
+#[test]
+fn a_prompt_that_its_server_takes_up_after_it_was_given_up_is_stopped_before_the_next_one() {
+    let (window, prompt) = given_up();
+    window.prompt("Say hello again");
+    window.go_on();
+    let snapshot = window.settled(2);
+    assert_eq!(outcomes(&snapshot), ["cancelled", "completed"], "{snapshot:#}");
+    window.is_cancelled(&prompt);
+    window.nothing_goes_on();
+}
+
+#[test]
+fn a_prompt_that_was_given_up_is_stopped_also_when_its_gateway_was_killed() {
+    let (mut window, prompt) = given_up();
+    send(&window.serving.child, Signal::KILL);
+    window.serving.child.wait().unwrap();
+    window.go_on();
+    window.serving = window.lab.serve();
+    window.prompt("Say hello again");
+    let snapshot = window.settled(2);
+    assert_eq!(outcomes(&snapshot), ["cancelled", "completed"], "{snapshot:#}");
+    window.is_cancelled(&prompt);
     window.nothing_goes_on();
 }
