@@ -220,7 +220,7 @@ async fn after_a_while(gateway: &Gateway, id: &SessionId) -> State {
         }
     };
     // Whoever asked sees what is missing.
-    let _ = tokio::time::timeout(Duration::from_secs(120), end).await;
+    let _ = tokio::time::timeout(Duration::from_secs(550), end).await;
     gateway.snapshot(id).await.unwrap().state
 }
 
