@@ -41,15 +41,15 @@ pub enum NoProcessGroups {
     /// They are there, and this process may not make any.
     #[error("cannot make a group in {}: {error}", path.display())]
     NotAllowed {
-        /// Where.
+        /// The group of this process.
         path: PathBuf,
-        /// Why not.
+        /// What the kernel answered.
         error: io::Error,
     },
     /// Groups can be made, and are of no use.
     #[error("a group in {} {problem}", path.display())]
     Useless {
-        /// Where.
+        /// The group of this process.
         path: PathBuf,
         /// What it cannot do.
         problem: &'static str,
@@ -103,7 +103,7 @@ impl ProcessGroup {
         Self { path }
     }
 
-    /// Where it is.
+    /// Its directory below the cgroup mount.
     pub fn path(&self) -> &Path {
         &self.path
     }

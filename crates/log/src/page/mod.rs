@@ -42,7 +42,7 @@ pub enum PageError {
         session: String,
         /// What was asked for.
         asked: Generation,
-        /// What it is.
+        /// The generation of the log now.
         current: Generation,
     },
     /// The log does not reach so far.
