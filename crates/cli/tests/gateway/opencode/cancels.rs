@@ -139,6 +139,16 @@ impl Window {
     }
 }
 
+/// The gateway ends its server.
+impl Drop for Window {
+    fn drop(&mut self) {
+        if let Ok(None) = self.serving.child.try_wait() {
+            send(&self.serving.child, Signal::TERM);
+            let _ = self.serving.child.wait();
+        }
+    }
+}
+
 #[test]
 fn a_prompt_at_a_server_that_does_not_listen_is_cancelled_and_the_queue_goes_on() {
     let window = Window::open("10s");
