@@ -238,7 +238,7 @@ async fn a_take_over_that_nobody_waits_for_leaves_the_session_free() {
     let abandoned = tokio::time::timeout(std::time::Duration::ZERO, log.take_over(&id("s"))).await;
     drop(abandoned);
     drop(old);
-    for _ in 0..100 {
+    for _ in 0..30_000 {
         match log.claim(&id("s")).await {
             Ok(_) => return,
             Err(ClaimError::Held(_)) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,

@@ -41,7 +41,7 @@ pub(crate) fn found(directory: &Path, texts: &[String]) -> Vec<String> {
 
 /// The settled events of a session are there whole.
 pub(crate) async fn settled(log: &Log, name: &str) {
-    for _ in 0..3_000 {
+    for _ in 0..30_000 {
         let kept = log.kept(&id(name)).unwrap();
         let events = log.read(&id(name), Seq(kept.oldest.0 - 1), usize::MAX).unwrap();
         if kept.bytes >= events.iter().map(|event| event.json().len() as u64).sum() {
@@ -49,7 +49,7 @@ pub(crate) async fn settled(log: &Log, name: &str) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("session {name} was not settled within 30 s");
+    panic!("session {name} was not settled within 300 s");
 }
 
 /// L4 on what is kept, and its laws.

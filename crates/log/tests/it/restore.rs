@@ -105,7 +105,7 @@ fn log_rows(directory: &Path) -> i64 {
 }
 
 fn eventually(mut is_so: impl FnMut() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..30_000 {
         if is_so() {
             return;
         }

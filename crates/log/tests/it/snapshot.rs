@@ -93,7 +93,7 @@ async fn the_stored_fold_waits_for_its_debounce_and_for_nothing_at_the_end_of_a_
     let item = &log.items(&id("s"), Which::All).unwrap()[0];
     assert_eq!((item.state, item.text.as_deref().map(str::len)), (ItemStage::Streaming, Some(30)));
     append(&mut appender, vec![item_ended("t1", "i1", ItemState::Completed), turn_ended("t1")]).await;
-    for _ in 0..200 {
+    for _ in 0..30_000 {
         if stored(directory.path(), "fold") == 1 {
             break;
         }

@@ -150,7 +150,7 @@ async fn shutdown_ends_stalled_connections_and_frees_the_port() {
     let address = provider.address();
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(&post(WireFormat::Chat, "HTTP/1.1", "")).await.unwrap();
-    provider.wait_for_requests(1, Duration::from_secs(10)).await.unwrap();
+    provider.wait_for_requests(1, Duration::from_secs(300)).await.unwrap();
     provider.shutdown().await;
     let mut rest = Vec::new();
     let closed = tokio::time::timeout(Duration::from_secs(300), socket.read_to_end(&mut rest)).await;

@@ -165,7 +165,7 @@ async fn streams_count_while_they_are_open() {
     };
     assert_eq!(open(&found), [1.0, 0.0, 1.0]);
     drop((one, all));
-    for _ in 0..1_000 {
+    for _ in 0..30_000 {
         if open(&metrics(&rig).await) == [0.0; 3] {
             rig.stop().await;
             return;

@@ -154,7 +154,7 @@ async fn a_stall_holds_everything_after_it_until_it_is_released() {
     let stall = proxy.add(Rule::new(Fault::At(Point::Byte(8), Action::Stall)));
     let mut stream = connect(&proxy).await;
     stream.write_all(b"world").await.unwrap();
-    proxy.wait_fired(stall, 1, Duration::from_secs(5)).await.unwrap();
+    proxy.wait_fired(stall, 1, Duration::from_secs(300)).await.unwrap();
     let mut first = [0; 8];
     stream.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"hello wo");
