@@ -107,7 +107,7 @@ impl StreamParams {
         let asked = self.dialect.as_deref();
         Offered::named(asked).ok_or_else(|| {
             let (asked, known) = (asked.unwrap_or_default(), Offered::names());
-            let detail = format!("?dialect={asked}: there is no such dialect; there is {}", known.join(", "));
+            let detail = format!("dialect: {asked:?} is not one of {}", known.join(", "));
             Problem::new(Kind::BadQuery, detail).with("known", known)
         })
     }

@@ -70,7 +70,7 @@ pub fn role() -> Option<String> {
 // === impl Program ===
 
 impl Program {
-    /// A program with a deadline of 30 s for each run and a cap of 64 MiB on its output.
+    /// A program with a deadline of 300 s for each run and a cap of 64 MiB on its output.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self { command: Command::new(program), deadline: Duration::from_secs(300), stdout_cap: 64 << 20 }
     }
