@@ -26,7 +26,11 @@ pub(super) fn ended(
     let Tried { outcome, hold, status, request_id, recorder, .. } = tried;
     let class = failure.map(|failure| failure.class).or_else(|| stopped(outcome.as_ref()));
     let is_stream = outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, Ended::NotAStream(_)));
-    let kind = if is_stream { Kind::Stream } else { Kind::Document };
+    let kind = match status {
+        _ if is_stream => Kind::Stream,
+        Some(200..300) => Kind::Answer,
+        Some(_) | None => Kind::Document,
+    };
     let bytes = outcome.as_ref().map_or(0, |outcome| outcome.bytes);
     let name = |text: &str| safe_name(text, rules);
     let is_kept = failure.is_some() && bytes > 0;

@@ -28,7 +28,10 @@ pub struct Recorder {
 pub enum Kind {
     /// An event stream: every line that is not a field that we know may be torn text of a model.
     Stream,
-    /// Something else: an error body, a page. What is JSON, looks like a stream or is no text can be a model's.
+    /// Something else under a status that says it is an answer. A model may have written all of it.
+    Answer,
+    /// Something else under any other status: an error body, a page, a word of a proxy. What is JSON, looks like a stream
+    /// or is no text can be a model's all the same.
     Document,
 }
 
@@ -54,6 +57,10 @@ impl Recorder {
         }
         let kind = match kind {
             Kind::Stream => line::Kind::Stream,
+            Kind::Answer => match document(&head) {
+                line::Kind::Stream => line::Kind::Stream,
+                line::Kind::Json | line::Kind::Document => line::Kind::Json,
+            },
             Kind::Document => document(&head),
         };
         let (head, tail) = (line::without_text(&head, kind), line::without_text(&tail, kind));

@@ -56,8 +56,8 @@ pub(super) fn as_json(bytes: &[u8], out: &mut Vec<u8>) -> bool {
 pub(super) fn as_error(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(bytes) else { return false };
     let is_error = |(name, value): (&String, &Value)| match name.as_str() {
-        "error" | "message" | "detail" => true,
-        "type" | "code" | "status" | "param" | "request_id" | "object" => {
+        "error" => !holds_an_answer(value),
+        "message" | "detail" | "type" | "code" | "status" | "param" | "request_id" | "object" => {
             !value.is_object() && !value.is_array()
         }
         _ => false,
@@ -67,6 +67,31 @@ pub(super) fn as_error(bytes: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(bytes);
     }
     only_an_error
+}
+
+/// Whether a member of it is one that models write to. Providers put whole answers below `error` too.
+fn holds_an_answer(value: &Value) -> bool {
+    const WRITTEN: [&str; 12] = [
+        "choices",
+        "content",
+        "delta",
+        "output",
+        "candidates",
+        "parts",
+        "text",
+        "thinking",
+        "reasoning",
+        "role",
+        "arguments",
+        "input",
+    ];
+    match value {
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| WRITTEN.contains(&name.as_str()) || holds_an_answer(value))
+        }
+        Value::Array(list) => list.iter().any(holds_an_answer),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn hide(value: &mut Value, name: &str) {

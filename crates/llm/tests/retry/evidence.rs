@@ -129,9 +129,23 @@ fn the_end_of_a_torn_event_is_no_page_whatever_it_begins_with() {
 
 #[test]
 fn an_answer_that_holds_more_than_an_error_shows_no_text() {
-    let glued = serde_json::json!({"error": {"message": "Kartoffel"}, "choices": [{"text": "QQQQ"}]});
-    let kept = kept(glued.to_string().as_bytes(), Kind::Document);
-    assert!(SPOKEN.iter().all(|text| !kept.contains(text)), "{kept}");
+    for glued in [
+        serde_json::json!({"error": {"message": "Kartoffel"}, "choices": [{"text": "QQQQ"}]}),
+        serde_json::json!({"error": {"message": {"role": "assistant", "content": "Kartoffel"}}}),
+        serde_json::json!({"message": {"role": "assistant", "content": "Kartoffel"}}),
+        serde_json::json!({"type": "message_start", "message": {"content": [{"text": "QQQQ"}]}}),
+    ] {
+        let kept = kept(glued.to_string().as_bytes(), Kind::Document);
+        assert!(SPOKEN.iter().all(|text| !kept.contains(text)), "{kept}");
+    }
+}
+
+#[test]
+fn nothing_under_a_status_of_an_answer_passes_for_a_page() {
+    for torn in ["<b>Kartoffel\"}}]}", "Kartoffel und QQQQ", "<html>salat99</html>"] {
+        let kept = kept(torn.as_bytes(), Kind::Answer);
+        assert!(SPOKEN.iter().all(|text| !kept.contains(text)), "{kept}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
 use super::websocket::{Bye, say_goodbye};
 use crate::problem::{Kind, Problem};
+use crate::wording;
 use axum::Error;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -21,6 +22,7 @@ use futures_util::{FutureExt, SinkExt, StreamExt};
 use memchr::{memchr_iter, memmem};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::error::Category;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -249,7 +251,12 @@ fn wish(message: &Message) -> Result<Wish, Problem> {
     if !said.trim_start().starts_with('{') {
         return Err(bad("the message is no JSON object"));
     }
-    let said: Said = serde_json::from_str(said).map_err(|error| bad(&format!("the message: {error}")))?;
+    let said: Said = turnstream_json::from_str(said).map_err(|error| match error.classify() {
+        Category::Data => bad(&format!("the message: {}", wording::of_member(&error))),
+        Category::Io | Category::Syntax | Category::Eof => {
+            bad(&format!("the message is not JSON: {}", wording::of_json(&error)))
+        }
+    })?;
     match said {
         Said { subscribe: Some(session), unsubscribe: None, after } => {
             let cursor = after.map_or_else(|| Ok(FrameCursor::default()), |after| after.parse());
