@@ -6,7 +6,7 @@ use crate::escape::{self, safe};
 use crate::host::{self, HostError};
 use crate::running::Note;
 use crate::signals::Signals;
-use crate::{descriptors, hints, out};
+use crate::{config, descriptors, hints, out};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// Where to listen [default: 127.0.0.1:4180]; an address that others can reach needs a token
-    #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN")]
+    #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN", value_parser = config::address)]
     listen: Option<SocketAddr>,
 }
 
