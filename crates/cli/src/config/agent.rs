@@ -41,12 +41,15 @@ pub(crate) struct Opencode {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct BudgetTable {
     /// Model calls.
+    #[serde(default, deserialize_with = "limit")]
     pub(crate) steps: Option<u32>,
     /// Time.
     pub(crate) time: Option<Span>,
     /// Tokens.
+    #[serde(default, deserialize_with = "limit")]
     pub(crate) tokens: Option<u64>,
     /// Dollars.
+    #[serde(default, deserialize_with = "limit")]
     pub(crate) cost: Option<f64>,
 }
 
@@ -166,6 +169,21 @@ impl Opencode {
         };
         contradiction.map_or(Ok(()), |contradiction| Err(contradiction.to_owned()))
     }
+}
+
+/// Refuses a limit that every turn would be past, and one that is no number (`nan`).
+fn limit<'de, D, N>(deserializer: D) -> Result<Option<N>, D::Error>
+where
+    D: Deserializer<'de>,
+    N: Deserialize<'de> + Default + PartialOrd,
+{
+    let limit = N::deserialize(deserializer)?;
+    if limit > N::default() {
+        return Ok(Some(limit));
+    }
+    Err(serde::de::Error::custom(
+        "it must be more than 0, else every turn is stopped at once; leave it out for the default",
+    ))
 }
 
 /// Refuses an address that leads nowhere.

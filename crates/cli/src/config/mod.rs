@@ -321,6 +321,12 @@ mod tests {
             ("[agents.a]\npace_ms = 1", "the key `kind` is missing"),
             ("[agents.a]\nkind = \"opencode\"\nbudget = 3", "integer `3` is given, and it must be a table"),
             ("retention = 3", "it must be a table"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.steps = 0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.tokens = 0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.cost = 0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.cost = -1.0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.cost = nan", "it must be more than 0"),
+            ("roots = []", "1 | roots = []"),
             (
                 "[agents.a]\nkind = \"opencode\"\nurl = \"127.0.0.1:4096\"",
                 "write it like http://127.0.0.1:4096",
