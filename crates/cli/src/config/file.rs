@@ -93,13 +93,13 @@ fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAdd
     address(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-/// Refuses an empty list: nothing would be allowed by the letter, and no list at all means the current directory.
+/// Refuses an empty list: by the letter it allows nothing, while no list means the current directory.
 fn roots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     let roots = Vec::<PathBuf>::deserialize(deserializer)?;
     if roots.is_empty() {
         return Err(serde::de::Error::custom(
-            "an empty list leaves sessions no directory to work in; leave roots out for the directory turnstream is \
-             started in, or name one like \"/srv/work\"",
+            "an empty list leaves sessions no directory to work in; leave roots out for the directory \
+             turnstream is started in, or name one like \"/srv/work\"",
         ));
     }
     Ok(roots)

@@ -18,12 +18,24 @@ fn place(text: &str, span: &Range<usize>) -> String {
     let end = text.floor_char_boundary(span.end).max(start);
     let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let number = text[..begin].matches('\n').count() + 1;
-    let content = text[begin..].lines().next().unwrap_or_default();
+    let content = without_credentials(text[begin..].lines().next().unwrap_or_default());
     let before = text[begin..start].chars().count();
     let meant = text[start..end].lines().next().unwrap_or_default().chars().count().max(1);
     let gutter = " ".repeat(number.to_string().len());
     let (pad, mark) = (" ".repeat(before), "^".repeat(meant));
     format!("line {number}, column {}\n{gutter} |\n{number} | {content}\n{gutter} | {pad}{mark}", before + 1)
+}
+
+/// The line with stars for what stands before the host of an address: errors end up in logs.
+fn without_credentials(line: &str) -> String {
+    let begin = line.find("://").map(|at| at + "://".len());
+    match begin.zip(line.rfind('@')).filter(|(begin, end)| begin < end) {
+        Some((begin, end)) => {
+            let stars = "*".repeat(line[begin..end].chars().count());
+            format!("{}{stars}{}", &line[..begin], &line[end..])
+        }
+        None => line.to_owned(),
+    }
 }
 
 fn of_value(said: &str) -> String {
@@ -129,6 +141,13 @@ mod tests {
             "line 3, column 7\n  |\n3 | url = \"foo\"\n  |       ^^^^^\n\
              it is no web address; write it like http://127.0.0.1:4096"
         );
+        let told_of_credentials =
+            told("[agents.a]\nkind = \"opencode\"\nurl = \"http://me:sesame@localhost\"\n");
+        assert!(
+            told_of_credentials.contains("3 | url = \"http://*********@localhost\""),
+            "{told_of_credentials}"
+        );
+        assert!(!told_of_credentials.contains("sesame"), "{told_of_credentials}");
         // In characters, and within the text whatever the reader says.
         assert_eq!(place("a = \"é\" x", &(9..10)), "line 1, column 9\n  |\n1 | a = \"é\" x\n  |         ^");
         assert_eq!(place("a", &(9..12)), "line 1, column 2\n  |\n1 | a\n  |  ^");
