@@ -6,7 +6,7 @@ use crate::escape::{self, safe};
 use crate::host::{self, HostError};
 use crate::running::Note;
 use crate::signals::Signals;
-use crate::{descriptors, hints, out};
+use crate::{config, descriptors, hints, out};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// Where to listen [default: 127.0.0.1:4180]; an address that others can reach needs a token
-    #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN")]
+    #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN", value_parser = config::address)]
     listen: Option<SocketAddr>,
 }
 
@@ -52,13 +52,14 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let address = server.address();
     let written = Note::write(&config.data, address);
     let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
-    welcome(&config, &args.place, address, &gateway);
     if let Some(few) = descriptors.filter(|limit| *limit < 4_096) {
         log(&format!(
             "only {few} files may be open at once, so about as many clients; raise it with ulimit -n"
         ));
     }
     tell_of_process_groups(&config);
+    // Servers are asked whether they answer, and nobody has to wait for that.
+    tokio::spawn(welcome(config, args.place, address, gateway.clone()));
     let recovering = gateway.recovering();
     if recovering > 0 {
         log(&format!("{recovering} sessions are settling what the last run left open"));
@@ -132,9 +133,9 @@ fn in_use(error: HostError, config: &Config) -> ServeError {
 }
 
 /// The first screen: where it is, what it offers, what to try.
-fn welcome(config: &Config, place: &Place, address: SocketAddr, gateway: &Gateway) {
+async fn welcome(config: Config, place: Place, address: SocketAddr, gateway: Gateway) {
     let (mut agents, mut candidates) = (Vec::new(), Vec::new());
-    for (name, description) in gateway.agents() {
+    for (name, description) in gateway.probe_agents().await {
         let state = match (&description.problem, description.scripted) {
             (Some(problem), _) => format!(" (cannot be used: {problem})"),
             (None, true) => " (scripted: plays a script, nothing behind it thinks)".to_owned(),
@@ -144,8 +145,8 @@ fn welcome(config: &Config, place: &Place, address: SocketAddr, gateway: &Gatewa
         let Description { problem, scripted, .. } = description;
         candidates.push(Candidate { name, scripted, problem });
     }
-    let hints = hints::of(config, place, address, candidates);
-    let with = if hints::need_token(place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
+    let hints = hints::of(&config, &place, address, candidates);
+    let with = if hints::need_token(&place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
     let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
     let file = config.file.as_ref().map_or("none".to_owned(), |file| file.display().to_string());
     let token = if config.token.is_some() { " (a token is needed)" } else { "" };

@@ -112,7 +112,7 @@ fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
     let Some(url) = &reach.url else { return Ok(None) };
     let wrong = |problem: &str| FindError::Url { url: url.clone(), problem: problem.to_owned() };
     match reqwest::Url::parse(url) {
-        Err(error) => return Err(wrong(&error.to_string())),
+        Err(_) => return Err(wrong("it is no web address")),
         Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => {
             return Err(wrong("its scheme has to be http"));
         }

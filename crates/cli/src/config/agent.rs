@@ -41,12 +41,15 @@ pub(crate) struct Opencode {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct BudgetTable {
     /// Model calls.
+    #[serde(default, deserialize_with = "limit")]
     pub(crate) steps: Option<u32>,
     /// Time.
     pub(crate) time: Option<Span>,
     /// Tokens.
+    #[serde(default, deserialize_with = "limit")]
     pub(crate) tokens: Option<u64>,
     /// Dollars.
+    #[serde(default, deserialize_with = "limit")]
     pub(crate) cost: Option<f64>,
 }
 
@@ -71,6 +74,7 @@ struct AgentKeys {
     command: Option<PathBuf>,
     pass_env: Option<Vec<String>>,
     env: Option<BTreeMap<String, String>>,
+    #[serde(default, deserialize_with = "url")]
     url: Option<String>,
     password_env: Option<String>,
     password_file: Option<PathBuf>,
@@ -113,7 +117,7 @@ impl TryFrom<AgentKeys> for AgentTable {
         let kind = keys.kind;
         if let Some((key, of)) = keys.used().find(|(_, of)| *of != kind) {
             return Err(format!(
-                "unknown field `{key}` of an agent of kind = {:?}; it belongs to kind = {:?}",
+                "there is no key `{key}` in an agent of kind = {:?}; it belongs to kind = {:?}",
                 kind.word(),
                 of.word()
             ));
@@ -148,7 +152,7 @@ impl Kind {
 }
 
 impl Opencode {
-    /// What cannot be meant together, and an address that leads nowhere.
+    /// Refuses what cannot be meant together.
     fn check(&self) -> Result<(), String> {
         let starts = self.command.is_some() || !self.env.is_empty() || !self.pass_env.is_empty();
         let knocks = self.password_env.is_some() || self.password_file.is_some() || self.user.is_some();
@@ -163,11 +167,33 @@ impl Opencode {
         } else {
             None
         };
-        if let Some(contradiction) = contradiction {
-            return Err(contradiction.to_owned());
-        }
-        self.url.as_deref().map_or(Ok(()), check_url).map_err(|error| format!("url: {error}"))
+        contradiction.map_or(Ok(()), |contradiction| Err(contradiction.to_owned()))
     }
+}
+
+/// Refuses a limit that every turn would be past, and one that is no number (`nan`).
+fn limit<'de, D, N>(deserializer: D) -> Result<Option<N>, D::Error>
+where
+    D: Deserializer<'de>,
+    N: Deserialize<'de> + Default + PartialOrd,
+{
+    let limit = N::deserialize(deserializer)?;
+    if limit > N::default() {
+        return Ok(Some(limit));
+    }
+    Err(serde::de::Error::custom(
+        "it must be more than 0, else every turn is stopped at once; leave it out for the default",
+    ))
+}
+
+/// Refuses an address that leads nowhere.
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let url = String::deserialize(deserializer)?;
+    if reqwest::Url::parse(&url).is_err() {
+        return Err(serde::de::Error::custom("it is no web address; write it like http://127.0.0.1:4096"));
+    }
+    check_url(&url).map_err(serde::de::Error::custom)?;
+    Ok(Some(url))
 }
 
 fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, D::Error> {

@@ -29,7 +29,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "a time, for example \"500ms\", \"30s\", \"10m\", \"1h\" or a number of seconds"
+        expecting = "it must be a time, for example \"500ms\", \"30s\", \"10m\", \"1h\" or a number of seconds"
     )]
     enum Written {
         Text(String),

@@ -4,7 +4,7 @@ use super::agent::AgentTable;
 use super::duration;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
-use super::{ConfigError, variables};
+use super::{ConfigError, variables, wording};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -16,9 +16,10 @@ use std::time::Duration;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    #[serde(default, deserialize_with = "listen")]
     pub(super) listen: Option<SocketAddr>,
     pub(super) data: Option<PathBuf>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "roots")]
     pub(super) roots: Vec<PathBuf>,
     pub(super) token: Option<String>,
     pub(super) import_mib: Option<u64>,
@@ -78,7 +79,30 @@ pub(super) fn read<T: Default + DeserializeOwned>(path: Option<&Path>) -> Result
         .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
     variables::check(&text)?;
     toml::from_str(&text)
-        .map_err(|error| ConfigError::Bad { path: path.to_owned(), problem: error.to_string() })
+        .map_err(|error| ConfigError::Bad { path: path.to_owned(), problem: wording::of_file(&text, &error) })
+}
+
+/// An address to listen on, as a file, a flag or a variable says it.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |_| format!("{text:?} is no address to listen on; write it like 127.0.0.1:4180");
+    text.parse().map_err(wrong)
+}
+
+fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    address(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Refuses an empty list: by the letter it allows nothing, while no list means the current directory.
+fn roots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let roots = Vec::<PathBuf>::deserialize(deserializer)?;
+    if roots.is_empty() {
+        return Err(serde::de::Error::custom(
+            "an empty list leaves sessions no directory to work in; leave roots out for the directory \
+             turnstream is started in, or name one like \"/srv/work\"",
+        ));
+    }
+    Ok(roots)
 }
 
 impl Timeouts {

@@ -8,6 +8,7 @@ mod redaction;
 mod retention;
 mod size;
 mod variables;
+mod wording;
 
 use file::{ContactKeys, File, Timeouts};
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_server::{Token, TokenError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
+pub(crate) use file::address;
 
 /// The variable for `default_agent`.
 const DEFAULT_AGENT: &str = "TURNSTREAM_DEFAULT_AGENT";
@@ -293,32 +295,38 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_used_is_refused_by_name() {
         for (file, told) in [
-            ("lisen = 1", "unknown field `lisen`, expected one of `listen`"),
-            ("[timeouts]\nstrat = 1", "unknown field `strat`"),
+            ("lisen = 1", "there is no key `lisen` here; there is `listen`"),
+            ("[timeouts]\nstrat = 1", "there is no key `strat`"),
             (
                 "[timeouts]\nstart = \"1 day\"",
                 "\"1 day\" is not a time, for example 500ms, 30s, 10m, 1h or 30d",
             ),
-            ("[retention]\nmax_size = 1", "unknown field `max_size`"),
+            ("[retention]\nmax_size = 1", "there is no key `max_size`"),
             ("[retention]\nmax_bytes = \"lots\"", "\"lots\" is not a size, for example 500MB"),
-            ("[agents.a]\nkind = \"nope\"", "unknown variant `nope`, expected `scripted` or `opencode`"),
-            ("[agents.a]\nkind = \"scripted\"\npase_ms = 1", "unknown field `pase_ms`"),
+            ("[agents.a]\nkind = \"nope\"", "`nope` is not known; it must be `scripted` or `opencode`"),
+            ("[agents.a]\nkind = \"scripted\"\npase_ms = 1", "there is no key `pase_ms`"),
             ("[agents.a]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"\ncommand = \"x\"", "not both"),
             ("[agents.a]\nkind = \"opencode\"\nuser = \"me\"", "without url"),
             ("[agents.\"../a\"]\nkind = \"scripted\"", "agent \"../a\" needs another name"),
-            ("listen = \"here\"", "invalid socket address"),
+            ("listen = \"here\"", "\"here\" is no address to listen on"),
             ("token = \"a b\"", "the token holds a space"),
             // By key and line.
             (
                 "[agents.a]\nkind = \"opencode\"\npass_env = \"KEY\"",
-                "line 3, column 12\n  |\n3 | pass_env = \"KEY\"\n  |            ^^^^^\ninvalid type: string \"KEY\"",
+                "line 3, column 12\n  |\n3 | pass_env = \"KEY\"\n  |            ^^^^^\nstring \"KEY\" is given",
             ),
             ("[agents.a]\nkind = \"scripted\"\npace_ms = \"fast\"", "3 | pace_ms = \"fast\""),
             ("[agents.a]\nkind = \"opencode\"\n[agents.a.budget]\nsteps = -1", "4 | steps = -1"),
             ("[agents.a]\nkind = \"scripted\"\ncommand = \"x\"", "it belongs to kind = \"opencode\""),
-            ("[agents.a]\npace_ms = 1", "missing field `kind`"),
-            ("[agents.a]\nkind = \"opencode\"\nbudget = 3", "invalid type: integer `3`, expected a table"),
-            ("retention = 3", "expected a table"),
+            ("[agents.a]\npace_ms = 1", "the key `kind` is missing"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget = 3", "integer `3` is given, and it must be a table"),
+            ("retention = 3", "it must be a table"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.steps = 0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.tokens = 0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.cost = 0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.cost = -1.0", "it must be more than 0"),
+            ("[agents.a]\nkind = \"opencode\"\nbudget.cost = nan", "it must be more than 0"),
+            ("roots = []", "1 | roots = []"),
             (
                 "[agents.a]\nkind = \"opencode\"\nurl = \"127.0.0.1:4096\"",
                 "write it like http://127.0.0.1:4096",

@@ -31,7 +31,10 @@ pub(super) fn parse(text: &str) -> Result<Size, String> {
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "a size, for example \"500MB\", \"10GiB\" or a number of bytes")]
+        #[serde(
+            untagged,
+            expecting = "it must be a size, for example \"500MB\", \"10GiB\" or a number of bytes"
+        )]
         enum Written {
             Text(String),
             Bytes(u64),

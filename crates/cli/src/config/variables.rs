@@ -68,24 +68,33 @@ fn known() -> BTreeSet<String> {
     known
 }
 
-/// The known name that is only a slip away.
+/// The known name that is only a slip away: one letter in three may be wrong.
 fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
+    let slips = (name.len().saturating_sub(PREFIX.len()) / 3).clamp(1, 3);
     let near = known.iter().map(|other| (distance(name, other), other)).min();
-    near.filter(|(distance, _)| *distance <= 3).map(|(_, other)| other.clone())
+    near.filter(|(distance, _)| *distance <= slips).map(|(_, other)| other.clone())
 }
 
-/// How many letters have to be put in, left out or replaced to make one of the other.
+/// How many letters have to be put in, left out, replaced, or swapped with the next, to make one of the other.
 fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, left) in one.bytes().enumerate() {
-        let mut before = std::mem::replace(&mut row[0], line + 1);
-        for (column, right) in other.bytes().enumerate() {
-            let replaced = before + usize::from(left != right);
-            before = row[column + 1];
-            row[column + 1] = replaced.min(before + 1).min(row[column] + 1);
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut before_last = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for line in 0..one.len() {
+        let mut row = vec![line + 1];
+        for column in 0..other.len() {
+            let replaced = last[column] + usize::from(one[line] != other[column]);
+            let mut least = replaced.min(last[column + 1] + 1).min(row[column] + 1);
+            let is_swapped =
+                line > 0 && column > 0 && one[line] == other[column - 1] && one[line - 1] == other[column];
+            if is_swapped {
+                least = least.min(before_last[column - 1] + 1);
+            }
+            row.push(least);
         }
+        before_last = std::mem::replace(&mut last, row);
     }
-    row[other.len()]
+    last[other.len()]
 }
 
 #[cfg(test)]
@@ -101,7 +110,11 @@ mod tests {
             nearest("TURNSTREAM_RETENTION_MAX_AGES", &known).as_deref(),
             Some("TURNSTREAM_RETENTION_MAX_AGE")
         );
-        assert_eq!(nearest("TURNSTREAM_COLOUR_SCHEME", &known), None);
+        assert_eq!(nearest("TURNSTREAM_ULR", &known).as_deref(), Some("TURNSTREAM_URL"));
+        for other in ["COLOUR_SCHEME", "FOO", "PORT", "PATH", ""] {
+            assert_eq!(nearest(&format!("TURNSTREAM_{other}"), &known), None, "{other}");
+        }
         assert_eq!([distance("", "ab"), distance("abc", "abc"), distance("abc", "axcd")], [2, 0, 2]);
+        assert_eq!([distance("abcd", "acbd"), distance("ab", "ba"), distance("ab", "")], [1, 1, 2]);
     }
 }

@@ -170,6 +170,12 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
     assert_eq!(named.status.code(), Some(0), "{named:?}");
     let client = home.command(&["ls"]).env("TURNSTREAM_ULR", "http://127.0.0.1:1").output().unwrap();
     assert!(stderr(&client).contains("did you mean TURNSTREAM_URL?"), "{client:?}");
+    let deaf = home.command(&["serve"]).env("TURNSTREAM_LISTEN", "foo").output().unwrap();
+    let told = "\"foo\" is no address to listen on; write it like 127.0.0.1:4180";
+    assert!(stderr(&deaf).contains(told), "{deaf:?}");
+    let nowhere = home.run(&["ls", "--url", "foo"]);
+    let told = "--url \"foo\" cannot be used: it is no web address; write it like http://127.0.0.1:4180";
+    assert!(stderr(&nowhere).contains(told), "{nowhere:?}");
 }
 
 #[test]

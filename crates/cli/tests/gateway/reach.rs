@@ -75,6 +75,23 @@ fn the_commands_of_the_first_screen_work_as_printed_with_a_configuration() {
 }
 
 #[test]
+fn the_first_screen_offers_no_agent_whose_server_cannot_be_used() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    for server in [
+        "url = \"http://127.0.0.1:1\"\n",
+        "url = \"http://127.0.0.1:1\"\npassword_env = \"NO_SUCH_PASSWORD\"\n",
+    ] {
+        std::fs::write(&config, format!("[agents.oc]\nkind = \"opencode\"\n{server}")).unwrap();
+        let serving = home.serve(&["--config", config.to_str().unwrap()]);
+        let screen = serving.screen();
+        assert!(screen.contains("oc (cannot be used: the server at http://127.0.0.1:1"), "{screen}");
+        let done = copied(&home, &hints(&serving)[0]);
+        assert_eq!(done.status.code(), Some(0), "{screen}{done:?}");
+    }
+}
+
+#[test]
 fn a_command_that_finds_no_gateway_says_that_it_hosts_one_or_that_it_needs_one() {
     let home = Home::new();
     let listed = home.run(&["ls"]);

@@ -1,0 +1,155 @@
+//! What the TOML reader says about a file, in words about the file: no names of Rust's types.
+
+use std::ops::Range;
+use toml::de::Error;
+
+/// Why a file does not fit, under the line it is about.
+pub(super) fn of_file(text: &str, error: &Error) -> String {
+    let problem = of_value(error.message());
+    match error.span() {
+        Some(span) => format!("{}\n{problem}", place(text, &span)),
+        None => problem,
+    }
+}
+
+/// The line, with a mark below the part that is meant.
+fn place(text: &str, span: &Range<usize>) -> String {
+    let start = text.floor_char_boundary(span.start);
+    let end = text.floor_char_boundary(span.end).max(start);
+    let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let number = text[..begin].matches('\n').count() + 1;
+    let content = without_credentials(text[begin..].lines().next().unwrap_or_default());
+    let before = text[begin..start].chars().count();
+    let meant = text[start..end].lines().next().unwrap_or_default().chars().count().max(1);
+    let gutter = " ".repeat(number.to_string().len());
+    let (pad, mark) = (" ".repeat(before), "^".repeat(meant));
+    format!("line {number}, column {}\n{gutter} |\n{number} | {content}\n{gutter} | {pad}{mark}", before + 1)
+}
+
+/// The line with stars for what stands before the host of an address: errors end up in logs.
+fn without_credentials(line: &str) -> String {
+    let begin = line.find("://").map(|at| at + "://".len());
+    match begin.zip(line.rfind('@')).filter(|(begin, end)| begin < end) {
+        Some((begin, end)) => {
+            let stars = "*".repeat(line[begin..end].chars().count());
+            format!("{}{stars}{}", &line[..begin], &line[end..])
+        }
+        None => line.to_owned(),
+    }
+}
+
+fn of_value(said: &str) -> String {
+    if let Some(rest) = said.strip_prefix("unknown field ") {
+        return match rest.split_once(", expected ") {
+            Some((name, known)) => format!("there is no key {name} here; there is {}", listed(known)),
+            None => format!("there is no key {rest} here"),
+        };
+    }
+    if let Some(name) = said.strip_prefix("missing field ") {
+        return format!("the key {name} is missing");
+    }
+    if let Some(rest) = said.strip_prefix("unknown variant ") {
+        return rest.replacen(", expected ", " is not known; it must be ", 1);
+    }
+    if said == "wanted string or table" {
+        return "it must be a string".to_owned();
+    }
+    let unfit = ["invalid type: ", "invalid value: ", "invalid length "];
+    let rest = unfit.iter().find_map(|beginning| said.strip_prefix(beginning));
+    match rest.and_then(|rest| rest.split_once(", expected ")) {
+        Some((given, expected)) => format!("{} is given, and it must be {}", kind(given), kind(expected)),
+        None => said.to_owned(),
+    }
+}
+
+/// Names that serde puts behind "expected".
+fn listed(known: &str) -> &str {
+    known.strip_prefix("one of ").unwrap_or(known)
+}
+
+/// A kind of value as TOML calls it.
+fn kind(said: &str) -> String {
+    let known = match said {
+        "map" | "a map" => "a table",
+        "sequence" | "a sequence" => "a list",
+        "path string" | "str" => "a string",
+        "a boolean" | "bool" => "true or false",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number, 0 or more",
+        "f64" => "a number",
+        said => match said.strip_prefix("floating point ") {
+            Some(number) => return format!("number {number}"),
+            None => said,
+        },
+    };
+    known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_file, place};
+    use crate::config::file::File;
+
+    fn told(text: &str) -> String {
+        of_file(text, &toml::from_str::<File>(text).expect_err(text))
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_told_of_without_words_of_rust() {
+        let agent = |key: &str| format!("[agents.a]\nkind = \"opencode\"\n{key}");
+        for (text, expected) in [
+            (
+                "import_mib = \"x\"".to_owned(),
+                "string \"x\" is given, and it must be a whole number, 0 or more",
+            ),
+            (
+                "import_mib = 1.5".to_owned(),
+                "number `1.5` is given, and it must be a whole number, 0 or more",
+            ),
+            ("data = 5".to_owned(), "integer `5` is given, and it must be a string"),
+            ("agents = 5".to_owned(), "integer `5` is given, and it must be a table"),
+            ("lisen = 5".to_owned(), "there is no key `lisen` here; there is `listen`, `data`, "),
+            (
+                "listen = \"foo\"".to_owned(),
+                "\"foo\" is no address to listen on; write it like 127.0.0.1:4180",
+            ),
+            ("roots = []".to_owned(), "an empty list leaves sessions no directory to work in"),
+            ("[agents.a]".to_owned(), "the key `kind` is missing"),
+            ("[agents.a]\nkind = 5".to_owned(), "it must be a string"),
+            ("[agents.a]\nkind = \"b\"".to_owned(), "`b` is not known; it must be `scripted` or `opencode`"),
+            ("[retention]\nmax_turns = \"0\"".to_owned(), "it must be a whole number, 0 or more"),
+            ("[redaction]\nenabled = 1".to_owned(), "integer `1` is given, and it must be true or false"),
+            ("[timeouts]\nstart = true".to_owned(), "it must be a time, for example \"500ms\""),
+            ("[retention]\nmax_bytes = true".to_owned(), "it must be a size, for example \"500MB\""),
+            (agent("command = 5"), "integer `5` is given, and it must be a string"),
+            (agent("pass_env = \"A\""), "string \"A\" is given, and it must be a list"),
+            (agent("budget.steps = \"a\""), "it must be a whole number from 0 to 4294967295"),
+            (agent("budget.cost = \"a\""), "string \"a\" is given, and it must be a number"),
+        ] {
+            let told = told(&text);
+            assert!(told.lines().last().unwrap().contains(expected), "{text}: {told}");
+            for word in ["TOML", "expected", "field", "variant", "u32", "u64", "f64", "sequence", "map"] {
+                assert!(!told.contains(word), "{word}: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_value_is_its_own_line() {
+        assert_eq!(
+            told("[agents.a]\nkind = \"opencode\"\nurl = \"foo\"\n"),
+            "line 3, column 7\n  |\n3 | url = \"foo\"\n  |       ^^^^^\n\
+             it is no web address; write it like http://127.0.0.1:4096"
+        );
+        let told_of_credentials =
+            told("[agents.a]\nkind = \"opencode\"\nurl = \"http://me:sesame@localhost\"\n");
+        assert!(
+            told_of_credentials.contains("3 | url = \"http://*********@localhost\""),
+            "{told_of_credentials}"
+        );
+        assert!(!told_of_credentials.contains("sesame"), "{told_of_credentials}");
+        // In characters, and within the text whatever the reader says.
+        assert_eq!(place("a = \"é\" x", &(9..10)), "line 1, column 9\n  |\n1 | a = \"é\" x\n  |         ^");
+        assert_eq!(place("a", &(9..12)), "line 1, column 2\n  |\n1 | a\n  |  ^");
+    }
+}
