@@ -77,7 +77,9 @@ fn so_far(state: Record<'_>) -> Vec<Value> {
     let waits = |one: &Record<'_>| !one.has("outcome");
     let mut events: Vec<Value> =
         state.list("prompts").filter(is_in_it).map(|prompt| as_event(prompt, "prompt.accepted")).collect();
-    events.extend(turn.list("attempts").map(|attempt| as_event(attempt, "attempt.started")));
+    // What there still is of a call that was begun again is final.
+    let current = turn.list("attempts").filter(|attempt| !attempt.has("superseded_by"));
+    events.extend(current.map(|attempt| as_event(attempt, "attempt.started")));
     for item in state.list("items").filter(is_in_it) {
         events.push(as_event(item, "item.started"));
         if !item.is("state", "streaming") {

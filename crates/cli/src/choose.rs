@@ -1,6 +1,7 @@
 //! The agent of a new session for which a person named none.
 
 use crate::client::{Client, ClientError};
+use crate::escape::{Safe, Untrusted, safe};
 use serde_json::Value;
 
 /// The demo that is always there. It steps back behind anything that somebody configured.
@@ -22,8 +23,10 @@ pub(crate) enum ChooseError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(
-        "agent {name}, which is the default_agent of the gateway, cannot be used: {problem}; or take another one with \
+        "agent {}, which is the default_agent of the gateway, cannot be used: {}; or take another one with \
          --agent NAME:{}",
+        Untrusted(name),
+        Untrusted(problem),
         listed(others)
     )]
     Default { name: String, problem: String, others: Vec<Candidate> },
@@ -75,14 +78,14 @@ pub(crate) fn choose(default: Option<&str>, candidates: Vec<Candidate>) -> Resul
     }
 }
 
-fn listed(candidates: &[Candidate]) -> String {
+fn listed(candidates: &[Candidate]) -> Safe {
     let line = |one: &Candidate| {
         let state = match (&one.problem, one.scripted) {
-            (Some(problem), _) => format!("cannot be used: {problem}"),
-            (None, true) => "can be used; a demo that plays a script".to_owned(),
-            (None, false) => "can be used".to_owned(),
+            (Some(problem), _) => safe!["cannot be used: ", Untrusted(problem)],
+            (None, true) => safe!["can be used; a demo that plays a script"],
+            (None, false) => safe!["can be used"],
         };
-        format!("\n  {}: {state}", one.name)
+        safe!["\n  ", Untrusted(&one.name), ": ", state]
     };
     candidates.iter().map(line).collect()
 }

@@ -6,14 +6,15 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Characters that act on a terminal, on the order in which text is shown, or that nobody sees: all controls
 /// (C1 too: U+009B starts a sequence like ESC does), separators of lines, marks that turn the direction of
-/// writing, and what has no width.
+/// writing, what has no width, and selectors of variants: any byte can be hidden in a row of these.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character,
-            '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180E}'
-            | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}'
-            | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}'
-            | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E007F}')
+            '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+            | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
+            | '\u{E0000}'..='\u{E0FFF}')
 }
 
 /// Text that acts on nothing when it is printed.
@@ -275,6 +276,10 @@ mod tests {
         let shown = r"\u{ad}\u{61c}\u{200b}\u{200c}\u{200d}\u{2060}\u{2069}\u{feff}\u{e0041}";
         assert_eq!(preview(hidden, 100).as_str(), shown);
         assert_eq!(text(hidden).as_str(), shown);
+        let selectors = "\u{180B}\u{180F}\u{FE00}\u{FE0F}\u{E0100}\u{E01EF}";
+        let shown = r"\u{180b}\u{180f}\u{fe00}\u{fe0f}\u{e0100}\u{e01ef}";
+        assert_eq!(preview(selectors, 100).as_str(), shown);
+        assert_eq!(text(selectors).as_str(), shown);
         assert_eq!(json("\u{E0041}").as_str(), "\\udb40\\udc41");
     }
 

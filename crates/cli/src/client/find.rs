@@ -1,7 +1,7 @@
 //! The gateway a command talks to: one that was named, one that runs, or one of its own.
 
 use super::owner::{Doubt, Owner};
-use super::{Client, ClientError};
+use super::{Away, Client, ClientError};
 use crate::config::{Config, ConfigError, Contact, Place};
 use crate::escape;
 use crate::host::{self, HostError};
@@ -50,7 +50,11 @@ pub(crate) enum FindError {
     )]
     Unseen { address: SocketAddr, why: String },
     #[error("the gateway that serves {} does not answer: {problem}", data.display())]
-    Silent { data: PathBuf, problem: String },
+    Silent {
+        data: PathBuf,
+        #[source]
+        problem: Away,
+    },
     #[error(
         "no gateway serves {}{}; start one with `turnstream serve`, or name the one that is meant with --data, --config \
          or --url", data.display(), because(why.as_deref())
@@ -143,12 +147,13 @@ async fn find(contact: &Contact) -> Result<Found, FindError> {
         Ok(Ok(_)) => Ok(Found::Gateway(client)),
         // It is there, and it does not want us: a second one would not help.
         Ok(Err(refused @ ClientError::Refused { .. })) => Err(refused.into()),
-        Ok(Err(error)) if is_sure => {
-            Err(FindError::Silent { data: data.clone(), problem: error.to_string() })
+        Ok(Err(error @ ClientError::Unreachable { .. })) if is_sure => {
+            Err(FindError::Silent { data: data.clone(), problem: Away(error.to_string()) })
         }
+        Ok(Err(error)) if is_sure => Err(error.into()),
         Err(_) if is_sure => {
             let (pid, address) = (running.pid, running.address);
-            let problem = format!("process {pid} at {address} says nothing");
+            let problem = Away(format!("process {pid} at {address} says nothing"));
             Err(FindError::Silent { data: data.clone(), problem })
         }
         Ok(Err(error)) => Ok(Found::Nobody(Some(error.to_string()))),

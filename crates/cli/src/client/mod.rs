@@ -12,6 +12,7 @@ pub(crate) use files::Download;
 pub(crate) use find::{Connected, FindError, Reach, connect, connect_running, open, reachable};
 pub(crate) use owner::{Doubt, Owner};
 
+use crate::escape::Safe;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use std::io;
@@ -45,7 +46,7 @@ pub(crate) enum ClientError {
     Refused {
         /// The last part of the problem's type.
         kind: String,
-        detail: String,
+        detail: Safe,
     },
     #[error("what answers at {url} is no turnstream gateway of this version: it said {}", status.as_u16())]
     Odd { url: String, status: StatusCode },

@@ -1,20 +1,23 @@
 //! Sessions by the beginning of their id: as much of it as tells one from all others.
 
 use super::{Client, ClientError, segment};
+use crate::escape::{Safe, Untrusted, safe};
+use crate::record::Record;
 use serde_json::Value;
 
 /// What every id begins with, and nobody has to type.
 const COMMON: &str = "ses_";
 /// How many candidates are listed.
 const LISTED: usize = 10;
+/// How much of a title is listed.
+const WIDEST: usize = 100;
 
 impl Client {
     /// The session with this id, or the only one whose id begins so.
     pub(crate) async fn find_session(&self, asked: &str) -> Result<Value, ClientError> {
         if asked.trim().is_empty() {
-            return Err(unknown(
-                "the id of the session is empty; `turnstream sessions` lists those there are".to_owned(),
-            ));
+            let told = safe!["the id of the session is empty; `turnstream sessions` lists those there are"];
+            return Err(unknown(told));
         }
         match self.get(&format!("/v1/sessions/{}", segment(asked))).await {
             Err(error) if error.kind() == Some("unknown-session") => {}
@@ -41,25 +44,30 @@ fn pick<'a>(sessions: &'a [Value], asked: &str) -> Result<&'a Value, ClientError
     match found.as_slice() {
         [one] => Ok(one),
         [] => {
-            Err(unknown(format!("there is no session {asked}; `turnstream sessions` lists those there are")))
+            let asked = Untrusted(asked);
+            Err(unknown(safe![
+                "there is no session ",
+                asked,
+                "; `turnstream sessions` lists those there are"
+            ]))
         }
         several => {
             let line = |session: &&Value| {
-                let member = |name: &str| session[name].as_str().map(str::to_owned);
-                let about = member("title").or_else(|| member("cwd")).unwrap_or_default();
-                format!("\n  {}  {about}", member("id").unwrap_or_default())
+                let session = Record(session);
+                let about = session.some_text("title").unwrap_or_else(|| session.text("cwd"));
+                safe!["\n  ", session.text("id"), "  ", about.preview(WIDEST)]
             };
-            let lines: String = several.iter().take(LISTED).map(line).collect();
+            let lines: Safe = several.iter().take(LISTED).map(line).collect();
             let more = several.len().saturating_sub(LISTED);
-            let rest = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-            let count = several.len();
-            let detail = format!("{count} sessions begin with {asked}; type more of the id:{lines}{rest}");
+            let rest = if more > 0 { safe!["\n  and ", more, " more"] } else { safe![] };
+            let (count, asked) = (several.len(), Untrusted(asked));
+            let detail = safe![count, " sessions begin with ", asked, "; type more of the id:", lines, rest];
             Err(ClientError::Refused { kind: "ambiguous-session".to_owned(), detail })
         }
     }
 }
 
-fn unknown(detail: String) -> ClientError {
+fn unknown(detail: Safe) -> ClientError {
     ClientError::Refused { kind: "unknown-session".to_owned(), detail }
 }
 
@@ -83,6 +91,9 @@ mod tests {
         assert_eq!(several.kind(), Some("ambiguous-session"));
         let told = several.to_string();
         assert!(told.ends_with("more of the id:\n  ses_ab12  /w\n  ses_ab34  Tidy"), "{told}");
+        let sessions = [json!({"id": "ab1", "title": "t\nturnstream: all is deleted"}), json!({"id": "ab2"})];
+        let told = pick(&sessions, "ab").unwrap_err().to_string();
+        assert!(told.contains(r"ab1  t\nturnstream: all is deleted"), "{told}");
         assert_eq!(pick(&sessions, "b12").unwrap_err().kind(), Some("unknown-session"));
     }
 }

@@ -2,6 +2,7 @@
 //! headers.
 
 use super::ClientError;
+use crate::escape::{Untrusted, safe};
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -13,8 +14,8 @@ pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
     let said = problem["reason"].as_str().or_else(|| problem["detail"].as_str());
     match (kind, said) {
         (Some(kind), Some(said)) => {
-            let advice = advice(kind).map(|advice| format!("; {advice}")).unwrap_or_default();
-            ClientError::Refused { kind: kind.to_owned(), detail: format!("{said}{advice}") }
+            let advice = advice(kind).map(|advice| safe!["; ", advice]).unwrap_or_default();
+            ClientError::Refused { kind: kind.to_owned(), detail: safe![Untrusted(said), advice] }
         }
         _ => ClientError::Odd { url: base.to_owned(), status },
     }

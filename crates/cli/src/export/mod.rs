@@ -3,7 +3,7 @@
 mod target;
 
 use crate::client::{ClientError, Connected, Download, FindError, Reach, connect};
-use crate::escape::{self, safe};
+use crate::escape::{Untrusted, safe};
 use crate::out;
 use crate::signals::Signals;
 use std::io;
@@ -130,7 +130,8 @@ async fn lines(download: &mut Download, target: &mut Target) -> Result<(), Expor
 /// What a person should know about the file, beside it.
 fn tell(download: &Download, session: &str, args: &Args) {
     if let Some(path) = &args.output {
-        out::note(escape::text(&format!("session {session} is in {}", path.display())));
+        let path = path.display().to_string();
+        out::note(safe!["session ", Untrusted(session), " is in ", Untrusted(&path)]);
     }
     if download.first > 1 {
         let first = download.first;

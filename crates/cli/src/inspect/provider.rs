@@ -54,7 +54,7 @@ fn verdict(outcome: &Outcome) -> (Verdict, String) {
 fn text(outcome: &Outcome, heard: &Heard) -> Safe {
     let (verdict, why) = verdict(outcome);
     let finish = outcome.finish.as_ref().map_or("none", |finish| finish.raw.as_str());
-    let mut text = safe![escape::text(&why), "\n"];
+    let mut text = safe![Untrusted(&why), "\n"];
     text.push(safe![outcome.bytes, " bytes, ", outcome.events, " events, finish ", Untrusted(finish), "\n"]);
     for sentence in sentences(Some(verdict), &findings(outcome, heard)) {
         text.push(safe!["- ", Untrusted(&sentence), "\n"]);

@@ -3,7 +3,7 @@
 mod ask;
 mod desk;
 mod keyboard;
-mod prompt;
+pub(crate) mod prompt;
 mod turn;
 
 pub(crate) use ask::choice;
@@ -17,6 +17,7 @@ use crate::exit::{self, Exit};
 use crate::out;
 use crate::record::Record;
 use crate::signals::Signals;
+use prompt::PromptError;
 use serde_json::{Map, Value, json};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -81,14 +82,8 @@ enum Permissions {
 /// Why there was no turn.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    #[error("the prompt is empty; say what the agent is to do")]
-    Empty,
-    #[error("cannot read the prompt from standard input: {0}")]
-    Input(#[source] io::Error),
-    #[error("the prompt has more than 10 MiB; put it into a file and name its path in the prompt")]
-    Long,
-    #[error("the prompt on standard input is no text: byte {0} is not UTF-8")]
-    NotText(usize),
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
     #[error("cannot use {} as working directory: {error}", path.display())]
     Directory { path: PathBuf, error: io::Error },
     #[error(transparent)]

@@ -225,7 +225,7 @@ impl Show {
         if self.asks == Asks::ByRule && item.is_in_progress() {
             item.announce(screen)?;
         }
-        Ok(())
+        self.release(screen)
     }
 
     fn write(&mut self, id: Untrusted<'_>, text: Untrusted<'_>, screen: &mut Screen) -> io::Result<()> {
@@ -268,7 +268,10 @@ impl Show {
         }
         screen.line(Style::Warning, &told)?;
         // What there is of it is not the answer.
-        text.filter(|text| !text.is_empty()).map_or(Ok(()), |text| screen.aside(Untrusted(&text)))
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            screen.aside(Untrusted(&text))?;
+        }
+        self.release(screen)
     }
 
     fn revised(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
@@ -285,12 +288,15 @@ impl Show {
         let id = event.text("item");
         self.items.remove(id.exact());
         self.messages.drop(id.exact());
-        screen.line(Style::Faint, &safe!["(taken back, and void: ", id, ")"])
+        screen.line(Style::Faint, &safe!["(taken back, and void: ", id, ")"])?;
+        self.release(screen)
     }
 
+    /// The void items are listed in the event. All other items of the attempt are final.
     fn superseded(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
-        let mut is_held = false;
+        let (mut is_void, mut is_held) = (false, false);
         for id in event.list("items").filter_map(Record::as_text) {
+            is_void = true;
             self.items.remove(id.exact());
             if let Some(text) = self.messages.drop(id.exact()).filter(|text| !text.is_empty()) {
                 is_held = true;
@@ -299,9 +305,12 @@ impl Show {
             }
         }
         if !is_held {
-            screen.line(Style::Faint, &safe!["(begun again; what was shown of it is void)"])?;
+            let void = if is_void { "; what was shown of it is void" } else { "" };
+            screen.line(Style::Faint, &safe!["(begun again", void, ")"])?;
         }
-        screen.end_line()
+        screen.end_line()?;
+        self.messages.attempt_superseded(event.text("attempt").exact());
+        self.release(screen)
     }
 
     fn asked(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {

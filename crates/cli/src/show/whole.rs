@@ -65,19 +65,28 @@ impl Messages {
         }
     }
 
-    /// Nothing of the turn is begun again.
-    pub(super) fn turn_ended(&mut self) {
-        self.attempts.clear();
+    /// It was begun again. Messages of it that were not dropped are final.
+    pub(super) fn attempt_superseded(&mut self, attempt: &str) {
+        if let Some(attempt) = self.attempts.get_mut(attempt) {
+            attempt.is_settled = true;
+        }
     }
 
-    /// Takes out the texts that are final.
+    /// Nothing of the turn is begun again. A message without an end cannot hold back those of later turns.
+    pub(super) fn turn_ended(&mut self) {
+        self.attempts.clear();
+        self.open.retain(|message| message.is_whole);
+    }
+
+    /// Takes out the texts that are final, in their order: each waits for those before it.
     pub(super) fn settled(&mut self) -> Vec<String> {
         let attempts = &self.attempts;
-        let is_final = |message: &mut Message| {
+        let is_final = |message: &Message| {
             let attempt = message.attempt.as_ref().and_then(|attempt| attempts.get(attempt));
             message.is_whole && attempt.is_none_or(|attempt| attempt.is_settled)
         };
-        let settled = self.open.extract_if(.., is_final);
+        let count = self.open.iter().take_while(|message| is_final(message)).count();
+        let settled = self.open.drain(..count);
         settled.map(|message| message.text).filter(|text| !text.is_empty()).collect()
     }
 
@@ -116,6 +125,31 @@ mod tests {
         messages.attempt_started("a3", Some(2));
         assert_eq!(messages.settled(), ["two"]);
         assert!(messages.settled().is_empty());
+    }
+
+    #[test]
+    fn what_survives_an_attempt_that_is_begun_again_comes_before_its_repeat() {
+        let mut messages = written(Some("a1"), &["one"]);
+        messages.attempt_started("a2", Some(1));
+        messages.begin("two", Some(Untrusted("a2")));
+        messages.append("two", "two");
+        messages.end("two");
+        messages.attempt_ended("a2", Some(Untrusted("stop")));
+        assert!(messages.settled().is_empty(), "an earlier message is held");
+        messages.attempt_superseded("a1");
+        assert_eq!(messages.settled(), ["one", "two"]);
+    }
+
+    #[test]
+    fn a_message_without_an_end_holds_nothing_back_after_its_turn() {
+        let mut messages = Messages::default();
+        messages.begin("open", None);
+        messages.begin("whole", None);
+        messages.append("whole", "whole");
+        messages.end("whole");
+        assert!(messages.settled().is_empty());
+        messages.turn_ended();
+        assert_eq!(messages.settled(), ["whole"]);
     }
 
     #[test]

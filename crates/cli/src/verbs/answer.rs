@@ -2,7 +2,7 @@
 
 use super::{Target, VerbError, WIDEST, pick, say};
 use crate::client::{Reach, segment};
-use crate::escape::preview;
+use crate::escape::{Safe, Untrusted, safe};
 use crate::record::Record;
 use crate::run::choice;
 use serde_json::{Map, Value, json};
@@ -46,7 +46,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
         false => json!({"answers": answers(asked, &args.answers)?}),
     };
     target.client.post(&target.path(&format!("questions/{}", segment(id))), &body).await?;
-    say(&format!("{} {id}: {}", if args.reject { "rejected" } else { "answered" }, about(asked)))
+    let outcome = if args.reject { "rejected" } else { "answered" };
+    say(&safe![outcome, " ", Untrusted(id), ": ", about(asked)])
 }
 
 /// What a person typed, as the answers of the questions.
@@ -54,18 +55,15 @@ fn answers(asked: &Value, typed: &[String]) -> Result<Map<String, Value>, VerbEr
     let questions = asked["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if typed.len() != questions.len() {
         let (wanted, given) = (questions.len(), typed.len());
-        let shown: String = questions.iter().map(shown).collect();
-        return Err(VerbError::Unclear(format!(
-            "{given} of {wanted} answers were given; one for each question is needed:{shown}"
-        )));
+        let shown: Safe = questions.iter().map(|question| shown(Record(question))).collect();
+        let needed = " answers were given; one for each question is needed:";
+        return Err(VerbError::Unclear(safe![given, " of ", wanted, needed, shown]));
     }
     let mut answers = Map::new();
     for (question, line) in questions.iter().zip(typed) {
         let Some(chosen) = choice(Record(question), line.trim()) else {
-            return Err(VerbError::Unclear(format!(
-                "{line:?} is none of what is offered:{}",
-                shown(question)
-            )));
+            let (line, shown) = (Untrusted(line), shown(Record(question)));
+            return Err(VerbError::Unclear(safe!["\"", line, "\" is none of what is offered:", shown]));
         };
         answers.insert(question["id"].as_str().unwrap_or_default().to_owned(), chosen);
     }
@@ -73,23 +71,22 @@ fn answers(asked: &Value, typed: &[String]) -> Result<Map<String, Value>, VerbEr
 }
 
 /// A question and what can be chosen.
-fn shown(question: &Value) -> String {
-    let words = preview(question["text"].as_str().unwrap_or_default(), WIDEST);
-    let mut shown = format!("\n  {words}");
-    let labels = question["options"].as_array().into_iter().flatten().filter_map(|one| one["label"].as_str());
+fn shown(question: Record<'_>) -> Safe {
+    let mut shown = safe!["\n  ", question.text("text").preview(WIDEST)];
+    let labels = question.list("options").filter_map(|option| option.some_text("label"));
     for (at, label) in labels.enumerate() {
-        shown += &format!("\n    {}. {}", at + 1, preview(label, WIDEST));
+        shown.push(safe!["\n    ", at + 1, ". ", label.preview(WIDEST)]);
     }
-    if question["custom"] == true {
-        shown += "\n    or an answer in your own words";
+    if question.is_true("custom") {
+        shown.push("\n    or an answer in your own words");
     }
     shown
 }
 
 /// What is asked, in a line.
-fn about(asked: &Value) -> String {
-    let texts = asked["questions"].as_array().into_iter().flatten().filter_map(|one| one["text"].as_str());
-    texts.collect::<Vec<_>>().join(" / ")
+fn about(asked: &Value) -> Safe {
+    let texts = Record(asked).list("questions").filter_map(|one| Some(one.some_text("text")?.exact()));
+    Untrusted(&texts.collect::<Vec<_>>().join(" / ")).preview(WIDEST)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! `turnstream approve SESSION [ID] allow|always|reject`: the answer to what an agent wants to do.
 
-use super::{Target, VerbError, pick, say};
+use super::{Target, VerbError, WIDEST, pick, say};
 use crate::client::{Reach, segment};
+use crate::escape::{Safe, Untrusted, safe};
+use crate::record::Record;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -58,7 +60,7 @@ impl Decision {
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     if args.stop && args.decision != Decision::Reject {
-        return Err(VerbError::Unclear("--stop goes with reject: what is allowed is not stopped".to_owned()));
+        return Err(VerbError::Unclear(safe!["--stop goes with reject: what is allowed is not stopped"]));
     }
     let target = Target::find(&args.reach, &args.session).await?;
     let open = target.open("approvals").await?;
@@ -72,12 +74,12 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
         body["stop"] = json!(true);
     }
     target.client.post(&target.path(&format!("approvals/{}", segment(id))), &body).await?;
-    say(&format!("{} {id}: {}", args.decision.outcome(), about(ask)))
+    say(&safe![args.decision.outcome(), " ", Untrusted(id), ": ", about(ask)])
 }
 
 /// What is asked for.
-fn about(ask: &Value) -> String {
-    let tool = &ask["tool"];
-    let title = tool["title"].as_str().or_else(|| tool["name"].as_str());
-    title.unwrap_or("something it does not name").to_owned()
+fn about(ask: &Value) -> Safe {
+    let tool = Record(ask).member("tool");
+    let title = tool.some_text("title").or_else(|| tool.some_text("name"));
+    title.unwrap_or(Untrusted("something it does not name")).preview(WIDEST)
 }

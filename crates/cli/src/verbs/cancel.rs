@@ -2,6 +2,7 @@
 
 use super::{Target, VerbError, say};
 use crate::client::Reach;
+use crate::escape::{Untrusted, safe};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -26,9 +27,9 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     let target = Target::find(&args.reach, &args.session).await?;
     let asked = target.client.post(&target.path("cancel"), &json!({})).await?;
     let what = ["turn", "prompt"].into_iter().find_map(|what| Some((what, asked[what].as_str()?)));
-    let session = &target.session;
+    let session = Untrusted(&target.session);
     say(&match what {
-        Some((what, id)) => format!("cancelling {what} {id} of session {session}"),
-        None => format!("cancelling what session {session} does"),
+        Some((what, id)) => safe!["cancelling ", what, " ", Untrusted(id), " of session ", session],
+        None => safe!["cancelling what session ", session, " does"],
     })
 }

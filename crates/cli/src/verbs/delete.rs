@@ -2,6 +2,7 @@
 
 use super::{VerbError, say};
 use crate::client::{Client, Reach, connect, segment};
+use crate::escape::{Untrusted, safe};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -40,7 +41,7 @@ async fn delete(client: &Client, asked: &[String]) -> Result<ExitCode, VerbError
         let answer = client.delete(&format!("/v1/sessions/{}", segment(&id))).await?;
         let rest =
             if answer["removed"] == true { "" } else { "; its bytes are being removed from the files" };
-        say(&format!("deleted session {id}{rest}"))?;
+        say(&safe!["deleted session ", Untrusted(&id), rest])?;
     }
     Ok(ExitCode::SUCCESS)
 }

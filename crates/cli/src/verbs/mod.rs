@@ -8,8 +8,9 @@ pub(crate) mod delete;
 pub(crate) mod send;
 
 use crate::client::{Client, ClientError, FindError, Reach, connect_running, segment};
-use crate::escape::{self, preview, safe};
+use crate::escape::{Safe, Untrusted, safe};
 use crate::out;
+use crate::run::prompt::PromptError;
 use serde_json::Value;
 use std::io;
 use std::process::ExitCode;
@@ -24,9 +25,11 @@ pub(crate) enum VerbError {
     Find(#[from] FindError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
     /// What the command line asks for is not there, or is not clear.
     #[error("{0}")]
-    Unclear(String),
+    Unclear(Safe),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
@@ -62,13 +65,13 @@ impl Target {
 /// there is.
 fn pick<'a>(
     open: &'a [Value],
-    what: &str,
+    what: &'static str,
     asked: Option<&str>,
-    about: impl Fn(&Value) -> String,
+    about: impl Fn(&Value) -> Safe,
 ) -> Result<&'a Value, VerbError> {
     let id = |one: &Value| one[what].as_str().unwrap_or_default().to_owned();
-    let list = |some: &[&Value]| -> String {
-        some.iter().map(|one| format!("\n  {}  {}", id(one), preview(&about(one), WIDEST))).collect()
+    let list = |some: &[&Value]| -> Safe {
+        some.iter().map(|one| safe!["\n  ", Untrusted(&id(one)), "  ", about(one)]).collect()
     };
     let all: Vec<&Value> = open.iter().collect();
     if let Some(exact) = all.iter().find(|one| Some(id(one).as_str()) == asked) {
@@ -78,21 +81,28 @@ fn pick<'a>(
         all.iter().copied().filter(|one| asked.is_none_or(|asked| id(one).starts_with(asked))).collect();
     match (found.as_slice(), asked) {
         ([one], _) => Ok(one),
-        ([], _) if all.is_empty() => Err(VerbError::Unclear(format!("no {what} waits in this session"))),
+        ([], _) if all.is_empty() => Err(VerbError::Unclear(safe!["no ", what, " waits in this session"])),
         ([], Some(asked)) => {
-            let lines = list(&all);
-            Err(VerbError::Unclear(format!("no {what} that waits begins with {asked}; there is:{lines}")))
+            let (asked, lines) = (Untrusted(asked), list(&all));
+            Err(VerbError::Unclear(safe![
+                "no ",
+                what,
+                " that waits begins with ",
+                asked,
+                "; there is:",
+                lines
+            ]))
         }
         (several, _) => {
             let (count, lines) = (several.len(), list(several));
-            Err(VerbError::Unclear(format!("{count} of them wait; say which {what} is meant:{lines}")))
+            Err(VerbError::Unclear(safe![count, " of them wait; say which ", what, " is meant:", lines]))
         }
     }
 }
 
 /// One line of output. A reader that goes away has seen enough.
-fn say(line: &str) -> Result<ExitCode, VerbError> {
-    match out::print(&safe![escape::text(line), "\n"]) {
+fn say(line: &Safe) -> Result<ExitCode, VerbError> {
+    match out::print(&safe![line, "\n"]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -101,12 +111,13 @@ fn say(line: &str) -> Result<ExitCode, VerbError> {
 #[cfg(test)]
 mod tests {
     use super::pick;
+    use crate::record::Record;
     use serde_json::{Value, json};
 
     #[test]
     fn what_is_meant_is_named_by_its_beginning_or_is_the_only_one() {
         let open = [json!({"approval": "q1", "t": "one"}), json!({"approval": "q10", "t": "ten"})];
-        let about = |one: &Value| one["t"].as_str().unwrap_or_default().to_owned();
+        let about = |one: &Value| Record(one).text("t").line();
         let picked = |open: &[Value], asked| match pick(open, "approval", asked, about) {
             Ok(one) => one["approval"].as_str().unwrap().to_owned(),
             Err(error) => error.to_string(),

@@ -4,8 +4,9 @@ use super::{Target, VerbError, say};
 use crate::client::Reach;
 use crate::escape::safe;
 use crate::out;
+use crate::record::Record;
+use crate::run::prompt;
 use serde_json::json;
-use std::io::Read;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -30,13 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
-    let prompt = match args.prompt.as_str() {
-        "-" => standard_input()?,
-        words => words.to_owned(),
-    };
-    if prompt.trim().is_empty() {
-        return Err(VerbError::Unclear("the prompt is empty; say what the agent is to do".to_owned()));
-    }
+    let prompt = prompt::read(&args.prompt)?;
     let target = Target::find(&args.reach, &args.session).await?;
     let key = format!("send-{:032x}", fastrand::u128(..));
     let body = json!({"content": [{"type": "text", "text": prompt}], "key": key});
@@ -47,13 +42,5 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     if before > 0 {
         out::note(safe![before, " prompts are before it"]);
     }
-    say(accepted["prompt"].as_str().unwrap_or_default())
-}
-
-fn standard_input() -> Result<String, VerbError> {
-    let mut text = String::new();
-    match std::io::stdin().lock().read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => Err(VerbError::Unclear(format!("cannot read the prompt from standard input: {error}"))),
-    }
+    say(&safe![Record(&accepted).text("prompt")])
 }

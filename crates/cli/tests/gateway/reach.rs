@@ -205,7 +205,7 @@ fn a_gateway_that_is_stopped_is_named_and_not_replaced() {
     crate::support::send(&serving.child, rustix::process::Signal::STOP);
     let refused = home.run(&["sessions"]);
     crate::support::send(&serving.child, rustix::process::Signal::CONT);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
     let told = format!("process {} at {} says nothing", serving.child.id(), serving.address);
     assert!(stderr(&refused).contains(&told), "{refused:?}");
     let listed: Value = wait_for(|| serde_json::from_slice(&home.run(&["agents", "--json"]).stdout).ok());

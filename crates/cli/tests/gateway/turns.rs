@@ -105,6 +105,21 @@ fn without_a_terminal_only_what_is_whole_and_not_void_is_the_answer() {
 }
 
 #[test]
+fn what_survives_a_repeated_call_is_printed_before_its_repeat_and_not_called_void() {
+    let home = Home::new();
+    let script = json!([
+        {"do": "attempt", "model": "m"},
+        {"do": "text", "text": "First."},
+        {"do": "retry", "attempt": 2, "reason": "overloaded", "wait_ms": 1},
+        {"do": "text", "text": "Second."},
+        {"do": "attempt_end", "finish": "stop"},
+    ]);
+    let turn = home.play(&script, &[]);
+    assert_eq!((turn.status.code(), stdout(&turn)), (Some(0), "First.\nSecond.\n"), "{turn:?}");
+    assert!(stderr(&turn).contains("(begun again)") && !stderr(&turn).contains("void"), "{turn:?}");
+}
+
+#[test]
 fn a_gateway_that_goes_away_is_noticed_and_has_its_own_exit_code() {
     let home = Home::new();
     let serving = home.serve(&[]);

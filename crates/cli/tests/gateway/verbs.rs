@@ -110,6 +110,43 @@ fn a_question_is_shown_and_answered() {
 }
 
 #[test]
+fn text_from_outside_never_begins_a_line_of_its_own() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let body = json!({"agent": "scripted", "cwd": home.path("work"), "permissions": "ask",
+        "title": "t\nturnstream: all is deleted"});
+    let (_, made) = ask(&serving.address, "POST", "/v1/sessions", &body);
+    ask(&serving.address, "POST", "/v1/sessions", &body);
+    let id = made["id"].as_str().unwrap();
+    assert_refused(&home.run(&["cancel", "ses_"]), r"  t\nturnstream: all is deleted");
+    let question =
+        json!({"do": "question", "questions": [{"id": "0", "text": "A\nfake line", "custom": true}]});
+    let steps = json!([{"do": "tool", "ask": true, "title": "A\nfake line"}, question]);
+    home.run(&["send", id, &prompt(&steps)]);
+    until_open(&serving, id, "approvals", 1);
+    let allowed = home.run(&["approve", id, "allow"]);
+    assert_eq!(stdout(&allowed), "allow_once q1: A\\nfake line\n", "{allowed:?}");
+    until_open(&serving, id, "questions", 1);
+    let answered = home.run(&["answer", id, "yes"]);
+    assert_eq!(stdout(&answered), "answered u1: A\\nfake line\n", "{answered:?}");
+}
+
+#[test]
+fn a_prompt_on_standard_input_that_is_no_text_is_refused_with_its_byte() {
+    let home = Home::new();
+    let (_serving, id) = session(&home);
+    let file = home.path("prompt");
+    for (bytes, told) in [
+        (b"ab\xff".to_vec(), "is no text: byte 2 is not UTF-8"),
+        (vec![b'a'; (10 << 20) + 1], "more than 10 MiB"),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let mut command = home.command(&["send", &id, "-"]);
+        assert_refused(&command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap(), told);
+    }
+}
+
+#[test]
 fn a_turn_is_cancelled_and_the_next_prompt_goes_on() {
     let home = Home::new();
     let (serving, id) = session(&home);

@@ -120,7 +120,12 @@ fn the_end_of_a_turn_with_subagents_has_all_they_took_whenever_the_gateway_is_ki
     let of = |moment, restart, pause| Round { moment, restart, pause };
     let mut rounds: Vec<Round> = moments.map(|moment| of(moment, Restart::AtOnce, 60)).to_vec();
     rounds.extend(moments.map(|moment| of(moment, Restart::AfterTheTurn, 10)));
-    rounds.extend([20, 30, 40, 50, 80, 110].map(|pause| of(Moment::BothAreBack, Restart::AtOnce, pause)));
+    // The turn ends before, while and after another gateway takes it up: more of these moments in the long run.
+    let pauses: &[u64] = match std::env::var_os("TURNSTREAM_FULL") {
+        Some(_) => &[20, 30, 40, 50, 80, 110],
+        None => &[30],
+    };
+    rounds.extend(pauses.iter().map(|pause| of(Moment::BothAreBack, Restart::AtOnce, *pause)));
     let lab = Lab::new(script(&rounds));
     // A million tokens cost a dollar, or ten where the model writes them.
     let priced =
