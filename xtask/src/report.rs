@@ -28,10 +28,11 @@ fn failed_in(report: &str) -> Vec<String> {
     failed.map(|case| format!("{} {}", attribute(case, "classname"), attribute(case, "name"))).collect()
 }
 
-fn attribute<'a>(case: &'a str, name: &str) -> &'a str {
-    let at =
-        case.find(&format!(" {name}=\"")).map(|at| at + 1).or_else(|| case.starts_with(name).then_some(0));
-    let value = at.and_then(|at| case[at..].split('"').nth(1));
+/// An attribute of the tag that this begins with.
+fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
+    let tag = tag.split('>').next().unwrap_or(tag);
+    let mut words = tag.split_whitespace();
+    let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix("=\"")?.split('"').next());
     value.unwrap_or("?")
 }
 
@@ -46,7 +47,8 @@ mod tests {
             <testcase name="evidence::two" classname="turnstream-llm::retry" time="0.1">
               <failure type="test failure">x</failure></testcase>
             <testcase name="three" classname="turnstream-cli" time="0.1"/>
-            </testsuite></testsuites>"#;
-        assert_eq!(failed_in(report), ["turnstream-llm::retry evidence::two"]);
+            <testcase name="four" classname="turnstream-cli" time="0.1"><failure/></testcase>
+            </testsuite><testsuite name="turnstream-testkit::real_agents"></testsuite></testsuites>"#;
+        assert_eq!(failed_in(report), ["turnstream-llm::retry evidence::two", "turnstream-cli four"]);
     }
 }
