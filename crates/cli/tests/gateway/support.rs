@@ -111,7 +111,15 @@ impl Serving {
 }
 
 impl Drop for Serving {
+    /// A gateway that is killed leaves its agents running, so it is asked first.
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            send(&self.child, Signal::TERM);
+        }
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
