@@ -28,6 +28,18 @@ impl FollowUp {
     pub(crate) fn attach(&self) -> Safe {
         safe!["turnstream attach ", Untrusted(&self.session), &self.flags]
     }
+
+    /// Allows what an agent asks for.
+    pub(crate) fn approve(&self, approval: &str) -> Safe {
+        let (session, approval) = (Untrusted(&self.session), Untrusted(approval));
+        safe!["turnstream approve ", session, " ", approval, " allow", &self.flags]
+    }
+
+    /// Shows a question, and what can be answered.
+    pub(crate) fn answer(&self, question: &str) -> Safe {
+        let (session, question) = (Untrusted(&self.session), Untrusted(question));
+        safe!["turnstream answer ", session, " --question ", question, &self.flags]
+    }
 }
 
 /// A flag and its value, if it was given.

@@ -154,6 +154,12 @@ async fn turn(
         Some(_) => format!("{}:{}", session.text("generation").exact(), session.number("head").unwrap_or(0)),
         None => "0".to_owned(),
     };
+    // Asked before our prompt is sent, so that none of these is of our turn.
+    let open = tokio::select! {
+        biased;
+        () = interrupts.reach(1) => return Ok(Exit::Cancelled),
+        open = open_asks(client, session) => open?,
+    };
     let events = client.events(&id, &after);
     let content = json!([{"type": "text", "text": prompt}]);
     // The first interrupt is kept: the prompt is cancelled when the gateway has it.
@@ -170,7 +176,22 @@ async fn turn(
     let form = if args.json { Form::Json } else { Form::Text };
     let (goal, asks) = (Goal::Turn { prompt, turn: None }, asks(session));
     let following = Following { client, reach: &args.reach, session: id, goal, who, asks, form };
-    Follower::new(following).follow(events, interrupts).await
+    let mut follower = Follower::new(following);
+    for ask in &open {
+        follower.before_us(Record(ask))?;
+    }
+    follower.follow(events, interrupts).await
+}
+
+/// What the session waits for already.
+async fn open_asks(client: &Client, session: Record<'_>) -> Result<Vec<Value>, ClientError> {
+    if !session.is("status", "waiting") {
+        return Ok(Vec::new());
+    }
+    let snapshot =
+        client.get(&format!("/v1/sessions/{}/snapshot", segment(session.text("id").exact()))).await?;
+    let asks = ["approvals", "questions"].into_iter().flat_map(|list| Record(&snapshot).list(list));
+    Ok(asks.filter(|ask| !ask.has("outcome")).map(|ask| ask.0.clone()).collect())
 }
 
 /// Somebody is there who can be asked.

@@ -1,7 +1,7 @@
 //! A session that is followed: shown, answered, and left when what is waited for has come.
 
 use super::RunError;
-use super::ask::Ask;
+use super::ask::{Ask, Extent};
 use super::desk::{Desk, Who, tell};
 use super::interrupts::{self, Interrupts};
 use crate::client::{Client, ClientError, Events, Reach, Received, segment};
@@ -69,6 +69,8 @@ pub(crate) struct Follower<'a> {
     follow_up: Rc<FollowUp>,
     screen: Screen,
     show: Show,
+    /// What other turns wait for, by id.
+    awaited: Vec<String>,
     begun: Instant,
     cancelled: bool,
 }
@@ -92,6 +94,7 @@ impl<'a> Follower<'a> {
             goal,
             asks,
             form,
+            awaited: Vec::new(),
             begun: Instant::now(),
             cancelled: false,
         }
@@ -192,6 +195,7 @@ impl<'a> Follower<'a> {
             out::print(&safe![escape::json(line), "\n"])?;
         }
         if !is_ours {
+            self.others(event)?;
             return Ok(None);
         }
         if event.is("type", "session.updated") {
@@ -209,6 +213,38 @@ impl<'a> Follower<'a> {
             _ => {}
         }
         Ok(self.ending(event))
+    }
+
+    /// An event of another turn. Until ours begins, what that one waits for keeps ours waiting.
+    fn others(&mut self, event: Record<'_>) -> io::Result<()> {
+        match event.text("type").exact() {
+            "approval.requested" if self.asks == Asks::Answered => self.before_us(event)?,
+            "question.asked" => self.before_us(event)?,
+            "approval.resolved" => self.awaited.retain(|id| id != event.text("approval").exact()),
+            "question.answered" => self.awaited.retain(|id| id != event.text("question").exact()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says what another turn waits for, and how it is answered: an approval or a question.
+    pub(crate) fn before_us(&mut self, event: Record<'_>) -> io::Result<()> {
+        let (ask, command) = match event.some_text("question") {
+            Some(id) => (Ask::question(event), self.follow_up.answer(id.exact())),
+            None => {
+                let command = self.follow_up.approve(event.text("approval").exact());
+                (Ask::approval(event, self.show.call(event)), command)
+            }
+        };
+        if self.turn().is_some() || self.awaited.iter().any(|id| id == ask.id()) {
+            return Ok(());
+        }
+        self.awaited.push(ask.id().to_owned());
+        for line in ask.lines(Extent::Folded, self.screen.width()) {
+            self.screen.line(Style::Plain, &line)?;
+        }
+        let told = safe!["(another turn of the session waits for an answer; to give one: ", command, ")"];
+        self.screen.line(Style::Warning, &told)
     }
 
     /// Where events are written as JSON, what they are about is kept all the same: an ask shows it.
@@ -306,6 +342,9 @@ impl<'a> Follower<'a> {
         let line = match (&self.goal, self.show.activity()) {
             (Goal::Session, None) => return self.screen.clear_status(),
             (Goal::Session, Some(tool)) => safe![tool, " \u{b7} Ctrl-C leaves"],
+            (Goal::Turn { turn: None, .. }, _) if !self.awaited.is_empty() => {
+                safe!["another turn waits for an answer \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
+            }
             (Goal::Turn { turn: None, .. }, _) => {
                 safe!["waiting for the agent \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
             }
