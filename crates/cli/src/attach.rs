@@ -5,8 +5,7 @@ use crate::escape::{Untrusted, safe};
 use crate::exit::Exit;
 use crate::out;
 use crate::record::Record;
-use crate::run::{Follower, Following, Form, Goal, RunError, Who, asks, has_person};
-use crate::signals::Signals;
+use crate::run::{Follower, Following, Form, Goal, Interrupts, RunError, Who, asks, has_person};
 use serde_json::{Value, json};
 use std::io;
 use std::process::ExitCode;
@@ -24,9 +23,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
-    let signals = Signals::take().map_err(RunError::Signals)?;
+    let interrupts = Interrupts::take().map_err(RunError::Signals)?;
     let connected = connect(&args.reach, None).await?;
-    let done = attach(&connected.client, &args.session, signals).await;
+    let done = attach(&connected.client, &args, interrupts).await;
     connected.end().await;
     match done {
         // A reader that goes away has seen enough.
@@ -37,9 +36,18 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     }
 }
 
-async fn attach(client: &Client, beginning: &str, signals: Signals) -> Result<Exit, RunError> {
-    let id = &client.session_id(beginning).await?;
-    let snapshot = snapshot(client, id).await?;
+async fn attach(client: &Client, args: &Args, mut interrupts: Interrupts) -> Result<Exit, RunError> {
+    let found = async {
+        let id = client.session_id(&args.session).await?;
+        let snapshot = snapshot(client, &id).await?;
+        Ok::<_, ClientError>((id, snapshot))
+    };
+    let (id, snapshot) = tokio::select! {
+        biased;
+        () = interrupts.reach(1) => return Ok(Exit::Cancelled),
+        found = found => found?,
+    };
+    let id = &id;
     let state = Record(&snapshot);
     let session = state.member("session");
     if let Some(reason) = session.some_text("ended") {
@@ -58,12 +66,13 @@ async fn attach(client: &Client, beginning: &str, signals: Signals) -> Result<Ex
     let events = client.events(id, &after);
     let who = if has_person() { Who::Person } else { Who::Others };
     let (goal, asks) = (Goal::Session, asks(session));
-    let following = Following { client, session: id.to_owned(), goal, who, asks, form: Form::Text };
+    let (reach, session) = (&args.reach, id.to_owned());
+    let following = Following { client, reach, session, goal, who, asks, form: Form::Text };
     let mut follower = Follower::new(following);
     for event in so_far(state) {
         follower.event("", Record(&event)).await?;
     }
-    follower.follow(events, signals).await
+    follower.follow(events, interrupts).await
 }
 
 async fn snapshot(client: &Client, id: &str) -> Result<Value, ClientError> {

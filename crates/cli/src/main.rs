@@ -11,6 +11,7 @@ mod descriptors;
 mod escape;
 mod exit;
 mod export;
+mod follow_up;
 mod hints;
 mod host;
 mod import;

@@ -5,10 +5,12 @@ use super::ask::{Ask, Extent, Typed};
 use super::keyboard::Keyboard;
 use crate::client::{Client, ClientError, segment};
 use crate::escape::{Untrusted, safe};
+use crate::follow_up::FollowUp;
 use crate::show::{Screen, Style};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 
 /// Who answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,14 +28,15 @@ pub(super) struct Desk {
     client: Client,
     session: String,
     who: Who,
+    follow_up: Rc<FollowUp>,
     asks: VecDeque<Ask>,
     keyboard: Option<Keyboard>,
 }
 
 impl Desk {
-    pub(super) fn new(client: &Client, session: &str, who: Who) -> Self {
+    pub(super) fn new(client: &Client, session: &str, who: Who, follow_up: Rc<FollowUp>) -> Self {
         let (client, session) = (client.clone(), session.to_owned());
-        Self { client, session, who, asks: VecDeque::new(), keyboard: None }
+        Self { client, session, who, follow_up, asks: VecDeque::new(), keyboard: None }
     }
 
     /// Somebody is asked here at the moment.
@@ -66,8 +69,7 @@ impl Desk {
                 for line in ask.lines(Extent::Whole, screen.width()) {
                     screen.line(Style::Plain, &line)?;
                 }
-                let session = Untrusted(&self.session);
-                let told = safe!["(waits for an answer: turnstream attach ", session, " gives one)"];
+                let told = safe!["(waits for an answer; to give one: ", self.follow_up.attach(), ")"];
                 Ok(screen.line(Style::Faint, &told)?)
             }
             Who::Nobody => {

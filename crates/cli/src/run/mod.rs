@@ -2,12 +2,14 @@
 
 mod ask;
 mod desk;
+mod interrupts;
 mod keyboard;
 pub(crate) mod prompt;
 mod turn;
 
 pub(crate) use ask::choice;
 pub(crate) use desk::Who;
+pub(crate) use interrupts::Interrupts;
 pub(crate) use turn::{Follower, Following, Form, Goal, asks};
 
 use crate::choose::{self, ChooseError};
@@ -16,7 +18,6 @@ use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
 use crate::out;
 use crate::record::Record;
-use crate::signals::Signals;
 use prompt::PromptError;
 use serde_json::{Map, Value, json};
 use std::io::{self, IsTerminal};
@@ -104,10 +105,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let prompt = prompt::read(&args.prompt)?;
-    let signals = Signals::take().map_err(RunError::Signals)?;
+    let interrupts = Interrupts::take().map_err(RunError::Signals)?;
     let mut connected = open(&args.reach, Some(cwd.clone())).await?;
     let mut hosted = connected.hosted.take();
-    let done = turn(&connected.client, &mut hosted, &args, &cwd, &prompt, signals).await;
+    let done = turn(&connected.client, &mut hosted, &args, &cwd, &prompt, interrupts).await;
     // What went wrong before there was a session may be the wrong gateway.
     if let Some(hosted) = hosted {
         out::note(escape::text(&hosted));
@@ -128,16 +129,23 @@ async fn turn(
     args: &Args,
     cwd: &Path,
     prompt: &str,
-    signals: Signals,
+    mut interrupts: Interrupts,
 ) -> Result<Exit, RunError> {
     let is_terminal = has_person();
     let chosen = args.permissions;
-    let session = match &args.session {
-        Some(id) => existing(client, id, args).await?,
-        None => {
-            let otherwise = if is_terminal { Permissions::Ask } else { Permissions::Deny };
-            fresh(client, args, cwd, chosen.unwrap_or(otherwise)).await?
+    let session = async {
+        match &args.session {
+            Some(id) => existing(client, id, args).await,
+            None => {
+                let otherwise = if is_terminal { Permissions::Ask } else { Permissions::Deny };
+                fresh(client, args, cwd, chosen.unwrap_or(otherwise)).await
+            }
         }
+    };
+    let session = tokio::select! {
+        biased;
+        () = interrupts.reach(1) => return Ok(Exit::Cancelled),
+        session = session => session?,
     };
     let session = Record(&session);
     introduce(session, hosted.take().as_deref());
@@ -146,9 +154,20 @@ async fn turn(
         Some(_) => format!("{}:{}", session.text("generation").exact(), session.number("head").unwrap_or(0)),
         None => "0".to_owned(),
     };
+    // Asked before our prompt is sent, so that none of these is of our turn.
+    let open = tokio::select! {
+        biased;
+        () = interrupts.reach(1) => return Ok(Exit::Cancelled),
+        open = open_asks(client, session) => open?,
+    };
     let events = client.events(&id, &after);
     let content = json!([{"type": "text", "text": prompt}]);
-    let prompt = send(client, &id, &content).await?;
+    // The first interrupt is kept: the prompt is cancelled when the gateway has it.
+    let prompt = tokio::select! {
+        biased;
+        () = interrupts.reach(2) => return Ok(Exit::Cancelled),
+        prompt = send(client, &id, &content) => prompt?,
+    };
     let who = match (is_terminal, chosen) {
         (true, _) => Who::Person,
         (false, Some(Permissions::Ask)) => Who::Others,
@@ -156,8 +175,23 @@ async fn turn(
     };
     let form = if args.json { Form::Json } else { Form::Text };
     let (goal, asks) = (Goal::Turn { prompt, turn: None }, asks(session));
-    let following = Following { client, session: id, goal, who, asks, form };
-    Follower::new(following).follow(events, signals).await
+    let following = Following { client, reach: &args.reach, session: id, goal, who, asks, form };
+    let mut follower = Follower::new(following);
+    for ask in &open {
+        follower.before_us(Record(ask))?;
+    }
+    follower.follow(events, interrupts).await
+}
+
+/// What the session waits for already.
+async fn open_asks(client: &Client, session: Record<'_>) -> Result<Vec<Value>, ClientError> {
+    if !session.is("status", "waiting") {
+        return Ok(Vec::new());
+    }
+    let snapshot =
+        client.get(&format!("/v1/sessions/{}/snapshot", segment(session.text("id").exact()))).await?;
+    let asks = ["approvals", "questions"].into_iter().flat_map(|list| Record(&snapshot).list(list));
+    Ok(asks.filter(|ask| !ask.has("outcome")).map(|ask| ask.0.clone()).collect())
 }
 
 /// Somebody is there who can be asked.

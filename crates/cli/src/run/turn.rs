@@ -1,17 +1,19 @@
 //! A session that is followed: shown, answered, and left when what is waited for has come.
 
 use super::RunError;
-use super::ask::Ask;
+use super::ask::{Ask, Extent};
 use super::desk::{Desk, Who, tell};
-use crate::client::{Client, ClientError, Events, Received, segment};
-use crate::escape::{self, Untrusted, safe};
+use super::interrupts::{self, Interrupts};
+use crate::client::{Client, ClientError, Events, Reach, Received, segment};
+use crate::escape::{self, safe};
 use crate::exit::Exit;
+use crate::follow_up::FollowUp;
 use crate::out;
 use crate::record::Record;
 use crate::show::{self, Answers, Asides, Asks, Prompts, Screen, Show, Style};
-use crate::signals::Signals;
 use serde_json::{Value, json};
 use std::io;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How often the status line is drawn anew.
@@ -35,12 +37,25 @@ pub(crate) enum Form {
 /// What is followed, and how.
 pub(crate) struct Following<'a> {
     pub(crate) client: &'a Client,
+    /// How the command was told to reach the gateway.
+    pub(crate) reach: &'a Reach,
     pub(crate) session: String,
     pub(crate) goal: Goal,
     pub(crate) who: Who,
     /// What the session's permissions say of asks.
     pub(crate) asks: Asks,
     pub(crate) form: Form,
+}
+
+/// What came, and is to be dealt with.
+enum Step {
+    /// The next step is what it asks for.
+    Interrupted,
+    /// With whether a person was told of it.
+    Cancel(bool),
+    Received(Result<Received, ClientError>),
+    Typed(Option<String>),
+    Tick,
 }
 
 /// A session that is followed.
@@ -51,22 +66,27 @@ pub(crate) struct Follower<'a> {
     asks: Asks,
     form: Form,
     desk: Desk,
+    follow_up: Rc<FollowUp>,
     screen: Screen,
     show: Show,
+    /// What other turns wait for, by id.
+    awaited: Vec<String>,
     begun: Instant,
     cancelled: bool,
 }
 
 impl<'a> Follower<'a> {
     pub(crate) fn new(following: Following<'a>) -> Self {
-        let Following { client, session, goal, who, asks, form } = following;
+        let Following { client, reach, session, goal, who, asks, form } = following;
         let answers = if out::is_terminal() { Answers::Streamed } else { Answers::Whole };
         let prompts = match goal {
             Goal::Turn { .. } => Prompts::Hidden,
             Goal::Session => Prompts::Shown,
         };
+        let follow_up = Rc::new(FollowUp::new(reach, &session));
         Self {
-            desk: Desk::new(client, &session, who),
+            desk: Desk::new(client, &session, who, Rc::clone(&follow_up)),
+            follow_up,
             screen: Screen::new(Asides::Apart),
             show: Show::new(prompts, asks, answers),
             client,
@@ -74,35 +94,63 @@ impl<'a> Follower<'a> {
             goal,
             asks,
             form,
+            awaited: Vec::new(),
             begun: Instant::now(),
             cancelled: false,
         }
     }
 
     /// Shows everything until what is waited for has come, and returns how it did.
-    pub(crate) async fn follow(mut self, mut events: Events, mut signals: Signals) -> Result<Exit, RunError> {
+    pub(crate) async fn follow(
+        mut self,
+        mut events: Events,
+        mut interrupts: Interrupts,
+    ) -> Result<Exit, RunError> {
         let mut tick = tokio::time::interval(TICK);
+        let most = match self.goal {
+            Goal::Turn { .. } => 2,
+            Goal::Session => 1,
+        };
         loop {
-            tokio::select! {
+            let step = if interrupts.count() > 0 && !self.cancelled {
+                Step::Cancel(interrupts.are_told())
+            } else {
+                tokio::select! {
+                    biased;
+                    () = interrupts.next() => Step::Interrupted,
+                    received = events.next() => Step::Received(received),
+                    line = self.desk.line() => Step::Typed(line),
+                    _ = tick.tick() => Step::Tick,
+                }
+            };
+            // A step may wait for the gateway. Whoever wants to leave does not.
+            let done = tokio::select! {
                 biased;
-                _ = signals.next() => {
-                    let is_asked_twice = std::mem::replace(&mut self.cancelled, true);
-                    if is_asked_twice || matches!(self.goal, Goal::Session) {
-                        self.screen.end_line()?;
-                        return Ok(Exit::Cancelled);
-                    }
-                    self.cancel().await?;
-                }
-                received = events.next() => {
-                    if let Some(exit) = self.received(received).await? {
-                        self.screen.end_line()?;
-                        return Ok(exit);
-                    }
-                }
-                line = self.desk.line() => self.desk.typed(line, &mut self.screen).await?,
-                _ = tick.tick() => self.status()?,
+                () = interrupts.reach(most) => Some(Exit::Cancelled),
+                done = self.step(step) => done?,
+            };
+            if let Some(exit) = done {
+                self.screen.end_line()?;
+                return Ok(exit);
             }
         }
+    }
+
+    async fn step(&mut self, step: Step) -> Result<Option<Exit>, RunError> {
+        match step {
+            Step::Interrupted => {}
+            Step::Cancel(is_told) => {
+                self.cancelled = true;
+                if !is_told {
+                    self.screen.line(Style::Warning, &interrupts::told())?;
+                }
+                self.cancel().await?;
+            }
+            Step::Received(received) => return self.received(received).await,
+            Step::Typed(line) => self.desk.typed(line, &mut self.screen).await?,
+            Step::Tick => self.status()?,
+        }
+        Ok(None)
     }
 
     async fn received(&mut self, received: Result<Received, ClientError>) -> Result<Option<Exit>, RunError> {
@@ -122,9 +170,7 @@ impl<'a> Follower<'a> {
             Err(error) => {
                 tell(&error, &mut self.screen)?;
                 if let ClientError::Unreachable { .. } = error {
-                    let session = Untrusted(&self.session);
-                    let told =
-                        safe!["what it does may go on there: turnstream attach ", session, " follows it"];
+                    let told = safe!["what it does may go on there; to follow it: ", self.follow_up.attach()];
                     self.screen.line(Style::Faint, &told)?;
                 }
                 Ok(Some(match error {
@@ -149,6 +195,7 @@ impl<'a> Follower<'a> {
             out::print(&safe![escape::json(line), "\n"])?;
         }
         if !is_ours {
+            self.others(event)?;
             return Ok(None);
         }
         if event.is("type", "session.updated") {
@@ -166,6 +213,38 @@ impl<'a> Follower<'a> {
             _ => {}
         }
         Ok(self.ending(event))
+    }
+
+    /// An event of another turn. Until ours begins, what that one waits for keeps ours waiting.
+    fn others(&mut self, event: Record<'_>) -> io::Result<()> {
+        match event.text("type").exact() {
+            "approval.requested" if self.asks == Asks::Answered => self.before_us(event)?,
+            "question.asked" => self.before_us(event)?,
+            "approval.resolved" => self.awaited.retain(|id| id != event.text("approval").exact()),
+            "question.answered" => self.awaited.retain(|id| id != event.text("question").exact()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says what another turn waits for, and how it is answered: an approval or a question.
+    pub(crate) fn before_us(&mut self, event: Record<'_>) -> io::Result<()> {
+        let (ask, command) = match event.some_text("question") {
+            Some(id) => (Ask::question(event), self.follow_up.answer(id.exact())),
+            None => {
+                let command = self.follow_up.approve(event.text("approval").exact());
+                (Ask::approval(event, self.show.call(event)), command)
+            }
+        };
+        if self.turn().is_some() || self.awaited.iter().any(|id| id == ask.id()) {
+            return Ok(());
+        }
+        self.awaited.push(ask.id().to_owned());
+        for line in ask.lines(Extent::Folded, self.screen.width()) {
+            self.screen.line(Style::Plain, &line)?;
+        }
+        let told = safe!["(another turn of the session waits for an answer; to give one: ", command, ")"];
+        self.screen.line(Style::Warning, &told)
     }
 
     /// Where events are written as JSON, what they are about is kept all the same: an ask shows it.
@@ -228,7 +307,6 @@ impl<'a> Follower<'a> {
     /// Takes the prompt out of the queue if it still waits there, or cancels it at the agent, or its turn. A turn that is just
     /// about to be known here is cancelled when it is.
     async fn cancel(&mut self) -> Result<(), RunError> {
-        self.screen.line(Style::Warning, &safe!["cancelling; once more leaves at once"])?;
         let Goal::Turn { prompt, turn: None } = &self.goal else { return self.cancel_turn().await };
         let waiting = format!("/v1/sessions/{}/prompts/{}", segment(&self.session), segment(prompt));
         match self.client.delete(&waiting).await {
@@ -264,6 +342,9 @@ impl<'a> Follower<'a> {
         let line = match (&self.goal, self.show.activity()) {
             (Goal::Session, None) => return self.screen.clear_status(),
             (Goal::Session, Some(tool)) => safe![tool, " \u{b7} Ctrl-C leaves"],
+            (Goal::Turn { turn: None, .. }, _) if !self.awaited.is_empty() => {
+                safe!["another turn waits for an answer \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
+            }
             (Goal::Turn { turn: None, .. }, _) => {
                 safe!["waiting for the agent \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
             }

@@ -143,6 +143,27 @@ fn a_gateway_that_goes_away_is_noticed_and_has_its_own_exit_code() {
 }
 
 #[test]
+fn a_second_interrupt_leaves_at_once_although_the_gateway_hangs() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let stalled = prompt(&json!([{"do": "text", "text": "begun"}, {"do": "stall"}]));
+    let (out, errors) = (home.path("run.out"), home.path("run.err"));
+    let mut command = home.command(&["run", &stalled, "--json"]);
+    command.stdout(File::create(&out).unwrap()).stderr(File::create(&errors).unwrap());
+    let mut run = command.spawn().unwrap();
+    wait_for(|| Some(()).filter(|()| read(&out).contains("begun")));
+    send(&serving.child, Signal::STOP);
+    send(&run, Signal::INT);
+    wait_for(|| Some(()).filter(|()| read(&errors).contains("once more leaves at once")));
+    send(&run, Signal::INT);
+    let code = run.wait().unwrap().code();
+    send(&serving.child, Signal::CONT);
+    assert_eq!(code, Some(130), "{}", read(&errors));
+    // Whoever waits for the gateway says that it does not answer.
+    assert!(!read(&errors).contains("does not answer"), "{}", read(&errors));
+}
+
+#[test]
 fn a_prompt_comes_from_standard_input_and_the_session_is_as_it_was_asked_for() {
     let home = Home::new();
     let mut command = home.command(&["run", "-", "--model", "m1", "--title", "A title", "--mode", "plan"]);

@@ -110,6 +110,32 @@ fn a_question_is_shown_and_answered() {
 }
 
 #[test]
+fn a_run_behind_a_turn_that_waits_for_an_answer_says_so_and_how_it_is_given() {
+    let home = Home::new();
+    let (serving, id) = session(&home);
+    home.run(&["send", &id, &prompt(&json!([writes("a"), writes("b")]))]);
+    until_open(&serving, &id, "approvals", 1);
+    let errors = home.path("run.err");
+    let mut command =
+        home.command(&["run", &prompt(&json!([{"do": "text", "text": "Mine."}])), "--session", &id]);
+    let run = command.stderr(std::fs::File::create(&errors).unwrap()).spawn().unwrap();
+    // One that was open before, and one that comes while it waits.
+    for (approval, file) in [("q1", "a"), ("q2", "b")] {
+        let told = wait_for(|| {
+            let told = read(&errors);
+            told.contains(&format!("approve {id} {approval} allow --data ")).then_some(told)
+        });
+        assert!(told.contains(&format!("Write {file}")), "{told}");
+        assert!(told.contains("another turn of the session waits for an answer"), "{told}");
+        let allowed = home.run(&["approve", &id, approval, "allow"]);
+        assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
+    }
+    let done = run.wait_with_output().unwrap();
+    assert_eq!((done.status.code(), stdout(&done)), (Some(0), "Mine.\n"), "{}", read(&errors));
+    assert_eq!(read(&errors).matches("another turn of the session").count(), 2, "{}", read(&errors));
+}
+
+#[test]
 fn text_from_outside_never_begins_a_line_of_its_own() {
     let home = Home::new();
     let serving = home.serve(&[]);
