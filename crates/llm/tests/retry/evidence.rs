@@ -165,9 +165,9 @@ fn assert_damage_shows_no_text(whole: &[u8], at: usize, put: &str, cut: usize) {
     }
 }
 
-/// The case that a random run found: `salat99` became the type of an event.
+/// The values that a random run reported. They did not fail here on the code before the repair; the test below did.
 #[test]
-fn a_delta_that_damage_makes_a_word_of_a_list_is_not_kept() {
+fn the_damage_that_a_random_run_reported_shows_no_text() {
     let whole = body(WireFormat::ALL[2], &Step::new(spoken()));
     let (at, cut) =
         (whole.len() as f64 * 0.819_503_679_880_187_7, whole.len() as f64 * 0.313_697_813_857_079_23);
