@@ -10,6 +10,7 @@ mod load;
 mod npm;
 mod peer;
 mod properties;
+mod prose;
 mod report;
 mod test;
 mod tools;
@@ -27,6 +28,7 @@ usage: cargo xtask <command>
   explore <minutes>        property tests from new seeds, and fuzzing; prints how to replay a failure
   bench <name>             side-by-side benchmark in release mode; without a name: list them
   fuzz [seconds]           run every fuzz target (nightly toolchain; default 60 s each)
+  prose [path...]          find comments and documents with long lines or long sentences
   agents                   install the pinned real agents into target/agents";
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
                 Err(format!("fuzz: {seconds:?} is not a number of seconds; example: cargo xtask fuzz 30"))
             }
         },
+        ["prose", paths @ ..] => prose::run(paths),
         ["agents"] => agents::install().map(|dir| println!("agents are in {}", dir.display())),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
