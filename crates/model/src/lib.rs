@@ -13,6 +13,7 @@
 pub mod attempts;
 pub mod check;
 pub mod cursor;
+mod error_chain;
 pub mod event;
 pub mod export;
 pub mod fold;
@@ -21,3 +22,5 @@ pub mod machine;
 pub mod signal;
 pub mod time;
 mod words;
+
+pub use error_chain::Chain;
