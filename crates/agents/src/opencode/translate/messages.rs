@@ -1,6 +1,6 @@
 //! Messages and their parts: which model call they are of, and what they show.
 
-use super::thread::Author;
+use super::thread::{Author, Known};
 use super::totals::{dollars, usage_of};
 use super::{Found, Translator, Want, is_finish, retried, text_of};
 use crate::opencode::event::Delta;
@@ -26,7 +26,9 @@ impl Translator {
             }
             thread.part(&delta.part, &delta.message);
         }
-        let Some(known) = thread.known_mut(&delta.part).filter(|known| !known.void) else { return };
+        // The server's store was ahead of its stream: a part that is over has this piece already.
+        let goes_on = |known: &&mut Known| !known.void && !known.over;
+        let Some(known) = thread.known_mut(&delta.part).filter(goes_on) else { return };
         let text = known.seam.join(delta.delta.clone()).into_owned();
         // Of a character that is cut there is nothing to say before its other half came.
         if text.is_empty() && known.seam.is_holding() {
