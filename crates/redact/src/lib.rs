@@ -74,5 +74,5 @@ mod value;
 mod view;
 
 pub use builder::{Builder, LONGEST_LITERAL, Pattern, RuleError, SHORTEST_LITERAL, SHORTEST_PREFIX, kinds};
-pub use rules::Rules;
+pub use rules::{Rules, has_marker};
 pub use stream::{Held, Stream};

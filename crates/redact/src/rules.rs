@@ -109,9 +109,17 @@ impl Default for Rules {
     }
 }
 
-/// `[redacted:kind]`.
+/// How every marker begins. A marker is `[redacted:kind]`.
+pub(crate) const MARKER_START: &str = "[redacted:";
+
+/// True when something was redacted in this text. A person may have typed a marker: then this is true too.
+pub fn has_marker(text: &str) -> bool {
+    text.contains(MARKER_START)
+}
+
+/// The marker of a kind of secret.
 pub(crate) fn marker(kind: &str) -> Box<str> {
-    format!("[redacted:{kind}]").into()
+    format!("{MARKER_START}{kind}]").into()
 }
 
 /// Nothing more of the secret follows.

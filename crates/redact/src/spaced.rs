@@ -2,6 +2,7 @@
 //! (`machine m login l password x`). A name in a sentence is followed by a space too, so the name alone does not do.
 
 use crate::name::{self, Begun, By, Separator};
+use crate::rules::MARKER_START;
 use crate::view::View;
 
 /// How far before the name the beginning of its flag, or the rest of its `.netrc` entry, may be. Less than what streams keep.
@@ -51,7 +52,7 @@ fn is_netrc(before: &[u8]) -> bool {
 
 /// What stands behind the last marker. A secret that was there before was not seen either.
 pub(crate) fn unmarked(behind: &[u8]) -> &[u8] {
-    match memchr::memmem::rfind(behind, b"[redacted:") {
+    match memchr::memmem::rfind(behind, MARKER_START.as_bytes()) {
         Some(marker) => match memchr::memchr(b']', &behind[marker..]) {
             Some(end) => &behind[marker + end + 1..],
             None => &[],

@@ -1,6 +1,7 @@
 //! What a rule sees and what it answers.
 
 use crate::class::{Class, WORD};
+use crate::rules::MARKER_START;
 
 /// Text with what is known before it. Rules look behind only through this.
 #[derive(Debug, Clone, Copy)]
@@ -156,7 +157,7 @@ pub(crate) fn is_char_boundary(text: &[u8], at: usize) -> bool {
 /// Decides about a run that ends at `found.end`, where other text follows. What ends in a marker is not judged: it may
 /// have been part of what the marker replaced, and was judged then. So redacting twice is redacting once.
 pub(crate) fn unless_marked(text: &[u8], found: Found, secret: bool) -> Verdict {
-    match stands(text, found.end, b"[redacted:") {
+    match stands(text, found.end, MARKER_START.as_bytes()) {
         Stands::Whole => Verdict::No,
         Stands::Partly if text.len() > found.end => {
             let at_end = secret.then_some(found);

@@ -4,7 +4,7 @@ use super::asks::{Permission, Question};
 use super::ending;
 use super::event::{AcpEvent, Notice};
 use super::items::Items;
-use super::tag;
+use super::tag::{self, Void};
 use agent_client_protocol_schema::v1::{
     ContentBlock, Cost as AcpCost, SessionInfoUpdate, SessionUpdate, TextContent, UsageUpdate,
 };
@@ -12,8 +12,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Tool};
-use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, TurnId};
+use turnstream_model::event::{
+    ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Subject, Tool,
+};
+use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, QuestionId, TurnId};
 
 /// Encodes one session for one or more clients that have seen the same of it.
 ///
@@ -54,67 +56,74 @@ impl Encoder {
             return;
         }
         self.seq = event.seq;
-        self.take_in(&event.draft, out);
+        self.apply(&event.draft, out);
     }
 
-    fn take_in(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        match &draft.body {
-            Body::ItemDelta { .. }
-            | Body::ItemStarted { .. }
-            | Body::ItemReplaced { .. }
-            | Body::ItemUpdated { .. }
-            | Body::ItemEnded { .. }
-            | Body::ItemRevised { .. }
-            | Body::ItemRemoved
-            | Body::AttemptSuperseded { .. } => self.items.take_in(draft, out),
-            Body::SessionCreated { title, .. } => {
-                if title.is_some() {
-                    let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
-                    self.session_updated(&patch, out);
-                }
-            }
-            Body::SessionUpdated(patch) => self.session_updated(patch, out),
-            Body::SessionStatus(status) => out.push(AcpEvent::Status(status.clone())),
-            Body::PromptAccepted { prompt, content, .. } => {
-                self.prompts.insert(prompt.clone(), content.clone());
-            }
-            Body::PromptTaken { prompt } => self.prompt_taken(draft.turn.as_ref(), prompt, out),
-            Body::PromptWithdrawn { prompt } => {
-                self.prompts.remove(prompt);
-                out.push(AcpEvent::Withdrawn(prompt.clone()));
-            }
-            Body::TurnStarted { prompts, .. } => self.turn_started(draft.turn.as_ref(), prompts),
-            Body::AttemptStarted { .. } => self.note_finish(draft.turn.as_ref(), None),
-            Body::AttemptEnded { finish, .. } => self.note_finish(draft.turn.as_ref(), finish.as_ref()),
-            Body::ApprovalRequested { approval, tool, options, .. } => {
-                out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
-            }
-            Body::ApprovalResolved { approval, resolution } => {
-                let (approval, outcome) = (approval.clone(), resolution.outcome);
-                out.push(AcpEvent::PermissionSettled { approval, outcome });
-            }
-            Body::QuestionAsked { question, questions, .. } => {
-                let (question, item, questions) = (question.clone(), draft.item.clone(), questions.clone());
-                out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
-            }
-            Body::QuestionAnswered { question, outcome, .. } => {
-                out.push(AcpEvent::QuestionSettled { question: question.clone(), outcome: *outcome });
-            }
-            Body::TurnEnded { .. } => self.turn_ended(draft, out),
-            Body::Notice { code, message, detail } => out.push(AcpEvent::Notice(Box::new(Notice {
-                code: *code,
-                message: message.clone(),
-                detail: detail.clone(),
-                turn: draft.turn.clone(),
-                item: draft.item.clone(),
-            }))),
-            Body::SessionEnded { reason } => out.push(AcpEvent::SessionEnded { reason: reason.clone() }),
-            // That a prompt left for the agent, or that it was told to stop, shows in what it does; an unknown type has no
-            // meaning to encode.
-            Body::PromptSent { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::Unknown { .. } => {}
+    /// Dispatches by what the event is about. A type that ACP has no message for adds nothing: that a prompt left for the
+    /// agent, or that somebody wants a turn to stop, shows in what the agent does next.
+    fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        let Some((subject, _)) = draft.about() else { return };
+        match subject {
+            Subject::Item(item) => self.items.apply(item, draft, out),
+            Subject::Session => self.session(&draft.body, out),
+            Subject::Prompt(prompt) => self.prompt(prompt, draft, out),
+            Subject::Turn(turn) => self.turn(turn, &draft.body, out),
+            Subject::Attempt(_) => self.attempt(draft, out),
+            Subject::Approval(approval) => self.approval(approval, draft, out),
+            Subject::Question(question) => question_event(question, draft, out),
+            Subject::Notice => notice(draft, out),
+        }
+    }
+
+    fn session(&mut self, body: &Body, out: &mut Vec<AcpEvent>) {
+        if let Body::SessionCreated { title: title @ Some(_), .. } = body {
+            let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
+            self.session_updated(&patch, out);
+        } else if let Body::SessionUpdated(patch) = body {
+            self.session_updated(patch, out);
+        } else if let Body::SessionStatus(status) = body {
+            out.push(AcpEvent::Status(status.clone()));
+        } else if let Body::SessionEnded { reason } = body {
+            out.push(AcpEvent::SessionEnded { reason: reason.clone() });
+        }
+    }
+
+    fn prompt(&mut self, prompt: &PromptId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::PromptAccepted { content, .. } = &draft.body {
+            self.prompts.insert(prompt.clone(), content.clone());
+        } else if let Body::PromptTaken { .. } = &draft.body {
+            self.prompt_taken(draft.turn.as_ref(), prompt, out);
+        } else if let Body::PromptWithdrawn { .. } = &draft.body {
+            self.prompts.remove(prompt);
+            out.push(AcpEvent::Withdrawn(prompt.clone()));
+        }
+    }
+
+    fn turn(&mut self, turn: &TurnId, body: &Body, out: &mut Vec<AcpEvent>) {
+        if let Body::TurnStarted { prompts, .. } = body {
+            self.turn_started(turn, prompts);
+        } else if let Body::TurnEnded { .. } = body {
+            self.turn_ended(turn, body, out);
+        }
+    }
+
+    fn attempt(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::AttemptStarted { .. } = &draft.body {
+            self.note_finish(draft.turn.as_ref(), None);
+        } else if let Body::AttemptEnded { finish, .. } = &draft.body {
+            self.note_finish(draft.turn.as_ref(), finish.as_ref());
+        }
+        for item in draft.voided_items() {
+            self.items.void(item, draft.turn.as_ref(), Void::Superseded, out);
+        }
+    }
+
+    fn approval(&mut self, approval: &ApprovalId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::ApprovalRequested { tool, options, .. } = &draft.body {
+            out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
+        } else if let Body::ApprovalResolved { resolution, .. } = &draft.body {
+            let (approval, outcome) = (approval.clone(), resolution.outcome);
+            out.push(AcpEvent::PermissionSettled { approval, outcome });
         }
     }
 
@@ -129,8 +138,7 @@ impl Encoder {
         AcpEvent::Permission(Box::new(Permission::new(approval, item, tool, options, tag)))
     }
 
-    pub(super) fn turn_started(&mut self, turn: Option<&TurnId>, prompts: &[PromptId]) {
-        let Some(turn) = turn else { return };
+    pub(super) fn turn_started(&mut self, turn: &TurnId, prompts: &[PromptId]) {
         for prompt in prompts {
             if let Some(content) = self.prompts.get(prompt) {
                 self.items.said(turn, content);
@@ -159,15 +167,15 @@ impl Encoder {
         }
     }
 
-    fn turn_ended(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        let (Some(turn), Body::TurnEnded { cost, .. }) = (&draft.turn, &draft.body) else { return };
+    fn turn_ended(&mut self, turn: &TurnId, body: &Body, out: &mut Vec<AcpEvent>) {
+        let Body::TurnEnded { cost, .. } = body else { return };
         let OpenTurn { prompts, finish } = self.turns.remove(turn).unwrap_or_default();
         if let Some(cost) = cost {
             self.add_cost(cost);
             self.show_usage(out);
         }
         self.items.forget(turn);
-        out.extend(ending::terminator(turn, prompts, finish.as_deref(), &draft.body));
+        out.extend(ending::terminator(turn, prompts, finish.as_deref(), body));
     }
 
     pub(super) fn session_updated(&mut self, patch: &SessionPatch, out: &mut Vec<AcpEvent>) {
@@ -216,7 +224,29 @@ impl Encoder {
     }
 }
 
-/// An update that is nobody's subagent's.
+fn question_event(question: &QuestionId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+    let question = question.clone();
+    if let Body::QuestionAsked { questions, .. } = &draft.body {
+        let (item, questions) = (draft.item.clone(), questions.clone());
+        out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
+    } else if let Body::QuestionAnswered { outcome, .. } = &draft.body {
+        out.push(AcpEvent::QuestionSettled { question, outcome: *outcome });
+    }
+}
+
+fn notice(draft: &Draft, out: &mut Vec<AcpEvent>) {
+    if let Body::Notice { code, message, detail } = &draft.body {
+        out.push(AcpEvent::Notice(Box::new(Notice {
+            code: *code,
+            message: message.clone(),
+            detail: detail.clone(),
+            turn: draft.turn.clone(),
+            item: draft.item.clone(),
+        })));
+    }
+}
+
+/// An update that is not about the work of a subagent.
 pub(super) fn push_update(update: SessionUpdate, out: &mut Vec<AcpEvent>) {
     out.push(AcpEvent::Update { update: Box::new(update), parent: None });
 }

@@ -22,68 +22,68 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn take_in(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        if let Body::AttemptSuperseded { items, .. } = &draft.body {
-            for item in items {
-                self.void(item, draft.turn.as_ref(), Void::Superseded, out);
+    /// Adds the messages for an event about this item.
+    pub(super) fn apply(&mut self, id: &ItemId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::ItemDelta { field, text } = &draft.body {
+            self.delta(id, *field, text, out);
+        } else if let Body::ItemStarted { kind, role, synthetic, text, tool, native_id: _ } = &draft.body {
+            let (turn, parent) = (draft.turn.clone(), draft.parent.clone());
+            let head = Head { turn, parent, kind: *kind, role: *role, synthetic: *synthetic };
+            self.start(id, head, tool.as_deref(), out);
+            if let Some(text) = text {
+                self.delta(id, Field::Text, text, out);
             }
+        } else if let Body::ItemReplaced { field, text } = &draft.body {
+            self.replace(id, *field, text, out);
+        } else if let Body::ItemUpdated { tool } = &draft.body {
+            self.update(id, draft.parent.as_ref(), tool.as_deref(), out);
+        } else if let Body::ItemEnded { state, reason, incomplete, caused_by } = &draft.body {
+            let (reason, caused_by) = (reason.clone(), caused_by.clone());
+            let ended = Ended { state: *state, reason, incomplete: *incomplete, caused_by };
+            self.end(id, ended, out);
+        } else if let Body::ItemRevised { .. } = &draft.body {
+            self.revise(id, draft, out);
+        } else if let Body::ItemRemoved = &draft.body {
+            self.void(id, draft.turn.as_ref(), Void::Removed, out);
+        }
+    }
+
+    fn update(&mut self, id: &ItemId, parent: Option<&ItemId>, tool: Option<&Tool>, out: &mut Vec<AcpEvent>) {
+        let Some(item) = self.open.get_mut(id) else { return };
+        if let Some(parent) = parent {
+            self.kin.move_below(id, parent);
+            item.move_below(id, parent, &self.kin, out);
+        }
+        if let Some(tool) = tool {
+            self.kin.learn(id, item.parent(), tool);
+            item.update(id, tool, &self.kin, out);
+        }
+    }
+
+    /// An item of an open turn is updated. Of one that is over the client is told the change alone.
+    fn revise(&mut self, id: &ItemId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        let Body::ItemRevised { late, state, text, tool } = &draft.body else { return };
+        if let Some(item) = self.open.get_mut(id).filter(|_| !late) {
+            if let Some(tool) = tool {
+                self.kin.learn(id, item.parent(), tool);
+            }
+            item.revise(id, *state, text.as_deref(), tool.as_deref(), &self.kin, out);
             return;
         }
-        let Some(id) = &draft.item else { return };
-        match &draft.body {
-            Body::ItemDelta { field, text } => self.delta(id, *field, text, out),
-            Body::ItemStarted { kind, role, synthetic, text, tool, native_id: _ } => {
-                let (turn, parent) = (draft.turn.clone(), draft.parent.clone());
-                let head = Head { turn, parent, kind: *kind, role: *role, synthetic: *synthetic };
-                self.start(id, head, tool.as_deref(), out);
-                if let Some(text) = text {
-                    self.delta(id, Field::Text, text, out);
-                }
-            }
-            Body::ItemReplaced { field, text } => self.replace(id, *field, text, out),
-            Body::ItemUpdated { tool } => {
-                let Some(item) = self.open.get_mut(id) else { return };
-                if let Some(parent) = &draft.parent {
-                    self.kin.move_below(id, parent);
-                    item.move_below(id, parent, &self.kin, out);
-                }
-                if let Some(tool) = tool {
-                    self.kin.learn(id, item.parent(), tool);
-                    item.update(id, tool, &self.kin, out);
-                }
-            }
-            Body::ItemEnded { state, reason, incomplete, caused_by } => {
-                let (reason, caused_by) = (reason.clone(), caused_by.clone());
-                let ended = Ended { state: *state, reason, incomplete: *incomplete, caused_by };
-                self.end(id, ended, out);
-            }
-            Body::ItemRevised { late, state, text, tool } => match self.open.get_mut(id) {
-                Some(item) if !late => {
-                    if let Some(tool) = tool {
-                        self.kin.learn(id, item.parent(), tool);
-                    }
-                    item.revise(id, *state, text.as_deref(), tool.as_deref(), &self.kin, out);
-                }
-                Some(_) | None => {
-                    let was = self.lately.revise(id, *state).cloned();
-                    if let Some(tool) = tool {
-                        self.kin.learn(id, was.as_ref().and_then(|was| was.parent.as_ref()), tool);
-                    }
-                    let changes = |tool: &Tool| Box::new(tool::update(id.as_str(), tool, &Tag::default()));
-                    out.push(AcpEvent::Revised(Box::new(Revision {
-                        item: id.clone(),
-                        turn: draft.turn.clone(),
-                        state: state.or(was.as_ref().and_then(|was| was.state)),
-                        text: text.clone(),
-                        tool: tool.as_deref().map(changes),
-                        void: None,
-                        was,
-                    })));
-                }
-            },
-            Body::ItemRemoved => self.void(id, draft.turn.as_ref(), Void::Removed, out),
-            _ => {}
+        let was = self.lately.revise(id, *state).cloned();
+        if let Some(tool) = tool {
+            self.kin.learn(id, was.as_ref().and_then(|was| was.parent.as_ref()), tool);
         }
+        let changes = |tool: &Tool| Box::new(tool::update(id.as_str(), tool, &Tag::default()));
+        out.push(AcpEvent::Revised(Box::new(Revision {
+            item: id.clone(),
+            turn: draft.turn.clone(),
+            state: state.or(was.as_ref().and_then(|was| was.state)),
+            text: text.clone(),
+            tool: tool.as_deref().map(changes),
+            void: None,
+            was,
+        })));
     }
 
     /// Remembers the texts of a prompt that is in this turn.
@@ -142,7 +142,7 @@ impl Items {
         self.open.get(id).map(|item| self.kin.tag(item.parent())).unwrap_or_default()
     }
 
-    fn void(&mut self, id: &ItemId, turn: Option<&TurnId>, void: Void, out: &mut Vec<AcpEvent>) {
+    pub(super) fn void(&mut self, id: &ItemId, turn: Option<&TurnId>, void: Void, out: &mut Vec<AcpEvent>) {
         self.kin.forget(id);
         match self.open.remove(id) {
             Some(item) => item.void(id, void, &self.kin, out),

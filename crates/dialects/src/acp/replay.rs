@@ -22,7 +22,7 @@ impl Encoder {
     /// for a person is asked again.
     pub fn replay(state: &State, out: &mut Vec<AcpEvent>) -> Self {
         let mut encoder = Self { seq: state.seq, ..Self::default() };
-        encoder.session(&state.session, out);
+        encoder.replay_session(&state.session, out);
         for prompt in state.prompts.iter().chain(&state.queue) {
             encoder.prompts.insert(prompt.prompt.clone(), prompt.content.clone());
         }
@@ -34,28 +34,28 @@ impl Encoder {
             while let Some(turn) = item.turn.as_ref().filter(|turn| !begun.contains(turn)) {
                 let Some(next) = turns.next() else { break };
                 begun.insert(&next.turn);
-                encoder.turn(next, &waiting, out);
+                encoder.replay_turn(next, &waiting, out);
                 if next.turn == *turn {
                     break;
                 }
             }
-            encoder.item(item, out);
+            encoder.replay_item(item, out);
         }
         for turn in turns {
-            encoder.turn(turn, &waiting, out);
+            encoder.replay_turn(turn, &waiting, out);
         }
-        for turn in state.turns.iter().filter(|turn| turn.ended.is_some()) {
+        for turn in state.turns.iter().filter(|turn| !turn.is_open()) {
             encoder.turns.remove(&turn.turn);
             encoder.items.forget(&turn.turn);
         }
         encoder.prompts.retain(|prompt, _| waiting.contains(prompt));
-        encoder.waits(state, out);
+        encoder.open_asks(state, out);
         encoder.show_usage(out);
         out.push(AcpEvent::Status(status(&state.session)));
         encoder
     }
 
-    fn session(&mut self, session: &Session, out: &mut Vec<AcpEvent>) {
+    fn replay_session(&mut self, session: &Session, out: &mut Vec<AcpEvent>) {
         let patch = SessionPatch {
             title: session.title.clone(),
             model: session.model.clone(),
@@ -69,8 +69,8 @@ impl Encoder {
         self.context.clone_from(&session.context);
     }
 
-    fn turn(&mut self, turn: &Turn, waiting: &HashSet<&PromptId>, out: &mut Vec<AcpEvent>) {
-        self.turn_started(Some(&turn.turn), &turn.prompts);
+    fn replay_turn(&mut self, turn: &Turn, waiting: &HashSet<&PromptId>, out: &mut Vec<AcpEvent>) {
+        self.turn_started(&turn.turn, &turn.prompts);
         // A turn names its prompts before it takes them: `prompt.taken` of one that waits is still to come.
         for prompt in turn.prompts.iter().filter(|prompt| !waiting.contains(prompt)) {
             self.prompt_taken(Some(&turn.turn), prompt, out);
@@ -84,7 +84,7 @@ impl Encoder {
         }
     }
 
-    fn item(&mut self, item: &Item, out: &mut Vec<AcpEvent>) {
+    fn replay_item(&mut self, item: &Item, out: &mut Vec<AcpEvent>) {
         let (turn, parent) = (item.turn.clone(), item.parent.clone());
         let head = Head { turn, parent, kind: item.kind, role: item.role, synthetic: item.synthetic };
         self.items.start(&item.id, head, item.tool.as_deref(), out);
@@ -103,11 +103,12 @@ impl Encoder {
         }
     }
 
-    fn waits(&self, state: &State, out: &mut Vec<AcpEvent>) {
-        for ask in state.approvals.iter().filter(|ask| ask.outcome.is_none()) {
+    fn open_asks(&self, state: &State, out: &mut Vec<AcpEvent>) {
+        let open = state.open();
+        for ask in open.approvals {
             out.push(self.permission(&ask.approval, ask.item.as_ref(), ask.tool.as_deref(), &ask.options));
         }
-        for asked in state.questions.iter().filter(|asked| asked.outcome.is_none()) {
+        for asked in open.questions {
             let (question, item) = (asked.question.clone(), asked.item.clone());
             let questions = asked.questions.clone();
             out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));

@@ -1,9 +1,16 @@
 //! Reads a log and reports every law it breaks. It works on the JSON itself and keeps its own books: machine, fold
 //! and decoder are what it judges.
 
+mod ask;
+mod attempt;
+mod item;
 mod lifecycle;
+mod notice;
+mod prompt;
+mod session;
 mod shape;
 mod spent;
+mod turn;
 
 use lifecycle::Lifecycle;
 use serde_json::{Map, Value};

@@ -1,5 +1,6 @@
 //! Values inside events: tools, usage, errors, questions. Members a newer version added are kept.
 
+use super::describe::flat_members;
 use super::vocabulary::{ApprovalOutcome, By, ErrorClass, OptionKind, Permissions, ToolKind, ToolStatus};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -204,6 +205,16 @@ pub struct Resolution {
     pub key: Option<String>,
 }
 
+flat_members! {
+    Resolution {
+        outcome: ApprovalOutcome = must word plain,
+        by: By = must word plain,
+        option: Option<String> = may id plain,
+        message: Option<String> = may text before,
+        key: Option<String> = may id plain,
+    }
+}
+
 impl Resolution {
     /// A decision with nothing said about it.
     pub fn new(outcome: ApprovalOutcome, by: By) -> Self {
@@ -315,6 +326,18 @@ pub struct SessionPatch {
     /// Whether secrets in prompts are redacted; they are where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact_prompts: Option<bool>,
+}
+
+flat_members! {
+    SessionPatch {
+        title: Option<String> = may text before,
+        model: Option<String> = may text before,
+        mode: Option<String> = may text before,
+        native_id: Option<String> = may id plain,
+        context: Option<Context> = may json before,
+        permissions: Option<Permissions> = may word plain,
+        redact_prompts: Option<bool> = may flag plain,
+    }
 }
 
 impl SessionPatch {

@@ -293,3 +293,10 @@ words! {
         Internal = "internal",
     }
 }
+
+/// Most text is what a person reads, so the wire leaves that word out.
+impl Default for Field {
+    fn default() -> Self {
+        Self::Text
+    }
+}

@@ -1,14 +1,16 @@
 //! Events in, session state out. Total and deterministic: no event can make it fail, time comes from the event.
 
 mod apply;
+mod open;
 mod state;
 mod trim;
 
+pub use open::{Open, OpenIds};
 pub use state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Snapshot,
     State, Turn,
 };
-pub use trim::{Gone, Open, SPENT_KEPT, Spent};
+pub use trim::{Gone, SPENT_KEPT, Spent};
 
 use crate::cursor::Seq;
 use crate::event::Event;
@@ -72,7 +74,7 @@ impl Fold {
             return Applied::Gap { expected };
         }
         self.state.seq = event.seq;
-        self.take_in(event);
+        self.change(event);
         Applied::Yes
     }
 

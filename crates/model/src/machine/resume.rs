@@ -14,7 +14,7 @@ use crate::id::{Key, TurnId};
 impl Machine {
     /// The machine of a session as its log left it. Ids go on from [`State::counters`].
     pub fn resume(state: &State) -> Self {
-        let open = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
+        let open = state.open_turn();
         let mut machine = Self {
             turn: open.map(|turn| resume_turn(turn, state)),
             background: resume_items(state, None),
@@ -51,7 +51,7 @@ impl Machine {
 
     /// The turns that can still be revised, and the names of what is older.
     fn resume_closed(&mut self, state: &State) {
-        let ended = state.turns.iter().filter(|turn| turn.outcome.is_some());
+        let ended = state.turns.iter().filter(|turn| !turn.is_open());
         let recent: Vec<&Turn> = ended.rev().take(CLOSED_KEPT).collect();
         let is_recent = |id: Option<&TurnId>| recent.iter().any(|turn| Some(&turn.turn) == id);
         let open = self.open_turn().cloned();
