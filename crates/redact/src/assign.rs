@@ -71,7 +71,8 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
             },
             // A marker, or an index.
             b'[' => return Verdict::No,
-            // Passwords with spaces are passed over: most of what is quoted here with spaces is text for people.
+            // Passwords with spaces are passed over: most of what is quoted here with spaces is text for
+            // people.
             byte if *byte <= b' ' => return Verdict::No,
             _ => {}
         }

@@ -6,8 +6,8 @@ use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
 pub(crate) const BEGINNING: &[u8] = b"-----BEGIN ";
 const DASHES: &[u8] = b"-----";
 const LABEL_LENGTH: usize = 48;
-/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation, indentation, the
-/// number of the line.
+/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation,
+/// indentation, the number of the line.
 const FILLER: usize = 64;
 /// So much base64 is a key and not the word that says where one would be.
 const BODY: usize = 16;

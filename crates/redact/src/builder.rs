@@ -26,9 +26,9 @@ pub struct Pattern {
     pub name: String,
     /// What to redact, in the syntax of the `regex` crate.
     pub regex: String,
-    /// What every match begins with, if it begins with something distinctive. From there on the text is held until it
-    /// is decided, however long that takes. Without it, up to eight bytes of a secret that arrives slowly are given
-    /// out before the rest is redacted.
+    /// What every match begins with, if it begins with something distinctive. From there on the text is
+    /// held until it is decided, however long that takes. Without it, up to eight bytes of a secret that
+    /// arrives slowly are given out before the rest is redacted.
     pub prefix: Option<String>,
 }
 

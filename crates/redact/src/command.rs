@@ -1,5 +1,5 @@
-//! Passwords in arguments of commands that are known by name: `curl -u user:x`, `sshpass -p x`, `mysql -px`. Such short
-//! flags mean something else to nearly every other command.
+//! Passwords in arguments of commands that are known by name: `curl -u user:x`, `sshpass -p x`, `mysql
+//! -px`. Such short flags mean something else to nearly every other command.
 
 use crate::class::{ARGUMENT, Class, QUOTED};
 use crate::name;

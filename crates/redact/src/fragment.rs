@@ -1,5 +1,5 @@
-//! A text of which the beginning is not known may begin within a secret: its first run of characters is judged, and
-//! lines of a key block are known without its BEGIN line.
+//! A text of which the beginning is not known may begin within a secret: its first run of characters is
+//! judged, and lines of a key block are known without its BEGIN line.
 
 use crate::class::{BASE64, TOKEN};
 use crate::scan::Scanner;
@@ -80,7 +80,8 @@ fn next_line(text: &[u8], at: usize) -> Next {
     }
 }
 
-/// How much of `text`, which begins within a line of a key block, are this and more such lines; and whether that is all of them.
+/// How much of `text`, which begins within a line of a key block, are this and more such lines; and whether
+/// that is all of them.
 pub(crate) fn lines(text: &[u8]) -> (usize, bool) {
     // The rest of the line that was judged.
     let mut done = BASE64.run(text, 0, text.len());

@@ -290,7 +290,8 @@ pub(crate) fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
     }
 }
 
-/// Passes over the rest of a quote that is three of the same, as in Python. False if the text ends before that can be told.
+/// Passes over the rest of a quote that is three of the same, as in Python. False if the text ends before
+/// that can be told.
 fn tripled(text: &[u8], value: &mut usize, first: Quote) -> bool {
     let mut at = *value;
     for _ in 0..2 {
@@ -307,7 +308,8 @@ fn tripled(text: &[u8], value: &mut usize, first: Quote) -> bool {
     true
 }
 
-/// `<name>value</name>`: the content of an element whose name ends at `end`, and of which a word stands at `at`.
+/// `<name>value</name>`: the content of an element whose name ends at `end`, and of which a word stands at
+/// `at`.
 pub(crate) fn element(view: &View<'_>, at: usize, end: usize) -> Separator {
     let behind = view.behind(at, LONGEST_NAME);
     let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');

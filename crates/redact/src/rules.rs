@@ -61,7 +61,8 @@ impl Rules {
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.redact_bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
-            // Secrets begin and end where characters do, so the rest is what it was; if it were not, no text is lost.
+            // Secrets begin and end where characters do, so the rest is what it was; if it were not, no
+            // text is lost.
             Cow::Owned(bytes) => Cow::Owned(
                 String::from_utf8(bytes)
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),

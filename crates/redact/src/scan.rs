@@ -91,8 +91,8 @@ enum Stretched {
 /// What is to be known of a text that ends in what may become a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// From where on it is held. What begins behind that changes nothing, and is not looked at: held text would be judged
-    /// from each of its places with every piece that comes.
+    /// From where on it is held. What begins behind that changes nothing, and is not looked at: held text
+    /// would be judged from each of its places with every piece that comes.
     Held,
     /// Also what it is if the text ends here.
     AtEnd,
@@ -126,8 +126,9 @@ pub(crate) struct Waiting {
 const PIECE: usize = 12;
 
 impl Waiting {
-    /// What it is if the text may end here, and may as well go on: what is told from other text, and whatever has begun
-    /// and would be out with a whole piece, because the next character may make a secret of it.
+    /// What it is if the text may end here, and may as well go on: what is told from other text, and
+    /// whatever has begun and would be out with a whole piece, because the next character may make a secret
+    /// of it.
     pub(crate) fn at_doubtful_end(&self) -> Option<Found> {
         let begun = self.begun.filter(|found| found.end - found.start >= PIECE);
         match (self.at_end, begun) {
@@ -183,8 +184,8 @@ impl Scanner {
         waiting.map_or(Step::Clean, Step::Waiting)
     }
 
-    /// A literal that begins within a secret and goes on behind it is redacted to its end. That a given value is
-    /// always caught does not depend on what stands before it.
+    /// A literal that begins within a secret and goes on behind it is redacted to its end. That a given
+    /// value is always caught does not depend on what stands before it.
     fn stretch(&self, view: &View<'_>, mut found: Found) -> Stretched {
         if !self.literals {
             return Stretched::To(found);

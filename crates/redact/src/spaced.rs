@@ -1,11 +1,13 @@
 //! Values that only a space separates from their names: behind a flag (`--password x`) and in a `.netrc`
-//! (`machine m login l password x`). A name in a sentence is followed by a space too, so the name alone does not do.
+//! (`machine m login l password x`). A name in a sentence is followed by a space too, so the name alone
+//! does not do.
 
 use crate::name::{self, Begun, By, Separator};
 use crate::rules::MARKER_START;
 use crate::view::View;
 
-/// How far before the name the beginning of its flag, or the rest of its `.netrc` entry, may be. Less than what streams keep.
+/// How far before the name the beginning of its flag, or the rest of its `.netrc` entry, may be. Less than
+/// what streams keep.
 const BEFORE: usize = 112;
 const SPACES: usize = 4;
 

@@ -11,8 +11,8 @@ const CONTEXT: usize = 128;
 /// Context is cut when it has grown by this much, so that cutting costs little per byte.
 const SLACK: usize = 1024;
 
-/// One growing text. What [`push`](Self::push), [`release`](Self::release) and [`settle`](Self::settle) give out, one
-/// after the other, is the redacted text.
+/// One growing text. What [`push`](Self::push), [`release`](Self::release) and [`settle`](Self::settle)
+/// give out, one after the other, is the redacted text.
 #[derive(Debug)]
 pub struct Stream {
     rules: Rules,
@@ -48,8 +48,8 @@ impl Stream {
         Self { rules, tail: String::new(), sent: 0, from: 0, firm: 0, then: OVER, middle: None }
     }
 
-    /// A text of which the beginning is not known: after a gap, or after a restart. Its first characters may be the
-    /// end of a secret.
+    /// A text of which the beginning is not known: after a gap, or after a restart. Its first characters
+    /// may be the end of a secret.
     pub fn in_the_middle(rules: &Rules) -> Self {
         Self { middle: rules.inner.fragment, ..Self::new(rules) }
     }
@@ -76,17 +76,17 @@ impl Stream {
         self.tail.len()
     }
 
-    /// Gives out what is held without a distinctive beginning. The caller does this when a [`Held::Brief`] is 50 ms
-    /// old. If it was a secret after all, its rest is still redacted.
+    /// Gives out what is held without a distinctive beginning. The caller does this when a [`Held::Brief`]
+    /// is 50 ms old. If it was a secret after all, its rest is still redacted.
     pub fn release(&mut self, out: &mut String) {
         if matches!(self.then, Then::Text) {
             self.send(self.firm, out);
         }
     }
 
-    /// The text may have ended: gives out or redacts everything that is held. More may follow, and is then taken as the
-    /// same text. So what has begun like a secret is taken for one before 12 bytes of it are out, also if it looks like a
-    /// word so far.
+    /// The text may have ended: gives out or redacts everything that is held. More may follow, and is then
+    /// taken as the same text. So what has begun like a secret is taken for one before 12 bytes of it are
+    /// out, also if it looks like a word so far.
     pub fn settle(&mut self, out: &mut String) {
         self.go_on(out, End::Doubtful);
     }

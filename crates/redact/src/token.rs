@@ -7,7 +7,8 @@ use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unl
 /// The longest run that is held. At this length it is a secret, and the rest of the run too.
 pub(crate) const CAP: usize = 4096;
 
-/// One form of token. Lengths and alphabets are those that the issuers document or that scanners have verified.
+/// One form of token. Lengths and alphabets are those that the issuers document or that scanners have
+/// verified.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(crate) kind: &'static str,
@@ -45,7 +46,8 @@ const fn sure(kind: &'static str, prefix: &'static str, body: &'static Class, mi
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: false }
 }
 
-/// Sure, but only where a word may begin: words end in what it begins with, and every delta that does would wait.
+/// Sure, but only where a word may begin: words end in what it begins with, and every delta that does would
+/// wait.
 const fn word(kind: &'static str, prefix: &'static str, body: &'static Class, min: usize) -> Token {
     let (trust, place) = (Trust::Prefix, Place::WordStart);
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: false }

@@ -68,7 +68,8 @@ impl Pending {
         Self { hold, firm: false, at_end: None, begun: None }
     }
 
-    /// A secret has begun, as far as can be told. If it is told from other text, then also when the text ends here.
+    /// A secret has begun, as far as can be told. If it is told from other text, then also when the text
+    /// ends here.
     pub(crate) fn begun(found: Found, told: bool) -> Self {
         Self { hold: found.start, firm: true, at_end: told.then_some(found), begun: Some(found) }
     }
@@ -89,8 +90,8 @@ impl<'a> View<'a> {
         &self.text[self.floor.max(at.saturating_sub(most)).min(at)..at]
     }
 
-    /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like one
-    /// (`\n`, `\u003d`), or of a URL (`%3D`), or a colour of a terminal.
+    /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like
+    /// one (`\n`, `\u003d`), or of a URL (`%3D`), or a colour of a terminal.
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = self.before(at) else { return true };
         if !WORD.has(before) && before != b'-' {
@@ -154,8 +155,9 @@ pub(crate) fn is_char_boundary(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
 
-/// Decides about a run that ends at `found.end`, where other text follows. What ends in a marker is not judged: it may
-/// have been part of what the marker replaced, and was judged then. So redacting twice is redacting once.
+/// Decides about a run that ends at `found.end`, where other text follows. What ends in a marker is not
+/// judged: it may have been part of what the marker replaced, and was judged then. So redacting twice is
+/// redacting once.
 pub(crate) fn unless_marked(text: &[u8], found: Found, secret: bool) -> Verdict {
     match stands(text, found.end, MARKER_START.as_bytes()) {
         Stands::Whole => Verdict::No,

@@ -1,4 +1,4 @@
-//! Events in, ACP out. Holds what one client must not be told twice, and nothing that grows with the conversation.
+//! Turns events into ACP messages. Its state does not grow with the length of the conversation.
 
 use super::asks::{Permission, Question};
 use super::ending;
@@ -17,40 +17,40 @@ use turnstream_model::event::{
 };
 use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, QuestionId, TurnId};
 
-/// Encodes one session for one or more clients that have seen the same of it.
+/// Encodes one session, for one or more clients that have received the same messages of it.
 ///
-/// It starts with the first event of a log ([`Encoder::new`]), behind a snapshot that the client has already
-/// ([`Encoder::resume`]), or with a snapshot that the client is shown first ([`Encoder::replay`]). It keeps the items of open
-/// turns, the prompts that wait and the sessions of subagents; texts of messages are never kept.
+/// [`Encoder::new`] starts at the first event of a log. [`Encoder::resume`] starts after a state that the
+/// client has already. [`Encoder::replay`] starts with a state that the client receives first. It keeps the
+/// items of open turns, waiting prompts, and the sessions of subagents. It keeps no text but a plan's.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
-    /// The last event taken in; a repeated delivery says nothing.
+    /// The last event that was encoded. A repeated delivery adds nothing.
     pub(super) seq: Seq,
     pub(super) items: Items,
     pub(super) turns: HashMap<TurnId, OpenTurn>,
-    /// What was said in prompts that no turn has taken yet.
+    /// The content of prompts that no turn has taken yet.
     pub(super) prompts: HashMap<PromptId, Vec<Value>>,
     pub(super) context: Option<Context>,
-    /// What the ended turns cost together.
+    /// The cost of all ended turns.
     pub(super) cost: Option<Cost>,
 }
 
-/// A turn without its terminator.
+/// A turn whose terminator was not sent yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenTurn {
     pub(super) prompts: Vec<PromptId>,
-    /// How the last model call ended, in the provider's word.
+    /// The finish reason of the last model call, in the provider's words.
     pub(super) finish: Option<String>,
 }
 
 impl Encoder {
-    /// For a log from its first event on.
+    /// Starts at the first event of a log.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the messages that say what the event says; often one, sometimes none. Events that were taken in before, and
-    /// those that a snapshot contained, add nothing.
+    /// Adds the messages for an event: often one, sometimes none. An event that was encoded before, or that
+    /// the state contained, adds nothing.
     pub fn encode(&mut self, event: &Event, out: &mut Vec<AcpEvent>) {
         if event.seq <= self.seq {
             return;
@@ -59,8 +59,8 @@ impl Encoder {
         self.apply(&event.draft, out);
     }
 
-    /// Dispatches by what the event is about. A type that ACP has no message for adds nothing: that a prompt left for the
-    /// agent, or that somebody wants a turn to stop, shows in what the agent does next.
+    /// Dispatches by what the event is about. A type without a message in ACP adds nothing: `prompt.sent`
+    /// and `turn.cancelling` show in what the agent does next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
         let Some((subject, _)) = draft.about() else { return };
         match subject {
@@ -141,7 +141,7 @@ impl Encoder {
     pub(super) fn turn_started(&mut self, turn: &TurnId, prompts: &[PromptId]) {
         for prompt in prompts {
             if let Some(content) = self.prompts.get(prompt) {
-                self.items.said(turn, content);
+                self.items.remember_prompt(turn, content);
             }
         }
         self.turns.entry(turn.clone()).or_default().prompts.extend(prompts.iter().cloned());
@@ -153,7 +153,7 @@ impl Encoder {
             let open = self.turns.entry(turn.clone()).or_default();
             if !open.prompts.contains(prompt) {
                 open.prompts.push(prompt.clone());
-                self.items.said(turn, &content);
+                self.items.remember_prompt(turn, &content);
             }
         }
         for value in &content {
@@ -174,15 +174,15 @@ impl Encoder {
             self.add_cost(cost);
             self.show_usage(out);
         }
-        self.items.forget(turn);
+        self.items.end_turn(turn);
         out.extend(ending::terminator(turn, prompts, finish.as_deref(), body));
     }
 
     pub(super) fn session_updated(&mut self, patch: &SessionPatch, out: &mut Vec<AcpEvent>) {
-        // What becomes of secrets in prompts is between the gateway and who made the session.
+        // Clients need not know whether prompts are redacted.
         let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts: _ } = patch;
         if let Some(native_id) = native_id {
-            self.items.kin.session = Some(Key::from(native_id.as_str()));
+            self.items.subagents.session = Some(Key::from(native_id.as_str()));
         }
         let members = [
             ("model", model.as_deref()),
@@ -210,12 +210,12 @@ impl Encoder {
     pub(super) fn add_cost(&mut self, cost: &Cost) {
         match &mut self.cost {
             Some(total) if total.currency == cost.currency => total.amount += cost.amount,
-            // Sums of different money mean nothing; the newest is at least true of its turn.
+            // Different currencies cannot be added; the newest cost is at least right for its turn.
             other => *other = Some(cost.clone()),
         }
     }
 
-    /// Says how full the context is, where both numbers are known: ACP has no word for one of them alone.
+    /// Adds how full the context is, if both numbers are known: ACP has no message for one alone.
     pub(super) fn show_usage(&self, out: &mut Vec<AcpEvent>) {
         let Some(Context { used: Some(used), size: Some(size), .. }) = self.context else { return };
         let finite = self.cost.as_ref().filter(|cost| cost.amount.is_finite());
@@ -251,7 +251,7 @@ pub(super) fn push_update(update: SessionUpdate, out: &mut Vec<AcpEvent>) {
     out.push(AcpEvent::Update { update: Box::new(update), parent: None });
 }
 
-/// A block of a prompt; what is no ACP is shown as the JSON it is.
+/// A block of a prompt. One that is not valid ACP is shown as its JSON.
 fn block(value: &Value) -> ContentBlock {
     ContentBlock::deserialize(value)
         .unwrap_or_else(|_| ContentBlock::Text(TextContent::new(value.to_string())))

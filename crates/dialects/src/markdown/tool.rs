@@ -1,4 +1,4 @@
-//! A tool call: what was called, with what, and what came of it.
+//! A tool call: its name, input and output.
 
 use super::text::{code, excerpt, inline};
 use super::{Page, diff};
@@ -46,7 +46,7 @@ pub(super) fn input(item: &Item, page: &mut Page) {
     }
 }
 
-/// What came out. Only of a call that is whole.
+/// The output of a call that completed.
 pub(super) fn output(item: &Item, page: &mut Page) {
     let Some(tool) = item.tool.as_deref() else { return };
     let mut has_diff = false;
@@ -59,7 +59,7 @@ pub(super) fn output(item: &Item, page: &mut Page) {
         page.block(&excerpt("diff", &lines.join("\n")));
     }
     let text = said(tool).or_else(|| item.output.clone()).or_else(|| raw(tool));
-    // Of an edit that went well the diff says it all.
+    // The diff of a successful edit says everything.
     let is_said = has_diff && item.state == ItemStage::Completed;
     let text = text.filter(|text| !is_said && !text.trim().is_empty());
     if let Some(text) = text {

@@ -134,7 +134,8 @@ impl Lifecycle {
         }
     }
 
-    /// Only a repeat may start before the call it repeats is closed, and then at once closes it.
+    /// Only a repeated call may start while the call before it is open, and it must supersede that one at
+    /// once.
     pub(super) fn one_attempt_at_a_time(&self, r#type: &str, turn: Option<&str>, found: &mut Found) {
         let Some(turn) = turn.and_then(|turn| self.turns.get(turn)).filter(|_| r#type != "attempt.started")
         else {

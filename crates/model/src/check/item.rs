@@ -1,4 +1,5 @@
-//! Items: each starts once, ends once, and changes only in between. What lost bytes never passes for whole (L7).
+//! Items: each starts once, ends once, and changes only in between. An item that lost bytes is never
+//! completed (L7).
 
 use super::Law;
 use super::lifecycle::{Found, Life, Lifecycle, flag, text};
@@ -169,7 +170,7 @@ impl Lifecycle {
         }
     }
 
-    /// An item of a log whose beginning is not kept: from here on it is in the books.
+    /// Adds an item that began before the first event of a trimmed log.
     fn met(&mut self, id: &str, event: &Map<String, Value>, life: Life) {
         let turn = text(event, "turn").map(str::to_owned);
         let (attempt, parent, is_tool, incomplete) = (None, None, true, false);

@@ -1,5 +1,5 @@
-//! What the checker knows of a log: what started, what ended, and what belongs to what. The rules are in a file for each
-//! family of events.
+//! What the checker knows of a log: what started, what ended, and what belongs to what. The rules are in a
+//! file for each family of events.
 
 use super::Law;
 use super::ask::Ask;
@@ -34,11 +34,11 @@ pub(super) struct Lifecycle {
     pub(super) attempts: HashSet<String>,
     pub(super) asks: HashMap<String, Ask>,
     pub(super) prompts: HashMap<String, Prompt>,
-    /// It was said to be busy for a prompt that was sent and has no turn. Earlier versions never say so.
+    /// The status was `busy` for a prompt that was sent and has no turn. Earlier versions never said so.
     pub(super) busy_for_prompt: bool,
 }
 
-/// A member that is a string. The shape was judged before: what is not there is passed over here.
+/// A member that is a string. A missing one was reported by the shape check.
 pub(super) fn text<'a>(event: &'a Map<String, Value>, member: &str) -> Option<&'a str> {
     event.get(member)?.as_str()
 }
@@ -58,7 +58,8 @@ impl Lifecycle {
         self.trimmed = true;
     }
 
-    /// Reports something that was never started, unless it may have been before the log's beginning.
+    /// Reports something that never started, unless it may have started before the beginning of a trimmed
+    /// log.
     pub(super) fn never(&self, law: Law, message: String, found: &mut Found) {
         if !self.trimmed {
             found.push((law, message));

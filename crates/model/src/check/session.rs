@@ -1,4 +1,4 @@
-//! The session itself: it begins once, ends once, and its status says what is so.
+//! The session: it begins once, ends once, and its status is true.
 
 use super::Law;
 use super::lifecycle::{Found, Life, Lifecycle, text};
@@ -87,7 +87,7 @@ impl Lifecycle {
         self.never(Law::Session, untrue, found);
     }
 
-    /// After the end of a session nothing can be settled any more.
+    /// Reports what is still open at the end of the session.
     fn nothing_open(&self, found: &mut Found) {
         if let Some(turn) = &self.open_turn {
             found.push((Law::OneEnd, format!("the session ended with turn {turn} open")));

@@ -1,4 +1,5 @@
-//! The shape of every event as the wire reference gives it. It is not made from the table of events, which it judges.
+//! The shape of every event as the wire reference gives it. It is not made from the table of events, which
+//! it judges.
 
 use super::{ask, attempt, item, notice, prompt, session, turn};
 use serde_json::{Map, Value};

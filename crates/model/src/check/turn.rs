@@ -119,7 +119,7 @@ impl Lifecycle {
         self.open_turn = Some(id.to_owned());
     }
 
-    /// Asked for once, however many ask.
+    /// There is one event, however often a cancel is requested.
     fn turn_cancelling(&mut self, id: Option<&str>, found: &mut Found) {
         if let Some(turn) = id.and_then(|id| self.turns.get_mut(id))
             && std::mem::replace(&mut turn.cancelling, true)

@@ -1,4 +1,5 @@
-//! JSON to event. Unknown types and members are kept; a known member that is missing or malformed is an error by name.
+//! JSON to event. Unknown types and members are kept; a known member that is missing or malformed is an
+//! error by name.
 
 use super::json::Members;
 use super::{Body, Draft, Event, Known};

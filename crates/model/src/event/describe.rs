@@ -1,4 +1,5 @@
-//! The macros that turn the table of events into types and functions, and the description they leave for readers.
+//! The macros that turn the table of events into types and functions, and the description they leave for
+//! readers.
 
 use super::subject::Effect;
 use crate::words::words;
@@ -79,7 +80,8 @@ pub struct Description {
     pub members: &'static [MemberDescription],
 }
 
-/// The columns of the table as modules: a word of the table is the name of a module, a constant or a function.
+/// The columns of the table as modules: a word of the table is the name of a module, a constant or a
+/// function.
 pub(super) mod columns {
     pub(in crate::event) use crate::event::json::{flat, list, may, must, or_default};
     pub(in crate::event) use crate::event::redact::{before, here, plain};
@@ -205,8 +207,9 @@ macro_rules! events {
                 }
             }
 
-            /// Takes secrets out of the members that the table marks `here`. Those marked `before` were redacted before:
-            /// redacting twice is not the same as once, because a configured value may occur in a marker.
+            /// Takes secrets out of the members that the table marks `here`. Those marked `before` were
+            /// redacted before: redacting twice is not the same as once, because a configured value may
+            /// occur in a marker.
             #[allow(unused_variables, reason = "not every event has members")]
             pub fn redact_here(&mut self, secrets: &impl $crate::event::Secrets) {
                 use $crate::event::describe::columns;

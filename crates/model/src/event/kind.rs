@@ -19,8 +19,8 @@ impl Kind {
         Known::from_word(name).map_or_else(|| Self::Other(name.into()), Self::Known)
     }
 
-    /// The type of a line that [`Event::write_json`](super::Event::write_json) wrote: only two numbers precede it
-    /// there. The name is empty if the line has none.
+    /// The type of a line that [`Event::write_json`](super::Event::write_json) wrote: only two numbers
+    /// precede it there. The name is empty if the line has none.
     pub fn of_line(json: &[u8]) -> Self {
         const MEMBER: &[u8] = b"\"type\":";
         let found = json.windows(MEMBER.len()).position(|window| window == MEMBER);

@@ -39,7 +39,7 @@ use serde_json::{Map, Value};
 /// One line of the log: a draft with its place and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Contiguous per session from 1.
+    /// Its place: 1, 2, 3, … per session.
     pub seq: Seq,
     /// When it was appended.
     pub time: Time,
@@ -58,7 +58,7 @@ pub struct Draft {
     pub item: Option<ItemId>,
     /// The tool item whose subagent does this work.
     pub parent: Option<ItemId>,
-    /// Opaque reference to the kept raw payload.
+    /// Opaque reference to the raw payload, where that is kept.
     pub native: Option<String>,
     /// The rest, by type.
     pub body: Body,
@@ -77,7 +77,8 @@ impl Draft {
         Event { seq, time, draft: self }
     }
 
-    /// True when the agent did something. News about the session, notices, and somebody's wish to stop it are none.
+    /// True when the agent did something. News about the session, notices, and somebody's wish to stop it
+    /// are none.
     pub fn is_activity(&self) -> bool {
         match self.about() {
             Some((Subject::Session | Subject::Notice, _)) => false,
@@ -95,7 +96,8 @@ impl Draft {
         }
     }
 
-    /// The items that are void from this event on: the agent took them back, or repeated the call they belong to.
+    /// The items that are void from this event on: the agent took them back, or repeated the call they
+    /// belong to.
     pub fn voided_items(&self) -> &[ItemId] {
         if let Body::AttemptSuperseded { items, .. } = &self.body {
             items

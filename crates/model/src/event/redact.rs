@@ -1,4 +1,5 @@
-//! Taking secrets out of events: which parts of a value hold prose, by type. What a secret is, the caller says.
+//! Taking secrets out of events: which parts of a value hold prose, by type. What a secret is, the caller
+//! says.
 
 use super::{ApprovalOption, Choice, Context, Cost, Question, SessionPatch, Status, Tool, TurnError, Usage};
 use serde_json::{Map, Value};

@@ -1,8 +1,14 @@
 //! Every event type of the native wire, described once.
 //!
-//! The macro in `describe.rs` makes from this table: [`Body`] and its JSON in both directions, [`Known`], the
-//! weight of an event, the redaction of its body, and the table of events in `docs/wire.md`. The machine, the fold
-//! and the checker are written by hand. The checker has a table of its own, so that it can judge this one.
+//! These are made from this table, by the macro in `describe.rs`:
+//!
+//! - [`Body`], and its JSON in both directions;
+//! - [`Known`], the names of the types;
+//! - the weight of an event, and the redaction of its body;
+//! - the table of events in `docs/wire.md`.
+//!
+//! The machine, the fold and the checker are written by hand. The checker has a table of its own, so that it
+//! can judge this one.
 //!
 //! One entry reads:
 //!

@@ -1,5 +1,5 @@
-//! The last place of a log at which nothing was open. An export ends there (L10), so that an import has no open turn to
-//! resume.
+//! The last place of a log at which nothing was open. An export ends there (L10), so that an import has no
+//! open turn to resume.
 
 use crate::cursor::Seq;
 use crate::event::{Body, Event, Status};

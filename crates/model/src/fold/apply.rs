@@ -1,4 +1,4 @@
-//! What each event does to the state. An event about something that is not known does nothing.
+//! How each event changes the state. An event about an unknown thing changes nothing.
 
 use super::Fold;
 use super::state::{
@@ -13,7 +13,7 @@ use crate::time::Time;
 use serde_json::Value;
 
 impl Fold {
-    /// Changes the state by one event. The match names every type, so that the compiler asks about a new one.
+    /// Applies one event. The match names every type, so that the compiler reports a new one.
     pub(super) fn change(&mut self, event: &Event) {
         let Event { seq: _, time, draft } = event;
         match &draft.body {
@@ -388,7 +388,7 @@ impl Item {
             }
             if let Some(text) = text {
                 self.text = Some(text.clone());
-                // A revision is the agent's last word on the text: nothing of it is missing any more.
+                // A revision has the whole text, so nothing is missing any more.
                 self.incomplete = false;
                 self.reason = None;
             }

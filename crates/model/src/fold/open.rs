@@ -1,4 +1,4 @@
-//! What is open in a session: the one place that says which turn, items, approvals, questions and prompts are.
+//! What is open in a session: its turn, items, approvals, questions and prompts. Every crate asks here.
 
 use super::state::{Approval, Asked, Item, ItemStage, Prompt, State, Turn};
 use crate::event::{Draft, Effect, Subject};
@@ -20,7 +20,7 @@ pub struct Open<'a> {
     pub prompts: &'a [Prompt],
 }
 
-/// The ids of what is open. Retention never touches it, and an export stops before it.
+/// The ids of what is open. Retention keeps it, and an export ends before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenIds {
     /// Turns that have not ended.

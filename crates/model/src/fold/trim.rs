@@ -1,9 +1,9 @@
-//! Forgetting the beginning of a session: what is left of a state when the events that made it are no longer kept.
+//! Trimming: what remains of a state when retention removes the first events of a log.
 //!
-//! A log may be cut at the end of a turn. What the events up to the cut said goes with them: turns, items, approvals,
-//! questions and prompts that are over. What is still open stays, and so do the session itself and its counters, because
-//! ids are never reused. The base that is left and the events after the cut give the same as a fold of all events
-//! without what is gone.
+//! A log may be cut at the end of a turn. Ended turns, items, approvals, questions and prompts are removed
+//! with their events. Everything open stays, and so do the session and its counters, because ids are never
+//! reused. What stays is the *base*. Applying the events after the cut to the base gives the same state as
+//! all events, without what was removed.
 
 use super::{Approval, Asked, Fold, Item, OpenIds, State, Turn};
 use crate::event::{Event, Known};
@@ -12,10 +12,12 @@ use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Keys of forgotten prompts that are remembered. A repeat that comes after so many others is taken for a new prompt.
+/// How many keys of removed prompts are kept. After that many newer ones, a repeated request counts as a
+/// new prompt.
 pub const SPENT_KEPT: usize = 1_024;
 
-/// The key of a prompt that is no longer kept. Without it a repeated request would run the prompt again (L12).
+/// The key of a prompt that is no longer kept. Without it a repeated request would run the prompt again
+/// (L12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// The client's own key.
@@ -24,7 +26,7 @@ pub struct Spent {
     pub prompt: PromptId,
 }
 
-/// What a trim takes out of a state, by id.
+/// The ids of what a trim removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     /// Turns that had ended.
@@ -40,8 +42,9 @@ pub struct Gone {
 }
 
 impl State {
-    /// The state without what is over in it, and the names of that. The events up to its `seq` are no longer needed for
-    /// any later state. `last` is when the last of them happened: nothing else tells it when no other event is kept.
+    /// Removes everything that has ended, and returns the rest and the removed ids. The events up to `seq`
+    /// are then not needed for any later state. `last` is the time of the last of them, which is kept
+    /// because there may be no later event.
     pub fn trimmed(self, last: Time) -> (Self, Gone) {
         let Self {
             seq,
@@ -98,8 +101,8 @@ impl State {
 }
 
 impl Fold {
-    /// True when the log may be cut after this event, which was applied last. A turn must have ended with it, and
-    /// nothing that is open at the head (`now`) may have begun before it.
+    /// True when the log may be cut after this event, which was applied last. A turn must have ended with
+    /// it, and nothing that is open at the head (`now`) may have begun before it.
     pub fn may_cut_after(&self, event: &Event, now: &OpenIds) -> bool {
         event.draft.body.kind().is(Known::TurnEnded)
             && event.seq == self.state.seq

@@ -1,9 +1,13 @@
-//! The turn machine of one session: signals and commands in, event drafts out. It decides what observations mean.
+//! The turn machine of one session. It takes signals and commands, decides what they mean, and writes event
+//! drafts.
 //!
-//! It promises that every turn it starts is ended exactly once when an end is observed or
-//! commanded (L1), that an idle ends only a turn that has been seen to start (L2), and that snapshots are
-//! reconciled by content (L6). It holds the open turn and a little of the ones before, not the session's history:
-//! that is the fold's.
+//! It promises:
+//!
+//! - Every turn it starts ends exactly once, when an end is observed or commanded (L1).
+//! - An idle ends only a turn that was seen to start (L2).
+//! - Text snapshots are compared with the streamed text by content (L6).
+//!
+//! It keeps the open turn and a little of the last ones. The history of the session is in the fold.
 
 mod archive;
 mod attempt;
@@ -37,13 +41,13 @@ use turn::ClosedTurn;
 use unclaimed::Unclaimed;
 use waits::Waits;
 
-/// Ended turns whose items can still be revised by late news.
+/// How many ended turns are kept, so that late signals can revise their items.
 const CLOSED_KEPT: usize = 4;
 
-/// Background items after which the finished ones are forgotten.
+/// How many background items are kept before the finished ones move to the archive.
 const BACKGROUND_KEPT: usize = 1_024;
 
-/// What a step of the machine may use and what it produced. Drafts are in the order of the log.
+/// The input and output of one step of the machine. Drafts are in the order of the log.
 pub struct Step<'a> {
     /// The time of this step.
     pub now: Time,
@@ -98,18 +102,18 @@ impl Machine {
         self.turn.as_ref().map(OpenTurn::id)
     }
 
-    /// True for an item that can still grow, by the agent's name of it.
+    /// True for an item that can still grow, by the agent's id of it.
     pub fn is_open(&self, item: &Key) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.items.is_open(item)) || self.background.is_open(item)
     }
 
-    /// What an item that can still grow has of this text so far.
+    /// The text so far of an item that can still grow.
     pub fn text(&self, item: &Key, field: Field) -> Option<&str> {
         let in_turn = self.turn.as_ref().and_then(|turn| turn.items.text(item, field));
         in_turn.or_else(|| self.background.text(item, field))
     }
 
-    /// True when a turn of this name is not the open one: by beginning it ends that.
+    /// True when a turn with this id is not the open one. Its beginning then ends the open turn.
     pub fn is_another_turn(&self, native_id: Option<&str>) -> bool {
         let open = self.turn.as_ref().and_then(OpenTurn::native_id);
         native_id.is_some()
@@ -128,7 +132,7 @@ impl Machine {
         self.hold.as_ref().map(Hold::until)
     }
 
-    /// Time has passed.
+    /// Acts on deadlines that have passed.
     pub fn tick(&mut self, step: &mut Step<'_>) {
         let (Some(hold), Some(turn)) = (&mut self.hold, &self.turn) else { return };
         match hold.due(step.now) {
@@ -140,13 +144,14 @@ impl Machine {
 
     // === turns ===
 
-    /// The open turn; one is started if there is none, for the prompts that were sent or else by the agent itself.
+    /// Starts a turn if none is open: for the prompts that were sent, or else by the agent itself.
     fn ensure_turn(&mut self, step: &mut Step<'_>) {
         if self.turn.is_none() {
             let prompts = self.prompts.sent();
             let origin = if prompts.is_empty() { Origin::Agent } else { Origin::Prompt };
             self.start_turn(origin, prompts, None, step);
-            // Nobody asked for it: late news of an earlier turn looks the same. If it stays quiet the agent is asked.
+            // Nobody asked for this turn, and a late signal of an earlier turn looks the same. If nothing
+            // follows, the agent's status is probed.
             if origin == Origin::Agent {
                 self.hold = Some(Hold::new(Strength::Missed, step.now));
             }
@@ -202,13 +207,13 @@ impl Machine {
         }
     }
 
-    /// A prompt that never became work still gets a turn, so that whoever waits for it sees an end.
+    /// A prompt that the agent never started still gets a turn, so that clients see an end.
     fn fail_unstarted(&mut self, prompt: PromptId, error: TurnError, step: &mut Step<'_>) {
         self.start_turn(Origin::Prompt, vec![prompt], None, step);
         self.end_turn(Ending::failed(error), step);
     }
 
-    /// Text whose item was never introduced cannot be shown as anything; that it is missing is said.
+    /// Reports text whose item the agent never introduced: it cannot be shown.
     fn report_unclaimed(&mut self, turn: &OpenTurn, step: &mut Step<'_>) {
         if let Some((items, bytes)) = self.unclaimed.give_up() {
             let message = format!(
@@ -221,7 +226,7 @@ impl Machine {
 
     // === background ===
 
-    /// Finished background items are put away when there are many; none of them is open.
+    /// Moves background items to the archive when there are many and none is open.
     fn trim_background(&mut self) {
         if self.background.open_count() == 0 && self.background.len() > BACKGROUND_KEPT {
             let items = std::mem::take(&mut self.background);
