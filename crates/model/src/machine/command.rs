@@ -1,6 +1,6 @@
 //! Commands of people and of the keeper. Each is either done, with its events, or refused with a reason.
 
-use super::hold::Hold;
+use super::pending_end::PendingEnd;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
@@ -392,7 +392,7 @@ impl Machine {
         self.recovering = !self.ended;
         // A status probe will show whether the turn is still running.
         if self.turn.is_some() {
-            self.hold = Some(Hold::asking(step.now));
+            self.pending_end = Some(PendingEnd::asking(step.now));
         }
         self.show_status(step);
     }
@@ -400,7 +400,7 @@ impl Machine {
     /// The open turn has been silent for long. Its end may have been missed, so the agent's status is probed.
     pub fn doubt(&mut self, step: &mut Step<'_>) {
         if let Some(turn) = &self.turn {
-            self.hold = Some(Hold::asking(step.now));
+            self.pending_end = Some(PendingEnd::asking(step.now));
             step.needs.push(Need::Truth(turn.id().clone()));
         }
     }

@@ -7,7 +7,7 @@ use crate::signal::Finality;
 use std::hash::{DefaultHasher, Hasher};
 
 /// Writes drafts about items, with the envelope of their turn.
-pub(crate) struct Scribe<'a> {
+pub(crate) struct ItemWriter<'a> {
     /// The turn; `None` for background work.
     pub(crate) turn: Option<&'a TurnId>,
     /// That turn has ended: what comes now is late.
@@ -15,7 +15,7 @@ pub(crate) struct Scribe<'a> {
     pub(crate) out: &'a mut Vec<Draft>,
 }
 
-impl Scribe<'_> {
+impl ItemWriter<'_> {
     pub(crate) fn item(&mut self, item: &ItemId, body: Body) {
         self.push(item, |draft| draft, body);
     }
@@ -82,7 +82,7 @@ pub(crate) struct EndedItem {
     kind: ItemKind,
     state: ItemState,
     incomplete: bool,
-    text: Print,
+    text: Fingerprint,
     tool: Tool,
     /// A delta came after the end. This is reported once.
     late_noted: bool,
@@ -91,12 +91,12 @@ pub(crate) struct EndedItem {
 /// A fingerprint of a text, which is enough to tell whether another text is the same. The texts of ended
 /// items would be most of a session's memory. A collision (1 in 2^128) would hide one revision.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     length: usize,
     hashes: [u64; 2],
 }
 
-impl Print {
+impl Fingerprint {
     fn of(text: &str) -> Self {
         let hash = |salt: u8| {
             let mut hasher = DefaultHasher::new();
@@ -111,7 +111,7 @@ impl Print {
 // === impl OpenItem ===
 
 impl OpenItem {
-    pub(crate) fn start(id: ItemId, key: &Key, head: Head, log: &mut Scribe<'_>) -> Self {
+    pub(crate) fn start(id: ItemId, key: &Key, head: Head, log: &mut ItemWriter<'_>) -> Self {
         let Head { kind, role, synthetic, tool, attempt, parent, awaited_parent } = head;
         // A tool has its call; everything else has a text, which is still empty.
         let text = (kind != ItemKind::Tool).then(String::new);
@@ -166,7 +166,7 @@ impl OpenItem {
             ItemStage::Streaming | ItemStage::Unknown => ItemState::Unknown,
         };
         let Self { id, kind, text, tool, .. } = self;
-        let (text, incomplete) = (Print::of(&text), item.incomplete);
+        let (text, incomplete) = (Fingerprint::of(&text), item.incomplete);
         EndedItem { id, kind, state, incomplete, text, tool, late_noted: false }
     }
 
@@ -188,7 +188,7 @@ impl OpenItem {
         self.kind == ItemKind::Tool && self.tool.status.is_some_and(|status| status != ToolStatus::Pending)
     }
 
-    pub(crate) fn delta(&mut self, field: Field, text: String, log: &mut Scribe<'_>) {
+    pub(crate) fn delta(&mut self, field: Field, text: String, log: &mut ItemWriter<'_>) {
         if text.is_empty() || !self.has(field) {
             return;
         }
@@ -198,7 +198,13 @@ impl OpenItem {
 
     /// Compares a snapshot with the streamed text by content, never by length (L6). A continuation is
     /// appended, a contradiction replaces the text, and an older snapshot changes nothing.
-    pub(crate) fn snapshot(&mut self, field: Field, text: String, finality: Finality, log: &mut Scribe<'_>) {
+    pub(crate) fn snapshot(
+        &mut self,
+        field: Field,
+        text: String,
+        finality: Finality,
+        log: &mut ItemWriter<'_>,
+    ) {
         if !self.has(field) {
             return;
         }
@@ -220,7 +226,7 @@ impl OpenItem {
     }
 
     /// Applies changes of the call. An older update changes nothing.
-    pub(crate) fn update(&mut self, tool: Tool, log: &mut Scribe<'_>) {
+    pub(crate) fn update(&mut self, tool: Tool, log: &mut ItemWriter<'_>) {
         if tool.status.is_some_and(|new| self.tool.status.is_some_and(|old| new < old)) {
             return;
         }
@@ -239,7 +245,7 @@ impl OpenItem {
         log.item(&self.id, Body::ItemUpdated { tool: Some(Box::new(changes)) });
     }
 
-    pub(crate) fn adopt(&mut self, parent: &ItemId, log: &mut Scribe<'_>) {
+    pub(crate) fn adopt(&mut self, parent: &ItemId, log: &mut ItemWriter<'_>) {
         self.awaited_parent = None;
         if self.parent.is_none() {
             self.parent = Some(parent.clone());
@@ -264,7 +270,7 @@ impl OpenItem {
         End { state, reason: None, caused_by, cut: true }
     }
 
-    pub(crate) fn end(self, end: End, log: &mut Scribe<'_>) -> EndedItem {
+    pub(crate) fn end(self, end: End, log: &mut ItemWriter<'_>) -> EndedItem {
         let End { mut state, mut reason, caused_by, cut } = end;
         let Tainted { text, input, output } = self.tainted;
         let is_tool = self.kind == ItemKind::Tool;
@@ -278,7 +284,7 @@ impl OpenItem {
         }
         log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
         let Self { id, kind, text, tool, .. } = self;
-        EndedItem { id, kind, state, incomplete, text: Print::of(&text), tool, late_noted: false }
+        EndedItem { id, kind, state, incomplete, text: Fingerprint::of(&text), tool, late_noted: false }
     }
 
     /// Only a tool has arguments and an output.
@@ -317,9 +323,9 @@ impl Tainted {
 
 impl EndedItem {
     /// A final snapshot after the end. It completes an item that was cut off.
-    pub(crate) fn revise_text(&mut self, text: String, log: &mut Scribe<'_>) {
+    pub(crate) fn revise_text(&mut self, text: String, log: &mut ItemWriter<'_>) {
         let state = (self.state == ItemState::Abandoned).then_some(ItemState::Completed);
-        let print = Print::of(&text);
+        let print = Fingerprint::of(&text);
         // L7: a final text shows that no bytes are missing, even if the text is the same.
         if print == self.text && state.is_none() && !self.incomplete {
             return;
@@ -331,7 +337,7 @@ impl EndedItem {
     }
 
     /// A tool's result after the end of its item, for example because its turn ended.
-    pub(crate) fn revise_tool(&mut self, tool: Tool, log: &mut Scribe<'_>) {
+    pub(crate) fn revise_tool(&mut self, tool: Tool, log: &mut ItemWriter<'_>) {
         let stated = match tool.status {
             // Older than the end, so it changes nothing.
             Some(ToolStatus::Pending | ToolStatus::InProgress) => return,
@@ -351,7 +357,7 @@ impl EndedItem {
     }
 
     /// The agent reports an end after the machine wrote one.
-    pub(crate) fn revise_state(&mut self, state: ItemState, log: &mut Scribe<'_>) {
+    pub(crate) fn revise_state(&mut self, state: ItemState, log: &mut ItemWriter<'_>) {
         // An end that the agent reported stays. Only ends that the machine assumed are corrected.
         let is_stated = matches!(self.state, ItemState::Completed | ItemState::Failed);
         // L7: only the final text shows that no bytes are missing.

@@ -1,7 +1,7 @@
 //! The items of one turn, or of background work, by the agent's ids.
 
 use super::archive::Archived;
-use super::item::{End, EndedItem, Head, OpenItem, Scribe};
+use super::item::{End, EndedItem, Head, ItemWriter, OpenItem};
 use crate::event::{Body, Draft, Field, ItemKind, ItemState, NoticeCode, Tool};
 use crate::id::{AttemptId, ItemId, Key};
 use crate::signal::Finality;
@@ -102,7 +102,7 @@ impl Items {
         }
     }
 
-    pub(crate) fn start(&mut self, id: ItemId, key: Key, head: Head, log: &mut Scribe<'_>) {
+    pub(crate) fn start(&mut self, id: ItemId, key: Key, head: Head, log: &mut ItemWriter<'_>) {
         let item = OpenItem::start(id, &key, head, log);
         self.orphans += usize::from(item.awaited_parent.is_some());
         self.note_parent(&item.id, item.parent.as_ref());
@@ -142,7 +142,7 @@ impl Items {
     }
 
     /// Gives every open item that waited for this parent its parent.
-    pub(crate) fn adopt(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
+    pub(crate) fn adopt(&mut self, key: &Key, parent: &ItemId, log: &mut ItemWriter<'_>) {
         if self.orphans == 0 {
             return;
         }
@@ -155,13 +155,13 @@ impl Items {
     }
 
     /// Sets the parent of one item that is open and has none.
-    pub(crate) fn link(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
+    pub(crate) fn link(&mut self, key: &Key, parent: &ItemId, log: &mut ItemWriter<'_>) {
         if let Some(&index) = self.by_key.get(key) {
             self.put_below(index, parent, log);
         }
     }
 
-    fn put_below(&mut self, index: usize, parent: &ItemId, log: &mut Scribe<'_>) {
+    fn put_below(&mut self, index: usize, parent: &ItemId, log: &mut ItemWriter<'_>) {
         let Slot::Open(item) = &self.slots[index] else { return };
         if item.parent.is_some() || self.is_below(parent, &item.id) {
             return;
@@ -179,7 +179,7 @@ impl Items {
         key: &Key,
         field: Field,
         text: &mut Option<String>,
-        log: &mut Scribe<'_>,
+        log: &mut ItemWriter<'_>,
     ) -> bool {
         match self.slot(key) {
             None => return false,
@@ -200,7 +200,7 @@ impl Items {
         field: Field,
         text: String,
         finality: Finality,
-        log: &mut Scribe<'_>,
+        log: &mut ItemWriter<'_>,
     ) {
         match self.slot(key) {
             Some(Slot::Open(item)) => item.snapshot(field, text, finality, log),
@@ -214,7 +214,7 @@ impl Items {
         }
     }
 
-    pub(crate) fn tool(&mut self, key: &Key, tool: Tool, log: &mut Scribe<'_>) {
+    pub(crate) fn tool(&mut self, key: &Key, tool: Tool, log: &mut ItemWriter<'_>) {
         match self.slot(key) {
             // An item that was introduced as something else is not a tool call.
             Some(Slot::Open(item)) if item.kind != ItemKind::Tool => {}
@@ -230,7 +230,7 @@ impl Items {
         }
     }
 
-    pub(crate) fn end(&mut self, key: &Key, end: End, log: &mut Scribe<'_>) {
+    pub(crate) fn end(&mut self, key: &Key, end: End, log: &mut ItemWriter<'_>) {
         let Some(&index) = self.by_key.get(key) else { return };
         match std::mem::replace(&mut self.slots[index], Slot::Gone) {
             Slot::Open(item) => {
@@ -246,7 +246,7 @@ impl Items {
     }
 
     /// The agent removed the item, open or ended.
-    pub(crate) fn remove(&mut self, key: &Key, log: &mut Scribe<'_>) {
+    pub(crate) fn remove(&mut self, key: &Key, log: &mut ItemWriter<'_>) {
         let Some(&index) = self.by_key.get(key) else { return };
         let id = match std::mem::replace(&mut self.slots[index], Slot::Gone) {
             Slot::Open(item) => {
@@ -276,7 +276,7 @@ impl Items {
     }
 
     /// Ends every open item that the agent will repeat, if it does not show its model calls.
-    pub(crate) fn abandon_unattempted(&mut self, reason: &str, log: &mut Scribe<'_>) {
+    pub(crate) fn abandon_unattempted(&mut self, reason: &str, log: &mut ItemWriter<'_>) {
         self.end_where(log, |item| {
             (item.attempt.is_none() && item.parent.is_none() && !item.has_effects()).then(|| End {
                 state: ItemState::Abandoned,
@@ -288,7 +288,12 @@ impl Items {
     }
 
     /// Ends every open item, because nothing more can come.
-    pub(crate) fn end_all(&mut self, effects_unknown: bool, caused_by: Option<&str>, log: &mut Scribe<'_>) {
+    pub(crate) fn end_all(
+        &mut self,
+        effects_unknown: bool,
+        caused_by: Option<&str>,
+        log: &mut ItemWriter<'_>,
+    ) {
         self.end_where(log, |item| Some(item.unstated_end(effects_unknown, caused_by.map(str::to_owned))));
     }
 
@@ -300,7 +305,7 @@ impl Items {
         }
     }
 
-    fn end_where(&mut self, log: &mut Scribe<'_>, mut end_of: impl FnMut(&OpenItem) -> Option<End>) {
+    fn end_where(&mut self, log: &mut ItemWriter<'_>, mut end_of: impl FnMut(&OpenItem) -> Option<End>) {
         if self.open == 0 {
             return;
         }
@@ -324,7 +329,7 @@ impl Items {
     }
 }
 
-fn late_notice(item: &EndedItem, log: &mut Scribe<'_>) {
+fn late_notice(item: &EndedItem, log: &mut ItemWriter<'_>) {
     let ended = if log.late { "its turn had ended" } else { "it had ended" };
     let message = format!("text came for an item after {ended}; it was not added");
     log.item(&item.id, Body::Notice { code: NoticeCode::Late, message, detail: None });

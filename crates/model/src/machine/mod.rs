@@ -12,11 +12,11 @@
 mod archive;
 mod attempt;
 mod command;
-mod hold;
 mod item;
 mod items;
 mod observe;
 mod observe_items;
+mod pending_end;
 mod prompts;
 mod resume;
 mod turn;
@@ -32,9 +32,9 @@ use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
 use archive::Archive;
-use hold::{Due, Hold, Strength};
-use item::Scribe;
+use item::ItemWriter;
 use items::Items;
+use pending_end::{Due, PendingEnd, Strength};
 use prompts::Prompts;
 use std::collections::VecDeque;
 use turn::ClosedTurn;
@@ -65,7 +65,7 @@ pub struct Machine {
     prompts: Prompts,
     turn: Option<OpenTurn>,
     waits: Waits,
-    hold: Option<Hold>,
+    pending_end: Option<PendingEnd>,
     background: Items,
     closed: VecDeque<ClosedTurn>,
     archive: Archive,
@@ -129,13 +129,13 @@ impl Machine {
 
     /// When [`Machine::tick`] has something to do, if nothing else happens before.
     pub fn deadline(&self) -> Option<Time> {
-        self.hold.as_ref().map(Hold::until)
+        self.pending_end.as_ref().map(PendingEnd::until)
     }
 
     /// Acts on deadlines that have passed.
     pub fn tick(&mut self, step: &mut Step<'_>) {
-        let (Some(hold), Some(turn)) = (&mut self.hold, &self.turn) else { return };
-        match hold.due(step.now) {
+        let (Some(pending), Some(turn)) = (&mut self.pending_end, &self.turn) else { return };
+        match pending.due(step.now) {
             Due::Nothing => {}
             Due::Ask => step.needs.push(Need::Truth(turn.id().clone())),
             Due::End => self.end_by_idle(step),
@@ -153,7 +153,7 @@ impl Machine {
             // Nobody asked for this turn, and a late signal of an earlier turn looks the same. If nothing
             // follows, the agent's status is probed.
             if origin == Origin::Agent {
-                self.hold = Some(Hold::new(Strength::Missed, step.now));
+                self.pending_end = Some(PendingEnd::new(Strength::Missed, step.now));
             }
         }
     }
@@ -172,7 +172,7 @@ impl Machine {
             turn.note_prompt(prompt, cancelling);
         }
         self.turn = Some(turn);
-        self.hold = None;
+        self.pending_end = None;
         self.stray_error = None;
         self.show_status(step);
         for signal in self.unclaimed.claim_early() {
@@ -182,7 +182,7 @@ impl Machine {
 
     fn end_turn(&mut self, ending: Ending, step: &mut Step<'_>) {
         let Some(turn) = self.turn.take() else { return };
-        self.hold = None;
+        self.pending_end = None;
         self.retrying = None;
         self.report_unclaimed(&turn, step);
         let closed = turn.end(ending, &mut self.waits, step.drafts);
@@ -190,7 +190,7 @@ impl Machine {
         while self.closed.len() > CLOSED_KEPT
             && let Some(oldest) = self.closed.pop_back()
         {
-            self.put_away(oldest.items);
+            self.archive_items(oldest.items);
         }
         self.show_status(step);
         for (prompt, error) in std::mem::take(&mut self.refused) {
@@ -230,18 +230,18 @@ impl Machine {
     fn trim_background(&mut self) {
         if self.background.open_count() == 0 && self.background.len() > BACKGROUND_KEPT {
             let items = std::mem::take(&mut self.background);
-            self.put_away(items);
+            self.archive_items(items);
         }
     }
 
-    fn put_away(&mut self, items: Items) {
+    fn archive_items(&mut self, items: Items) {
         for (key, item) in items.into_archived() {
             self.archive.add(key, item);
         }
     }
 
     fn close_background(&mut self, step: &mut Step<'_>) {
-        let mut log = Scribe { turn: None, late: false, out: step.drafts };
+        let mut log = ItemWriter { turn: None, late: false, out: step.drafts };
         self.background.end_all(true, None, &mut log);
         self.waits.close_all(None, true, step.drafts);
     }

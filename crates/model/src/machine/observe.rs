@@ -1,8 +1,8 @@
 //! What each signal means, depending on what is open.
 
 use super::attempt::Closing;
-use super::hold::{Due, Hold, Strength};
 use super::item::End;
+use super::pending_end::{Due, PendingEnd, Strength};
 use super::waits::WaitPlace;
 use super::{Machine, OpenTurn, Step};
 use crate::event::{
@@ -107,7 +107,7 @@ impl Machine {
 
     /// Ends a turn whose idle waited for its last item, and updates the status.
     fn settle(&mut self, step: &mut Step<'_>) {
-        let likely = self.hold.as_ref().is_some_and(Hold::is_likely);
+        let likely = self.pending_end.as_ref().is_some_and(PendingEnd::is_likely);
         if likely && self.is_settled() {
             self.end_by_idle(step);
         }
@@ -123,8 +123,8 @@ impl Machine {
 
     /// The agent works: it is not idle and not waiting to retry.
     pub(super) fn work_seen(&mut self, step: &Step<'_>) {
-        if let Some(hold) = &mut self.hold {
-            hold.work_seen(step.now);
+        if let Some(pending) = &mut self.pending_end {
+            pending.work_seen(step.now);
         }
     }
 
@@ -222,7 +222,7 @@ impl Machine {
     fn turn_idle(&mut self, stop_reason: Option<StopReason>, step: &mut Step<'_>) {
         let settled = self.is_settled();
         let Some(turn) = &mut self.turn else { return };
-        let confirmed = self.hold.as_ref().is_some_and(Hold::is_likely);
+        let confirmed = self.pending_end.as_ref().is_some_and(PendingEnd::is_likely);
         if settled || (confirmed && turn.has_worked()) {
             turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
             self.end_by_idle(step);
@@ -231,7 +231,7 @@ impl Machine {
             if strength == Strength::Likely {
                 turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
             }
-            self.hold = Some(Hold::new(strength, step.now));
+            self.pending_end = Some(PendingEnd::new(strength, step.now));
         }
     }
 
@@ -257,11 +257,11 @@ impl Machine {
         if self.open_turn() != Some(turn) {
             return;
         }
-        let Some(hold) = &mut self.hold else { return };
+        let Some(pending) = &mut self.pending_end else { return };
         let due = match truth {
-            Truth::Idle => hold.idle_answered(step.now),
+            Truth::Idle => pending.idle_answered(step.now),
             Truth::Busy => {
-                hold.busy_answered(step.now);
+                pending.busy_answered(step.now);
                 Due::Nothing
             }
         };
@@ -277,7 +277,7 @@ impl Machine {
         self.background.taint();
         if let Some(turn) = &mut self.turn {
             turn.items.taint();
-            self.hold = Some(Hold::asking(step.now));
+            self.pending_end = Some(PendingEnd::asking(step.now));
             step.needs.push(Need::Truth(turn.id().clone()));
         }
     }

@@ -1,6 +1,6 @@
 //! What signals about items mean: the turn an item belongs to, and what happens to unknown items.
 
-use super::item::{End, Head, Scribe};
+use super::item::{End, Head, ItemWriter};
 use super::items::Items;
 use super::{Machine, Step};
 use crate::event::{Body, Draft, Field, ItemKind, Role, Tool};
@@ -55,7 +55,7 @@ impl Machine {
         &mut self,
         key: &Key,
         out: &mut Vec<Draft>,
-        act: impl FnOnce(&mut Items, &mut Scribe<'_>),
+        act: impl FnOnce(&mut Items, &mut ItemWriter<'_>),
     ) -> bool {
         if let Some(turn) = &mut self.turn
             && turn.items.knows(key)
@@ -63,9 +63,9 @@ impl Machine {
             let (items, mut log) = turn.items(out);
             act(items, &mut log);
         } else if self.background.knows(key) {
-            act(&mut self.background, &mut Scribe { turn: None, late: false, out });
+            act(&mut self.background, &mut ItemWriter { turn: None, late: false, out });
         } else if let Some(closed) = self.closed.iter_mut().find(|turn| turn.items.knows(key)) {
-            act(&mut closed.items, &mut Scribe { turn: Some(&closed.id), late: true, out });
+            act(&mut closed.items, &mut ItemWriter { turn: Some(&closed.id), late: true, out });
         } else {
             return self.archive.get(key).is_some();
         }
@@ -110,7 +110,7 @@ impl Machine {
             let head = Head { kind, role, synthetic, tool, attempt: None, parent, awaited_parent: None };
             let id = ItemId::from(step.ids.fresh(IdKind::Item));
             self.trim_background();
-            let mut log = Scribe { turn: None, late: false, out: step.drafts };
+            let mut log = ItemWriter { turn: None, late: false, out: step.drafts };
             self.background.start(id, key.clone(), head, &mut log);
         } else {
             self.ensure_turn(step);
@@ -153,7 +153,7 @@ impl Machine {
         let mut text = Some(text);
         let in_turn = self.turn.as_mut().is_some_and(|turn| turn.text(key, field, &mut text, step.drafts));
         if in_turn {
-            if self.hold.is_some() {
+            if self.pending_end.is_some() {
                 self.work_seen(step);
             }
             if self.retrying.take().is_some() {

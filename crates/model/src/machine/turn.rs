@@ -2,7 +2,7 @@
 //! turn can end twice.
 
 use super::attempt::{Attempts, Closing};
-use super::item::{Head, Scribe};
+use super::item::{Head, ItemWriter};
 use super::items::Items;
 use super::waits::Waits;
 use crate::event::{
@@ -140,7 +140,7 @@ impl OpenTurn {
 
     /// Adds text to one of its items and takes the text. False when the item is not of this turn.
     pub fn text(&mut self, key: &Key, field: Field, text: &mut Option<String>, out: &mut Vec<Draft>) -> bool {
-        let mut log = Scribe { turn: Some(&self.id), late: false, out };
+        let mut log = ItemWriter { turn: Some(&self.id), late: false, out };
         self.items.delta(key, field, text, &mut log)
     }
 
@@ -152,7 +152,7 @@ impl OpenTurn {
             self.worked = true;
         }
         let is_tool = head.kind == ItemKind::Tool;
-        let mut log = Scribe { turn: Some(&self.id), late: false, out };
+        let mut log = ItemWriter { turn: Some(&self.id), late: false, out };
         self.items.start(id.clone(), key.clone(), head, &mut log);
         if is_tool {
             self.items.adopt(&key, &id, &mut log);
@@ -160,8 +160,8 @@ impl OpenTurn {
     }
 
     /// Its items, and where their events go.
-    pub(super) fn items<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, Scribe<'a>) {
-        (&mut self.items, Scribe { turn: Some(&self.id), late: false, out })
+    pub(super) fn items<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, ItemWriter<'a>) {
+        (&mut self.items, ItemWriter { turn: Some(&self.id), late: false, out })
     }
 
     pub(super) fn begin_attempt(
@@ -185,7 +185,7 @@ impl OpenTurn {
     /// being superseded.
     pub(super) fn retry(&mut self, out: &mut Vec<Draft>) {
         if !self.attempts.discard() {
-            let mut log = Scribe { turn: Some(&self.id), late: false, out };
+            let mut log = ItemWriter { turn: Some(&self.id), late: false, out };
             self.items.abandon_unattempted("retried", &mut log);
         }
     }
@@ -237,7 +237,7 @@ impl OpenTurn {
             Outcome::Completed => (false, None),
         };
         let caused_by = error.as_ref().map(|error| error.class.as_str());
-        let mut log = Scribe { turn: Some(&self.id), late: false, out: &mut *out };
+        let mut log = ItemWriter { turn: Some(&self.id), late: false, out: &mut *out };
         self.items.end_all(lost, caused_by, &mut log);
         self.attempts.close_open(finish, &self.id, out);
         waits.close_all(Some(&self.id), lost, out);

@@ -34,7 +34,7 @@ enum Asked {
 }
 
 /// A possible end that waits for more evidence.
-pub(crate) struct Hold {
+pub(crate) struct PendingEnd {
     strength: Strength,
     until: Time,
     asked: Asked,
@@ -51,7 +51,7 @@ pub(crate) enum Due {
     End,
 }
 
-impl Hold {
+impl PendingEnd {
     /// Probes the status when the turn has been quiet for a while.
     pub(crate) fn new(strength: Strength, now: Time) -> Self {
         Self { strength, until: now.plus_millis(QUIET_MILLIS), asked: Asked::Not }
@@ -67,7 +67,7 @@ impl Hold {
         self.strength == Strength::Likely
     }
 
-    /// When [`Hold::due`] has something to do.
+    /// When [`PendingEnd::due`] has something to do.
     pub(crate) fn until(&self) -> Time {
         self.until
     }
