@@ -1,5 +1,5 @@
-//! The gate in front of every rule: most text holds no three characters that any rule begins with, and
-//! passes at the cost of one table load per byte.
+//! The gate in front of all rules. Most text has no three characters that a rule begins with, and passes at
+//! the cost of one table load per byte.
 
 /// Three folded bytes.
 const TRIGRAMS: usize = 1 << 15;
@@ -14,7 +14,7 @@ pub(crate) struct Gate {
     /// What could begin with the last two bytes of a text.
     pairs: Box<[u16]>,
     lists: Vec<Vec<u16>>,
-    /// What a text that ends in a byte waits for: what begins with it.
+    /// What may begin with the last byte of a text.
     last: Box<[Last; 256]>,
     /// Rules without a literal beginning, and the bytes they can begin with.
     anywhere: Vec<u16>,

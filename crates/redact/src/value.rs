@@ -1,6 +1,6 @@
-//! Judging what stands where a secret would: a placeholder, a word, or something random.
+//! Judges a value in the place of a secret: a placeholder, a word, or something random.
 
-/// What people write where a secret belongs.
+/// Placeholders that people write instead of a secret.
 const PLACEHOLDERS: &[&[u8]] = &[
     b"example",
     b"placeholder",
@@ -33,18 +33,18 @@ const PLACEHOLDERS: &[&[u8]] = &[
     b"fake",
 ];
 
-/// What names of variables and made-up values contain, and generated ones do not.
+/// Words in names of variables and in invented values, which generated values do not contain.
 const NAMES: &[&[u8]] = &[b"token", b"secret", b"password", b"apikey", b"api_key", b"api-key"];
 
-/// So much of a value is looked at to judge it. What is longer was no word in the beginning either, and is
-/// judged again with every piece that comes and from every name within it.
+/// How much of a value is judged. A longer value did not begin like a word either, and judging is repeated
+/// with every new piece and every name within it.
 const JUDGED: usize = 256;
 
 fn head(value: &[u8]) -> &[u8] {
     &value[..value.len().min(JUDGED)]
 }
 
-/// Said so, or made of hardly any characters, or it names a variable.
+/// True for a placeholder: it says so, has few different characters, or names a variable.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     let value = head(value);
     if is_template(value) {
@@ -58,7 +58,7 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     !random && PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
 }
 
-/// It names a variable, and does whatever follows.
+/// True when it names a variable, whatever follows.
 pub(crate) fn is_template(value: &[u8]) -> bool {
     let value = head(value);
     value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))

@@ -190,7 +190,28 @@ fn stop_of_error(class: ErrorClass) -> Option<AcpStop> {
         ErrorClass::Cancelled => Some(AcpStop::Cancelled),
         ErrorClass::OutputLimit => Some(AcpStop::MaxTokens),
         ErrorClass::Refused => Some(AcpStop::Refusal),
-        _ => None,
+        ErrorClass::Unreachable
+        | ErrorClass::TransportLost
+        | ErrorClass::Stalled
+        | ErrorClass::StreamCorrupt
+        | ErrorClass::StreamSpliced
+        | ErrorClass::Incomplete
+        | ErrorClass::EmptyOutput
+        | ErrorClass::NotAStream
+        | ErrorClass::RateLimited
+        | ErrorClass::QuotaExhausted
+        | ErrorClass::Overloaded
+        | ErrorClass::ProviderError
+        | ErrorClass::ContextOverflow
+        | ErrorClass::Auth
+        | ErrorClass::ModelUnavailable
+        | ErrorClass::InvalidRequest
+        | ErrorClass::Budget
+        | ErrorClass::NotStarted
+        | ErrorClass::AgentExited
+        | ErrorClass::AgentError
+        | ErrorClass::Timeout
+        | ErrorClass::Internal => None,
     }
 }
 

@@ -63,6 +63,7 @@ pub(super) mod must {
 
     pub(in crate::event) const PRESENCE: Presence = Presence::Must;
 
+    #[allow(clippy::extra_unused_type_parameters, reason = "the table calls it in the same way for `flat`")]
     pub(in crate::event) const fn flat_members<T>() -> &'static [MemberDescription] {
         &[]
     }
