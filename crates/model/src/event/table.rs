@@ -28,10 +28,14 @@
 //!
 //! Members are written in the order of this table.
 //!
-//! A new event type needs an entry here, its place in the machine, an arm in `fold/apply.rs`, its rules in the
-//! checker (`check/`, a file for each family), and an example in `docs/wire.md`. The test of that page writes
-//! its table anew with `TURNSTREAM_UPDATE=1`. Readers that treat many types alike go by [`Subject`] and
-//! [`Effect`], so they need no change.
+//! A new event type needs:
+//!
+//! - an entry here;
+//! - its place in the machine, and an arm in `fold/apply.rs`;
+//! - its rules in the checker, in the file of its family (`check/`);
+//! - an example in `docs/wire.md`. The test of that page updates its table with `TURNSTREAM_UPDATE=1`.
+//!
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change.
 //!
 //! [`Subject`]: super::Subject
 //! [`Effect`]: super::Effect
