@@ -58,7 +58,7 @@ pub(super) fn output(item: &Item, page: &mut Page) {
         lines.extend(diff::lines(old.unwrap_or_default(), new));
         page.block(&excerpt("diff", &lines.join("\n")));
     }
-    let text = said(tool).or_else(|| item.output.clone()).or_else(|| raw(tool));
+    let text = content_text(tool).or_else(|| item.output.clone()).or_else(|| raw(tool));
     // The diff of a successful edit says everything.
     let is_said = has_diff && item.state == ItemStage::Completed;
     let text = text.filter(|text| !is_said && !text.trim().is_empty());
@@ -76,7 +76,7 @@ fn diffs(tool: &Tool) -> impl Iterator<Item = (&str, Option<&str>, &str)> {
 }
 
 /// The texts of its contents.
-fn said(tool: &Tool) -> Option<String> {
+fn content_text(tool: &Tool) -> Option<String> {
     let contents = tool.content.iter().flatten();
     let texts: Vec<&str> = contents.filter_map(|content| content["content"]["text"].as_str()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))

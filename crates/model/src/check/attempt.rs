@@ -71,7 +71,7 @@ impl Lifecycle {
         else {
             return;
         };
-        turn.spent.add(event);
+        turn.usage.add(event);
         match turn.attempts.get_mut(id) {
             Some(attempt) if attempt.life == Life::Open => attempt.life = Life::Ended,
             _ => found.push((Law::Attempt, format!("attempt {id} ended and is not open in its turn"))),

@@ -9,8 +9,8 @@ mod notice;
 mod prompt;
 mod session;
 mod shape;
-mod spent;
 mod turn;
+mod usage;
 
 use lifecycle::Lifecycle;
 use serde_json::{Map, Value};

@@ -5,7 +5,7 @@ use super::attempt::Attempt;
 use super::lifecycle::{Found, Life, Lifecycle, text, texts};
 use super::prompt::Prompt;
 use super::shape::{BY, Flag, Id, Ids, MAY, MUST, Object, Shape, Word};
-use super::spent::Spent;
+use super::usage::UsageSums;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 
@@ -52,7 +52,7 @@ pub(super) struct Turn {
     /// A call that repeats a step, and has not superseded the one before it.
     pub(super) repeat: Option<String>,
     pub(super) steps: u64,
-    pub(super) spent: Spent,
+    pub(super) usage: UsageSums,
 }
 
 impl Lifecycle {
@@ -139,7 +139,7 @@ impl Lifecycle {
             found.push((Law::OneEnd, format!("turn {id} ended twice")));
         }
         turn.ended = true;
-        for shortfall in turn.spent.shortfalls(event) {
+        for shortfall in turn.usage.shortfalls(event) {
             found.push((Law::Usage, format!("turn {id} {shortfall}")));
         }
         for prompt in turn.unwanted.iter().filter(|_| text(event, "outcome") != Some("cancelled")) {

@@ -182,7 +182,7 @@ fn read_base(base: Value, session: &SessionId, first: Seq) -> Result<State, Head
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fold::{SPENT_KEPT, Session, Spent};
+    use crate::fold::{SPENT_KEPT, Session, SpentKey};
 
     fn header() -> Header {
         Header {
@@ -255,7 +255,7 @@ mod tests {
         refused(Header { session: SessionId::from("ses_2"), ..trimmed() }, "is of session ses_1");
         let of_nobody = State { session: Session::default(), ..*trimmed().base.unwrap() };
         refused(Header { base: Some(Box::new(of_nobody)), ..trimmed() }, "is of no session");
-        let spent = (0..=SPENT_KEPT).map(|number| Spent { key: number.to_string(), prompt: "p1".into() });
+        let spent = (0..=SPENT_KEPT).map(|number| SpentKey { key: number.to_string(), prompt: "p1".into() });
         let too_much = State { spent: spent.collect(), ..*trimmed().base.unwrap() };
         refused(Header { base: Some(Box::new(too_much)), ..trimmed() }, "something in it that was over");
         let counters = Counters { items: 10, ..Counters::default() };

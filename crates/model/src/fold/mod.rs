@@ -11,7 +11,7 @@ pub use state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Snapshot,
     State, Turn,
 };
-pub use trim::{Gone, SPENT_KEPT, Spent};
+pub use trim::{Gone, SPENT_KEPT, SpentKey};
 
 use crate::cursor::Seq;
 use crate::event::Event;

@@ -1,6 +1,6 @@
 //! The state of a session after its events so far, as a snapshot shows it.
 
-use super::trim::Spent;
+use super::trim::SpentKey;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
     ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
@@ -45,7 +45,7 @@ pub struct State {
     pub counters: Counters,
     /// Keys of prompts that retention has taken out, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spent: Vec<Spent>,
+    pub spent: Vec<SpentKey>,
     /// When the last event happened that retention has taken out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<Time>,

@@ -19,7 +19,7 @@ pub const SPENT_KEPT: usize = 1_024;
 /// The key of a prompt that is no longer kept. Without it a repeated request would run the prompt again
 /// (L12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct SpentKey {
     /// The client's own key.
     pub key: String,
     /// The prompt it made.
@@ -77,8 +77,8 @@ impl State {
             prompts.into_iter().partition(|prompt| is_open(prompt.turn.as_ref()));
         let new = settled
             .iter()
-            .filter_map(|prompt| Some(Spent { key: prompt.key.clone()?, prompt: prompt.prompt.clone() }));
-        let mut spent: Vec<Spent> = spent.into_iter().chain(new).collect();
+            .filter_map(|prompt| Some(SpentKey { key: prompt.key.clone()?, prompt: prompt.prompt.clone() }));
+        let mut spent: Vec<SpentKey> = spent.into_iter().chain(new).collect();
         spent.drain(..spent.len().saturating_sub(SPENT_KEPT));
         gone.prompts = settled.into_iter().map(|prompt| prompt.prompt).collect();
         let turns = open;

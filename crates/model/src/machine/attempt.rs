@@ -32,17 +32,17 @@ pub(crate) struct Attempts {
     steps: u32,
     seen: HashSet<Key>,
     last_finish: Option<String>,
-    spent: Spent,
+    usage_sums: UsageSums,
 }
 
 /// The tokens and cost of a turn's calls, superseded ones included.
 #[derive(Clone, Default)]
-pub(crate) struct Spent {
+pub(crate) struct UsageSums {
     usage: Option<Usage>,
     cost: Option<Cost>,
 }
 
-impl Spent {
+impl UsageSums {
     fn add(&mut self, usage: Option<&Usage>, cost: Option<&Cost>) {
         if let Some(usage) = usage {
             self.usage.get_or_insert_default().add(usage);
@@ -87,7 +87,7 @@ impl Attempts {
                 let (id, step, model) = (attempt.attempt.clone(), attempt.step, attempt.model.clone());
                 resumed.open = Some(Attempt { id, key, step, model, discarded: false });
             }
-            resumed.spent.add(attempt.usage.as_ref(), attempt.cost.as_ref());
+            resumed.usage_sums.add(attempt.usage.as_ref(), attempt.cost.as_ref());
         }
         resumed
     }
@@ -127,8 +127,8 @@ impl Attempts {
     }
 
     /// The sum of the tokens and costs that calls reported.
-    pub(super) fn spent(&self) -> &Spent {
-        &self.spent
+    pub(super) fn usage_sums(&self) -> &UsageSums {
+        &self.usage_sums
     }
 
     /// True when that call is not known yet.
@@ -210,7 +210,7 @@ impl Attempts {
         let Closing { finish, usage, cost } = closing;
         // JSON has no infinity and no NaN.
         let cost = cost.filter(|cost| cost.amount.is_finite());
-        self.spent.add(usage.as_ref(), cost.as_ref());
+        self.usage_sums.add(usage.as_ref(), cost.as_ref());
         self.last_finish.clone_from(&finish);
         let usage = usage.map(Box::new);
         out.push(draft(turn, &attempt.id, Body::AttemptEnded { finish, usage, cost }));

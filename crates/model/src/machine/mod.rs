@@ -168,7 +168,7 @@ impl Machine {
         let id = TurnId::from(step.ids.fresh(IdKind::Turn));
         let mut turn = OpenTurn::start(id.clone(), origin, prompts.clone(), native_id, step.drafts);
         for prompt in prompts {
-            let cancelling = self.prompts.take(&prompt, &id, step.drafts);
+            let cancelling = self.prompts.take_into_turn(&prompt, &id, step.drafts);
             turn.note_prompt(prompt, cancelling);
         }
         self.turn = Some(turn);

@@ -147,7 +147,7 @@ impl Machine {
                 // The turn began without a prompt, and its prompt shows up now: both are one turn.
                 if turn.is_unprompted() && prompts.is_empty() {
                     for prompt in self.prompts.sent() {
-                        let cancelling = self.prompts.take(&prompt, turn.id(), step.drafts);
+                        let cancelling = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
                         turn.note_prompt(prompt, cancelling);
                     }
                 }
@@ -182,7 +182,7 @@ impl Machine {
         let Some(prompt) = self.prompts.sent_as(native_id) else { return };
         match &mut self.turn {
             Some(turn) => {
-                let cancelling = self.prompts.take(&prompt, turn.id(), step.drafts);
+                let cancelling = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
                 turn.note_prompt(prompt, cancelling);
             }
             None => self.start_turn(Origin::Prompt, vec![prompt], None, step),

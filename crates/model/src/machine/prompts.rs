@@ -135,7 +135,7 @@ impl Prompts {
     }
 
     /// A turn took the prompt, which is its outcome. True when the prompt was cancelled.
-    pub(crate) fn take(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) -> bool {
+    pub(crate) fn take_into_turn(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) -> bool {
         let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) else { return false };
         let prompt = self.open.remove(index);
         let body = Body::PromptTaken { prompt: id.clone() };

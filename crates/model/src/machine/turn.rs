@@ -241,7 +241,7 @@ impl OpenTurn {
         self.items.end_all(lost, caused_by, &mut log);
         self.attempts.close_open(finish, &self.id, out);
         waits.close_all(Some(&self.id), lost, out);
-        let spent = self.attempts.spent();
+        let spent = self.attempts.usage_sums();
         // JSON has no infinity and no NaN.
         let cost = cost.or(self.report.cost).filter(|cost| cost.amount.is_finite());
         let body = Body::TurnEnded {

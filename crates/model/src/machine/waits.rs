@@ -49,7 +49,7 @@ impl<Id: PartialEq, Outcome: Copy> Queue<Id, Outcome> {
         self.open.iter().any(|open| open.key == *key) || self.settled.iter().any(|old| old.key == *key)
     }
 
-    fn take(&mut self, id: &Id) -> Result<Open<Id>, NotOpen<Outcome>> {
+    fn remove_open(&mut self, id: &Id) -> Result<Open<Id>, NotOpen<Outcome>> {
         if let Some(index) = self.open.iter().position(|open| open.id == *id) {
             return Ok(self.open.remove(index));
         }
@@ -57,7 +57,7 @@ impl<Id: PartialEq, Outcome: Copy> Queue<Id, Outcome> {
         Err(settled.map_or(NotOpen::Unknown, |old| NotOpen::Settled(old.outcome)))
     }
 
-    fn take_by_key(&mut self, key: &Key) -> Option<Open<Id>> {
+    fn remove_open_by_key(&mut self, key: &Key) -> Option<Open<Id>> {
         let index = self.open.iter().position(|open| open.key == *key)?;
         Some(self.open.remove(index))
     }
@@ -166,7 +166,7 @@ impl Waits {
         resolution: Resolution,
         out: &mut Vec<Draft>,
     ) -> Result<Option<TurnId>, NotOpen<ApprovalOutcome>> {
-        let open = self.approvals.take(id)?;
+        let open = self.approvals.remove_open(id)?;
         Ok(self.settle_ask(open, resolution, out))
     }
 
@@ -176,7 +176,7 @@ impl Waits {
         outcome: ApprovalOutcome,
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
-        let open = self.approvals.take_by_key(key)?;
+        let open = self.approvals.remove_open_by_key(key)?;
         self.settle_ask(open, Resolution::new(outcome, By::Agent), out)
     }
 
@@ -189,7 +189,7 @@ impl Waits {
         key: Option<String>,
         out: &mut Vec<Draft>,
     ) -> Result<Option<TurnId>, NotOpen<QuestionOutcome>> {
-        let open = self.questions.take(id)?;
+        let open = self.questions.remove_open(id)?;
         Ok(self.settle_question(open, outcome, answers, key, out))
     }
 
@@ -200,7 +200,7 @@ impl Waits {
         answers: Option<Map<String, Value>>,
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
-        let open = self.questions.take_by_key(key)?;
+        let open = self.questions.remove_open_by_key(key)?;
         self.settle_question(open, outcome, answers, None, out)
     }
 

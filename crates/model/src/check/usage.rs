@@ -10,12 +10,12 @@ const SAME_MONEY: f64 = 1e-9;
 
 /// The sums of one turn. Superseded calls count too, because they were made.
 #[derive(Default)]
-pub(super) struct Spent {
+pub(super) struct UsageSums {
     tokens: BTreeMap<&'static str, u64>,
     money: BTreeMap<String, f64>,
 }
 
-impl Spent {
+impl UsageSums {
     /// Adds a model call that ended.
     pub(super) fn add(&mut self, ended: &Map<String, Value>) {
         for member in MEMBERS {
