@@ -194,23 +194,22 @@ pub struct Left {
 impl Left {
     /// What is open by the log alone. Prompts that were sent without a name cannot be asked about and are not here.
     pub fn of(state: &State) -> Self {
-        let turn = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
+        let open = state.open();
+        let turn = open.turn;
         let key = |native: &Option<String>| native.as_deref().map(Key::from);
         let calls = turn.iter().flat_map(|turn| &turn.attempts);
         let of_turn = turn.map(|turn| &turn.turn);
         let taken =
             state.prompts.iter().filter(|prompt| of_turn.is_some() && prompt.turn.as_ref() == of_turn);
-        let sent = state.queue.iter().filter(|prompt| prompt.state == PromptStage::Sent);
-        let asks = state.approvals.iter().filter(|ask| ask.outcome.is_none());
-        let questions = state.questions.iter().filter(|asked| asked.outcome.is_none());
+        let sent = open.prompts.iter().filter(|prompt| prompt.state == PromptStage::Sent);
         Self {
             turn: turn.map(|turn| turn.turn.clone()),
             turn_native_id: turn.and_then(|turn| turn.native_id.clone()),
             taken: taken.filter_map(|prompt| prompt.native_id.clone()).collect(),
             calls: calls.filter_map(|call| key(&call.native_id)).collect(),
             prompts: sent.filter_map(|prompt| prompt.native_id.clone()).collect(),
-            asks: asks.filter_map(|ask| key(&ask.native_id)).collect(),
-            questions: questions.filter_map(|asked| key(&asked.native_id)).collect(),
+            asks: open.approvals.iter().filter_map(|ask| key(&ask.native_id)).collect(),
+            questions: open.questions.iter().filter_map(|asked| key(&asked.native_id)).collect(),
         }
     }
 

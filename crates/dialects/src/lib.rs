@@ -1,14 +1,16 @@
-//! Dialects: pure encodings of a session's log for the clients that exist. No clock, no I/O, no transport.
+//! Dialects: pure encodings of a session's log, one for each kind of client. No clock, no I/O, no transport.
 //!
-//! A [`Dialect`] is a folder here. [`native`] is the wire of this project and copies what was committed. [`acp`] is the Agent
-//! Client Protocol; what it makes of every event is in `docs/acp.md`. The server carries them, by the name they declare.
+//! Each dialect is a folder and implements [`Dialect`]. The server finds it by its name.
 //!
-//! [`markdown`] is a page for people, and not a [`Dialect`]: it is written once from a finished fold, groups the items of a
-//! turn and ends with sums, so there is no frame of an event that a later one does not change.
+//! - [`native`] is Turnstream's own wire. It copies the committed bytes.
+//! - [`acp`] is the Agent Client Protocol. `docs/acp.md` has the mapping of every event.
+//!
+//! [`markdown`] writes a page for people and does not implement [`Dialect`]. It groups the items of a turn
+//! and ends with totals, so it is written once, from a finished state.
 
 pub mod acp;
 mod dialect;
 pub mod markdown;
 pub mod native;
 
-pub use dialect::{Dialect, Frames, Repeats};
+pub use dialect::{Dialect, FrameSink, Repeats};

@@ -120,10 +120,10 @@ impl Gateway {
             if *created.get_or_insert(event.time) != event.time {
                 break;
             }
-            match event.draft.body {
-                Body::SessionCreated { title, .. } => first.title = title,
-                Body::SessionUpdated(patch) => first.merge(&patch),
-                _ => {}
+            if let Body::SessionCreated { title, .. } = event.draft.body {
+                first.title = title;
+            } else if let Body::SessionUpdated(patch) = event.draft.body {
+                first.merge(&patch);
             }
         }
         Ok(if first.title != new.title {

@@ -45,40 +45,27 @@ pub(crate) enum Fact {
 impl Fact {
     /// What counts in an event, if anything does.
     pub(crate) fn of(body: &Body) -> Option<Self> {
-        Some(match body {
-            Body::PromptAccepted { .. } => Self::PromptAccepted,
-            Body::PromptWithdrawn { .. } => Self::PromptWithdrawn,
-            Body::TurnStarted { .. } => Self::TurnStarted,
-            Body::TurnEnded { outcome, error, .. } => {
-                Self::TurnEnded(*outcome, error.as_ref().map(|error| error.class))
-            }
-            Body::ApprovalRequested { .. } => Self::ApprovalRequested,
-            Body::ApprovalResolved { resolution, .. } => {
-                Self::ApprovalResolved(resolution.outcome, resolution.by)
-            }
-            Body::QuestionAsked { .. } => Self::QuestionAsked,
-            Body::QuestionAnswered { outcome, .. } => Self::QuestionAnswered(*outcome),
-            Body::Notice { code, .. } => Self::Notice(*code),
-            Body::SessionCreated { .. }
-            | Body::SessionUpdated(_)
-            | Body::SessionStatus(_)
-            | Body::SessionEnded { .. }
-            | Body::PromptSent { .. }
-            | Body::PromptTaken { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::AttemptStarted { .. }
-            | Body::AttemptEnded { .. }
-            | Body::AttemptSuperseded { .. }
-            | Body::ItemStarted { .. }
-            | Body::ItemDelta { .. }
-            | Body::ItemReplaced { .. }
-            | Body::ItemUpdated { .. }
-            | Body::ItemEnded { .. }
-            | Body::ItemRevised { .. }
-            | Body::ItemRemoved
-            | Body::Unknown { .. } => return None,
-        })
+        if let Body::PromptAccepted { .. } = body {
+            Some(Self::PromptAccepted)
+        } else if let Body::PromptWithdrawn { .. } = body {
+            Some(Self::PromptWithdrawn)
+        } else if let Body::TurnStarted { .. } = body {
+            Some(Self::TurnStarted)
+        } else if let Body::TurnEnded { outcome, error, .. } = body {
+            Some(Self::TurnEnded(*outcome, error.as_ref().map(|error| error.class)))
+        } else if let Body::ApprovalRequested { .. } = body {
+            Some(Self::ApprovalRequested)
+        } else if let Body::ApprovalResolved { resolution, .. } = body {
+            Some(Self::ApprovalResolved(resolution.outcome, resolution.by))
+        } else if let Body::QuestionAsked { .. } = body {
+            Some(Self::QuestionAsked)
+        } else if let Body::QuestionAnswered { outcome, .. } = body {
+            Some(Self::QuestionAnswered(*outcome))
+        } else if let Body::Notice { code, .. } = body {
+            Some(Self::Notice(*code))
+        } else {
+            None
+        }
     }
 }
 
@@ -116,8 +103,8 @@ impl Tallies {
 
     /// A session as the log had it at the start: what waits there waits.
     pub(crate) fn found(&self, state: &State) {
-        let approvals = state.approvals.iter().filter(|ask| ask.outcome.is_none()).count() as u64;
-        let questions = state.questions.iter().filter(|asked| asked.outcome.is_none()).count() as u64;
+        let open = state.open();
+        let (approvals, questions) = (open.approvals.len() as u64, open.questions.len() as u64);
         if approvals + questions > 0 {
             let mut tallies = self.lock();
             let tally = tallies.entry(state.session.agent.clone()).or_default();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Draft, Event, NoticeCode};
+use turnstream_model::event::{Body, Draft, Effect, Event, NoticeCode, Subject};
 use turnstream_model::id::TurnId;
 use turnstream_model::time::Time;
 
@@ -63,10 +63,11 @@ pub(crate) enum TurnChange {
 impl TurnChange {
     /// What an event does to the turns that are open.
     pub(crate) fn of(draft: &Draft) -> Option<Self> {
-        match (&draft.body, &draft.turn) {
-            (Body::TurnStarted { .. }, Some(turn)) => Some(Self::Started(turn.clone())),
-            (Body::TurnEnded { .. }, Some(turn)) => Some(Self::Ended(turn.clone())),
-            _ => None,
+        let Some((Subject::Turn(turn), effect)) = draft.about() else { return None };
+        match effect {
+            Effect::Begins => Some(Self::Started(turn.clone())),
+            Effect::Ends => Some(Self::Ended(turn.clone())),
+            Effect::Changes | Effect::Cancels => None,
         }
     }
 }

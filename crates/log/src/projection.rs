@@ -8,8 +8,8 @@ use crate::weight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Event};
-use turnstream_model::fold::{Applied, Fold, Item, ItemStage, State};
+use turnstream_model::event::{Effect, Event, Subject as About};
+use turnstream_model::fold::{Applied, Fold, Item, State};
 use turnstream_model::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 
 /// Dirty items up to this size are written whenever the debounce allows; larger ones only when events of half
@@ -158,61 +158,45 @@ impl Projection {
         self.epoch = epoch;
         self.touched = now;
         let draft = &event.draft;
-        match &draft.body {
-            Body::ItemStarted { .. } => {
-                self.items.extend(draft.item.clone());
-                self.begun.extend(draft.item.clone());
+        let voided = draft.voided_items();
+        let Some((subject, effect)) = draft.about() else { return Applied::Yes };
+        match subject {
+            About::Item(id) if effect == Effect::Begins => {
+                self.items.insert(id.clone());
+                self.begun.insert(id.clone());
             }
-            Body::ItemDelta { .. }
-            | Body::ItemReplaced { .. }
-            | Body::ItemUpdated { .. }
-            | Body::ItemEnded { .. }
-            | Body::ItemRevised { .. } => self.changed(draft.item.as_ref()),
-            Body::ItemRemoved => self.remove(draft.item.as_slice()),
-            Body::AttemptSuperseded { items, .. } => {
-                self.turns.extend(draft.turn.clone());
-                self.remove(items);
+            About::Item(id) if voided.is_empty() => self.changed(id),
+            About::Item(_) => {}
+            About::Attempt(_) => self.turns.extend(draft.turn.clone()),
+            About::Turn(id) => {
+                self.turns.insert(id.clone());
+                self.turn_ended |= effect == Effect::Ends;
             }
-            Body::TurnStarted { .. }
-            | Body::TurnCancelling { .. }
-            | Body::AttemptStarted { .. }
-            | Body::AttemptEnded { .. } => {
-                self.turns.extend(draft.turn.clone());
-            }
-            Body::TurnEnded { .. } => {
-                self.turns.extend(draft.turn.clone());
-                self.turn_ended = true;
-            }
-            Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
-                self.turns.extend(draft.turn.clone());
-                self.prompts.insert(prompt.clone());
-                self.refile(Subject::Prompt(prompt.clone()));
-            }
-            Body::PromptAccepted { prompt, .. } => {
-                self.refile(Subject::Prompt(prompt.clone()));
-            }
-            Body::ApprovalRequested { approval, .. } | Body::ApprovalResolved { approval, .. } => {
-                self.approvals.insert(approval.clone());
-            }
-            Body::QuestionAsked { question, .. } | Body::QuestionAnswered { question, .. } => {
-                self.questions.insert(question.clone());
-            }
-            Body::SessionCreated { .. }
-            | Body::SessionUpdated(_)
-            | Body::SessionStatus(_)
-            | Body::SessionEnded { .. }
-            | Body::PromptSent { .. }
-            | Body::PromptCancelling { .. }
-            | Body::Notice { .. }
-            | Body::Unknown { .. } => {}
+            About::Prompt(id) => self.prompt_changed(id, draft.turn.as_ref(), effect),
+            About::Approval(id) => drop(self.approvals.insert(id.clone())),
+            About::Question(id) => drop(self.questions.insert(id.clone())),
+            About::Session | About::Notice => {}
         }
+        self.remove(voided);
         Applied::Yes
     }
 
-    fn changed(&mut self, item: Option<&ItemId>) {
-        let Some(id) = item else { return };
+    /// A prompt has a row once it has its outcome. What it says can be found from its beginning on.
+    fn prompt_changed(&mut self, id: &PromptId, turn: Option<&TurnId>, effect: Effect) {
+        match effect {
+            Effect::Begins => self.refile(Subject::Prompt(id.clone())),
+            Effect::Ends => {
+                self.turns.extend(turn.cloned());
+                self.prompts.insert(id.clone());
+                self.refile(Subject::Prompt(id.clone()));
+            }
+            Effect::Changes | Effect::Cancels => {}
+        }
+    }
+
+    fn changed(&mut self, id: &ItemId) {
         self.items.insert(id.clone());
-        if self.fold.item(id).is_some_and(|item| item.state != ItemStage::Streaming) {
+        if self.fold.item(id).is_some_and(|item| !item.is_open()) {
             self.refile(Subject::Item(id.clone()));
         }
     }
@@ -360,7 +344,7 @@ impl Projection {
 impl Piece {
     /// The row of an item, however far it has come.
     fn of_item(item: &Item) -> Self {
-        let streaming = item.state == ItemStage::Streaming;
+        let streaming = item.is_open();
         Self { kind: PieceKind::Item, id: item.id.as_str().to_owned(), streaming, body: json(item) }
     }
 }
@@ -380,7 +364,7 @@ fn json(value: &impl serde::Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use turnstream_model::event::{Draft, Field, ItemKind};
+    use turnstream_model::event::{Body, Draft, Field, ItemKind};
     use turnstream_model::time::Time;
 
     /// A projection that is fed and written as the settler does, once every 100 ms.

@@ -11,8 +11,8 @@ use crate::session::Session;
 use crate::store::{Cut, Size};
 use std::sync::Arc;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Event, Known};
-use turnstream_model::fold::{Fold, Gone, Open, State};
+use turnstream_model::event::{Event, Known};
+use turnstream_model::fold::{Fold, Gone, OpenIds, State};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
@@ -172,7 +172,7 @@ struct Walk {
     fold: Fold,
     after: Seq,
     /// What is open at the head, and where the head was then: nothing behind it is judged.
-    open: Open,
+    open: OpenIds,
     head: Seq,
     seen: Trimmed,
     gone: Gone,
@@ -188,7 +188,7 @@ impl Walk {
         Self {
             after: base.seq,
             fold: Fold::from(base),
-            open: now.open(),
+            open: now.open().ids(),
             head: now.seq,
             seen: Trimmed::default(),
             gone: Gone::default(),
@@ -216,7 +216,7 @@ impl Walk {
         }
         self.fold.apply(&event);
         self.seen.events += 1;
-        let is_end = matches!(event.draft.body, Body::TurnEnded { .. });
+        let is_end = committed.kind().is(Known::TurnEnded);
         let before = self.cut.as_ref().map_or(0, |(_, trimmed)| trimmed.bytes);
         self.seen.bytes += committed.json().len() as u64;
         if is_end

@@ -1,5 +1,5 @@
-//! Where a reader stands in a log: `GENERATION:SEQ`, in the frames of a dialect `GENERATION:SEQ.K`, and what became of a
-//! cursor when a stream opens.
+//! Cursors: a reader's position in a log (`GENERATION:SEQ`) or in the frames of a dialect
+//! (`GENERATION:SEQ.K`), and the first frame of a stream, which answers a cursor.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -109,8 +109,8 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// A reader's position in a stream of frames. A dialect may make several frames of one event, and a reader may have come
-/// no further than one of them: `GENERATION:SEQ.K` has the first K frames of event SEQ.
+/// A reader's position in a stream of frames. A dialect may make several frames of one event.
+/// `GENERATION:SEQ.K` is the position of a reader that has the first K frames of event SEQ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameCursor {
     /// The last event of which the reader has every frame.
@@ -134,13 +134,13 @@ impl FromStr for FrameCursor {
         let mut cursor: Cursor = event.parse().map_err(|_| bad())?;
         let digits = !frames.is_empty() && frames.bytes().all(|byte| byte.is_ascii_digit());
         let frames = frames.parse().ok().filter(|_| digits).ok_or_else(bad)?;
-        // There is no event 0 to have a frame of.
+        // There is no event 0, so it has no frames.
         cursor.seq = Seq(cursor.seq.0.checked_sub(1).ok_or_else(bad)?);
         Ok(Self { cursor, frames: Some(frames) })
     }
 }
 
-/// Why a cursor cannot be continued.
+/// The reason why a stream cannot continue at a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetReason {
@@ -148,13 +148,14 @@ pub enum ResetReason {
     Generation,
     /// It is ahead of the log.
     BeyondHead,
-    /// What follows it is no longer kept.
+    /// Retention removed events after it.
     Trimmed,
-    /// Only of dialects that keep state: it is older than the running turn, so the conversation so far follows instead.
+    /// Only of dialects that keep state: it is older than the running turn, so the conversation so far
+    /// follows instead.
     OlderTurn,
 }
 
-/// The first frame of every stream: what became of the cursor, before any event.
+/// The first frame of every stream. It says whether the stream continues at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CursorOutcome {
@@ -176,11 +177,11 @@ pub enum CursorOutcome {
         /// Last event of the log.
         head: Seq,
     },
-    /// The cursor cannot be continued: reload the snapshot; the stream goes on at `oldest`.
+    /// The stream cannot continue at the cursor. It goes on at `oldest`, and the client reloads the snapshot.
     Reset {
         /// The log's generation.
         generation: Generation,
-        /// Why.
+        /// The reason.
         reason: ResetReason,
         /// First event that is still kept.
         oldest: Seq,

@@ -1,4 +1,5 @@
-//! Ids of our own: strings, never reused, never used for order. Native ids are [`Key`]s and stay attributes.
+//! Ids made by Turnstream: strings that are never reused and never define an order. The agent's own ids are
+//! [`Key`]s.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -63,7 +64,7 @@ macro_rules! ids {
 ids! {
     /// A conversation with one agent in one working directory.
     SessionId,
-    /// User input we have accepted.
+    /// User input that was accepted.
     PromptId,
     /// One exchange.
     TurnId,
@@ -75,11 +76,11 @@ ids! {
     ApprovalId,
     /// The agent waiting for an answer.
     QuestionId,
-    /// The agent's own name of one of its things, made unique within the session by the adapter.
+    /// The agent's own id of something, made unique within the session by the adapter.
     Key,
 }
 
-/// What an id is for; each kind counts by itself.
+/// What an id is for. Each kind is counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
     /// For a [`PromptId`].
@@ -96,15 +97,15 @@ pub enum IdKind {
     Question,
 }
 
-/// Where the machine takes fresh ids from. An implementor owes: never the same id twice in one session, also
-/// across restarts.
+/// Where the machine gets new ids. An implementor never gives the same id twice in one session, not even
+/// after a restart.
 pub trait Ids {
     /// A fresh id of that kind.
     fn fresh(&mut self, kind: IdKind) -> String;
 }
 
-/// Ids by counting: `t1`, `i1`, `i2`. The fold counts what was started, so that a restart goes on where the log
-/// ended; ids given out but never appended were never seen by anyone and may be given again.
+/// Ids by counting: `t1`, `i1`, `i2`. The fold counts what was started, so that a restart continues where
+/// the log ended. An id that was given but never appended was never visible, and may be given again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Prompts accepted so far.

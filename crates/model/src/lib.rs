@@ -1,14 +1,16 @@
-//! Turnstream's words as types, and the rules that hold between them. Pure: no clock, no I/O, no randomness.
+//! Turnstream's domain types, and the rules between them. Pure: no I/O, no randomness, and no clock but
+//! [`time::Time::now`], which nothing in this crate calls.
 //!
-//! Four things live here, in the order in which a session uses them:
+//! The main parts, in the order in which a session uses them:
 //!
 //! * [`signal::Signal`]: what an adapter *observed* at an agent.
 //! * [`machine::Machine`]: decides what it *means*. Signals and commands in, event drafts out.
 //! * [`event::Event`]: one line of a session's log, with exactly the JSON of the native wire.
+//!   `event/table.rs` describes every type.
 //! * [`fold::Fold`]: events in, session state out. A snapshot is a fold at a sequence number.
 //!
-//! [`check::Checker`] reads a log and reports every law it breaks. It shares no code with machine or fold, so
-//! that a mistake in them cannot hide itself.
+//! [`check::Checker`] reads a log and reports every law it breaks. It shares no code with the machine, the
+//! fold or the table of events, so that it can find their mistakes.
 
 pub mod attempts;
 pub mod check;

@@ -1,4 +1,4 @@
-//! What an adapter observed at an agent. A signal carries evidence; only the machine decides what it means.
+//! What an adapter observed at an agent. A signal is evidence; the machine decides what it means.
 
 use crate::event::{
     ApprovalOption, ApprovalOutcome, Context, Cost, ErrorClass, Field, ItemKind, ItemState, NoticeCode,
@@ -8,8 +8,8 @@ use crate::id::{Key, TurnId};
 use crate::time::Time;
 use serde_json::{Map, Value};
 
-/// One observation. Every [`Key`] is unique within the session: an adapter prefixes the native session where the
-/// agent reuses ids across its own sessions.
+/// One observation. Every [`Key`] is unique within the session: an adapter prefixes the native session
+/// where the agent reuses ids across its own sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Signal {
     /// The agent shows that it works.
@@ -27,7 +27,7 @@ pub enum Signal {
     PromptRefused {
         /// The id it was sent with.
         native_id: String,
-        /// Why.
+        /// The reason.
         error: TurnError,
     },
     /// A model call began.
@@ -50,22 +50,22 @@ pub enum Signal {
     },
     /// The agent repeats a model call: what the open one produced so far is void.
     Retrying {
-        /// Which retry.
+        /// The number of the retry.
         attempt: Option<u32>,
-        /// Why.
+        /// The class of the error that is retried.
         reason: Option<ErrorClass>,
-        /// When it goes on.
+        /// When the call is repeated.
         until: Option<Time>,
-        /// Why, in the agent's words.
+        /// The error in the agent's words.
         message: Option<String>,
     },
-    /// A message, reasoning, plan, file or compaction is there. Repeating it may add the parent.
+    /// A message, reasoning, plan, file or compaction began. A repeated signal may add the parent.
     ItemSeen(ItemSeen),
     /// An item grew.
     TextDelta {
         /// The item.
         key: Key,
-        /// Which of its texts.
+        /// The text that grew.
         field: Field,
         /// What was added.
         text: String,
@@ -74,14 +74,14 @@ pub enum Signal {
     TextSnapshot {
         /// The item.
         key: Key,
-        /// Which of its texts.
+        /// The text it is.
         field: Field,
-        /// All of it.
+        /// The whole text.
         text: String,
         /// Whether more may come.
         finality: Finality,
     },
-    /// A tool call is there, or changed. `completed` and `failed` end it.
+    /// A tool call began or changed. The statuses `completed` and `failed` end it.
     ToolSeen {
         /// The call.
         key: Key,
@@ -94,9 +94,9 @@ pub enum Signal {
     ItemEnded {
         /// The item.
         key: Key,
-        /// How.
+        /// Its final state.
         state: ItemState,
-        /// Why, in a word.
+        /// A short reason.
         reason: Option<String>,
     },
     /// The agent took an item back.
@@ -116,7 +116,7 @@ pub enum Signal {
     AskClosed {
         /// The agent's name of the ask.
         key: Key,
-        /// How.
+        /// How it was settled.
         outcome: ApprovalOutcome,
     },
     /// The agent asks a person something.
@@ -132,7 +132,7 @@ pub enum Signal {
     QuestionClosed {
         /// The agent's name of it.
         key: Key,
-        /// How.
+        /// How it was settled.
         outcome: QuestionOutcome,
         /// The answers, where known.
         answers: Option<Map<String, Value>>,
@@ -150,17 +150,17 @@ pub enum Signal {
     Session(SessionPatch),
     /// The agent reported an error. It does not end the turn: its idle does.
     Failed(TurnError),
-    /// The agent says that it is idle, without saying which turn ended. An adapter whose agent also states ends sends
-    /// only those: Codex goes idle just before it says how the turn ended.
+    /// The agent reports idle, without naming the turn that ended. An adapter whose agent also reports ends
+    /// sends only those: Codex reports idle just before it reports the end.
     TurnIdle {
         /// Why it stopped, where it says so.
         stop_reason: Option<StopReason>,
     },
     /// The agent says that a turn ended, and how.
     TurnDone {
-        /// Which, where the agent names its turns.
+        /// The agent's id of the turn, if it has one.
         native_id: Option<String>,
-        /// How.
+        /// How it ended.
         ending: Ending,
     },
     /// The answer to [`Need::Truth`], with the turn it was asked for.
@@ -173,10 +173,10 @@ pub enum Signal {
     /// Something may have been missed. The adapter sends what it can fetch next, and last the answer to the
     /// [`Need::Truth`] that follows from this.
     Gap(String),
-    /// The agent or the way to it is gone for good. Prompts that were sent and never taken stay so: whether they ran
-    /// is for their keeper to find out.
+    /// The agent, or the connection to it, is lost for good. Prompts that were sent and not taken stay
+    /// open: the keeper has to find out whether they ran.
     LinkLost(TurnError),
-    /// Worth a line in the log and nothing else.
+    /// Something that only becomes a notice in the log.
     Notice {
         /// What it is about.
         code: NoticeCode,
@@ -187,13 +187,13 @@ pub enum Signal {
     },
 }
 
-/// Whether a snapshot is the last word on a text.
+/// Whether a text snapshot is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finality {
-    /// The text at some moment, perhaps an old one: opencode's REST answers with an empty text while it streams,
-    /// so a shorter snapshot of this kind proves nothing.
+    /// The text at some moment, perhaps an old one. opencode's REST API returns an empty text while it
+    /// streams, so a shorter snapshot proves nothing.
     SoFar,
-    /// The text as it stays, also when it is shorter than what was streamed.
+    /// The final text, even if it is shorter than what was streamed.
     Final,
 }
 
@@ -219,9 +219,9 @@ pub struct Ending {
     pub outcome: Outcome,
     /// Why it stopped; only with [`Outcome::Completed`].
     pub stop_reason: Option<StopReason>,
-    /// Tokens of the whole turn. The sum of its model calls stands where that is more.
+    /// Tokens of the whole turn. The sum of its model calls is used if that is more.
     pub usage: Option<Usage>,
-    /// Cost of the whole turn. The sum of its model calls stands where that is more.
+    /// Cost of the whole turn. The sum of its model calls is used if that is more.
     pub cost: Option<Cost>,
     /// What went wrong.
     pub error: Option<TurnError>,
@@ -239,13 +239,14 @@ impl Ending {
         Self { outcome: Outcome::Cancelled, stop_reason: None, usage: None, cost: None, error: None }
     }
 
-    /// It broke.
+    /// It failed.
     pub fn failed(error: TurnError) -> Self {
         let error = Some(error);
         Self { outcome: Outcome::Failed, stop_reason: None, usage: None, cost: None, error }
     }
 
-    /// The same for whoever wanted it to stop before it began: it is cancelled. An error stays if it says more than that.
+    /// The same end for a turn that was cancelled before it began: the outcome is `cancelled`. The error
+    /// stays if it says more than that.
     pub(crate) fn into_cancelled(self) -> Self {
         let says_more =
             |error: &TurnError| !matches!(error.class, ErrorClass::Cancelled | ErrorClass::NotStarted);
@@ -253,14 +254,14 @@ impl Ending {
         Self { outcome: Outcome::Cancelled, stop_reason: None, error, ..self }
     }
 
-    /// Nobody can know any more.
+    /// Nobody can know any more how it ended.
     pub fn lost(error: TurnError) -> Self {
         let error = Some(error);
         Self { outcome: Outcome::Lost, stop_reason: None, usage: None, cost: None, error }
     }
 }
 
-/// What the agent itself says of the session when it is asked.
+/// The answer of an agent that was asked whether it works: a status probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// No turn is running.
@@ -269,7 +270,7 @@ pub enum Truth {
     Busy,
 }
 
-/// A fact that is missing. The transport fetches it and answers with a [`Signal`].
+/// A fact that the machine is missing. The transport fetches it and answers with a [`Signal`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// What is this item? Answered by [`Signal::ItemSeen`] or [`Signal::ToolSeen`].

@@ -1,4 +1,4 @@
-//! Enumerations that are plain words on the wire: one macro gives each its spelling, parsing and JSON.
+//! A macro for enums that are plain words on the wire. It makes the spelling, the parser and the JSON.
 
 /// Defines an enum whose variants are fixed strings in JSON.
 macro_rules! words {

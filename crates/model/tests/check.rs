@@ -12,7 +12,8 @@ use turnstream_model::signal::{Ending, Signal};
 
 type Line = Map<String, Value>;
 
-/// A turn with everything in it: a retried call, a tool that was asked for, a child, a question, a late revision.
+/// A turn with everything in it: a retried call, a tool that was asked for, a child, a question, a late
+/// revision.
 fn good() -> Vec<Line> {
     let mut session = Session::new();
     session.prompt("go");

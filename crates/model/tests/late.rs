@@ -1,4 +1,5 @@
-//! News that comes late, twice, after a gap or after a restart: it must neither start a turn nor end the wrong one.
+//! News that comes late, twice, after a gap or after a restart: it must neither start a turn nor end the
+//! wrong one.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod support;

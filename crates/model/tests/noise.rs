@@ -107,8 +107,8 @@ fn clean(turn: usize, calls: &[Call]) -> Vec<Signal> {
     signals
 }
 
-/// What networks and agents really do to a stream: repeat anything, lose text, tell what an item is only after its
-/// first words, show old snapshots, say old things again.
+/// What networks and agents really do to a stream: repeat anything, lose text, tell what an item is only
+/// after its first words, show old snapshots, say old things again.
 fn noisy(signals: Vec<Signal>, old: &[Signal], dice: &mut Dice) -> Vec<Signal> {
     let mut out: Vec<Signal> = Vec::new();
     for signal in signals {

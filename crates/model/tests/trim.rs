@@ -13,12 +13,12 @@ use turnstream_model::check::{Checker, Tail};
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, ResetReason, Seq};
 use turnstream_model::event::Event;
 use turnstream_model::export::Header;
-use turnstream_model::fold::{Applied, Fold, Gone, Open, SPENT_KEPT, State};
+use turnstream_model::fold::{Applied, Fold, Gone, OpenIds, SPENT_KEPT, State};
 use turnstream_model::machine::Machine;
 
 /// Every place at which retention may cut this log.
 fn cuts(log: &[Event]) -> Vec<usize> {
-    let now = Fold::of(log).state().open();
+    let now = Fold::of(log).state().open().ids();
     let mut fold = Fold::new();
     let mut cuts = Vec::new();
     for (index, event) in log.iter().enumerate() {
@@ -61,7 +61,7 @@ proptest! {
             apply_all(&mut fold, &log[cut..]);
             prop_assert_eq!(fold.state(), &without(whole.clone(), &gone, &base));
             // Nothing that is open at the head was touched.
-            prop_assert_eq!(fold.state().open(), whole.open());
+            prop_assert_eq!(fold.state().open().ids(), whole.open().ids());
             prop_assert_eq!(&fold.state().counters, &whole.counters);
             // Trimming a little at a time leaves the same.
             apply_all(&mut stepwise, &log[done..cut]);
@@ -168,6 +168,6 @@ fn the_keys_of_forgotten_prompts_are_remembered_up_to_a_cap() {
     assert_eq!((gone.turns.len(), gone.prompts.len(), gone.items.len()), (turns, turns, turns));
     assert_eq!(base.spent.len(), SPENT_KEPT);
     assert_eq!((base.spent[0].key.as_str(), base.spent[0].prompt.as_str()), ("k4", "p4"));
-    assert_eq!(base.open(), Open::default());
-    assert!(base.open().is_nothing());
+    assert_eq!(base.open().ids(), OpenIds::default());
+    assert!(base.open().ids().is_empty());
 }

@@ -3,12 +3,15 @@
 
 mod support;
 
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use std::fmt;
 use turnstream_model::check::{Checker, Law, Tail};
 use turnstream_model::cursor::CursorOutcome;
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Event, ItemKind, ItemState, NoticeCode, Origin, Outcome,
-    QuestionOutcome, StopReason,
+    ApprovalOutcome, By, ErrorClass, Event, ItemKind, ItemState, Known, MemberDescription, MemberKind,
+    NoticeCode, Origin, Outcome, Presence, QuestionOutcome, Redacted, StopReason,
 };
 
 const REFERENCE: &str = include_str!("../../../docs/wire.md");
@@ -23,16 +26,41 @@ fn examples(kind: &str) -> Vec<&'static str> {
     inside.filter(|(inside, line)| *inside && line.starts_with('{')).map(|(_, line)| line).collect()
 }
 
+/// The names of an object's members, in their order.
+fn names(object: &str) -> Vec<String> {
+    struct Names;
+
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<String>, A::Error> {
+            let mut names = Vec::new();
+            while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
+                names.push(name);
+            }
+            Ok(names)
+        }
+    }
+
+    serde_json::Deserializer::from_str(object).deserialize_map(Names).unwrap()
+}
+
 #[test]
 fn every_example_reads_back_member_by_member() {
     let lines = examples("event");
-    assert_eq!(lines.len(), 34);
+    assert!(lines.len() >= 34);
     for line in lines {
         let event = Event::from_json(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let (again, want): (Value, Value) =
             (serde_json::from_str(&event.to_json()).unwrap(), serde_json::from_str(line).unwrap());
         assert_eq!(again, want);
         assert!(event.draft.extra.is_empty(), "{line} has members that the types do not know");
+        // The order of members is part of what stays: logs are compared byte by byte.
+        assert_eq!(names(&event.to_json()), names(line));
     }
 }
 
@@ -46,6 +74,73 @@ fn every_example_has_the_shape_the_checker_wants() {
             report.violations.iter().filter(|violation| violation.law == Law::Shape).collect();
         assert!(shape.is_empty(), "{line}: {shape:?}");
     }
+}
+
+#[test]
+fn every_type_has_an_example() {
+    let types: Vec<String> = examples("event")
+        .iter()
+        .map(|line| Event::from_json(line).unwrap().draft.body.type_name().to_owned())
+        .collect();
+    for known in Known::ALL {
+        assert!(types.iter().any(|name| name == known.as_str()), "{known} has no example in docs/wire.md");
+    }
+}
+
+/// The members of an event as they are on the wire: those of a flat value stand in the event itself.
+fn members(known: Known) -> Vec<MemberDescription> {
+    let flat = |member: &MemberDescription| match member.presence {
+        Presence::Flat => member.flat.to_vec(),
+        Presence::Must | Presence::May | Presence::OrDefault | Presence::List => vec![*member],
+    };
+    known.description().members.iter().flat_map(flat).collect()
+}
+
+#[test]
+fn every_text_is_redacted_somewhere() {
+    for known in Known::ALL {
+        for member in members(*known) {
+            let may_hold_secrets = matches!(member.kind, MemberKind::Text | MemberKind::Json);
+            let is_redacted = member.redacted != Redacted::Plain;
+            assert_eq!(may_hold_secrets, is_redacted, "{known}, member {}", member.name);
+        }
+    }
+}
+
+/// One row for each event type, from the table of events.
+fn table_of_events() -> String {
+    let member = |member: &MemberDescription| {
+        let optional = match member.presence {
+            Presence::Must | Presence::Flat => "",
+            Presence::May | Presence::OrDefault | Presence::List => "?",
+        };
+        format!("`{}`{optional} {}", member.name, member.kind)
+    };
+    let row = |known: &Known| {
+        let description = known.description();
+        let needs: Vec<String> = description.needs.iter().map(|id| format!("`{id}`")).collect();
+        let members: Vec<String> = members(*known).iter().map(member).collect();
+        let (says, needs, members) = (description.says.trim(), needs.join(", "), members.join(", "));
+        format!("| `{known}` | {says} | {needs} | {members} |\n")
+    };
+    let rows: String = Known::ALL.iter().map(row).collect();
+    format!("| type | what it says | envelope | members |\n|---|---|---|---|\n{rows}")
+}
+
+/// `TURNSTREAM_UPDATE=1` writes the table anew.
+#[test]
+fn the_reference_has_the_table_of_events() {
+    const BEGIN: &str = "<!-- generated from crates/model/src/event/table.rs -->\n";
+    const END: &str = "<!-- end of the generated part -->\n";
+    let (before, rest) = REFERENCE.split_once(BEGIN).unwrap();
+    let (shown, after) = rest.split_once(END).unwrap();
+    let table = table_of_events();
+    if std::env::var_os("TURNSTREAM_UPDATE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wire.md");
+        std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(shown, table, "write the table anew with TURNSTREAM_UPDATE=1");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is passed over behind a secret: the rest of its run, of its literal, of its key block.
+//! The rest of a secret after its marker: of a run, a literal or a key block. It is dropped.
 
 use crate::class::BASE64;
 use crate::scan::{Rule, Scanner};
@@ -6,23 +6,24 @@ use crate::token::CAP;
 use crate::view::{Then, is_char_boundary};
 use crate::{fragment, putty};
 
-/// The longest END line, with room: what is kept back while looking for it.
+/// How much text is kept while looking for the END line: the longest one, with some room.
 const END_LINE: usize = 80;
 
-/// How far the passed text goes.
+/// How much of the text belongs to the secret.
 #[derive(Debug)]
 pub(crate) struct Passed {
-    /// Bytes that are gone.
+    /// Bytes that are dropped.
     pub(crate) bytes: usize,
-    /// Text follows. If not, what is left of the text belongs to the secret, but is needed with more of it.
+    /// True when ordinary text follows. Otherwise the remaining text belongs to the secret, and is needed
+    /// again together with more text.
     pub(crate) over: bool,
 }
 
 impl Scanner {
-    /// Passes over what belongs to a secret at the beginning of `text`.
+    /// Drops what belongs to a secret at the beginning of `text`.
     pub(crate) fn pass(&self, then: &mut Then, text: &[u8]) -> Passed {
         let mut passed = self.pass_bytes(then, text);
-        // A text is cut only where characters begin.
+        // A text may be cut only between characters.
         while passed.bytes > 0 && !is_char_boundary(text, passed.bytes) {
             passed.bytes -= 1;
         }
@@ -65,7 +66,7 @@ impl Scanner {
     }
 }
 
-/// Behind the END line of a key block.
+/// The position after the END line of a key block.
 fn end_line(text: &[u8]) -> Option<usize> {
     const END: &[u8] = b"-----END ";
     const DASHES: &[u8] = b"-----";

@@ -1,4 +1,4 @@
-//! Values behind names that say that they are secret: `password = "…"`, `API_KEY=…`, `"token": "…"`.
+//! Values after names that say that they are secret: `password = "…"`, `API_KEY=…`, `"token": "…"`.
 
 use crate::class::{BARE, ELEMENT, ENTRY, QUOTED};
 use crate::name::{self, Begun, By, Named, Quote, Separator, Sort, Word};
@@ -34,7 +34,7 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, at: usize, kind: Kind, 
         Some(quote) => quoted(text, kind, word.sort, &begun, quote),
         None => bare(text, kind, word.sort, &begun),
     };
-    // A token in place of the value says more than the name.
+    // A token as the value is more specific than the name.
     match scanner.inside(view, start) {
         Verdict::No => own,
         Verdict::Found(found) => Verdict::Found(found),
@@ -71,7 +71,7 @@ fn quoted(text: &[u8], kind: Kind, sort: Sort, begun: &Begun, quote: Quote) -> V
             },
             // A marker, or an index.
             b'[' => return Verdict::No,
-            // Passwords with spaces are passed over: most of what is quoted here with spaces is text for people.
+            // Values with spaces are skipped: most of them are text for people.
             byte if *byte <= b' ' => return Verdict::No,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Private key blocks: from the BEGIN line to the END line, however the lines are ended or escaped.
+//! Private key blocks: from the BEGIN line to the END line, with any line ends, escaped or not.
 
 use crate::class::{BASE64, LABEL};
 use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
@@ -6,10 +6,10 @@ use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
 pub(crate) const BEGINNING: &[u8] = b"-----BEGIN ";
 const DASHES: &[u8] = b"-----";
 const LABEL_LENGTH: usize = 48;
-/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation, indentation, the
-/// number of the line.
+/// Between the BEGIN line and the key: line ends, escaped or not, quotes, signs of string concatenation,
+/// indentation, the number of the line.
 const FILLER: usize = 64;
-/// So much base64 is a key and not the word that says where one would be.
+/// This much base64 is a key, and not a word that stands for one.
 const BODY: usize = 16;
 
 pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
@@ -46,7 +46,7 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
         return Verdict::Found(found);
     }
     if end == text.len() {
-        // The BEGIN line alone is no secret.
+        // The BEGIN line alone is not a secret.
         let at_end = (end - body >= 4).then_some(found);
         return Verdict::Pending(Pending { firm: true, at_end, ..Pending::brief(at) });
     }
@@ -61,7 +61,7 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     }
 }
 
-/// Where the key begins.
+/// The position where the key begins.
 pub(crate) fn filler(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(byte) = text.get(at) {
@@ -73,7 +73,7 @@ pub(crate) fn filler(text: &[u8], from: usize) -> usize {
             b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\'' | b'`' | b',' | b';' | b'|' | b'>' | b'(' | b')' => {
                 at += 1
             }
-            // Also in the alphabet of keys, but no key begins with it.
+            // In the alphabet of keys too, but no key begins with it.
             b'+' => at += 1,
             b'0'..=b'9' => match number(text, at) {
                 Number::Until(end) => at = end,
@@ -88,9 +88,9 @@ pub(crate) fn filler(text: &[u8], from: usize) -> usize {
 /// The number of a line, as tools show files: `2\t`, `00002| `, `2: `, `2→`.
 enum Number {
     None,
-    /// The text ends in what may follow one.
+    /// The text ends before this can be decided.
     Cut,
-    /// With the sign behind it.
+    /// A line number with the sign after it.
     Until(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Putting rules together: the builtin ones, values and expressions from configuration.
+//! Building rules: the builtin ones, and values and expressions from the configuration.
 
 use crate::custom::{Expression, Literal, forms};
 use crate::gate::{Beginning, Gate};
@@ -10,13 +10,13 @@ use crate::view::Kind;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A literal is at least this long, in bytes. Shorter ones stand in ordinary text by chance.
+/// The shortest literal, in bytes. Shorter ones occur in ordinary text by chance.
 pub const SHORTEST_LITERAL: usize = 8;
-/// The prefix of a pattern is at least this long, in bytes.
+/// The shortest prefix of a pattern, in bytes.
 pub const SHORTEST_PREFIX: usize = 3;
-/// The longest literal, in bytes: what is held while it arrives is bounded by it.
+/// The longest literal, in bytes. It bounds how much text is held.
 pub const LONGEST_LITERAL: usize = 4096;
-/// So many literals and patterns may be added.
+/// How many literals and patterns may be added.
 const MOST: usize = 4096;
 
 /// A regular expression for a secret.
@@ -26,16 +26,16 @@ pub struct Pattern {
     pub name: String,
     /// What to redact, in the syntax of the `regex` crate.
     pub regex: String,
-    /// What every match begins with, if it begins with something distinctive. From there on the text is held until it
-    /// is decided, however long that takes. Without it, up to eight bytes of a secret that arrives slowly are given
-    /// out before the rest is redacted.
+    /// What every match begins with, if it begins with something distinctive. From there on the text is
+    /// held until it is decided, however long that takes. Without it, up to eight bytes of a secret that
+    /// arrives slowly are given out before the rest is redacted.
     pub prefix: Option<String>,
 }
 
-/// Why a rule was not taken.
+/// The reason why a rule was refused.
 #[derive(Debug, Error)]
 pub enum RuleError {
-    /// The value is in every text by chance.
+    /// The value is so short that it occurs in texts by chance.
     #[error(
         "the literal {name:?} is {length} bytes long; at least {SHORTEST_LITERAL} are needed, since shorter values stand in ordinary text by chance"
     )]
@@ -77,7 +77,7 @@ pub enum RuleError {
         /// The expression.
         regex: String,
     },
-    /// The prefix says too little.
+    /// The prefix is too short.
     #[error(
         "the prefix {prefix:?} of pattern {name:?} is shorter than {SHORTEST_PREFIX} bytes: leave it out, or give more"
     )]
@@ -113,7 +113,7 @@ pub enum RuleError {
     },
 }
 
-/// Rules in the making.
+/// A set of rules that is being built.
 #[derive(Debug, Default)]
 pub struct Builder {
     builtin: bool,
@@ -172,7 +172,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// Takes out every builtin rule of a kind.
+    /// Removes every builtin rule of a kind.
     pub fn without(mut self, kind: &str) -> Result<Self, RuleError> {
         let kinds = kinds();
         if !kinds.contains(&kind) {
@@ -193,7 +193,7 @@ impl Builder {
             });
             Kind(at as u16)
         };
-        // Of two literals that begin alike the longer one is looked for first.
+        // Of two literals with the same beginning, the longer one is tried first.
         let length = |rule: &Rule| if let Rule::Literal(literal) = rule { literal.0.len() } else { 0 };
         self.custom.sort_by_key(|(_, rule)| std::cmp::Reverse(length(rule)));
         let literals = self.custom.iter().any(|(_, rule)| matches!(rule, Rule::Literal(_)));
@@ -245,10 +245,10 @@ impl Builder {
     }
 }
 
-/// What a text begins with whose beginning is not known.
+/// The kind of a secret at the beginning of a text whose beginning is unknown.
 const FRAGMENT: &str = "fragment";
 
-/// Builtin rules that are no tokens with a prefix.
+/// Builtin rules that are not tokens with a prefix.
 fn others() -> Vec<(&'static str, Rule)> {
     let mut rules = vec![
         ("telegram", Rule::Telegram),

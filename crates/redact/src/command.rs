@@ -1,5 +1,5 @@
-//! Passwords in arguments of commands that are known by name: `curl -u user:x`, `sshpass -p x`, `mysql -px`. Such short
-//! flags mean something else to nearly every other command.
+//! Passwords in arguments of commands that are known by name: `curl -u user:x`, `sshpass -p x`, `mysql
+//! -px`. Such short flags mean something else to nearly every other command.
 
 use crate::class::{ARGUMENT, Class, QUOTED};
 use crate::name;
@@ -9,9 +9,9 @@ use crate::url;
 use crate::value;
 use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unless_marked};
 
-/// With the space before them: ` -p` stands in fewer places than `-p`.
+/// The flags with the space before them: ` -p` is rarer than `-p`.
 pub(crate) const FLAGS: [&[u8]; 3] = [b" -p", b" -u", b" --user"];
-/// So much of the line before the flag is looked at. Less than what streams keep.
+/// How much of the line before the flag is searched. Less than what streams keep.
 const BEFORE: usize = 112;
 const USER: usize = 64;
 const SPACES: usize = 4;
@@ -97,7 +97,7 @@ fn argument(text: &[u8], start: usize, kind: Kind, class: &'static Class, means:
     }
     let argument = &text[start..end];
     let secret = match means {
-        // Also `-print` and `-proxy` follow a name of these by chance.
+        // `-print` and `-proxy` may follow one of these names by chance.
         Means::Glued => argument.len() >= 4 && value::is_password(argument) && url::is_secret(argument),
         Means::Password | Means::UserAndPassword => url::is_secret(argument),
     };

@@ -7,12 +7,12 @@ use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::util::start;
 use regex_automata::{Anchored, MatchKind};
 
-/// Matched bytes of a literal that are held whatever time passes.
+/// From this many matched bytes on, a literal is held even when time passes.
 const FIRM: usize = 4;
-/// Matched bytes of a literal that are taken for it when the text ends.
+/// From this many matched bytes on, a literal at the end of a text is redacted.
 const PARTLY: usize = 8;
 
-/// One value that must never be seen.
+/// A literal value to redact.
 #[derive(Debug)]
 pub(crate) struct Literal(pub(crate) Box<[u8]>);
 

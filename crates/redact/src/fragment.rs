@@ -1,5 +1,5 @@
-//! A text of which the beginning is not known may begin within a secret: its first run of characters is judged, and
-//! lines of a key block are known without its BEGIN line.
+//! A text whose beginning is unknown may begin within a secret. Its first run of characters is judged, and
+//! lines of a key block are recognised without the BEGIN line.
 
 use crate::class::{BASE64, TOKEN};
 use crate::scan::Scanner;
@@ -11,7 +11,7 @@ use crate::view::{Found, Kind, Pending, Then, Verdict, View};
 const LINE: usize = 40;
 const END: &[u8] = b"-----END ";
 
-/// Judges what a text begins with.
+/// Judges the beginning of a text.
 pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, kind: Kind) -> Verdict {
     let text = view.text;
     let end = TOKEN.run(text, 0, CAP);
@@ -37,13 +37,13 @@ pub(crate) fn verify(scanner: &Scanner, view: &View<'_>, kind: Kind) -> Verdict 
     if secret {
         return Verdict::Found(found(if base64 { Then::Lines } else { Then::Text }));
     }
-    // The end of a line is too short to judge. The next line tells.
+    // The rest of a line is too short to judge. The next line decides.
     match next_line(text, end) {
         Next::Cut if base64 => Verdict::Pending(Pending::brief(0)),
         Next::Line(line) if base64 => {
             let close = BASE64.run(text, line, line + LINE);
             if close - line == LINE && value::looks_random(&text[line..close]) {
-                // With nothing before the line end, the line itself is the first that is seen.
+                // With nothing before the line end, the next line is the first one that is seen.
                 let nothing = Found { start: line, end: close, kind, then: Then::Lines };
                 Verdict::Found(if end == 0 { nothing } else { found(Then::Lines) })
             } else if close == text.len() || END.starts_with(&text[line..text.len().min(line + END.len())]) {
@@ -80,9 +80,10 @@ fn next_line(text: &[u8], at: usize) -> Next {
     }
 }
 
-/// How much of `text`, which begins within a line of a key block, are this and more such lines; and whether that is all of them.
+/// How much of `text`, which begins within a line of a key block, belongs to such lines, and whether the
+/// block ends there.
 pub(crate) fn lines(text: &[u8]) -> (usize, bool) {
-    // The rest of the line that was judged.
+    // The rest of the judged line.
     let mut done = BASE64.run(text, 0, text.len());
     loop {
         let line = match next_line(text, done) {
@@ -124,7 +125,7 @@ pub(crate) fn lines(text: &[u8]) -> (usize, bool) {
     }
 }
 
-/// The text ends within `text`, which was kept because it may be a line of a key block. Is it?
+/// True when `text`, at which the whole text ends, is a line of a key block.
 pub(crate) fn is_line(text: &[u8]) -> bool {
     match next_line(text, 0) {
         Next::None | Next::Cut => false,

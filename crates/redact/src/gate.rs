@@ -1,5 +1,5 @@
-//! The gate in front of every rule: most text holds no three characters that any rule begins with, and passes at the
-//! cost of one table load per byte.
+//! The gate in front of all rules. Most text has no three characters that a rule begins with, and passes at
+//! the cost of one table load per byte.
 
 /// Three folded bytes.
 const TRIGRAMS: usize = 1 << 15;
@@ -14,15 +14,15 @@ pub(crate) struct Gate {
     /// What could begin with the last two bytes of a text.
     pairs: Box<[u16]>,
     lists: Vec<Vec<u16>>,
-    /// What a text that ends in a byte waits for: what begins with it.
+    /// What may begin with the last byte of a text.
     last: Box<[Last; 256]>,
     /// Rules without a literal beginning, and the bytes they can begin with.
     anywhere: Vec<u16>,
     first: Option<Box<[bool; 256]>>,
 }
 
-/// What may begin with the last byte of a text. A summary: verifying every rule that begins with an `s` would cost more
-/// than the rest of a short delta.
+/// What may begin with the last byte of a text. A summary: verifying every rule that begins with an `s`
+/// would cost more than the rest of a short delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Last {
     Nothing,
@@ -163,7 +163,8 @@ impl Gate {
 
 fn enlist(slot: &mut u16, lists: &mut Vec<Vec<u16>>, rule: u16) {
     if *slot == 0 {
-        // At most one list per trigram, pair and single that a rule begins with: fewer than rules times three.
+        // At most one list per trigram, pair and single that a rule begins with: fewer than rules times
+        // three.
         *slot = lists.len() as u16;
         lists.push(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! Credentials behind the name of an authentication scheme: `Authorization: Bearer …`, `Basic …`.
+//! Credentials after the name of an authentication scheme: `Authorization: Bearer …`, `Basic …`.
 
 use crate::class::TOKEN;
 use crate::name;
@@ -7,7 +7,7 @@ use crate::token::CAP;
 use crate::value;
 use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands_in_any_case, unless_marked};
 
-/// Rarer than the beginning of `authorization`; the rest is looked back for.
+/// Rarer than the beginning of `authorization`. The rest is checked by looking back.
 pub(crate) const AUTHORIZATION: &[u8] = b"rization";
 const AUTHO: &[u8] = b"autho";
 pub(crate) const BEARER: &[u8] = b"bearer";
@@ -15,7 +15,7 @@ pub(crate) const BEARER: &[u8] = b"bearer";
 pub(crate) const BASIC: &[u8] = b"sic";
 const BA: &[u8] = b"ba";
 
-/// What stands between a header's name and the credentials.
+/// The text between a header's name and the credentials.
 const SCHEMES: &[&[u8]] = &[b"bearer", b"basic", b"token", b"bot", b"apikey", b"api-key", b"key", b"digest"];
 
 /// `Authorization: scheme credentials`, in headers, JSON and code.
@@ -149,7 +149,7 @@ fn credential(scanner: &Scanner, view: &View<'_>, start: usize, kind: Kind, judg
     unless_marked(text, found(end - dots, Then::Text), secret)
 }
 
-/// What was seen is no secret: nothing is held, but it is looked at again.
+/// Not a secret so far: nothing is held, but the text is judged again later.
 fn nothing_yet(text: &[u8]) -> Verdict {
     Verdict::Pending(Pending::brief(text.len()))
 }

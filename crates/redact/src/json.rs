@@ -25,7 +25,7 @@ impl Rules {
                 if changed {
                     for (key, value) in std::mem::take(members) {
                         let mut redacted = self.redact(&key).into_owned();
-                        // Two secrets become the same key; no member is lost for that.
+                        // Two secrets may become the same key; no member is lost because of that.
                         while members.contains_key(&redacted) {
                             redacted.push('+');
                         }
@@ -39,7 +39,7 @@ impl Rules {
         }
     }
 
-    /// The name of a member says what its value is, as in text.
+    /// The name of a member may say that its value is a secret, as in text.
     fn redact_member(&self, key: &str, value: &mut Value) -> bool {
         if let Value::String(text) = value
             && key.to_ascii_lowercase().ends_with("authorization")

@@ -5,7 +5,7 @@ use crate::token::CAP;
 use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands};
 
 pub(crate) const BEGINNING: &[u8] = b"eyJ";
-/// Headers are short. Longer runs are JSON in base64, of which there is much that is no secret.
+/// The longest header. Longer runs are ordinary JSON in base64, most of which is not secret.
 const HEADER: usize = 512;
 const SHORTEST: usize = 12;
 /// How headers begin: `alg`, `typ`, `kid`, `enc`, `cty`, `jku`, `x5t`, `zip`, `jwk` as the first member.

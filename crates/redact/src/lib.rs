@@ -1,10 +1,15 @@
-//! Takes secrets out of text while it streams.
+//! Removes secrets from text while it streams.
 //!
-//! A [`Stream`] is fed one growing text in any pieces and gives out the same text with `[redacted:kind]` in place of
-//! every secret: keys of model providers, clouds and forges, bearer and basic credentials, passwords in URLs, web
-//! tokens, private key blocks, values behind names like `password`, and values and expressions from configuration. The
-//! longest end of the text that may still become a secret is held back, so that no flush, no crash and no subscriber
-//! ever sees the first half of a key.
+//! A [`Stream`] takes one growing text in any pieces. It gives out the same text with `[redacted:kind]` in
+//! place of every secret:
+//!
+//! - keys of model providers, clouds and forges;
+//! - bearer and basic credentials, passwords in URLs, web tokens and private key blocks;
+//! - values after names like `password`;
+//! - values and expressions from the configuration.
+//!
+//! The end of the text that may still become a secret is held back. So no flush, crash or subscriber ever
+//! sees the first half of a key.
 //!
 //! ```
 //! use turnstream_redact::{Held, Rules, Stream};
@@ -25,28 +30,32 @@
 //! stream.finish(&mut out); // the text has ended
 //! assert_eq!(out, "DB_PASSWORD=[redacted:password]\nor was it [redacted:database]? Ask someone.");
 //!
-//! // What is there as a whole:
+//! // A complete text:
 //! assert_eq!(rules.redact("postgres://app:x7kq9zt2@db/main"), "postgres://app:[redacted:url_password]@db/main");
 //! # Ok::<(), turnstream_redact::RuleError>(())
 //! ```
 //!
 //! # What is promised
 //!
-//! - **Pieces make no difference.** Without [`Stream::release`], the pieces pushed and then finished give what
-//!   [`Rules::redact`] gives for the whole.
-//! - **Time gives out little.** [`Stream::release`] gives out only what has no distinctive beginning: less than 12 bytes
-//!   of a secret, nothing of a value behind a name. What follows is still redacted.
-//! - **Ends may be stale.** [`Stream::settle`] gives out less than 12 bytes of what has begun like a secret and redacts the
-//!   rest of it, also if there is more after all. Only [`Stream::finish`] takes what looks like a word for one: then
-//!   nothing follows that could make a secret of it.
-//! - **Redacting twice is redacting once**, unless an expression from configuration looks at what follows it.
+//! - **Pieces make no difference.** Without [`Stream::release`], pushing pieces and finishing gives the
+//!   same as [`Rules::redact`] for the whole text.
+//! - **Time releases little.** [`Stream::release`] gives out only text without a distinctive beginning:
+//!   less than 12 bytes of a secret, and nothing of a value after a name. The rest is still redacted.
+//! - **An end may not be final.** [`Stream::settle`] gives out less than 12 bytes of text that begins like
+//!   a secret. It redacts the rest, even if more follows. Only [`Stream::finish`] shows what looks like a
+//!   word, because nothing can follow that makes it a secret.
+//! - **Redacting twice is the same as redacting once**, unless an expression from the configuration looks
+//!   at what follows it.
 //! - **Memory is bounded**: a few kilobytes per stream. A longer run is redacted without being held.
 //!
 //! # What is not found
 //!
-//! Secrets without a form of their own and without a name before them; passwords of words only, with spaces, or with
-//! brackets; secrets that are encoded (base64 of a key, other than of a key block), split over lines or spelled out. A literal given with
-//! [`Builder::literal`] is always found, as it is and as JSON and URLs write it.
+//! - Secrets without a form of their own and without a name before them.
+//! - Passwords of words only, with spaces, or with brackets.
+//! - Encoded secrets (base64 of a key, other than of a key block), and secrets split over lines or spelled
+//!   out.
+//!
+//! A literal given with [`Builder::literal`] is always found, as it is and as JSON and URLs write it.
 
 mod after;
 mod assign;
@@ -74,5 +83,5 @@ mod value;
 mod view;
 
 pub use builder::{Builder, LONGEST_LITERAL, Pattern, RuleError, SHORTEST_LITERAL, SHORTEST_PREFIX, kinds};
-pub use rules::Rules;
+pub use rules::{Rules, has_marker};
 pub use stream::{Held, Stream};

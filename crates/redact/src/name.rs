@@ -1,23 +1,23 @@
-//! Names that say that a secret follows, and what stands between such a name and its value.
+//! Names that say that a secret follows, and the text between such a name and its value.
 
 use crate::view::{Stands, View, stands_in_any_case};
 
 /// A word in a name.
 #[derive(Debug)]
 pub(crate) struct Word {
-    /// What is looked for, in small letters.
+    /// The text to find, in lower case.
     pub(crate) word: &'static [u8],
-    /// What must stand before it; one of these.
+    /// One of these must come before it.
     before: &'static [&'static [u8]],
     pub(crate) sort: Sort,
 }
 
-/// What kind of value a name announces.
+/// The kind of value after a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// Made by people: short, and with digits or signs if it is any good.
+    /// A password of a person: short, and with digits or signs if it is good.
     Password,
-    /// Made by machines.
+    /// A generated value.
     Key,
     /// User and password in base64.
     Login,
@@ -44,7 +44,7 @@ const KEYS: &[&[u8]] = &[
     b"storage",
 ];
 
-/// `password` is looked for from its third letter on: `ssw` is rare, `pas` is not.
+/// `password` is found by its third letter and on: `ssw` is rare, `pas` is not.
 pub(crate) static WORDS: &[Word] = &[
     Word { word: b"ssword", before: &[b"pa"], sort: Sort::Password },
     Word { word: b"sswd", before: &[b"pa"], sort: Sort::Password },
@@ -60,7 +60,7 @@ pub(crate) static WORDS: &[Word] = &[
     Word { word: b"uth", before: &[b"a"], sort: Sort::Login },
 ];
 
-/// Words that may follow: the name still announces a secret. `token_type` and `password_hash` do not.
+/// Words that may follow in a name of a secret. `token_type` and `password_hash` are not such names.
 const TAILS: &[&[u8]] = &[
     b"key",
     b"access",
@@ -171,7 +171,7 @@ pub(crate) enum Separator {
 /// A value has begun.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
-    /// Behind the opening quote.
+    /// The position after the opening quote.
     pub(crate) value: usize,
     pub(crate) quote: Option<Quote>,
     pub(crate) by: By,
@@ -185,7 +185,7 @@ pub(crate) struct Quote {
     pub(crate) escaped: bool,
 }
 
-/// What stands between name and value.
+/// The separator between name and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// `NAME=value`.
@@ -290,7 +290,8 @@ pub(crate) fn quote(text: &[u8], at: &mut usize) -> Option<Quote> {
     }
 }
 
-/// Passes over the rest of a quote that is three of the same, as in Python. False if the text ends before that can be told.
+/// Passes over the rest of a quote that is three of the same, as in Python. False if the text ends before
+/// that can be told.
 fn tripled(text: &[u8], value: &mut usize, first: Quote) -> bool {
     let mut at = *value;
     for _ in 0..2 {
@@ -307,7 +308,8 @@ fn tripled(text: &[u8], value: &mut usize, first: Quote) -> bool {
     true
 }
 
-/// `<name>value</name>`: the content of an element whose name ends at `end`, and of which a word stands at `at`.
+/// `<name>value</name>`: the content of an element whose name ends at `end`, and of which a word stands at
+/// `at`.
 pub(crate) fn element(view: &View<'_>, at: usize, end: usize) -> Separator {
     let behind = view.behind(at, LONGEST_NAME);
     let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
@@ -328,7 +330,7 @@ pub(crate) fn element(view: &View<'_>, at: usize, end: usize) -> Separator {
     }
 }
 
-/// What the value of a member with this name is, if the name says that it is a secret.
+/// The kind of value of a member with this name, if the name says that it is a secret.
 #[cfg(feature = "json")]
 pub(crate) fn announces(name: &str) -> Option<Sort> {
     let view_end = format!("{name}=");

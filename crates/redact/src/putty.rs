@@ -16,7 +16,7 @@ const LAST: &[u8] = b"Private-MAC: ";
 const SHORT: usize = 40;
 const LONG: usize = 64;
 
-/// The first two lines are no secret, and are told from words about them by there being two.
+/// The first two lines are not secret. Requiring both avoids matching text about keys.
 pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     let text = view.text;
     if !view.word_begins(at) {
@@ -54,7 +54,7 @@ pub(crate) fn verify(view: &View<'_>, at: usize, kind: Kind) -> Verdict {
     }
 }
 
-/// Behind the last line.
+/// The position after the last line.
 pub(crate) fn end_of(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = memchr::memmem::find(&text[from..], LAST) {

@@ -1,4 +1,4 @@
-//! Secrets that a sign and a few letters announce: bot tokens of Telegram, signatures in URLs of Azure.
+//! Secrets after a sign and a few letters: bot tokens of Telegram, signatures in URLs of Azure.
 
 use crate::class::{PERCENT, URLSAFE, WORD};
 use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unless_marked};

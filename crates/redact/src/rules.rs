@@ -1,4 +1,4 @@
-//! The compiled rules, and redacting what is there as a whole.
+//! The compiled rules, and redaction of complete texts.
 
 use crate::builder::Builder;
 use crate::scan::{Scanner, Step, Want};
@@ -14,18 +14,18 @@ pub struct Rules {
     pub(crate) inner: Arc<Compiled>,
 }
 
-/// What handles share.
+/// The rules that all handles share.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) scanner: Scanner,
     /// `[redacted:kind]` of every kind.
     pub(crate) markers: Vec<Box<str>>,
-    /// The kind of what a text begins with whose beginning is not known, unless it is switched off.
+    /// The kind of a secret at the beginning of a text whose beginning is unknown, unless switched off.
     pub(crate) fragment: Option<Kind>,
 }
 
 impl Compiled {
-    /// The kind of what names of this sort announce, unless it is switched off.
+    /// The kind of values after names of this sort, unless switched off.
     #[cfg(feature = "json")]
     pub(crate) fn assigned(&self, sort: Sort) -> Option<Kind> {
         let rules = &self.scanner.rules;
@@ -51,17 +51,18 @@ impl Rules {
         Builder::empty().build()
     }
 
-    /// The builtin rules, to add to and to take from.
+    /// A builder with the builtin rules.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// Redacts a whole text. It may have been cut at its end: a partial secret there counts as in
+    /// Redacts a complete text. A partial secret at its end is handled as in
     /// [`Stream::settle`](crate::Stream::settle).
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.redact_bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
-            // Secrets begin and end where characters do, so the rest is what it was; if it were not, no text is lost.
+            // Secrets begin and end between characters, so the rest is valid UTF-8. If it were not, no text
+            // is lost.
             Cow::Owned(bytes) => Cow::Owned(
                 String::from_utf8(bytes)
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
@@ -72,7 +73,7 @@ impl Rules {
     /// Redacts raw evidence: any bytes, also those that are not UTF-8.
     pub fn redact_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out: Option<Vec<u8>> = None;
-        // All before this is in `out`.
+        // The text before this is in `out`.
         let mut done = 0;
         let mut from = 0;
         loop {
@@ -109,9 +110,17 @@ impl Default for Rules {
     }
 }
 
-/// `[redacted:kind]`.
+/// How every marker begins. A marker is `[redacted:kind]`.
+pub(crate) const MARKER_START: &str = "[redacted:";
+
+/// True when something was redacted in this text. A person may have typed a marker: then this is true too.
+pub fn has_marker(text: &str) -> bool {
+    text.contains(MARKER_START)
+}
+
+/// The marker of a kind of secret.
 pub(crate) fn marker(kind: &str) -> Box<str> {
-    format!("[redacted:{kind}]").into()
+    format!("{MARKER_START}{kind}]").into()
 }
 
 /// Nothing more of the secret follows.

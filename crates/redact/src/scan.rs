@@ -1,4 +1,4 @@
-//! Finding the next secret in a text, or the place from which on the text may still become one.
+//! Finds the next secret in a text, or the position from which the text may still become one.
 
 use crate::custom::{Expression, Literal};
 use crate::gate::{Gate, Last};
@@ -26,15 +26,15 @@ pub(crate) enum Rule {
     Expression(Box<Expression>),
 }
 
-/// How a rule begins.
+/// The beginnings of a rule's matches.
 pub(crate) enum Begins<'a> {
-    /// With one of these, and what the first byte of them means by itself; in any case or as written.
+    /// One of these texts, in any case or as written, and what their first byte alone means.
     With(Vec<&'a [u8]>, Last, bool),
-    /// With any of these bytes.
+    /// Any of these bytes.
     Anywhere(Box<[bool; 256]>),
 }
 
-/// The only prefix shorter than what the gate looks at, with what follows it: a digit in base 16.
+/// The only prefix that is shorter than the gate's three characters, extended by a hexadecimal digit.
 const TWO_LETTERS: &str = "SK";
 const WITH_A_THIRD: [&[u8]; 7] = [b"SK0", b"SKa", b"SKb", b"SKc", b"SKd", b"SKe", b"SKf"];
 
@@ -77,28 +77,28 @@ impl Rule {
 pub(crate) struct Scanner {
     pub(crate) gate: Gate,
     pub(crate) rules: Vec<(Kind, Rule)>,
-    /// There are literals among the rules.
+    /// True when the rules have literals.
     pub(crate) literals: bool,
 }
 
-/// How far a secret goes with what begins within it.
+/// The end of a secret, extended by a literal that begins within it.
 enum Stretched {
     To(Found),
-    /// The text ends within what begins within it.
+    /// The text ends within that literal.
     Cut(Pending),
 }
 
-/// What is to be known of a text that ends in what may become a secret.
+/// What the caller wants to know about a text whose end may become a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// From where on it is held. What begins behind that changes nothing, and is not looked at: held text would be judged
-    /// from each of its places with every piece that comes.
+    /// Only the position from which it is held. Later beginnings change nothing and are skipped: otherwise
+    /// held text would be judged from each position with every new piece.
     Held,
     /// Also what it is if the text ends here.
     AtEnd,
 }
 
-/// What comes next in a text.
+/// The next finding in a text.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// No secret, whatever follows.
@@ -107,27 +107,27 @@ pub(crate) enum Step {
     Waiting(Waiting),
 }
 
-/// The text ends in what may become a secret.
+/// The end of the text may become a secret.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Where to look again when there is more.
+    /// Where to continue when there is more text.
     pub(crate) at: usize,
-    /// From here on nothing goes out, if no time passes.
+    /// Text from here on is held back.
     pub(crate) hold: usize,
-    /// From here on nothing goes out by time.
+    /// Text from here on is held back even when time passes.
     pub(crate) firm: usize,
     /// What it is if the text ends here.
     pub(crate) at_end: Option<Found>,
-    /// What it may become if the text goes on: that which begins first.
+    /// What it may become if the text goes on: the first such beginning.
     begun: Option<Found>,
 }
 
-/// A piece of a secret by which it would be recognised.
+/// So many bytes of a secret would be enough to recognise it.
 const PIECE: usize = 12;
 
 impl Waiting {
-    /// What it is if the text may end here, and may as well go on: what is told from other text, and whatever has begun
-    /// and would be out with a whole piece, because the next character may make a secret of it.
+    /// What to redact at an end that may not be final. This includes everything that has begun like a
+    /// secret and would show [`PIECE`] bytes: the next character may make a secret of it.
     pub(crate) fn at_doubtful_end(&self) -> Option<Found> {
         let begun = self.begun.filter(|found| found.end - found.start >= PIECE);
         match (self.at_end, begun) {
@@ -139,7 +139,7 @@ impl Waiting {
 }
 
 impl Scanner {
-    /// Looks from `from` on.
+    /// Searches from `from` on.
     pub(crate) fn next(&self, view: &View<'_>, from: usize, want: Want) -> Step {
         let mut waiting: Option<Waiting> = None;
         let mut from = from;
@@ -156,7 +156,7 @@ impl Scanner {
                         Stretched::To(found) => return Step::Found(found),
                         Stretched::Cut(pending) => pending,
                     },
-                    // What stands before it is not decided, and may contain it.
+                    // Text before it is undecided and may contain it.
                     (Verdict::Found(found), Some(_)) => Pending::begun(found, true),
                     (Verdict::Pending(pending), _) => pending,
                 };
@@ -183,8 +183,8 @@ impl Scanner {
         waiting.map_or(Step::Clean, Step::Waiting)
     }
 
-    /// A literal that begins within a secret and goes on behind it is redacted to its end. That a given value is
-    /// always caught does not depend on what stands before it.
+    /// A literal that begins within a secret and ends after it is redacted completely. A literal is always
+    /// found, whatever comes before it.
     fn stretch(&self, view: &View<'_>, mut found: Found) -> Stretched {
         if !self.literals {
             return Stretched::To(found);
@@ -212,7 +212,7 @@ impl Scanner {
         Stretched::To(found)
     }
 
-    /// What the last byte may begin.
+    /// What may begin with the last byte.
     fn wait_for_more(&self, view: &View<'_>, last: usize, waiting: &mut Option<Waiting>) {
         let end = view.text.len();
         let hold = match self.gate.last(view.text[last]) {
@@ -232,7 +232,8 @@ impl Scanner {
         waiting.hold = waiting.hold.min(hold);
     }
 
-    /// What a token, a literal or a key block says about `at`, which lies within what another rule looks at.
+    /// The verdict of a token, a literal or a key block about `at`, which lies within the text that another
+    /// rule judges.
     pub(crate) fn inside(&self, view: &View<'_>, at: usize) -> Verdict {
         let mut waiting: Option<Pending> = None;
         if at + 1 == view.text.len() && self.gate.last(view.text[at]) > Last::Watched {

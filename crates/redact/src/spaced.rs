@@ -1,10 +1,13 @@
-//! Values that only a space separates from their names: behind a flag (`--password x`) and in a `.netrc`
-//! (`machine m login l password x`). A name in a sentence is followed by a space too, so the name alone does not do.
+//! Values separated from their names by a space: after a flag (`--password x`), and in a `.netrc` (`machine
+//! m login l password x`). In a sentence a name is followed by a space too, so the name alone is not
+//! enough.
 
 use crate::name::{self, Begun, By, Separator};
+use crate::rules::MARKER_START;
 use crate::view::View;
 
-/// How far before the name the beginning of its flag, or the rest of its `.netrc` entry, may be. Less than what streams keep.
+/// How far before the name the beginning of its flag, or the rest of its `.netrc` entry, may be. Less than
+/// what streams keep.
 const BEFORE: usize = 112;
 const SPACES: usize = 4;
 
@@ -49,9 +52,9 @@ fn is_netrc(before: &[u8]) -> bool {
         && words.take(2).any(|word| word == b"machine" || word == b"default")
 }
 
-/// What stands behind the last marker. A secret that was there before was not seen either.
+/// The text after the last marker. Rules do not look at text before a marker.
 pub(crate) fn unmarked(behind: &[u8]) -> &[u8] {
-    match memchr::memmem::rfind(behind, b"[redacted:") {
+    match memchr::memmem::rfind(behind, MARKER_START.as_bytes()) {
         Some(marker) => match memchr::memchr(b']', &behind[marker..]) {
             Some(end) => &behind[marker + end + 1..],
             None => &[],

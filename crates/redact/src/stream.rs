@@ -1,4 +1,4 @@
-//! Redacting one text that grows.
+//! Redaction of one growing text.
 
 use crate::class::BASE64;
 use crate::fragment;
@@ -6,25 +6,25 @@ use crate::rules::{OVER, Rules};
 use crate::scan::{Step, Waiting, Want};
 use crate::view::{Found, Kind, Pending, Then, Verdict, View};
 
-/// Rules look behind by less than this.
+/// Rules look back by less than this, in bytes.
 const CONTEXT: usize = 128;
-/// Context is cut when it has grown by this much, so that cutting costs little per byte.
+/// Old context is dropped after this many more bytes, so that dropping costs little per byte.
 const SLACK: usize = 1024;
 
-/// One growing text. What [`push`](Self::push), [`release`](Self::release) and [`settle`](Self::settle) give out, one
-/// after the other, is the redacted text.
+/// One growing text. What [`push`](Self::push), [`release`](Self::release) and [`settle`](Self::settle)
+/// give out, one after the other, is the redacted text.
 #[derive(Debug)]
 pub struct Stream {
     rules: Rules,
     /// The end of the text: what rules may look back at, then what is held.
     tail: String,
-    /// So much of `tail` is out.
+    /// How much of `tail` was given out.
     sent: usize,
     /// Before this no secret begins in `tail`.
     from: usize,
-    /// From here on `tail` is not given out by time.
+    /// From here on, time does not release `tail`.
     firm: usize,
-    /// What belongs to a secret that was found.
+    /// What still belongs to the last secret.
     then: Then,
     /// The text may begin within a secret: its first run is not judged yet.
     middle: Option<Kind>,
@@ -35,26 +35,26 @@ pub struct Stream {
 pub enum Held {
     /// Nothing.
     Nothing,
-    /// Characters that may begin a secret, as words may too: to be given out by [`Stream::release`] soon.
+    /// Characters that may begin a secret or an ordinary word. [`Stream::release`] gives them out soon.
     Brief,
-    /// A secret has begun, as far as can be told. Only more text or the end decides.
+    /// A secret seems to have begun. Only more text or the end decides.
     Firm,
 }
 
 impl Stream {
-    /// A text from its beginning.
+    /// A text that is seen from its beginning.
     pub fn new(rules: &Rules) -> Self {
         let rules = rules.clone();
         Self { rules, tail: String::new(), sent: 0, from: 0, firm: 0, then: OVER, middle: None }
     }
 
-    /// A text of which the beginning is not known: after a gap, or after a restart. Its first characters may be the
-    /// end of a secret.
+    /// A text whose beginning is unknown, after a gap or a restart. Its first characters may be the end of
+    /// a secret.
     pub fn in_the_middle(rules: &Rules) -> Self {
         Self { middle: rules.inner.fragment, ..Self::new(rules) }
     }
 
-    /// Takes more text and gives out what can be.
+    /// Adds text and gives out what is decided.
     pub fn push(&mut self, text: &str, out: &mut String) {
         self.tail.push_str(text);
         self.go_on(out, End::Unknown);
@@ -71,27 +71,27 @@ impl Stream {
         }
     }
 
-    /// How many bytes of text it keeps, to look back at and held: bounded, whatever comes.
+    /// How many bytes of text it keeps, as context and held back. This is bounded.
     pub fn kept(&self) -> usize {
         self.tail.len()
     }
 
-    /// Gives out what is held without a distinctive beginning. The caller does this when a [`Held::Brief`] is 50 ms
-    /// old. If it was a secret after all, its rest is still redacted.
+    /// Gives out held text without a distinctive beginning. The caller does this when a [`Held::Brief`] is
+    /// 50 ms old. If it turns out to be a secret, the rest of it is still redacted.
     pub fn release(&mut self, out: &mut String) {
         if matches!(self.then, Then::Text) {
             self.send(self.firm, out);
         }
     }
 
-    /// The text may have ended: gives out or redacts everything that is held. More may follow, and is then taken as the
-    /// same text. So what has begun like a secret is taken for one before 12 bytes of it are out, also if it looks like a
-    /// word so far.
+    /// Gives out or redacts everything that is held, because the text may have ended. If more follows, it
+    /// continues the same text. So text that begins like a secret is redacted before 12 bytes of it are
+    /// out, even if it looks like a word so far.
     pub fn settle(&mut self, out: &mut String) {
         self.go_on(out, End::Doubtful);
     }
 
-    /// The text has ended: judges what is held as the last word, as [`Rules::redact`] does.
+    /// Ends the text. What is held is judged as in [`Rules::redact`].
     pub fn finish(mut self, out: &mut String) {
         self.go_on(out, End::Here);
     }
@@ -162,7 +162,7 @@ impl Stream {
         }
     }
 
-    /// Where the scanner would hold firmly.
+    /// The position from which the scanner holds text firmly.
     fn firm_from(&self) -> usize {
         let view = View { text: self.tail.as_bytes(), floor: 0 };
         match self.rules.inner.scanner.next(&view, self.from, Want::Held) {
@@ -192,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// Keeps only what rules may look at.
+    /// Drops context that rules cannot look at any more.
     fn forget(&mut self) {
         let mut cut = self.from.min(self.sent).saturating_sub(CONTEXT);
         if cut < SLACK {
@@ -202,7 +202,7 @@ impl Stream {
             cut -= 1;
         }
         self.tail.drain(..cut);
-        // The beginning is gone, and was longer than any secret that is not told by then.
+        // The beginning was dropped. It was longer than any secret that is undecided by then.
         self.middle = None;
         if self.tail.capacity() > 16 * SLACK {
             self.tail.shrink_to(2 * SLACK);
@@ -213,14 +213,14 @@ impl Stream {
     }
 }
 
-/// Where the text ends.
+/// Whether the text ends here.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// More may follow, and decides.
+    /// It goes on.
     Unknown,
-    /// Here, perhaps.
+    /// It may end here.
     Doubtful,
-    /// Here.
+    /// It ends here.
     Here,
 }
 

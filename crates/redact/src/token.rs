@@ -1,13 +1,14 @@
-//! Tokens that say what they are: a prefix, then a run of characters. One table, one check.
+//! Tokens with a known prefix, then a run of characters: one table, one check.
 
 use crate::class::{ALNUM, BASE64, BASE64_OR_URLSAFE, Class, HEX, UPPER, URLSAFE, URLSAFE_DOT, WORD};
 use crate::value;
 use crate::view::{Found, Kind, Pending, Stands, Then, Verdict, View, stands, unless_marked};
 
-/// The longest run that is held. At this length it is a secret, and the rest of the run too.
+/// The longest run that is held. At this length the run is a secret, including its rest.
 pub(crate) const CAP: usize = 4096;
 
-/// One form of token. Lengths and alphabets are those that the issuers document or that scanners have verified.
+/// One form of token. Lengths and alphabets are those that the issuers document or that scanners have
+/// verified.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(crate) kind: &'static str,
@@ -19,14 +20,14 @@ pub(crate) struct Token {
     pub(crate) max: usize,
     pub(crate) trust: Trust,
     pub(crate) place: Place,
-    /// The secret begins behind the prefix: the prefix is the address of a service.
+    /// The secret begins after the prefix, which is the address of a service.
     pub(crate) address: bool,
 }
 
-/// How much a prefix says by itself.
+/// How certain a prefix is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Nothing else is written like this.
+    /// Nothing else begins like this.
     Prefix,
     /// Words begin like this too (`sk-learn`): the body must look random.
     Body,
@@ -45,7 +46,8 @@ const fn sure(kind: &'static str, prefix: &'static str, body: &'static Class, mi
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: false }
 }
 
-/// Sure, but only where a word may begin: words end in what it begins with, and every delta that does would wait.
+/// Sure, but only where a word may begin: words end in what it begins with, and every delta that does would
+/// wait.
 const fn word(kind: &'static str, prefix: &'static str, body: &'static Class, min: usize) -> Token {
     let (trust, place) = (Trust::Prefix, Place::WordStart);
     Token { kind, prefix, body, min, max: usize::MAX, trust, place, address: false }
@@ -77,7 +79,7 @@ const fn key_block(prefix: &'static str) -> Token {
     word("private_key", prefix, &BASE64, 40)
 }
 
-/// What stands first wins where two prefixes begin alike.
+/// The first entry wins if two prefixes begin alike.
 pub(crate) static TOKENS: &[Token] = &[
     // Model providers.
     word("anthropic", "sk-ant-", &URLSAFE, 16),
@@ -213,7 +215,7 @@ impl Token {
         }
         let body = match stands(text, at, self.prefix.as_bytes()) {
             Stands::No => return Verdict::No,
-            // An address is no secret; it is only remembered.
+            // An address is not a secret; it is only remembered.
             Stands::Partly => {
                 let hold = if self.address { text.len() } else { at };
                 return Verdict::Pending(Pending::brief(hold));
@@ -247,7 +249,7 @@ impl Token {
         }
     }
 
-    /// Is a token that is cut here told from other text? It must be before 12 bytes of it are out.
+    /// True when a token that is cut here can be recognised. It must be before 12 bytes of it are out.
     fn partly(&self, body: &[u8]) -> bool {
         let few = if self.address { 4 } else { 11_usize.saturating_sub(self.prefix.len()).clamp(1, 4) };
         let many = if self.address { 8 } else { 11_usize.saturating_sub(self.prefix.len()).max(1) };

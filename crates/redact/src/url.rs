@@ -1,4 +1,4 @@
-//! Passwords in URLs: `scheme://user:password@host`. Only the password goes.
+//! Passwords in URLs: `scheme://user:password@host`. Only the password is removed.
 
 use crate::class::{AUTHORITY, PASSWORD};
 use crate::scan::Scanner;
@@ -72,7 +72,8 @@ fn is_port(text: &[u8]) -> bool {
     text.len() <= 5 && text.iter().all(u8::is_ascii_digit)
 }
 
-/// Examples have passwords too, and say so: `user:password@`, `user:pass@`, `$USER:$PASSWORD@`, `[redacted:…]`.
+/// Passwords of examples: `user:password@`, `user:pass@`, `$USER:$PASSWORD@`,
+/// `[redacted:…]`.
 pub(crate) fn is_secret(password: &[u8]) -> bool {
     const WORDS: &[&[u8]] = &[b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token"];
     password.len() >= SHORTEST

@@ -1,6 +1,6 @@
-//! Judging what stands where a secret would: a placeholder, a word, or something random.
+//! Judges a value in the place of a secret: a placeholder, a word, or something random.
 
-/// What people write where a secret belongs.
+/// Placeholders that people write instead of a secret.
 const PLACEHOLDERS: &[&[u8]] = &[
     b"example",
     b"placeholder",
@@ -33,18 +33,18 @@ const PLACEHOLDERS: &[&[u8]] = &[
     b"fake",
 ];
 
-/// What names of variables and made-up values contain, and generated ones do not.
+/// Words in names of variables and in invented values, which generated values do not contain.
 const NAMES: &[&[u8]] = &[b"token", b"secret", b"password", b"apikey", b"api_key", b"api-key"];
 
-/// So much of a value is looked at to judge it. What is longer was no word in the beginning either, and is judged again with
-/// every piece that comes and from every name within it.
+/// How much of a value is judged. A longer value did not begin like a word either, and judging is repeated
+/// with every new piece and every name within it.
 const JUDGED: usize = 256;
 
 fn head(value: &[u8]) -> &[u8] {
     &value[..value.len().min(JUDGED)]
 }
 
-/// Said so, or made of hardly any characters, or it names a variable.
+/// True for a placeholder: it says so, has few different characters, or names a variable.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     let value = head(value);
     if is_template(value) {
@@ -58,7 +58,7 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     !random && PLACEHOLDERS.iter().any(|word| contains_in_any_case(value, word))
 }
 
-/// It names a variable, and does whatever follows.
+/// True when it names a variable, whatever follows.
 pub(crate) fn is_template(value: &[u8]) -> bool {
     let value = head(value);
     value.iter().any(|byte| matches!(byte, b'<' | b'>' | b'{' | b'}'))
@@ -78,15 +78,15 @@ fn contains_in_any_case(value: &[u8], word: &[u8]) -> bool {
     value.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// Which letters follow a letter in words: 329 of the 676 pairs, which make up 96.5 % of the pairs in the names and
-/// comments of 46 MB of Rust. Bit 0 is `a`. Half of the pairs of a random text are outside.
+/// Which letters follow a letter in words: 329 of the 676 pairs, which make up 96.5 % of the pairs in the
+/// names and comments of 46 MB of Rust. Bit 0 is `a`. Half of the pairs of a random text are outside.
 #[rustfmt::skip]
 const FOLLOWS: [u32; 26] = [
     0x1febd6f, 0x1164915, 0x13eddbd, 0x13ec93b, 0x1fffd7f, 0x11e493d, 0x016f9d1, 0x01e5119, 0x2aefc7f, 0x0004010, 0x0040111, 0x11ccd39, 0x01cd91f, 0x13eed7f, 0x0fefd7f, 0x01ec995, 0x0100000, 0x17efd7d, 0x17efdfd, 0x1def9bd, 0x00ef97f, 0x0005111, 0x0066191, 0x0088115, 0x004f010, 0x0000011,
 ];
 
-/// How many pairs of neighbours are not what words are made of: unusual letters, a digit beside a letter, a capital
-/// soon after another. Capitals that begin the words of a name are usual.
+/// How many pairs of neighbours are not what words are made of: unusual letters, a digit beside a letter, a
+/// capital soon after another. Capitals that begin the words of a name are usual.
 fn strange(value: &[u8]) -> usize {
     let mut count = 0;
     // Letters since the last capital, sign or digit.
@@ -123,8 +123,8 @@ pub(crate) fn is_wordy(value: &[u8]) -> bool {
     !camel && strange(value) == 0 && value.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
 }
 
-/// Long, of many different characters, and no words: what a generator makes. Of pairs in names one in twenty is
-/// strange, of pairs in random text one in two.
+/// Long, of many different characters, and no words: what a generator makes. Of pairs in names one in
+/// twenty is strange, of pairs in random text one in two.
 pub(crate) fn looks_random(value: &[u8]) -> bool {
     let value = head(value);
     let many = distinct(value);

@@ -1,23 +1,24 @@
-//! What a rule sees and what it answers.
+//! The input and the answers of a rule.
 
 use crate::class::{Class, WORD};
+use crate::rules::MARKER_START;
 
-/// Text with what is known before it. Rules look behind only through this.
+/// A text with what is known before it. Rules look back only through this.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) text: &'a [u8],
-    /// Before this nothing is seen: the text begins here, or a marker stands there. Both end words.
+    /// Nothing before this is visible: the text begins here, or a marker ends here. Both are word boundaries.
     pub(crate) floor: usize,
 }
 
-/// What a rule says about one place.
+/// The answer of a rule about one position.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// No secret begins here, whatever follows.
     No,
     /// A secret, whatever follows.
     Found(Found),
-    /// More text decides.
+    /// Undecided: more text is needed.
     Pending(Pending),
 }
 
@@ -30,13 +31,13 @@ pub(crate) struct Found {
     pub(crate) then: Then,
 }
 
-/// What follows a secret.
+/// What belongs to a secret after the redacted part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Then {
     Text,
     /// More of the same secret, as long as it is of this class.
     Swallow(&'static Class),
-    /// The rest of the literal of this rule, of which so many bytes are done.
+    /// The rest of the literal of this rule, and how many bytes of it were seen.
     Rest {
         rule: u16,
         done: usize,
@@ -49,10 +50,10 @@ pub(crate) enum Then {
     Lines,
 }
 
-/// The text ends where a secret may have begun.
+/// A secret may have begun at the end of the text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    /// From here on nothing goes out.
+    /// Text from here on is held back.
     pub(crate) hold: usize,
     pub(crate) firm: bool,
     /// What it is if the text ends here.
@@ -62,18 +63,18 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Nothing distinctive yet: held from here on, and not for long.
+    /// Nothing distinctive yet: held from here on, but only briefly.
     pub(crate) fn brief(hold: usize) -> Self {
         Self { hold, firm: false, at_end: None, begun: None }
     }
 
-    /// A secret has begun, as far as can be told. If it is told from other text, then also when the text ends here.
+    /// A secret seems to have begun. `told` says whether it is one even if the text ends here.
     pub(crate) fn begun(found: Found, told: bool) -> Self {
         Self { hold: found.start, firm: true, at_end: told.then_some(found), begun: Some(found) }
     }
 }
 
-/// A kind of secret: its place in the list of [`crate::Rules`].
+/// A kind of secret: its index in [`crate::Rules`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind(pub(crate) u16);
 
@@ -83,13 +84,13 @@ impl<'a> View<'a> {
         if at > self.floor { Some(self.text[at - 1]) } else { None }
     }
 
-    /// The seen text before `at`, at most `most` bytes.
+    /// The visible text before `at`, at most `most` bytes.
     pub(crate) fn behind(&self, at: usize, most: usize) -> &'a [u8] {
         &self.text[self.floor.max(at.saturating_sub(most)).min(at)..at]
     }
 
-    /// A word may begin at `at`: before it is no part of a word, or an escape of JSON that only looks like one
-    /// (`\n`, `\u003d`), or of a URL (`%3D`), or a colour of a terminal.
+    /// True when a word may begin at `at`. Before it there is no part of a word. These only look like one:
+    /// escapes of JSON (`\n`, `\u003d`) and of URLs (`%3D`), and terminal colours.
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = self.before(at) else { return true };
         if !WORD.has(before) && before != b'-' {
@@ -109,10 +110,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// The longest colour that is known as one, with an escape as JSON writes it.
+/// The longest terminal colour that is recognised, with its escape as JSON writes it.
 const COLOUR: usize = 32;
 
-/// `ESC[1;33m`: what a terminal shows in another colour from here on.
+/// A terminal colour: `ESC[1;33m`.
 fn ends_colour(text: &[u8]) -> bool {
     let Some(text) = text.strip_suffix(b"m") else { return false };
     let numbers = text.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
@@ -120,7 +121,7 @@ fn ends_colour(text: &[u8]) -> bool {
     text.ends_with(b"\x1b") || text.ends_with(b"\\u001b") || text.ends_with(b"\\u001B")
 }
 
-/// How much of `word` stands at `at`.
+/// How much of `word` is at `at`.
 pub(crate) enum Stands {
     No,
     /// The text ends within it.
@@ -148,15 +149,15 @@ fn compare(text: &[u8], at: usize, word: &[u8], same: impl Fn(u8, u8) -> bool) -
     }
 }
 
-/// No character of UTF-8 is cut at `at`.
+/// True when no UTF-8 character is cut at `at`.
 pub(crate) fn is_char_boundary(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
 
-/// Decides about a run that ends at `found.end`, where other text follows. What ends in a marker is not judged: it may
-/// have been part of what the marker replaced, and was judged then. So redacting twice is redacting once.
+/// Decides about a run that ends at `found.end`. A run directly before a marker is not judged: it was
+/// judged together with what the marker replaced. So redacting twice is the same as redacting once.
 pub(crate) fn unless_marked(text: &[u8], found: Found, secret: bool) -> Verdict {
-    match stands(text, found.end, b"[redacted:") {
+    match stands(text, found.end, MARKER_START.as_bytes()) {
         Stands::Whole => Verdict::No,
         Stands::Partly if text.len() > found.end => {
             let at_end = secret.then_some(found);

@@ -1,13 +1,14 @@
-//! Ordinary text is not damaged: the sources, documents and captured transcripts of this repository, and on demand a
-//! larger corpus.
+//! Ordinary text is not damaged: the sources, documents and captured transcripts of this repository, and on
+//! demand a larger corpus.
 //!
 //! `TURNSTREAM_REDACT_CORPUS=folder` measures another folder and lists what it finds, without a bound.
 
 use std::path::{Path, PathBuf};
 use turnstream_redact::{Rules, Stream};
 
-/// What stands between the braces of findings that are right: `opencode:new`, `lab:new`, `user:t0ken`, `user:other`,
-/// `opencode:wrong`, `onyx:lab-password`, `opencode:lab-password` in base64, and passwords in URLs.
+/// What stands between the braces of findings that are right: `opencode:new`, `lab:new`, `user:t0ken`,
+/// `user:other`, `opencode:wrong`, `onyx:lab-password`, `opencode:lab-password` in base64, and passwords in
+/// URLs.
 const CREDENTIALS: &[&str] = &[
     "{b3BlbmNvZGU6bmV3}",
     "{bGFiOm5ldw==}",
@@ -111,7 +112,8 @@ fn sources_documents_and_transcripts_of_this_repository_stay_what_they_are() {
     assert!(rate < 0.3, "{rate:.2} false matches per MB");
 }
 
-/// Of how many texts that begin at arbitrary places the first run is taken for the rest of a secret, in percent.
+/// Of how many texts that begin at arbitrary places the first run is taken for the rest of a secret, in
+/// percent.
 fn taken_in_the_middle(name: &str, folders: &[&str]) -> f64 {
     let rules = Rules::standard();
     let mut paths = Vec::new();
@@ -154,7 +156,8 @@ fn texts_that_begin_in_the_middle_keep_their_first_word() {
     assert!(share < 15.0, "{share:.2} %");
 }
 
-/// An end that may be none takes what has begun like a secret for one, also words. How often do words stand there?
+/// An end that may be none takes what has begun like a secret for one, also words. How often do words stand
+/// there?
 #[test]
 fn ends_that_may_be_none_take_hardly_a_word() {
     let rules = Rules::standard();

@@ -42,8 +42,8 @@ fn the_page_about_privacy_lists_every_kind_there_is() {
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (listed, after) = rest.split_once(END).unwrap();
-    let lines: Vec<String> = kinds().chunks(8).map(|row| format!("`{}`", row.join("`, `"))).collect();
-    let made = format!("{}.\n", lines.join(",\n"));
+    let lines: Vec<String> = kinds().chunks(8).map(|row| row.join(" ")).collect();
+    let made = format!("```text\n{}\n```\n", lines.join("\n"));
     if std::env::var_os("TURNSTREAM_UPDATE").is_some() {
         std::fs::write(&path, format!("{before}{BEGIN}{made}{END}{after}")).unwrap();
         return;

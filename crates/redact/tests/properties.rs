@@ -8,7 +8,8 @@ use support::{samples, streamed};
 use turnstream_redact::{Pattern, Rules, Stream};
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| rules(r"B-[0-9]{4}(?-u:\b)"));
-/// Without an expression that looks at what follows: behind a number a marker ends a word, where the secret did not.
+/// Without an expression that looks at what follows: behind a number a marker ends a word, where the secret
+/// did not.
 static WITHOUT_LOOKING_AHEAD: LazyLock<Rules> = LazyLock::new(|| rules("B-[0-9]{4}"));
 
 /// Rules with everything in them: builtin, literals that overlap, patterns with and without a prefix.

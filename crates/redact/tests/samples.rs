@@ -170,7 +170,8 @@ fn over_many_seeds_no_sample_is_missed_and_none_goes_out_by_time_or_by_ends_that
     assert_eq!((missed, released, settled), (0, 0, 0));
 }
 
-/// The one end that gives out what looks like a word is the last one: nothing follows that could make a secret of it.
+/// The one end that gives out what looks like a word is the last one: nothing follows that could make a
+/// secret of it.
 #[test]
 fn a_word_behind_a_name_is_shown_at_the_end_and_not_where_the_text_may_go_on() {
     let rules = Rules::standard();

@@ -356,23 +356,18 @@ impl Solo {
             Permissions::Allow => ApprovalOutcome::AllowOnce,
             Permissions::Deny => ApprovalOutcome::Reject,
         };
-        match ask {
-            Body::ApprovalRequested { approval, tool, .. } => {
-                if outcome == ApprovalOutcome::AllowOnce {
-                    let title = tool.and_then(|tool| tool.title).unwrap_or_default();
-                    let message = format!("opencode asked for a permission and was allowed by rule: {title}");
-                    let notice =
-                        Signal::Notice { code: NoticeCode::UnexpectedPermission, message, detail: None };
-                    self.step(now, |machine, step| machine.observe(notice, step));
-                }
-                // Refused when it was settled in the same breath: then there is nothing to answer.
-                let _ = self.approve(&approval, outcome, By::Policy, now);
+        if let Body::ApprovalRequested { approval, tool, .. } = ask {
+            if outcome == ApprovalOutcome::AllowOnce {
+                let title = tool.and_then(|tool| tool.title).unwrap_or_default();
+                let message = format!("opencode asked for a permission and was allowed by rule: {title}");
+                let notice = Signal::Notice { code: NoticeCode::UnexpectedPermission, message, detail: None };
+                self.step(now, |machine, step| machine.observe(notice, step));
             }
-            Body::QuestionAsked { question, .. } => {
-                // Only a person knows an answer; by rule there is none.
-                let _ = self.answer_question(&question, None, now);
-            }
-            _ => {}
+            // Refused when it was settled in the same breath: then there is nothing to answer.
+            let _ = self.approve(&approval, outcome, By::Policy, now);
+        } else if let Body::QuestionAsked { question, .. } = ask {
+            // Only a person knows an answer; by rule there is none.
+            let _ = self.answer_question(&question, None, now);
         }
     }
 

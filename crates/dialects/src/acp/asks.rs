@@ -42,11 +42,12 @@ impl Permission {
         options: &[ApprovalOption],
         tag: Tag,
     ) -> Self {
-        // An ask can come without a call; Codex never shows the call of one that is refused. ACP wants a name all the same.
+        // An ask can come without a call (Codex never shows the call of a refused one), but ACP requires an
+        // id.
         let id = item.map_or(approval.as_str(), ItemId::as_str).to_owned();
         let mut fields = tool.map(tool::fields).unwrap_or_default();
         if item.is_none() && fields.title.is_none() {
-            // Nobody announced this call: without a title there would be nothing to show.
+            // This call was never announced, so a client has nothing to show without a title.
             fields.title = Some(fields.name.clone().unwrap_or_else(|| "Permission".to_owned()));
         }
         let options =
@@ -61,7 +62,7 @@ impl Permission {
     }
 }
 
-/// For agents that offer no list: an option's id is the outcome it stands for.
+/// The options for agents that offer none. The id of an option is its outcome.
 fn default_options() -> Vec<PermissionOption> {
     let option = |id: &str, name: &str, kind| PermissionOption::new(id.to_owned(), name, kind);
     vec![
@@ -82,8 +83,8 @@ fn option(option: &ApprovalOption) -> PermissionOption {
 }
 
 impl Question {
-    /// The questions as one form, for clients that announced `elicitation.form`. A property per question, by its id; where
-    /// an answer that is not offered may be given, `ID.other` takes it.
+    /// The questions as one form, for clients that announced `elicitation.form`. Each question is a
+    /// property, named by its id. If other answers are allowed, `ID.other` takes them.
     pub fn to_elicitation(&self, session: &str) -> CreateElicitationRequest {
         let mut form = ElicitationSchema::new();
         for asked in &self.questions {

@@ -1,10 +1,10 @@
-//! Events in, ACP out. Holds what one client must not be told twice, and nothing that grows with the conversation.
+//! Turns events into ACP messages. Its state does not grow with the length of the conversation.
 
 use super::asks::{Permission, Question};
 use super::ending;
 use super::event::{AcpEvent, Notice};
 use super::items::Items;
-use super::tag;
+use super::tag::{self, Void};
 use agent_client_protocol_schema::v1::{
     ContentBlock, Cost as AcpCost, SessionInfoUpdate, SessionUpdate, TextContent, UsageUpdate,
 };
@@ -12,109 +12,118 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Tool};
-use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, TurnId};
+use turnstream_model::event::{
+    ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Subject, Tool,
+};
+use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, QuestionId, TurnId};
 
-/// Encodes one session for one or more clients that have seen the same of it.
+/// Encodes one session, for one or more clients that have received the same messages of it.
 ///
-/// It starts with the first event of a log ([`Encoder::new`]), behind a snapshot that the client has already
-/// ([`Encoder::resume`]), or with a snapshot that the client is shown first ([`Encoder::replay`]). It keeps the items of open
-/// turns, the prompts that wait and the sessions of subagents; texts of messages are never kept.
+/// [`Encoder::new`] starts at the first event of a log. [`Encoder::resume`] starts after a state that the
+/// client has already. [`Encoder::replay`] starts with a state that the client receives first. It keeps the
+/// items of open turns, waiting prompts, and the sessions of subagents. It keeps no text but a plan's.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
-    /// The last event taken in; a repeated delivery says nothing.
+    /// The last event that was encoded. A repeated delivery adds nothing.
     pub(super) seq: Seq,
     pub(super) items: Items,
     pub(super) turns: HashMap<TurnId, OpenTurn>,
-    /// What was said in prompts that no turn has taken yet.
+    /// The content of prompts that no turn has taken yet.
     pub(super) prompts: HashMap<PromptId, Vec<Value>>,
     pub(super) context: Option<Context>,
-    /// What the ended turns cost together.
+    /// The cost of all ended turns.
     pub(super) cost: Option<Cost>,
 }
 
-/// A turn without its terminator.
+/// A turn whose terminator was not sent yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenTurn {
     pub(super) prompts: Vec<PromptId>,
-    /// How the last model call ended, in the provider's word.
+    /// The finish reason of the last model call, in the provider's words.
     pub(super) finish: Option<String>,
 }
 
 impl Encoder {
-    /// For a log from its first event on.
+    /// Starts at the first event of a log.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the messages that say what the event says; often one, sometimes none. Events that were taken in before, and
-    /// those that a snapshot contained, add nothing.
+    /// Adds the messages for an event: often one, sometimes none. An event that was encoded before, or that
+    /// the state contained, adds nothing.
     pub fn encode(&mut self, event: &Event, out: &mut Vec<AcpEvent>) {
         if event.seq <= self.seq {
             return;
         }
         self.seq = event.seq;
-        self.take_in(&event.draft, out);
+        self.apply(&event.draft, out);
     }
 
-    fn take_in(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        match &draft.body {
-            Body::ItemDelta { .. }
-            | Body::ItemStarted { .. }
-            | Body::ItemReplaced { .. }
-            | Body::ItemUpdated { .. }
-            | Body::ItemEnded { .. }
-            | Body::ItemRevised { .. }
-            | Body::ItemRemoved
-            | Body::AttemptSuperseded { .. } => self.items.take_in(draft, out),
-            Body::SessionCreated { title, .. } => {
-                if title.is_some() {
-                    let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
-                    self.session_updated(&patch, out);
-                }
-            }
-            Body::SessionUpdated(patch) => self.session_updated(patch, out),
-            Body::SessionStatus(status) => out.push(AcpEvent::Status(status.clone())),
-            Body::PromptAccepted { prompt, content, .. } => {
-                self.prompts.insert(prompt.clone(), content.clone());
-            }
-            Body::PromptTaken { prompt } => self.prompt_taken(draft.turn.as_ref(), prompt, out),
-            Body::PromptWithdrawn { prompt } => {
-                self.prompts.remove(prompt);
-                out.push(AcpEvent::Withdrawn(prompt.clone()));
-            }
-            Body::TurnStarted { prompts, .. } => self.turn_started(draft.turn.as_ref(), prompts),
-            Body::AttemptStarted { .. } => self.note_finish(draft.turn.as_ref(), None),
-            Body::AttemptEnded { finish, .. } => self.note_finish(draft.turn.as_ref(), finish.as_ref()),
-            Body::ApprovalRequested { approval, tool, options, .. } => {
-                out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
-            }
-            Body::ApprovalResolved { approval, resolution } => {
-                let (approval, outcome) = (approval.clone(), resolution.outcome);
-                out.push(AcpEvent::PermissionSettled { approval, outcome });
-            }
-            Body::QuestionAsked { question, questions, .. } => {
-                let (question, item, questions) = (question.clone(), draft.item.clone(), questions.clone());
-                out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
-            }
-            Body::QuestionAnswered { question, outcome, .. } => {
-                out.push(AcpEvent::QuestionSettled { question: question.clone(), outcome: *outcome });
-            }
-            Body::TurnEnded { .. } => self.turn_ended(draft, out),
-            Body::Notice { code, message, detail } => out.push(AcpEvent::Notice(Box::new(Notice {
-                code: *code,
-                message: message.clone(),
-                detail: detail.clone(),
-                turn: draft.turn.clone(),
-                item: draft.item.clone(),
-            }))),
-            Body::SessionEnded { reason } => out.push(AcpEvent::SessionEnded { reason: reason.clone() }),
-            // That a prompt left for the agent, or that it was told to stop, shows in what it does; an unknown type has no
-            // meaning to encode.
-            Body::PromptSent { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::Unknown { .. } => {}
+    /// Dispatches by what the event is about. A type without a message in ACP adds nothing: `prompt.sent`
+    /// and `turn.cancelling` show in what the agent does next.
+    fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        let Some((subject, _)) = draft.about() else { return };
+        match subject {
+            Subject::Item(item) => self.items.apply(item, draft, out),
+            Subject::Session => self.session(&draft.body, out),
+            Subject::Prompt(prompt) => self.prompt(prompt, draft, out),
+            Subject::Turn(turn) => self.turn(turn, &draft.body, out),
+            Subject::Attempt(_) => self.attempt(draft, out),
+            Subject::Approval(approval) => self.approval(approval, draft, out),
+            Subject::Question(question) => question_event(question, draft, out),
+            Subject::Notice => notice(draft, out),
+        }
+    }
+
+    fn session(&mut self, body: &Body, out: &mut Vec<AcpEvent>) {
+        if let Body::SessionCreated { title: title @ Some(_), .. } = body {
+            let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
+            self.session_updated(&patch, out);
+        } else if let Body::SessionUpdated(patch) = body {
+            self.session_updated(patch, out);
+        } else if let Body::SessionStatus(status) = body {
+            out.push(AcpEvent::Status(status.clone()));
+        } else if let Body::SessionEnded { reason } = body {
+            out.push(AcpEvent::SessionEnded { reason: reason.clone() });
+        }
+    }
+
+    fn prompt(&mut self, prompt: &PromptId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::PromptAccepted { content, .. } = &draft.body {
+            self.prompts.insert(prompt.clone(), content.clone());
+        } else if let Body::PromptTaken { .. } = &draft.body {
+            self.prompt_taken(draft.turn.as_ref(), prompt, out);
+        } else if let Body::PromptWithdrawn { .. } = &draft.body {
+            self.prompts.remove(prompt);
+            out.push(AcpEvent::Withdrawn(prompt.clone()));
+        }
+    }
+
+    fn turn(&mut self, turn: &TurnId, body: &Body, out: &mut Vec<AcpEvent>) {
+        if let Body::TurnStarted { prompts, .. } = body {
+            self.turn_started(turn, prompts);
+        } else if let Body::TurnEnded { .. } = body {
+            self.turn_ended(turn, body, out);
+        }
+    }
+
+    fn attempt(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::AttemptStarted { .. } = &draft.body {
+            self.note_finish(draft.turn.as_ref(), None);
+        } else if let Body::AttemptEnded { finish, .. } = &draft.body {
+            self.note_finish(draft.turn.as_ref(), finish.as_ref());
+        }
+        for item in draft.voided_items() {
+            self.items.void(item, draft.turn.as_ref(), Void::Superseded, out);
+        }
+    }
+
+    fn approval(&mut self, approval: &ApprovalId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        if let Body::ApprovalRequested { tool, options, .. } = &draft.body {
+            out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
+        } else if let Body::ApprovalResolved { resolution, .. } = &draft.body {
+            let (approval, outcome) = (approval.clone(), resolution.outcome);
+            out.push(AcpEvent::PermissionSettled { approval, outcome });
         }
     }
 
@@ -129,11 +138,10 @@ impl Encoder {
         AcpEvent::Permission(Box::new(Permission::new(approval, item, tool, options, tag)))
     }
 
-    pub(super) fn turn_started(&mut self, turn: Option<&TurnId>, prompts: &[PromptId]) {
-        let Some(turn) = turn else { return };
+    pub(super) fn turn_started(&mut self, turn: &TurnId, prompts: &[PromptId]) {
         for prompt in prompts {
             if let Some(content) = self.prompts.get(prompt) {
-                self.items.said(turn, content);
+                self.items.remember_prompt(turn, content);
             }
         }
         self.turns.entry(turn.clone()).or_default().prompts.extend(prompts.iter().cloned());
@@ -145,7 +153,7 @@ impl Encoder {
             let open = self.turns.entry(turn.clone()).or_default();
             if !open.prompts.contains(prompt) {
                 open.prompts.push(prompt.clone());
-                self.items.said(turn, &content);
+                self.items.remember_prompt(turn, &content);
             }
         }
         for value in &content {
@@ -159,22 +167,22 @@ impl Encoder {
         }
     }
 
-    fn turn_ended(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        let (Some(turn), Body::TurnEnded { cost, .. }) = (&draft.turn, &draft.body) else { return };
+    fn turn_ended(&mut self, turn: &TurnId, body: &Body, out: &mut Vec<AcpEvent>) {
+        let Body::TurnEnded { cost, .. } = body else { return };
         let OpenTurn { prompts, finish } = self.turns.remove(turn).unwrap_or_default();
         if let Some(cost) = cost {
             self.add_cost(cost);
             self.show_usage(out);
         }
-        self.items.forget(turn);
-        out.extend(ending::terminator(turn, prompts, finish.as_deref(), &draft.body));
+        self.items.end_turn(turn);
+        out.extend(ending::terminator(turn, prompts, finish.as_deref(), body));
     }
 
     pub(super) fn session_updated(&mut self, patch: &SessionPatch, out: &mut Vec<AcpEvent>) {
-        // What becomes of secrets in prompts is between the gateway and who made the session.
+        // Clients need not know whether prompts are redacted.
         let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts: _ } = patch;
         if let Some(native_id) = native_id {
-            self.items.kin.session = Some(Key::from(native_id.as_str()));
+            self.items.subagents.session = Some(Key::from(native_id.as_str()));
         }
         let members = [
             ("model", model.as_deref()),
@@ -202,12 +210,12 @@ impl Encoder {
     pub(super) fn add_cost(&mut self, cost: &Cost) {
         match &mut self.cost {
             Some(total) if total.currency == cost.currency => total.amount += cost.amount,
-            // Sums of different money mean nothing; the newest is at least true of its turn.
+            // Different currencies cannot be added; the newest cost is at least right for its turn.
             other => *other = Some(cost.clone()),
         }
     }
 
-    /// Says how full the context is, where both numbers are known: ACP has no word for one of them alone.
+    /// Adds how full the context is, if both numbers are known: ACP has no message for one alone.
     pub(super) fn show_usage(&self, out: &mut Vec<AcpEvent>) {
         let Some(Context { used: Some(used), size: Some(size), .. }) = self.context else { return };
         let finite = self.cost.as_ref().filter(|cost| cost.amount.is_finite());
@@ -216,12 +224,34 @@ impl Encoder {
     }
 }
 
-/// An update that is nobody's subagent's.
+fn question_event(question: &QuestionId, draft: &Draft, out: &mut Vec<AcpEvent>) {
+    let question = question.clone();
+    if let Body::QuestionAsked { questions, .. } = &draft.body {
+        let (item, questions) = (draft.item.clone(), questions.clone());
+        out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
+    } else if let Body::QuestionAnswered { outcome, .. } = &draft.body {
+        out.push(AcpEvent::QuestionSettled { question, outcome: *outcome });
+    }
+}
+
+fn notice(draft: &Draft, out: &mut Vec<AcpEvent>) {
+    if let Body::Notice { code, message, detail } = &draft.body {
+        out.push(AcpEvent::Notice(Box::new(Notice {
+            code: *code,
+            message: message.clone(),
+            detail: detail.clone(),
+            turn: draft.turn.clone(),
+            item: draft.item.clone(),
+        })));
+    }
+}
+
+/// An update that is not about the work of a subagent.
 pub(super) fn push_update(update: SessionUpdate, out: &mut Vec<AcpEvent>) {
     out.push(AcpEvent::Update { update: Box::new(update), parent: None });
 }
 
-/// A block of a prompt; what is no ACP is shown as the JSON it is.
+/// A block of a prompt. One that is not valid ACP is shown as its JSON.
 fn block(value: &Value) -> ContentBlock {
     ContentBlock::deserialize(value)
         .unwrap_or_else(|_| ContentBlock::Text(TextContent::new(value.to_string())))

@@ -10,14 +10,14 @@ use turnstream_model::event::{Body, Cost, ErrorClass, Outcome, StopReason, TurnE
 use turnstream_model::id::{PromptId, TurnId};
 use turnstream_model::time::Time;
 
-/// Code of an error that is a time limit of ours.
+/// Error code: a time limit of Turnstream was reached.
 pub const TIMEOUT: i32 = -1;
-/// Code of an error that the agent, or a provider behind it, reported.
+/// Error code: the agent, or a provider behind it, reported an error.
 pub const SESSION_ERROR: i32 = -2;
-/// Code of an error on the way: what the agent said did not arrive, or not whole.
+/// Error code: the agent's output did not arrive, or not completely.
 pub const STREAM_ERROR: i32 = -3;
 
-/// Characters of an error's message: it may quote a body that nobody asked to see whole.
+/// Longest message of an error, in characters: it may quote a whole response body.
 const MESSAGE: usize = 200;
 
 /// A turn that ended with a stop reason.
@@ -61,7 +61,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// An error without a turn, for whoever drives an agent by itself.
+    /// An error without a turn, for callers that run an agent without a gateway.
     pub fn new(error: &TurnError) -> Self {
         let name = error.extra.get("name").and_then(|name| name.as_str()).map(str::to_owned);
         let message = if error.message.is_empty() { error.class.as_str() } else { &error.message };
@@ -84,11 +84,11 @@ impl Fault {
     /// The error as JSON-RPC has it; everything but code and message is in `data`.
     pub fn to_error(&self) -> Error {
         // Strings and numbers: serde_json refuses none of them.
-        Error::new(self.code, self.message.clone()).data(serde_json::to_value(Data(self)).ok())
+        Error::new(self.code, self.message.clone()).data(serde_json::to_value(ErrorData(self)).ok())
     }
 }
 
-/// The code of an error. A status below 400 is no error's: providers report failures inside of a 200.
+/// The code of an error. A status below 400 does not count: providers report failures inside a 200 response.
 fn code(error: &TurnError) -> i32 {
     if let Some(status) = error.status.filter(|status| *status >= 400) {
         return status.into();
@@ -136,8 +136,15 @@ pub(super) fn terminator(
     };
     Some(match stop {
         Some(stop) => {
-            let ours =
-                Ours { turn, outcome: *outcome, stop_reason: *stop_reason, finish, usage, cost, error };
+            let ours = ResponseMeta {
+                turn,
+                outcome: *outcome,
+                stop_reason: *stop_reason,
+                finish,
+                usage,
+                cost,
+                error,
+            };
             let meta =
                 serde_json::to_value(ours).ok().map(|value| Meta::from_iter([(KEY.to_owned(), value)]));
             let response = PromptResponse::new(stop).usage(usage.and_then(tokens)).meta(meta);
@@ -159,7 +166,8 @@ pub(super) fn terminator(
     })
 }
 
-/// A plain end is looked at twice: agents that only say that they are idle do not say that the model was cut off.
+/// The stop reason for ACP. Agents that only report idle do not report that the model was cut off, so
+/// `end_turn` is checked against the finish reason of the last model call.
 fn completed(stop_reason: StopReason, finish: Option<&str>) -> AcpStop {
     match stop_reason {
         StopReason::EndTurn => match finish {
@@ -170,22 +178,45 @@ fn completed(stop_reason: StopReason, finish: Option<&str>) -> AcpStop {
         StopReason::MaxTokens => AcpStop::MaxTokens,
         StopReason::MaxTurnRequests => AcpStop::MaxTurnRequests,
         StopReason::Refusal => AcpStop::Refusal,
-        // A person said no and the agent stopped there: no success. `refusal` is the model's and takes the prompt out of the history.
+        // A person refused a permission and the agent stopped: this is no success. ACP's `refusal` is the
+        // model's, and makes clients remove the prompt from the history.
         StopReason::Rejected => AcpStop::Cancelled,
     }
 }
 
-/// Failures for which ACP has a stop reason. After a cancel nothing but `cancelled` may be answered.
+/// Failures that have a stop reason in ACP. After a cancel ACP allows only `cancelled`.
 fn stop_of_error(class: ErrorClass) -> Option<AcpStop> {
     match class {
         ErrorClass::Cancelled => Some(AcpStop::Cancelled),
         ErrorClass::OutputLimit => Some(AcpStop::MaxTokens),
         ErrorClass::Refused => Some(AcpStop::Refusal),
-        _ => None,
+        ErrorClass::Unreachable
+        | ErrorClass::TransportLost
+        | ErrorClass::Stalled
+        | ErrorClass::StreamCorrupt
+        | ErrorClass::StreamSpliced
+        | ErrorClass::Incomplete
+        | ErrorClass::EmptyOutput
+        | ErrorClass::NotAStream
+        | ErrorClass::RateLimited
+        | ErrorClass::QuotaExhausted
+        | ErrorClass::Overloaded
+        | ErrorClass::ProviderError
+        | ErrorClass::ContextOverflow
+        | ErrorClass::Auth
+        | ErrorClass::ModelUnavailable
+        | ErrorClass::InvalidRequest
+        | ErrorClass::Budget
+        | ErrorClass::NotStarted
+        | ErrorClass::AgentExited
+        | ErrorClass::AgentError
+        | ErrorClass::Timeout
+        | ErrorClass::Internal => None,
     }
 }
 
-/// ACP's count needs input and output. What is not known is not zero: it is left out, and what is known is in `_meta`.
+/// ACP's usage needs both input and output tokens. Unknown numbers are not zero, so it is left out if one
+/// is missing. `_meta` has the known ones.
 fn tokens(usage: &Usage) -> Option<AcpUsage> {
     let (input, output) = (usage.input?, usage.output?);
     let parts = [Some(input), Some(output), usage.reasoning, usage.cache_read, usage.cache_write];
@@ -200,7 +231,7 @@ fn tokens(usage: &Usage) -> Option<AcpUsage> {
 }
 
 /// `_meta.turnstream` of a response.
-struct Ours<'a> {
+struct ResponseMeta<'a> {
     turn: &'a TurnId,
     outcome: Outcome,
     stop_reason: Option<StopReason>,
@@ -210,7 +241,7 @@ struct Ours<'a> {
     error: Option<&'a TurnError>,
 }
 
-impl Serialize for Ours<'_> {
+impl Serialize for ResponseMeta<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("turn", self.turn)?;
@@ -226,9 +257,9 @@ impl Serialize for Ours<'_> {
 }
 
 /// `data` of an error.
-struct Data<'a>(&'a Fault);
+struct ErrorData<'a>(&'a Fault);
 
-impl Serialize for Data<'_> {
+impl Serialize for ErrorData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Fault {
             turn, prompts: _, code: _, message: _, class, name, status, request_id, retry_at, ..

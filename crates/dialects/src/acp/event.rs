@@ -1,4 +1,4 @@
-//! What leaves the encoder: one value per ACP message.
+//! The messages that the encoder makes.
 
 use super::asks::{Permission, Question};
 use super::ending::{End, Fault};
@@ -16,7 +16,7 @@ use turnstream_model::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 /// One message to a client. [`AcpEvent::write_json`] gives its JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AcpEvent {
-    /// Text of a message: by far the most frequent.
+    /// Text of a message: by far the most frequent message.
     Chunk(Chunk),
     /// One block of a prompt, when a turn took it. The client that sent the prompt has it already.
     Prompt {
@@ -40,23 +40,24 @@ pub enum AcpEvent {
     Revised(Box<Revision>),
     /// `session/request_permission`
     Permission(Box<Permission>),
-    /// The permission is not asked for any more.
+    /// `$/cancel_request`: the permission was settled.
     PermissionSettled {
-        /// Which.
+        /// The approval.
         approval: ApprovalId,
-        /// How.
+        /// How it was settled.
         outcome: ApprovalOutcome,
     },
     /// `_turnstream/question`, or `elicitation/create` for clients that have forms.
     Question(Box<Question>),
-    /// The question is not asked any more.
+    /// `$/cancel_request`: the question was settled.
     QuestionSettled {
-        /// Which.
+        /// The question.
         question: QuestionId,
-        /// How.
+        /// How it was settled.
         outcome: QuestionOutcome,
     },
-    /// The turn ended with a stop reason. Exactly one `End` or `Error` comes per turn, after all of its updates.
+    /// The turn ended with a stop reason. Exactly one `End` or `Error` comes per turn, after all of its
+    /// updates.
     End(Box<End>),
     /// The turn ended with an error.
     Error(Box<Fault>),
@@ -68,10 +69,10 @@ pub enum AcpEvent {
     Notice(Box<Notice>),
     /// `_turnstream/session_ended`
     SessionEnded {
-        /// Why.
+        /// The reason, in a word.
         reason: String,
     },
-    /// `_turnstream/keep_alive`: nothing happened. The encoder never makes it; the caller has the clock.
+    /// `_turnstream/keep_alive`. The encoder has no clock and never makes it; the caller does.
     KeepAlive,
 }
 
@@ -89,7 +90,7 @@ pub enum ChunkKind {
 /// More text of one message. Chunks of one item are one message; texts of different items never are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// Whose.
+    /// Whose text it is.
     pub kind: ChunkKind,
     /// The item, which is ACP's `messageId`.
     pub item: ItemId,
@@ -108,7 +109,7 @@ pub struct ToolText {
     pub tag: Tag,
 }
 
-/// News of a file, a compaction or a subagent's plan.
+/// A change of a file, a compaction or a subagent's plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemNote {
     /// The item.
@@ -124,13 +125,13 @@ pub struct ItemNote {
 /// What happened to an item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ItemNews {
-    /// It is there.
+    /// It started.
     Started,
     /// Its text grew.
     Delta(String),
     /// Its text is this and nothing else.
     Replaced(String),
-    /// It turns out to be a subagent's.
+    /// It turns out to be the work of a subagent.
     Moved,
     /// It ended.
     Ended(Ended),
@@ -138,13 +139,13 @@ pub enum ItemNews {
     Void(Void),
 }
 
-/// A change of something whose turn, or which itself, is over for ACP.
+/// A change of an item after the terminator of its turn, or after its own end if it has no turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revision {
     /// The item.
     pub item: ItemId,
-    /// What it is and whose; absent for something that was over long ago.
-    pub was: Option<Over>,
+    /// What the item is; absent if it ended long ago.
+    pub was: Option<EndedItem>,
     /// Its turn.
     pub turn: Option<TurnId>,
     /// Its state now.
@@ -157,16 +158,16 @@ pub struct Revision {
     pub void: Option<Void>,
 }
 
-/// What an item was, for whoever never saw it: one that was empty when its turn ended was never shown.
+/// What an ended item is. Clients never saw an item that was empty when its turn ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Over {
+pub struct EndedItem {
     /// What it is.
     pub kind: ItemKind,
     /// Whose message it is.
     pub role: Option<Role>,
     /// The tool call whose subagent made it.
     pub parent: Option<ItemId>,
-    /// How it ended; one that was never shown was never marked either.
+    /// How it ended.
     pub state: Option<ItemState>,
 }
 
@@ -202,7 +203,7 @@ impl AcpEvent {
         matches!(self, Self::End(_) | Self::Error(_))
     }
 
-    /// The tool call whose subagent did this: for callers that leave subagents out.
+    /// The tool call whose subagent did this. Callers can use it to leave out the work of subagents.
     pub fn parent(&self) -> Option<&ItemId> {
         match self {
             Self::Chunk(chunk) => chunk.tag.parent.as_ref(),

@@ -1,15 +1,15 @@
-//! One item: which of ACP's updates it is, and what the client has been told of it.
+//! One item: the ACP updates it becomes, and what the client has received of it.
 
-use super::event::{AcpEvent, Chunk, ChunkKind, ItemNews, ItemNote, Over, ToolText};
-use super::kin::Kin;
+use super::event::{AcpEvent, Chunk, ChunkKind, EndedItem, ItemNews, ItemNote, ToolText};
+use super::subagents::Subagents;
 use super::tag::{Ended, Mark, Tag, Void};
 use super::{plan, tool};
 use agent_client_protocol_schema::v1::{Plan, SessionUpdate};
 use turnstream_model::event::{Field, ItemKind, ItemState, Role, Tool, ToolStatus};
 use turnstream_model::id::{ItemId, TurnId};
 
-/// What an item is when it starts.
-pub(super) struct Head {
+/// The members of an item that do not change.
+pub(super) struct ItemStart {
     pub(super) turn: Option<TurnId>,
     pub(super) parent: Option<ItemId>,
     pub(super) kind: ItemKind,
@@ -17,53 +17,59 @@ pub(super) struct Head {
     pub(super) synthetic: bool,
 }
 
-/// An item that the client can still be told something about.
+/// An item that can still change for the client.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     turn: Option<TurnId>,
     parent: Option<ItemId>,
     synthetic: bool,
     ended: Option<Ended>,
-    view: View,
+    shown_as: ShownAs,
 }
 
-/// Which of ACP's updates an item is.
+/// How an item is shown in ACP.
 #[derive(Clone, Debug)]
-enum View {
-    /// A message. Until something of it was shown there is nothing to correct.
+enum ShownAs {
+    /// A message. While nothing of it was sent there is nothing to correct.
     Text { kind: ChunkKind, shown: bool },
-    /// A prompt that the agent repeated: the prompt itself is what is shown.
+    /// A message that repeats a prompt. The prompt itself is shown instead.
     Echo,
     /// A tool call, with the status that was sent last.
     Tool { status: ToolStatus },
-    /// A plan, which ACP wants whole each time: its text is kept.
+    /// A plan. ACP sends it whole each time, so its text is kept.
     Plan { text: String, unsent: bool },
-    /// Something that goes as a note of ours.
+    /// An item that ACP has no update for: it is sent as `_turnstream/item`.
     Note(ItemKind),
 }
 
 impl Item {
-    /// Takes an item up, and announces what has to be announced.
-    pub(super) fn start(id: &ItemId, head: Head, tool: &Tool, kin: &Kin, out: &mut Vec<AcpEvent>) -> Self {
-        let Head { turn, parent, kind, role, synthetic } = head;
-        let text = |kind| View::Text { kind, shown: false };
-        let view = match kind {
+    /// Starts an item. Tool calls and notes are announced at once.
+    pub(super) fn start(
+        id: &ItemId,
+        head: ItemStart,
+        tool: &Tool,
+        subagents: &Subagents,
+        out: &mut Vec<AcpEvent>,
+    ) -> Self {
+        let ItemStart { turn, parent, kind, role, synthetic } = head;
+        let text = |kind| ShownAs::Text { kind, shown: false };
+        let shown_as = match kind {
             ItemKind::Message if role == Some(Role::User) => text(ChunkKind::User),
             ItemKind::Message => text(ChunkKind::Agent),
             ItemKind::Reasoning => text(ChunkKind::Thought),
-            ItemKind::Tool => View::Tool { status: tool.status.unwrap_or(ToolStatus::Pending) },
-            // ACP has one plan per session: a subagent's would take the place of the agent's own.
-            ItemKind::Plan if parent.is_none() => View::Plan { text: String::new(), unsent: false },
-            ItemKind::Plan | ItemKind::File | ItemKind::Compaction => View::Note(kind),
+            ItemKind::Tool => ShownAs::Tool { status: tool.status.unwrap_or(ToolStatus::Pending) },
+            // ACP has one plan per session: a subagent's plan would replace the agent's own.
+            ItemKind::Plan if parent.is_none() => ShownAs::Plan { text: String::new(), unsent: false },
+            ItemKind::Plan | ItemKind::File | ItemKind::Compaction => ShownAs::Note(kind),
         };
-        let item = Self { turn, parent, synthetic, ended: None, view };
-        match &item.view {
-            View::Tool { .. } => {
-                let tag = Tag { tool: unknown_members(tool), ..item.tag(kin) };
+        let item = Self { turn, parent, synthetic, ended: None, shown_as };
+        match &item.shown_as {
+            ShownAs::Tool { .. } => {
+                let tag = Tag { tool: unknown_members(tool), ..item.tag(subagents) };
                 item.push(SessionUpdate::ToolCall(tool::announce(id.as_str(), tool, &tag)), out);
             }
-            View::Note(kind) => out.push(note(id, *kind, item.tag(kin), ItemNews::Started)),
-            View::Text { .. } | View::Plan { .. } | View::Echo => {}
+            ShownAs::Note(kind) => out.push(note(id, *kind, item.tag(subagents), ItemNews::Started)),
+            ShownAs::Text { .. } | ShownAs::Plan { .. } | ShownAs::Echo => {}
         }
         item
     }
@@ -76,28 +82,30 @@ impl Item {
         self.parent.as_ref()
     }
 
-    /// What is left of it when it is over.
-    pub(super) fn over(self) -> Over {
-        let (kind, role) = match self.view {
-            View::Text { kind: ChunkKind::User, .. } | View::Echo => (ItemKind::Message, Some(Role::User)),
-            View::Text { kind: ChunkKind::Agent, .. } => (ItemKind::Message, Some(Role::Assistant)),
-            View::Text { kind: ChunkKind::Thought, .. } => (ItemKind::Reasoning, None),
-            View::Tool { .. } => (ItemKind::Tool, None),
-            View::Plan { .. } => (ItemKind::Plan, None),
-            View::Note(kind) => (kind, None),
+    /// What is remembered of it after its end.
+    pub(super) fn into_ended(self) -> EndedItem {
+        let (kind, role) = match self.shown_as {
+            ShownAs::Text { kind: ChunkKind::User, .. } | ShownAs::Echo => {
+                (ItemKind::Message, Some(Role::User))
+            }
+            ShownAs::Text { kind: ChunkKind::Agent, .. } => (ItemKind::Message, Some(Role::Assistant)),
+            ShownAs::Text { kind: ChunkKind::Thought, .. } => (ItemKind::Reasoning, None),
+            ShownAs::Tool { .. } => (ItemKind::Tool, None),
+            ShownAs::Plan { .. } => (ItemKind::Plan, None),
+            ShownAs::Note(kind) => (kind, None),
         };
-        Over { kind, role, parent: self.parent, state: self.ended.map(|ended| ended.state) }
+        EndedItem { kind, role, parent: self.parent, state: self.ended.map(|ended| ended.state) }
     }
 
-    /// True for a message of the user of which nothing was shown: it may be the prompt again.
+    /// True for a message of the user of which nothing was sent: it may repeat the prompt.
     pub(super) fn may_be_echo(&self) -> bool {
-        let is_users = matches!(self.view, View::Text { kind: ChunkKind::User, shown: false });
+        let is_users = matches!(self.shown_as, ShownAs::Text { kind: ChunkKind::User, shown: false });
         is_users && !self.synthetic && self.parent.is_none()
     }
 
-    /// Nothing of it is shown from now on.
+    /// Hides the message, because it repeats a prompt.
     pub(super) fn hide(&mut self) {
-        self.view = View::Echo;
+        self.shown_as = ShownAs::Echo;
     }
 
     pub(super) fn delta(
@@ -105,34 +113,35 @@ impl Item {
         id: &ItemId,
         field: Field,
         text: &str,
-        kin: &Kin,
+        subagents: &Subagents,
         out: &mut Vec<AcpEvent>,
     ) {
-        let tag = self.tag(kin);
-        match &mut self.view {
-            View::Text { kind, shown } => {
+        let tag = self.tag(subagents);
+        match &mut self.shown_as {
+            ShownAs::Text { kind, shown } => {
                 if field == Field::Text {
                     *shown = true;
                     let (kind, item, text) = (*kind, id.clone(), text.to_owned());
                     out.push(AcpEvent::Chunk(Chunk { kind, item, text, tag }));
                 }
             }
-            View::Tool { .. } => {
+            ShownAs::Tool { .. } => {
                 let tag = tag.marked(Mark::Delta { field, text: text.to_owned() });
                 out.push(AcpEvent::ToolText(ToolText { item: id.clone(), tag }));
             }
-            View::Plan { text: whole, unsent } => {
+            ShownAs::Plan { text: whole, unsent } => {
                 let is_first = whole.is_empty();
                 whole.push_str(text);
-                // A plan that is being written is sent line by line, or as a list that is whole, not once per token.
+                // While a plan is being written it is sent after each line or complete list, not after each
+                // token.
                 let is_list = whole.starts_with('[') && text.ends_with(']');
                 *unsent = !(is_first || is_list || text.contains('\n'));
                 if !*unsent {
                     out.push(show_plan(whole, &tag));
                 }
             }
-            View::Note(kind) => out.push(note(id, *kind, tag, ItemNews::Delta(text.to_owned()))),
-            View::Echo => {}
+            ShownAs::Note(kind) => out.push(note(id, *kind, tag, ItemNews::Delta(text.to_owned()))),
+            ShownAs::Echo => {}
         }
     }
 
@@ -141,69 +150,81 @@ impl Item {
         id: &ItemId,
         field: Field,
         text: &str,
-        kin: &Kin,
+        subagents: &Subagents,
         out: &mut Vec<AcpEvent>,
     ) {
-        let tag = self.tag(kin);
+        let tag = self.tag(subagents);
         let mark = || Mark::Replace { field, text: text.to_owned() };
-        match &mut self.view {
-            // Nothing of it is on any screen yet: it is simply the text.
-            View::Text { shown: false, .. } => {
+        match &mut self.shown_as {
+            // Nothing of it was sent yet, so the text is sent as it is.
+            ShownAs::Text { shown: false, .. } => {
                 if !text.is_empty() {
-                    self.delta(id, field, text, kin, out);
+                    self.delta(id, field, text, subagents, out);
                 }
             }
-            // As content it would be added to what is on the screen, and the text would stand there twice.
-            View::Text { kind, shown: true } => {
+            // Sent as content it would be appended, and the client would show the text twice.
+            ShownAs::Text { kind, shown: true } => {
                 if field == Field::Text {
                     out.push(empty_chunk(*kind, id, tag.marked(mark())));
                 }
             }
-            View::Tool { .. } => {
+            ShownAs::Tool { .. } => {
                 out.push(AcpEvent::ToolText(ToolText { item: id.clone(), tag: tag.marked(mark()) }));
             }
-            View::Plan { text: whole, unsent } => {
+            ShownAs::Plan { text: whole, unsent } => {
                 text.clone_into(whole);
                 *unsent = false;
                 out.push(show_plan(whole, &tag));
             }
-            View::Note(kind) => out.push(note(id, *kind, tag, ItemNews::Replaced(text.to_owned()))),
-            View::Echo => {}
+            ShownAs::Note(kind) => out.push(note(id, *kind, tag, ItemNews::Replaced(text.to_owned()))),
+            ShownAs::Echo => {}
         }
     }
 
-    /// Something that began without a parent turns out to be a subagent's.
-    pub(super) fn move_below(&mut self, id: &ItemId, parent: &ItemId, kin: &Kin, out: &mut Vec<AcpEvent>) {
+    /// An item that began without a parent turns out to be the work of a subagent.
+    pub(super) fn set_parent(
+        &mut self,
+        id: &ItemId,
+        parent: &ItemId,
+        subagents: &Subagents,
+        out: &mut Vec<AcpEvent>,
+    ) {
         self.parent = Some(parent.clone());
-        let tag = self.tag(kin);
-        match &mut self.view {
-            View::Text { kind, shown: true } => out.push(empty_chunk(*kind, id, tag)),
-            View::Tool { .. } => out.push(AcpEvent::ToolText(ToolText { item: id.clone(), tag })),
-            View::Plan { text, .. } => {
+        let tag = self.tag(subagents);
+        match &mut self.shown_as {
+            ShownAs::Text { kind, shown: true } => out.push(empty_chunk(*kind, id, tag)),
+            ShownAs::Tool { .. } => out.push(AcpEvent::ToolText(ToolText { item: id.clone(), tag })),
+            ShownAs::Plan { text, .. } => {
                 let text = std::mem::take(text);
-                // It was shown as the agent's own plan, which it never was.
+                // It was shown as the agent's own plan, which was wrong.
                 if !text.is_empty() {
                     out.push(show_plan("", &Tag::default()));
                 }
                 out.push(note(id, ItemKind::Plan, tag, ItemNews::Replaced(text)));
-                self.view = View::Note(ItemKind::Plan);
+                self.shown_as = ShownAs::Note(ItemKind::Plan);
             }
-            View::Note(kind) => out.push(note(id, *kind, tag, ItemNews::Moved)),
-            View::Text { shown: false, .. } | View::Echo => {}
+            ShownAs::Note(kind) => out.push(note(id, *kind, tag, ItemNews::Moved)),
+            ShownAs::Text { shown: false, .. } | ShownAs::Echo => {}
         }
     }
 
-    /// A call changed.
-    pub(super) fn update(&mut self, id: &ItemId, patch: &Tool, kin: &Kin, out: &mut Vec<AcpEvent>) {
-        let View::Tool { status } = &mut self.view else { return };
+    /// Members of the tool call changed.
+    pub(super) fn update(
+        &mut self,
+        id: &ItemId,
+        patch: &Tool,
+        subagents: &Subagents,
+        out: &mut Vec<AcpEvent>,
+    ) {
+        let ShownAs::Tool { status } = &mut self.shown_as else { return };
         *status = patch.status.unwrap_or(*status);
-        let tag = Tag { tool: unknown_members(patch), ..self.tag(kin) };
+        let tag = Tag { tool: unknown_members(patch), ..self.tag(subagents) };
         self.push(SessionUpdate::ToolCallUpdate(tool::update(id.as_str(), patch, &tag)), out);
     }
 
-    pub(super) fn end(&mut self, id: &ItemId, ended: Ended, kin: &Kin, out: &mut Vec<AcpEvent>) {
-        let is_plain = ended.is_plain(matches!(self.view, View::Tool { .. }));
-        self.show_end(id, ended, !is_plain, kin, out);
+    pub(super) fn end(&mut self, id: &ItemId, ended: Ended, subagents: &Subagents, out: &mut Vec<AcpEvent>) {
+        let is_plain = ended.is_plain(matches!(self.shown_as, ShownAs::Tool { .. }));
+        self.show_end(id, ended, !is_plain, subagents, out);
     }
 
     /// An ended item is corrected.
@@ -213,18 +234,18 @@ impl Item {
         state: Option<ItemState>,
         text: Option<&str>,
         patch: Option<&Tool>,
-        kin: &Kin,
+        subagents: &Subagents,
         out: &mut Vec<AcpEvent>,
     ) {
-        let was_hidden = matches!(self.view, View::Text { shown: false, .. });
+        let was_hidden = matches!(self.shown_as, ShownAs::Text { shown: false, .. });
         if let Some(text) = text {
-            self.replace(id, Field::Text, text, kin, out);
+            self.replace(id, Field::Text, text, subagents, out);
         }
         if let Some(patch) = patch {
-            self.update(id, patch, kin, out);
+            self.update(id, patch, subagents, out);
         }
         let Some(was) = self.ended.clone() else { return };
-        // The whole text is the last word on it: nothing is missing any more.
+        // A revision has the whole text, so nothing is missing any more.
         let is_whole = text.is_some();
         let ended = Ended {
             state: state.unwrap_or(was.state),
@@ -235,23 +256,30 @@ impl Item {
         // A message without text got no mark when it ended.
         let is_unmarked = was_hidden && !ended.is_plain(false);
         if ended != was || is_unmarked {
-            // What was marked is taken back by another mark.
-            self.show_end(id, ended, true, kin, out);
+            // Another mark corrects an earlier one.
+            self.show_end(id, ended, true, subagents, out);
         }
     }
 
-    fn show_end(&mut self, id: &ItemId, ended: Ended, marked: bool, kin: &Kin, out: &mut Vec<AcpEvent>) {
+    fn show_end(
+        &mut self,
+        id: &ItemId,
+        ended: Ended,
+        marked: bool,
+        subagents: &Subagents,
+        out: &mut Vec<AcpEvent>,
+    ) {
         self.ended = Some(ended.clone());
         let state = ended.state;
-        let plain = self.tag(kin);
+        let plain = self.tag(subagents);
         let tag = if marked { plain.clone().marked(Mark::Ended(ended.clone())) } else { plain.clone() };
-        match &mut self.view {
-            View::Text { kind, shown: true } => {
+        match &mut self.shown_as {
+            ShownAs::Text { kind, shown: true } => {
                 if marked {
                     out.push(empty_chunk(*kind, id, tag));
                 }
             }
-            View::Tool { status } => {
+            ShownAs::Tool { status } => {
                 let want = status_of(state);
                 let is_news = std::mem::replace(status, want) != want;
                 if is_news || marked {
@@ -259,36 +287,36 @@ impl Item {
                     self.push(SessionUpdate::ToolCallUpdate(tool::update(id.as_str(), &patch, &tag)), out);
                 }
             }
-            View::Plan { text, unsent } => {
+            ShownAs::Plan { text, unsent } => {
                 if std::mem::take(unsent) || marked {
                     out.push(show_plan(text, &tag));
                 }
             }
-            View::Note(kind) => out.push(note(id, *kind, plain, ItemNews::Ended(ended))),
-            View::Text { shown: false, .. } | View::Echo => {}
+            ShownAs::Note(kind) => out.push(note(id, *kind, plain, ItemNews::Ended(ended))),
+            ShownAs::Text { shown: false, .. } | ShownAs::Echo => {}
         }
     }
 
-    /// It is not part of the conversation any more.
-    pub(super) fn void(self, id: &ItemId, void: Void, kin: &Kin, out: &mut Vec<AcpEvent>) {
-        let tag = self.tag(kin);
+    /// The item is not part of the conversation any more.
+    pub(super) fn void(self, id: &ItemId, void: Void, subagents: &Subagents, out: &mut Vec<AcpEvent>) {
+        let tag = self.tag(subagents);
         let marked = tag.clone().marked(Mark::Void(void));
-        match self.view {
-            View::Text { kind, shown: true } => out.push(empty_chunk(kind, id, marked)),
-            View::Tool { status } => {
-                // No call may stay open on a screen. One that is void never ran, or its result does not count.
+        match self.shown_as {
+            ShownAs::Text { kind, shown: true } => out.push(empty_chunk(kind, id, marked)),
+            ShownAs::Tool { status } => {
+                // No call may stay open for a client. A void one never ran, or its result does not count.
                 let status = (status < ToolStatus::Completed).then_some(ToolStatus::Failed);
                 let patch = Tool { status, ..Tool::default() };
                 self.push(SessionUpdate::ToolCallUpdate(tool::update(id.as_str(), &patch, &marked)), out);
             }
-            View::Plan { .. } => out.push(show_plan("", &marked)),
-            View::Note(kind) => out.push(note(id, kind, tag, ItemNews::Void(void))),
-            View::Text { shown: false, .. } | View::Echo => {}
+            ShownAs::Plan { .. } => out.push(show_plan("", &marked)),
+            ShownAs::Note(kind) => out.push(note(id, kind, tag, ItemNews::Void(void))),
+            ShownAs::Text { shown: false, .. } | ShownAs::Echo => {}
         }
     }
 
-    fn tag(&self, kin: &Kin) -> Tag {
-        Tag { synthetic: self.synthetic, ..kin.tag(self.parent.as_ref()) }
+    fn tag(&self, subagents: &Subagents) -> Tag {
+        Tag { synthetic: self.synthetic, ..subagents.tag(self.parent.as_ref()) }
     }
 
     fn push(&self, update: SessionUpdate, out: &mut Vec<AcpEvent>) {
@@ -297,7 +325,7 @@ impl Item {
 }
 
 impl Ended {
-    /// The status of the call says it all, or the message is whole.
+    /// True when no mark is needed: the call's status says it all, or the message is whole.
     fn is_plain(&self, is_tool: bool) -> bool {
         let Self { state, reason, incomplete, caused_by } = self;
         let is_stated = *state == ItemState::Completed || (is_tool && *state == ItemState::Failed);
@@ -305,7 +333,7 @@ impl Ended {
     }
 }
 
-/// A call of which nobody knows how it ended is not shown as done: the mark says which it is.
+/// A call with an unknown end is not shown as completed. The mark has its real state.
 fn status_of(state: ItemState) -> ToolStatus {
     match state {
         ItemState::Completed => ToolStatus::Completed,

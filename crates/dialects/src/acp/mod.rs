@@ -1,8 +1,8 @@
 //! The log as Agent Client Protocol (version 1) messages.
 //!
-//! An [`Encoder`] takes one session's events in order and gives [`AcpEvent`]s; an `AcpEvent` writes itself as a
-//! JSON-RPC message. Both are values: who sends them where, and when a keep-alive is due, is the caller's. [`Acp`] is both
-//! behind the trait of all dialects, for streams that many clients read.
+//! An [`Encoder`] turns one session's events, in order, into [`AcpEvent`]s. An `AcpEvent` writes itself as
+//! a JSON-RPC message. The caller decides who receives it and when a keep-alive is due. [`Acp`] combines
+//! both behind the trait [`Dialect`](crate::Dialect), for streams that many clients read.
 //!
 //! ```
 //! use turnstream_dialects::acp::Encoder;
@@ -25,26 +25,26 @@
 //! ```
 
 mod asks;
+mod dialect;
 mod encoder;
+mod ended_items;
 mod ending;
 mod event;
 mod item;
 mod items;
-mod kin;
-mod over;
 mod params;
 mod plan;
 mod replay;
-mod stream;
+mod subagents;
 mod tag;
 mod tool;
 mod write;
 
 pub use agent_client_protocol_schema::v1 as schema;
 pub use asks::{Permission, Question};
+pub use dialect::Acp;
 pub use encoder::Encoder;
 pub use ending::{End, Fault, SESSION_ERROR, STREAM_ERROR, TIMEOUT};
-pub use event::{AcpEvent, Chunk, ChunkKind, ItemNews, ItemNote, Notice, Over, Revision, ToolText};
-pub use stream::Acp;
+pub use event::{AcpEvent, Chunk, ChunkKind, EndedItem, ItemNews, ItemNote, Notice, Revision, ToolText};
 pub use tag::{Ended, Mark, Tag, Void};
 pub use write::request_id;

@@ -1,13 +1,13 @@
-//! Params of the methods that are ours: `_turnstream/…`. Each begins with `sessionId`.
+//! Parameters of the `_turnstream/…` methods. Each begins with `sessionId`.
 
 use super::asks::Question;
-use super::event::{ItemNews, ItemNote, Notice, Over, Revision};
+use super::event::{EndedItem, ItemNews, ItemNote, Notice, Revision};
 use super::tag::entry;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use turnstream_model::event::Status;
 use turnstream_model::id::{PromptId, TurnId};
 
-/// What follows `sessionId`.
+/// The members after `sessionId`.
 pub(super) trait Members {
     fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
@@ -28,24 +28,24 @@ impl<T: Members> Serialize for Params<'_, T> {
 }
 
 /// Nothing but the session.
-pub(super) struct Nothing;
+pub(super) struct NoMembers;
 
-impl Members for Nothing {
+impl Members for NoMembers {
     fn members<M: SerializeMap>(&self, _: &mut M) -> Result<(), M::Error> {
         Ok(())
     }
 }
 
 /// One member and its text.
-pub(super) struct One<'a>(pub(super) &'static str, pub(super) &'a str);
+pub(super) struct SingleMember<'a>(pub(super) &'static str, pub(super) &'a str);
 
-impl Members for One<'_> {
+impl Members for SingleMember<'_> {
     fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry(self.0, self.1)
     }
 }
 
-/// A terminator, for those who did not ask for the turn.
+/// A terminator, for clients that did not send the prompt.
 pub(super) struct TurnEnded<'a, T> {
     pub(super) turn: Option<&'a TurnId>,
     pub(super) prompts: &'a [PromptId],
@@ -121,7 +121,7 @@ impl Members for Revision {
     fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let Self { item, was, turn, state, text, tool, void } = self;
         map.serialize_entry("item", item)?;
-        if let Some(Over { kind, role, parent, state: _ }) = was {
+        if let Some(EndedItem { kind, role, parent, state: _ }) = was {
             map.serialize_entry("kind", kind)?;
             entry(map, "role", role)?;
             entry(map, "parent", parent)?;

@@ -1,7 +1,7 @@
 //! Plans: the text of a plan item as ACP's entries.
 //!
-//! A plan's text is either a JSON array of entries (`content`, `status`, `priority`, as opencode's to-do list has them) or
-//! lines for a person: a checklist where there is one, else one entry per line.
+//! A plan's text is a JSON array of entries (`content`, `status`, `priority`, as in opencode's to-do list),
+//! or lines for a person. Lines are read as a checklist if there is one, else each line is an entry.
 
 use super::tag::meta;
 use agent_client_protocol_schema::v1::{PlanEntry, PlanEntryPriority, PlanEntryStatus};
@@ -40,7 +40,8 @@ fn from_entry(from: Entry) -> PlanEntry {
     };
     let status = match from.status.as_deref() {
         Some("in_progress") => PlanEntryStatus::InProgress,
-        // ACP cannot say that an entry was given up. It is over, and the agent's own word stays beside it.
+        // ACP has no status for a cancelled entry. It counts as completed, and `_meta` has the agent's own
+        // status.
         Some("completed" | "cancelled") => PlanEntryStatus::Completed,
         _ => PlanEntryStatus::Pending,
     };
@@ -49,7 +50,7 @@ fn from_entry(from: Entry) -> PlanEntry {
     entry(&from.content, priority, status).meta(note)
 }
 
-/// `- [ ] to do`, `* [x] done`, `1. [~] under way`; also without the box, where it is a list.
+/// Reads `- [ ] to do`, `* [x] done`, `1. [~] under way`, and list items without a box.
 fn checklist_line(line: &str) -> Option<PlanEntry> {
     let line = line.trim_start();
     let rest = line.strip_prefix(['-', '*', '+']).or_else(|| {

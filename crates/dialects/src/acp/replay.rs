@@ -1,9 +1,9 @@
-//! An encoder that begins behind a snapshot.
+//! An encoder that starts from a state.
 
 use super::asks::Question;
 use super::encoder::Encoder;
 use super::event::AcpEvent;
-use super::item::Head;
+use super::item::ItemStart;
 use super::tag::Ended;
 use std::collections::HashSet;
 use turnstream_model::event::{Field, ItemState, SessionPatch, Status};
@@ -11,18 +11,18 @@ use turnstream_model::fold::{Activity, Item, ItemStage, Session, State, Turn};
 use turnstream_model::id::{PromptId, TurnId};
 
 impl Encoder {
-    /// For a client that has everything up to this state, from a snapshot or from an earlier stream: nothing of it is said
-    /// again, and a call that is open is updated and not announced.
+    /// Continues after this state, for a client that has everything up to it. Nothing is repeated: an open
+    /// tool call is updated and not announced again.
     pub fn resume(state: &State) -> Self {
         Self::replay(state, &mut Vec::new())
     }
 
-    /// For a client that has nothing: adds the conversation so far, as `session/load` owes it, and goes on behind it. Every
-    /// text is said once and whole. Void items are left out, turns that are over get no second terminator, and what waits
-    /// for a person is asked again.
+    /// Adds the conversation up to this state, for a client that has nothing, and continues after it. This
+    /// is what `session/load` requires. Every text comes once and whole. Void items are left out, ended
+    /// turns get no terminator, and open approvals and questions are asked again.
     pub fn replay(state: &State, out: &mut Vec<AcpEvent>) -> Self {
         let mut encoder = Self { seq: state.seq, ..Self::default() };
-        encoder.session(&state.session, out);
+        encoder.replay_session(&state.session, out);
         for prompt in state.prompts.iter().chain(&state.queue) {
             encoder.prompts.insert(prompt.prompt.clone(), prompt.content.clone());
         }
@@ -30,32 +30,32 @@ impl Encoder {
         let mut turns = state.turns.iter();
         let mut begun: HashSet<&TurnId> = HashSet::new();
         for item in &state.items {
-            // Items are in the order of their start, so the turns before this item's have begun too.
+            // Items are in the order of their start, so the turns before this item's turn have started too.
             while let Some(turn) = item.turn.as_ref().filter(|turn| !begun.contains(turn)) {
                 let Some(next) = turns.next() else { break };
                 begun.insert(&next.turn);
-                encoder.turn(next, &waiting, out);
+                encoder.replay_turn(next, &waiting, out);
                 if next.turn == *turn {
                     break;
                 }
             }
-            encoder.item(item, out);
+            encoder.replay_item(item, out);
         }
         for turn in turns {
-            encoder.turn(turn, &waiting, out);
+            encoder.replay_turn(turn, &waiting, out);
         }
-        for turn in state.turns.iter().filter(|turn| turn.ended.is_some()) {
+        for turn in state.turns.iter().filter(|turn| !turn.is_open()) {
             encoder.turns.remove(&turn.turn);
-            encoder.items.forget(&turn.turn);
+            encoder.items.end_turn(&turn.turn);
         }
         encoder.prompts.retain(|prompt, _| waiting.contains(prompt));
-        encoder.waits(state, out);
+        encoder.open_asks(state, out);
         encoder.show_usage(out);
         out.push(AcpEvent::Status(status(&state.session)));
         encoder
     }
 
-    fn session(&mut self, session: &Session, out: &mut Vec<AcpEvent>) {
+    fn replay_session(&mut self, session: &Session, out: &mut Vec<AcpEvent>) {
         let patch = SessionPatch {
             title: session.title.clone(),
             model: session.model.clone(),
@@ -69,9 +69,9 @@ impl Encoder {
         self.context.clone_from(&session.context);
     }
 
-    fn turn(&mut self, turn: &Turn, waiting: &HashSet<&PromptId>, out: &mut Vec<AcpEvent>) {
-        self.turn_started(Some(&turn.turn), &turn.prompts);
-        // A turn names its prompts before it takes them: `prompt.taken` of one that waits is still to come.
+    fn replay_turn(&mut self, turn: &Turn, waiting: &HashSet<&PromptId>, out: &mut Vec<AcpEvent>) {
+        self.turn_started(&turn.turn, &turn.prompts);
+        // A turn names its prompts before it takes them: `prompt.taken` of a queued one is still to come.
         for prompt in turn.prompts.iter().filter(|prompt| !waiting.contains(prompt)) {
             self.prompt_taken(Some(&turn.turn), prompt, out);
         }
@@ -84,9 +84,9 @@ impl Encoder {
         }
     }
 
-    fn item(&mut self, item: &Item, out: &mut Vec<AcpEvent>) {
+    fn replay_item(&mut self, item: &Item, out: &mut Vec<AcpEvent>) {
         let (turn, parent) = (item.turn.clone(), item.parent.clone());
-        let head = Head { turn, parent, kind: item.kind, role: item.role, synthetic: item.synthetic };
+        let head = ItemStart { turn, parent, kind: item.kind, role: item.role, synthetic: item.synthetic };
         self.items.start(&item.id, head, item.tool.as_deref(), out);
         if let Some(text) = &item.text {
             self.items.delta(&item.id, Field::Text, text, out);
@@ -103,11 +103,12 @@ impl Encoder {
         }
     }
 
-    fn waits(&self, state: &State, out: &mut Vec<AcpEvent>) {
-        for ask in state.approvals.iter().filter(|ask| ask.outcome.is_none()) {
+    fn open_asks(&self, state: &State, out: &mut Vec<AcpEvent>) {
+        let open = state.open();
+        for ask in open.approvals {
             out.push(self.permission(&ask.approval, ask.item.as_ref(), ask.tool.as_deref(), &ask.options));
         }
-        for asked in state.questions.iter().filter(|asked| asked.outcome.is_none()) {
+        for asked in open.questions {
             let (question, item) = (asked.question.clone(), asked.item.clone());
             let questions = asked.questions.clone();
             out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));

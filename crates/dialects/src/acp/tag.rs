@@ -12,33 +12,33 @@ pub(super) const KEY: &str = "turnstream";
 /// `_meta.turnstream` of one update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tag {
-    /// The tool call whose subagent did this. Whatever has it is no part of the agent's own text.
+    /// The tool call whose subagent did this. A message with it is not part of the agent's own text.
     pub parent: Option<ItemId>,
-    /// The agent's name of the subagent's session.
+    /// The agent's own id of the subagent's session.
     pub session: Option<Key>,
-    /// The agent's name of the session that the subagent works for.
+    /// The agent's own id of the session that the subagent works for.
     pub parent_session: Option<Key>,
     /// The agent wrote it in the user's name.
     pub synthetic: bool,
     /// Members of the call that ACP does not know.
     pub tool: Option<Box<Map<String, Value>>>,
-    /// What happened that ACP cannot say.
+    /// A change that ACP has no message for.
     pub mark: Option<Box<Mark>>,
 }
 
-/// What happened that ACP cannot say.
+/// A change that ACP has no message for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
     /// A text of a tool call grew.
     Delta {
-        /// Which.
+        /// The text that grew.
         field: Field,
-        /// By this.
+        /// What was added.
         text: String,
     },
     /// Everything of this text that was sent before is void: this is the whole.
     Replace {
-        /// Which.
+        /// The text that is replaced.
         field: Field,
         /// The whole text.
         text: String,
@@ -49,7 +49,7 @@ pub enum Mark {
     Ended(Ended),
 }
 
-/// Why an item is not part of the conversation any more.
+/// The cause that made an item void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Void {
     /// Its model call was repeated.
@@ -63,11 +63,11 @@ pub enum Void {
 pub struct Ended {
     /// Its state.
     pub state: ItemState,
-    /// Why, in a word.
+    /// A short reason.
     pub reason: Option<String>,
     /// Some of it may be missing.
     pub incomplete: bool,
-    /// What made it end so.
+    /// The error class or event that caused the end.
     pub caused_by: Option<String>,
 }
 

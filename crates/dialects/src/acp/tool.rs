@@ -1,4 +1,5 @@
-//! Tool calls. The log's words for them are ACP's, so little is left to do: wrap, default, refuse what is no ACP.
+//! Tool calls. The log describes them in ACP's words, so this only wraps, fills in defaults, and handles
+//! values that are not valid ACP.
 
 use super::tag::Tag;
 use agent_client_protocol_schema::v1::{
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use turnstream_model::event::{Tool, ToolKind, ToolStatus};
 
-/// The first sight of a call.
+/// The announcement of a call.
 pub(super) fn announce(id: &str, tool: &Tool, tag: &Tag) -> ToolCall {
     let title = tool.title.clone().or_else(|| tool.name.clone()).unwrap_or_else(|| "Tool".to_owned());
     ToolCall::new(id.to_owned(), title)
@@ -23,7 +24,7 @@ pub(super) fn announce(id: &str, tool: &Tool, tag: &Tag) -> ToolCall {
         .meta(tag.to_meta())
 }
 
-/// What changed of a call.
+/// The members of a call that changed.
 pub(super) fn update(id: &str, tool: &Tool, tag: &Tag) -> ToolCallUpdate {
     ToolCallUpdate::new(id.to_owned(), fields(tool)).meta(tag.to_meta())
 }
@@ -41,7 +42,7 @@ pub(super) fn fields(tool: &Tool) -> ToolCallUpdateFields {
         .raw_output(raw_output(tool))
 }
 
-/// Arguments as the agent gave them; none while they are empty.
+/// The arguments as the agent gave them. Empty ones are left out.
 fn raw_input(tool: &Tool) -> Option<Value> {
     tool.input.clone().filter(|input| input.as_object().is_none_or(|members| !members.is_empty()))
 }
@@ -54,7 +55,8 @@ fn raw_output(tool: &Tool) -> Option<Value> {
     }
 }
 
-/// A content that is no ACP is shown as the JSON it is: dropped, a result would be lost, and passed on it would break the message.
+/// A content that is not valid ACP is shown as its JSON. Dropping it would lose a result; passing it on
+/// would break the message.
 fn contents(values: &[Value]) -> Vec<ToolCallContent> {
     let read = |value: &Value| {
         ToolCallContent::deserialize(value).unwrap_or_else(|_| {
@@ -65,7 +67,7 @@ fn contents(values: &[Value]) -> Vec<ToolCallContent> {
     values.iter().map(read).collect()
 }
 
-/// A location without a path points nowhere.
+/// Locations without a path are left out.
 fn locations(values: &[Value]) -> Vec<ToolCallLocation> {
     values.iter().filter_map(|value| ToolCallLocation::deserialize(value).ok()).collect()
 }

@@ -2,14 +2,14 @@
 
 use super::asks::Question;
 use super::event::{AcpEvent, Chunk, ToolText};
-use super::params::{Members, Nothing, One, Params, TurnEnded};
+use super::params::{Members, NoMembers, Params, SingleMember, TurnEnded};
 use super::tag::{KEY, Tag};
 use agent_client_protocol_schema::v1::{ContentBlock, PromptResponse, RequestId, StopReason};
 use serde::Serialize;
 use turnstream_model::id::PromptId;
 
-/// The id of a request that asks for an approval or a question. It is made from their names, so that whoever comes back is
-/// asked under the same id.
+/// The id of a request for an approval or a question. It is made from their ids, so that a client that
+/// reconnects gets the same request id.
 pub fn request_id(session: &str, wait: &str) -> RequestId {
     RequestId::Str(format!("{session}/{wait}"))
 }
@@ -23,8 +23,8 @@ impl AcpEvent {
         String::from_utf8(out).unwrap_or_default()
     }
 
-    /// Adds the message to a buffer. Terminators come as the notification `_turnstream/turn_ended`, for clients that did not ask
-    /// for the turn; [`AcpEvent::write_response`] answers the one that did.
+    /// Adds the message to a buffer. A terminator becomes the notification `_turnstream/turn_ended`, for
+    /// clients that did not send the prompt. [`AcpEvent::write_response`] answers the one that did.
     pub fn write_json(&self, session: &str, out: &mut Vec<u8>) {
         match self {
             Self::Chunk(chunk) => write_chunk(chunk, session, out),
@@ -63,19 +63,24 @@ impl AcpEvent {
                 notify("_turnstream/turn_ended", session, &ended, out);
             }
             Self::Withdrawn(prompt) => {
-                notify("_turnstream/prompt_withdrawn", session, &One("prompt", prompt.as_str()), out);
+                notify(
+                    "_turnstream/prompt_withdrawn",
+                    session,
+                    &SingleMember("prompt", prompt.as_str()),
+                    out,
+                );
             }
             Self::Status(status) => notify("_turnstream/status", session, status, out),
             Self::Notice(notice) => notify("_turnstream/notice", session, &**notice, out),
             Self::SessionEnded { reason } => {
-                notify("_turnstream/session_ended", session, &One("reason", reason), out);
+                notify("_turnstream/session_ended", session, &SingleMember("reason", reason), out);
             }
-            Self::KeepAlive => notify("_turnstream/keep_alive", session, &Nothing, out),
+            Self::KeepAlive => notify("_turnstream/keep_alive", session, &NoMembers, out),
         }
     }
 
-    /// Adds the answer to the `session/prompt` with this id. False, and nothing added, for what answers no prompt. A turn that took
-    /// several prompts answers each of them.
+    /// Adds the answer to the `session/prompt` with this id. Returns false and adds nothing if the message
+    /// does not end a prompt. A turn that took several prompts answers each of them.
     pub fn write_response(&self, id: &RequestId, out: &mut Vec<u8>) -> bool {
         match self {
             Self::End(end) => respond(id, "result", &end.response, out),
@@ -109,7 +114,7 @@ impl Question {
     }
 }
 
-// === the frequent ones, by hand ===
+// === frequent messages, written without a JSON tree ===
 
 fn open_update(session: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"#);
@@ -158,7 +163,7 @@ fn write_prompt(prompt: &PromptId, block: &ContentBlock, session: &str, out: &mu
     out.extend_from_slice(b"}}}");
 }
 
-/// The request is not open any more; the outcome is for those who want to show it.
+/// Cancels the request. The outcome is in `_meta`, for clients that show it.
 fn write_settled(session: &str, wait: &str, outcome: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"#);
     json(&request_id(session, wait), out);
@@ -172,8 +177,8 @@ fn write_settled(session: &str, wait: &str, outcome: &str, out: &mut Vec<u8>) {
 // === JSON-RPC ===
 
 fn json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
-    // Strings, numbers and maps with string keys; a Vec takes whatever it is given.
-    let _ = serde_json::to_writer(out, value);
+    let written = serde_json::to_writer(out, value);
+    debug_assert!(written.is_ok(), "a Vec takes every byte, and the keys of all maps are strings");
 }
 
 fn notify<T: Members>(method: &str, session: &str, rest: &T, out: &mut Vec<u8>) {

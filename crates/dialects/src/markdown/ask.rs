@@ -1,4 +1,4 @@
-//! What the agent asked people, and what became of it.
+//! Approvals and questions, and how they were settled.
 
 use super::text::inline;
 use serde_json::Value;

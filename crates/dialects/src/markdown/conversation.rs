@@ -10,7 +10,7 @@ use turnstream_model::fold::{Approval, Asked, Item, Prompt, State, Turn};
 use turnstream_model::id::{ItemId, TurnId};
 use turnstream_model::time::Time;
 
-/// How far down work of subagents of subagents is shown.
+/// How many levels of subagents are shown.
 const DEEPEST: usize = 6;
 
 /// One thing of a turn, in the order of time.
@@ -60,7 +60,7 @@ impl<'a> Book<'a> {
             items,
         };
         for item in &state.items {
-            // A call that is gone has no place for what was done for it.
+            // The call was removed, so the work of its subagent has no place either.
             match (item.parent.as_ref().filter(|parent| book.items.contains(parent)), &item.turn) {
                 (Some(parent), _) => book.children.entry(parent).or_default().push(item),
                 (None, Some(turn)) => book.by_turn.entry(turn).or_default().push(item),
@@ -132,7 +132,7 @@ impl<'a> Book<'a> {
     fn call(&self, item: &'a Item, depth: usize, page: &mut Page) {
         page.block(&tool::title(item));
         let is_its = |of: &Option<ItemId>| of.as_ref() == Some(&item.id);
-        // A call that asks people is its questions: their answers say the rest.
+        // A call that asks people is shown as its questions and answers.
         let asks = self.state.questions.iter().any(|ask| is_its(&ask.item));
         if !asks {
             tool::input(item, page);
@@ -178,7 +178,7 @@ fn content(block: &Value, page: &mut Page) {
     }
 }
 
-/// How a turn ended, where that is worth a word.
+/// How a turn ended, unless it simply completed.
 fn ending(turn: &Turn) -> Option<String> {
     let error = turn.error.as_ref().map(|error| {
         let status = error.status.map_or_else(String::new, |status| format!(", status {status}"));

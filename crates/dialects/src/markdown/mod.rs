@@ -1,8 +1,8 @@
 //! A conversation as a Markdown page that a person would send to a colleague.
 //!
-//! [`document`] takes the fold of a session and writes what was said, in order: who said it, reasoning folded away, tool
-//! calls with what went in and what came out, diffs, who allowed what, how turns ended, what it cost. Items that are not
-//! whole are named and not shown (L10); superseded and removed ones are not in a fold. The same fold gives the same page.
+//! [`document`] writes the conversation of a session in order: messages, collapsed reasoning, tool calls
+//! with input and output, diffs, approvals, the ends of turns, and the cost. Incomplete items are named and
+//! not shown (L10). Superseded and removed items are not in the state. The same state gives the same page.
 
 mod ask;
 mod conversation;
@@ -46,7 +46,7 @@ impl Page {
         self.text.push_str(block);
     }
 
-    /// Adds something that is folded away until a reader wants it.
+    /// Adds a collapsed section that a reader can open.
     fn folded(&mut self, summary: &str, inside: impl FnOnce(&mut Self)) {
         let mut page = Self::default();
         inside(&mut page);

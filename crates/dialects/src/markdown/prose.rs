@@ -1,10 +1,11 @@
-//! What people and models said. It is Markdown itself and stays so, but it may not swallow what follows it or end what it
-//! stands in: tags are made visible, and what cannot be told to end by itself is put into a quotation, which ends it.
+//! Text of people and models. It is Markdown and stays so, but it must not swallow what follows it or close
+//! what encloses it. HTML tags are escaped. A block that may not end by itself is put into a quotation,
+//! whose end also ends the block.
 
 use super::text::visible;
 
-/// Tags that open or close more than a word, and comments. They are made visible even where they seem to be code, because
-/// what seems so line by line may not be.
+/// Block tags and comments. They are escaped even inside what looks like code, because line by line that
+/// cannot be told reliably.
 const STRONG: &[&str] =
     &["details", "summary", "script", "style", "pre", "textarea", "table", "div", "iframe"];
 
@@ -70,7 +71,7 @@ impl Fence {
     }
 }
 
-/// A line in which no tag is one. Tags in code stay as they are, where that is harmless.
+/// A line with its tags escaped. Tags in inline code stay where they are harmless.
 fn tame(line: &str) -> String {
     let code = code_spans(line);
     let mut tamed = String::with_capacity(line.len());

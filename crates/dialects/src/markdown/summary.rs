@@ -1,4 +1,4 @@
-//! The bottom of a page: what it took.
+//! The end of a page: tokens, cost and counts.
 
 use super::Page;
 use super::text::inline;

@@ -1,12 +1,12 @@
-//! Words of others inside a page: they may not change what it is.
+//! Escaping of foreign text, so that it cannot change the structure of the page.
 
-/// The longest that a name or title is shown.
+/// The longest name or title that is shown, in characters.
 const NAME_CHARS: usize = 200;
 /// What is shown of an input or output.
 const SHOWN_LINES: usize = 40;
 const SHOWN_CHARS: usize = 4_000;
 
-/// A text without what no page can show: escape sequences of terminals, marks that turn text around.
+/// A text without terminal escape sequences and characters that change the text direction.
 pub(super) fn visible(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! A tool call: what was called, with what, and what came of it.
+//! A tool call: its name, input and output.
 
 use super::text::{code, excerpt, inline};
 use super::{Page, diff};
@@ -46,7 +46,7 @@ pub(super) fn input(item: &Item, page: &mut Page) {
     }
 }
 
-/// What came out. Only of a call that is whole.
+/// The output of a call that completed.
 pub(super) fn output(item: &Item, page: &mut Page) {
     let Some(tool) = item.tool.as_deref() else { return };
     let mut has_diff = false;
@@ -58,8 +58,8 @@ pub(super) fn output(item: &Item, page: &mut Page) {
         lines.extend(diff::lines(old.unwrap_or_default(), new));
         page.block(&excerpt("diff", &lines.join("\n")));
     }
-    let text = said(tool).or_else(|| item.output.clone()).or_else(|| raw(tool));
-    // Of an edit that went well the diff says it all.
+    let text = content_text(tool).or_else(|| item.output.clone()).or_else(|| raw(tool));
+    // The diff of a successful edit says everything.
     let is_said = has_diff && item.state == ItemStage::Completed;
     let text = text.filter(|text| !is_said && !text.trim().is_empty());
     if let Some(text) = text {
@@ -76,7 +76,7 @@ fn diffs(tool: &Tool) -> impl Iterator<Item = (&str, Option<&str>, &str)> {
 }
 
 /// The texts of its contents.
-fn said(tool: &Tool) -> Option<String> {
+fn content_text(tool: &Tool) -> Option<String> {
     let contents = tool.content.iter().flatten();
     let texts: Vec<&str> = contents.filter_map(|content| content["content"]["text"].as_str()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))

@@ -1,6 +1,7 @@
-//! The native wire: every event as the one frame that was committed for it. Nothing is encoded again, nothing is read.
+//! The native wire: one frame for each event, with the bytes that were committed. Nothing is parsed or
+//! encoded again.
 
-use crate::dialect::{Dialect, Frames, Repeats};
+use crate::dialect::{Dialect, FrameSink, Repeats};
 use turnstream_model::event::{EventError, Line};
 use turnstream_model::fold::State;
 
@@ -17,11 +18,11 @@ impl Dialect for Native {
         Self
     }
 
-    fn replay(_: &State, _: &mut impl Frames) -> Self {
+    fn replay(_: &State, _: &mut impl FrameSink) -> Self {
         Self
     }
 
-    fn encode(&mut self, line: &Line<'_>, out: &mut impl Frames) -> Result<(), EventError> {
+    fn encode(&mut self, line: &Line<'_>, out: &mut impl FrameSink) -> Result<(), EventError> {
         out.frame(Some(line.kind().as_str()), line.json());
         Ok(())
     }

@@ -229,8 +229,8 @@ impl Screen {
         assert!(extra.is_empty(), "void and still shown: {extra:?}");
     }
 
-    /// Without what a client that came later does not get: messages that never had a text, terminators of the past, and which of
-    /// several plans was the last to change.
+    /// Without what a client that came later does not get: messages that never had a text, terminators of
+    /// the past, and which of several plans was the last to change.
     pub(crate) fn for_comparison(mut self) -> Self {
         self.plan = Value::Null;
         for call in self.calls.values_mut() {

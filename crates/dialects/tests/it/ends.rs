@@ -42,7 +42,8 @@ fn every_end_has_its_stop_reason() {
         (None, completed("end_turn"), "end_turn"),
         (Some("unknown"), completed("end_turn"), "end_turn"),
         (Some("tool-calls"), completed("end_turn"), "end_turn"),
-        // opencode goes idle the same way whether the model was done or cut off (capture j4): its last finish tells.
+        // opencode goes idle the same way whether the model was done or cut off (capture j4): its last
+        // finish tells.
         (Some("length"), completed("end_turn"), "max_tokens"),
         (Some("max_tokens"), completed("end_turn"), "max_tokens"),
         (Some("content-filter"), completed("end_turn"), "refusal"),

@@ -1,4 +1,5 @@
-//! Over signal sequences that nobody thought of: what the machine writes is shown once, whole, and under the right name.
+//! Over signal sequences that nobody thought of: what the machine writes is shown once, whole, and under
+//! the right name.
 
 use super::client::Screen;
 use super::judge::Judge;

@@ -1,5 +1,5 @@
-//! The dialects: all against their law, ACP against the protocol's own schema and against the fold. Captured sessions are
-//! played by the crate of the agents.
+//! The dialects: all against their law, ACP against the protocol's own schema and against the fold.
+//! Captured sessions are played by the crate of the agents.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod client;

@@ -57,7 +57,8 @@ fn compare(name: &str, page: &str) {
     );
 }
 
-/// One of each kind: plain text, reasoning, several tools with a diff, permissions, questions, ends of turns, subagents.
+/// One of each kind: plain text, reasoning, several tools with a diff, permissions, questions, ends of
+/// turns, subagents.
 const CAPTURES: &[&str] = &[
     "a-plain",
     "b-reasoning",

@@ -1,12 +1,12 @@
-//! The law of every dialect, on every log of the corpus and at every place: a client that comes back has the same conversation
-//! as one that never left.
+//! The law of every dialect, on every log of the corpus and at every place: a client that comes back has
+//! the same conversation as one that never left.
 
 use super::captured_logs;
 use super::client::Screen;
 use serde_json::Value;
 use turnstream_dialects::acp::Acp;
 use turnstream_dialects::native::Native;
-use turnstream_dialects::{Dialect, Frames, Repeats};
+use turnstream_dialects::{Dialect, FrameSink, Repeats};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Event, Kind, Line};
 use turnstream_model::fold::{Fold, State};
@@ -20,7 +20,7 @@ type Frame = (Option<String>, String);
 #[derive(Default)]
 struct Written(Vec<Frame>);
 
-impl Frames for Written {
+impl FrameSink for Written {
     fn frame(&mut self, name: Option<&str>, json: &[u8]) {
         let json = String::from_utf8(json.to_vec()).unwrap();
         assert!(!json.contains('\n') && json.starts_with("{\""), "one line with a member: {json}");

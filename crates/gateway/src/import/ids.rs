@@ -1,7 +1,7 @@
 //! Ids of a file, against those that the session would be given next: it may never be given one that it has.
 
 use std::collections::BTreeSet;
-use turnstream_model::event::{Body, Event};
+use turnstream_model::event::{Effect, Event, Subject};
 use turnstream_model::fold::State;
 use turnstream_model::id::Counters;
 
@@ -23,7 +23,7 @@ pub(super) struct Ids {
     approvals: Count,
     questions: Count,
     /// What is open where the file begins. No law is broken by its second beginning as far as the events tell.
-    open: BTreeSet<String>,
+    open: BTreeSet<(char, String)>,
     repeated: Option<(usize, String)>,
 }
 
@@ -46,28 +46,28 @@ impl Ids {
         };
         for prompt in base.queue.iter().map(|prompt| &prompt.prompt) {
             ids.prompts.see(HEADER, 'p', prompt.as_str());
-            ids.open(prompt.as_str());
+            ids.open('p', prompt.as_str());
         }
         for spent in &base.spent {
             ids.prompts.see(HEADER, 'p', spent.prompt.as_str());
         }
         for item in &base.items {
             ids.items.see(HEADER, 'i', item.id.as_str());
-            ids.open(item.id.as_str());
+            ids.open('i', item.id.as_str());
         }
         for ask in &base.approvals {
             ids.approvals.see(HEADER, 'q', ask.approval.as_str());
-            ids.open(ask.approval.as_str());
+            ids.open('q', ask.approval.as_str());
         }
         for asked in &base.questions {
             ids.questions.see(HEADER, 'u', asked.question.as_str());
-            ids.open(asked.question.as_str());
+            ids.open('u', asked.question.as_str());
         }
         ids
     }
 
-    fn open(&mut self, id: &str) {
-        if !self.open.insert(id.to_owned()) {
+    fn open(&mut self, prefix: char, id: &str) {
+        if !self.open.insert((prefix, id.to_owned())) {
             self.repeated.get_or_insert((HEADER, id.to_owned()));
         }
     }
@@ -78,31 +78,19 @@ impl Ids {
     }
 
     pub(super) fn event(&mut self, line: usize, event: &Event) {
-        let draft = &event.draft;
-        let started = match &draft.body {
-            Body::PromptAccepted { prompt, .. } => Some(prompt.as_str()),
-            Body::ItemStarted { .. } => draft.item.as_ref().map(|id| id.as_str()),
-            Body::ApprovalRequested { approval, .. } => Some(approval.as_str()),
-            Body::QuestionAsked { question, .. } => Some(question.as_str()),
-            _ => None,
+        let Some((subject, Effect::Begins)) = event.draft.about() else { return };
+        let (count, prefix, id) = match subject {
+            Subject::Prompt(id) => (&mut self.prompts, 'p', id.as_str()),
+            Subject::Turn(id) => (&mut self.turns, 't', id.as_str()),
+            Subject::Attempt(id) => (&mut self.attempts, 'a', id.as_str()),
+            Subject::Item(id) => (&mut self.items, 'i', id.as_str()),
+            Subject::Approval(id) => (&mut self.approvals, 'q', id.as_str()),
+            Subject::Question(id) => (&mut self.questions, 'u', id.as_str()),
+            Subject::Session | Subject::Notice => return,
         };
-        if let Some(id) = started.filter(|id| self.open.contains(*id)) {
+        count.add(line, prefix, id);
+        if self.open.contains(&(prefix, id.to_owned())) {
             self.repeated.get_or_insert((line, id.to_owned()));
-        }
-        match &draft.body {
-            Body::PromptAccepted { prompt, .. } => self.prompts.add(line, 'p', prompt.as_str()),
-            Body::TurnStarted { .. } => {
-                self.turns.add(line, 't', draft.turn.as_ref().map_or("", |id| id.as_str()))
-            }
-            Body::AttemptStarted { .. } => {
-                self.attempts.add(line, 'a', draft.attempt.as_ref().map_or("", |id| id.as_str()));
-            }
-            Body::ItemStarted { .. } => {
-                self.items.add(line, 'i', draft.item.as_ref().map_or("", |id| id.as_str()));
-            }
-            Body::ApprovalRequested { approval, .. } => self.approvals.add(line, 'q', approval.as_str()),
-            Body::QuestionAsked { question, .. } => self.questions.add(line, 'u', question.as_str()),
-            _ => {}
         }
     }
 

@@ -9,7 +9,7 @@ use crate::tally::Fact;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
 use turnstream_log::{Appender, Receipt};
-use turnstream_model::event::{Body, Draft};
+use turnstream_model::event::{Body, Draft, Subject};
 use turnstream_model::machine::{Machine, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
@@ -116,8 +116,8 @@ impl Keeper {
         let time = now();
         let mut changed = false;
         for draft in &drafts {
-            changed |= is_about_session(&draft.body);
-            self.session.take_in(&draft.body, time);
+            changed |= matches!(draft.about(), Some((Subject::Session, _)));
+            self.session.apply(&draft.body, time);
         }
         let facts: Vec<Fact> = drafts.iter().filter_map(|draft| Fact::of(&draft.body)).collect();
         if !facts.is_empty() {
@@ -183,9 +183,10 @@ fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
     let mut pieces: Vec<Vec<Draft>> = Vec::new();
     let (mut piece, mut bytes) = (Vec::new(), 0);
     for draft in drafts.into_iter().flat_map(split) {
-        let length = match &draft.body {
-            Body::ItemDelta { text, .. } | Body::ItemReplaced { text, .. } => text.len(),
-            _ => 0,
+        let length = if let Body::ItemDelta { text, .. } | Body::ItemReplaced { text, .. } = &draft.body {
+            text.len()
+        } else {
+            0
         };
         if bytes + length > PIECE && !piece.is_empty() {
             pieces.push(std::mem::take(&mut piece));
@@ -214,14 +215,4 @@ fn split(mut draft: Draft) -> Vec<Draft> {
         rest = more;
     }
     parts
-}
-
-fn is_about_session(body: &Body) -> bool {
-    matches!(
-        body,
-        Body::SessionCreated { .. }
-            | Body::SessionUpdated(_)
-            | Body::SessionStatus(_)
-            | Body::SessionEnded { .. }
-    )
 }

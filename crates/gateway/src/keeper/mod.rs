@@ -250,9 +250,9 @@ impl Keeper {
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
             clocks: Clocks::new(),
-            redactor: match state.turns.last().is_some_and(|turn| turn.outcome.is_none()) {
-                true => Redactor::resumed(shared.settings.secrets.clone()),
-                false => Redactor::new(shared.settings.secrets.clone()),
+            redactor: match state.open_turn() {
+                Some(_) => Redactor::resumed(shared.settings.secrets.clone()),
+                None => Redactor::new(shared.settings.secrets.clone()),
             },
             passed: Vec::new(),
             outage: Outage::new(&shared.log),

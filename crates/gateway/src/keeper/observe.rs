@@ -8,7 +8,8 @@ use crate::redactor::Prompts;
 use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
 use turnstream_model::event::{
-    ApprovalOutcome, Body, By, Draft, NoticeCode, Permissions, QuestionOutcome, Resolution, Status, TurnError,
+    ApprovalOutcome, Body, By, Draft, Effect, NoticeCode, Permissions, QuestionOutcome, Resolution, Status,
+    Subject, TurnError,
 };
 use turnstream_model::id::{ApprovalId, QuestionId};
 use turnstream_model::signal::Signal;
@@ -94,7 +95,7 @@ impl Keeper {
         }
         let before = work.drafts.len();
         self.step(work, |machine, step| machine.observe(signal, step));
-        if work.drafts[before..].iter().any(|draft| is_activity(&draft.body)) {
+        if work.drafts[before..].iter().any(Draft::is_activity) {
             self.clocks.active();
         }
         let asked: Vec<Wait> = work.drafts[before..].iter().filter_map(Wait::of).collect();
@@ -194,50 +195,62 @@ impl Keeper {
     /// Keeps what the keeper itself remembers in step with the events.
     pub(super) fn note(&mut self, before: usize, work: &Work) {
         for draft in &work.drafts[before..] {
-            match &draft.body {
-                Body::ApprovalRequested { approval, options, .. } => {
-                    let ask = OpenAsk { options: options.clone(), since: self.outage.asked_at() };
-                    self.waits.asks.insert(approval.clone(), ask);
-                }
-                Body::ApprovalResolved { approval, resolution } => {
-                    self.waits.asks.remove(approval);
-                    if let Some(key) = &resolution.key {
-                        self.waits.ask_keys.insert(approval.clone(), key.clone());
-                    }
-                }
-                Body::QuestionAsked { question, questions, .. } => {
-                    let since = self.outage.asked_at();
-                    let asked = OpenQuestion { questions: questions.clone(), since };
-                    self.waits.questions.insert(question.clone(), asked);
-                }
-                Body::QuestionAnswered { question, key, .. } => {
-                    self.waits.questions.remove(question);
-                    if let Some(key) = key {
-                        self.waits.question_keys.insert(question.clone(), key.clone());
-                    }
-                }
-                Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
+            let Some((subject, effect)) = draft.about() else { continue };
+            match subject {
+                Subject::Approval(approval) => self.note_approval(approval, &draft.body),
+                Subject::Question(question) => self.note_question(question, &draft.body),
+                Subject::Prompt(prompt) if effect == Effect::Ends => {
                     self.contents.remove(prompt);
                     if self.machine.cancelling_prompts().is_empty() {
                         self.clocks.prompt_settled(self.machine.is_cancelling());
                     }
                 }
-                Body::TurnStarted { .. } => {
+                Subject::Turn(_) if effect == Effect::Begins => {
                     self.clocks.active();
                     self.redactor.turn_started();
                 }
-                Body::TurnEnded { .. } => {
+                Subject::Turn(_) if effect == Effect::Ends => {
                     self.decided.clear();
                     self.redactor.keep_only(|key| self.machine.is_open(key));
                     self.clocks.turn_ended(self.shared.settings.start);
                 }
-                Body::SessionStatus(status) => {
-                    self.clocks.retry = match status {
-                        Status::Retrying { until, .. } => until.map(moment),
-                        Status::Idle | Status::Busy | Status::Waiting | Status::Recovering => None,
-                    };
+                Subject::Session => {
+                    if let Body::SessionStatus(status) = &draft.body {
+                        self.clocks.retry = match status {
+                            Status::Retrying { until, .. } => until.map(moment),
+                            Status::Idle | Status::Busy | Status::Waiting | Status::Recovering => None,
+                        };
+                    }
                 }
-                _ => {}
+                Subject::Prompt(_)
+                | Subject::Turn(_)
+                | Subject::Attempt(_)
+                | Subject::Item(_)
+                | Subject::Notice => {}
+            }
+        }
+    }
+
+    fn note_approval(&mut self, approval: &ApprovalId, body: &Body) {
+        if let Body::ApprovalRequested { options, .. } = body {
+            let ask = OpenAsk { options: options.clone(), since: self.outage.asked_at() };
+            self.waits.asks.insert(approval.clone(), ask);
+        } else if let Body::ApprovalResolved { resolution, .. } = body {
+            self.waits.asks.remove(approval);
+            if let Some(key) = &resolution.key {
+                self.waits.ask_keys.insert(approval.clone(), key.clone());
+            }
+        }
+    }
+
+    fn note_question(&mut self, question: &QuestionId, body: &Body) {
+        if let Body::QuestionAsked { questions, .. } = body {
+            let asked = OpenQuestion { questions: questions.clone(), since: self.outage.asked_at() };
+            self.waits.questions.insert(question.clone(), asked);
+        } else if let Body::QuestionAnswered { key, .. } = body {
+            self.waits.questions.remove(question);
+            if let Some(key) = key {
+                self.waits.question_keys.insert(question.clone(), key.clone());
             }
         }
     }
@@ -265,28 +278,14 @@ enum Wait {
 
 impl Wait {
     fn of(draft: &Draft) -> Option<Self> {
-        match &draft.body {
-            Body::ApprovalRequested { approval, tool, .. } => {
-                let tool = tool.as_deref();
-                let what = tool.and_then(|tool| tool.title.clone().or_else(|| tool.name.clone()));
-                Some(Self::Approval(approval.clone(), what.unwrap_or_else(|| approval.to_string())))
-            }
-            Body::QuestionAsked { question, .. } => Some(Self::Question(question.clone())),
-            _ => None,
+        if let Body::ApprovalRequested { approval, tool, .. } = &draft.body {
+            let tool = tool.as_deref();
+            let what = tool.and_then(|tool| tool.title.clone().or_else(|| tool.name.clone()));
+            Some(Self::Approval(approval.clone(), what.unwrap_or_else(|| approval.to_string())))
+        } else if let Body::QuestionAsked { question, .. } = &draft.body {
+            Some(Self::Question(question.clone()))
+        } else {
+            None
         }
     }
-}
-
-/// The agent really did something. That it is there, or repeats itself, is no activity.
-fn is_activity(body: &Body) -> bool {
-    !matches!(
-        body,
-        Body::Notice { .. }
-            | Body::SessionCreated { .. }
-            | Body::SessionUpdated(_)
-            | Body::SessionStatus(_)
-            | Body::SessionEnded { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-    )
 }

@@ -37,16 +37,13 @@ impl OpenWaits {
     pub(super) fn resume(state: &State) -> Self {
         let mut waits = Self::default();
         let since = Instant::now();
-        for Approval { approval, options, outcome, .. } in &state.approvals {
-            if outcome.is_none() {
-                waits.asks.insert(approval.clone(), OpenAsk { options: options.clone(), since });
-            }
+        let open = state.open();
+        for Approval { approval, options, .. } in open.approvals {
+            waits.asks.insert(approval.clone(), OpenAsk { options: options.clone(), since });
         }
-        for Asked { question, questions, outcome, .. } in &state.questions {
-            if outcome.is_none() {
-                let questions = questions.clone();
-                waits.questions.insert(question.clone(), OpenQuestion { questions, since });
-            }
+        for Asked { question, questions, .. } in open.questions {
+            let questions = questions.clone();
+            waits.questions.insert(question.clone(), OpenQuestion { questions, since });
         }
         waits
     }
@@ -74,9 +71,8 @@ impl OpenWaits {
 
 /// Answers of the open turn that the agent may not have heard: it died, or we did, in between.
 pub(super) fn decisions(state: &State) -> HashMap<Key, Command> {
-    let open = state.turns.iter().rev().find(|turn| turn.outcome.is_none()).map(|turn| &turn.turn);
     let mut decided = HashMap::new();
-    let Some(open) = open else { return decided };
+    let Some(open) = state.open_turn().map(|turn| &turn.turn) else { return decided };
     for ask in state.approvals.iter().filter(|ask| ask.turn.as_ref() == Some(open)) {
         let (Some(native), Some(outcome)) = (&ask.native_id, ask.outcome) else { continue };
         // What expired is a refusal for the agent.

@@ -1,13 +1,13 @@
 //! What people say is redacted at the door, before anything is done with it: the agent is sent what was committed, and a
 //! repeat with a key is compared with that.
 
-use super::body::{Prompts, redact_option};
+use super::body::{self, Prompts};
 use crate::create::NewSession;
 use crate::error::RequestError;
 use crate::request::{AnswerQuestion, Change, NewPrompt, ResolveApproval};
 use std::borrow::Cow;
 use turnstream_model::fold::Session;
-use turnstream_redact::Rules;
+use turnstream_redact::{Rules, has_marker};
 
 impl Prompts {
     /// As the session was made.
@@ -24,15 +24,13 @@ pub(crate) trait Said {
 
 impl Said for NewPrompt {
     fn redact(&mut self, rules: &Rules) {
-        for block in &mut self.content {
-            rules.redact_json(block);
-        }
+        body::redact(rules, &mut self.content);
     }
 }
 
 impl Said for ResolveApproval {
     fn redact(&mut self, rules: &Rules) {
-        redact_option(rules, &mut self.message);
+        body::redact(rules, &mut self.message);
     }
 }
 
@@ -48,13 +46,13 @@ impl Said for AnswerQuestion {
 
 impl Said for Change {
     fn redact(&mut self, rules: &Rules) {
-        redact_option(rules, &mut self.title);
+        body::redact(rules, &mut self.title);
     }
 }
 
 impl Said for NewSession {
     fn redact(&mut self, rules: &Rules) {
-        redact_option(rules, &mut self.title);
+        body::redact(rules, &mut self.title);
     }
 }
 
@@ -73,5 +71,5 @@ pub(crate) fn refuse_secret(
 /// The name of a model or a mode as the agent said it once. One of which something was redacted is not its name any more:
 /// the agent goes on with what it has.
 pub(crate) fn still_a_name(name: &Option<String>) -> Option<String> {
-    name.clone().filter(|name| !name.contains("[redacted:"))
+    name.clone().filter(|name| !has_marker(name))
 }

@@ -1,16 +1,15 @@
 //! The choices of questions as the agent offered them. Log and wire show a marker where a choice holds a secret; the agent
 //! knows its choice only by its own words. Those are nowhere but here, in memory.
 
-use super::body::{redact_members, redact_text};
+use super::body::redact;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
 use turnstream_model::event::{Choice, Question};
 use turnstream_model::id::Key;
-use turnstream_redact::Rules;
+use turnstream_redact::{Rules, has_marker};
 
 /// Questions of which the choices are known. An agent has few open at a time.
 const MOST: usize = 64;
-const MARKER: &str = "[redacted:";
 
 /// What choices that hold a secret are called by the agent.
 #[derive(Debug, Default)]
@@ -35,18 +34,18 @@ impl Labels {
     pub(super) fn offer(&mut self, rules: &Rules, key: &Key, questions: &mut [Question]) {
         let mut offered = Offered::new();
         for Question { id, text, options, extra, .. } in questions {
-            redact_text(rules, text);
-            redact_members(rules, extra);
+            redact(rules, text);
+            redact(rules, extra);
             let mut shown: Vec<String> = Vec::new();
             for Choice { label, extra } in options {
-                redact_members(rules, extra);
+                redact(rules, extra);
                 let raw = label.clone();
-                redact_text(rules, label);
-                while label.contains(MARKER) && shown.contains(label) {
+                redact(rules, label);
+                while has_marker(label) && shown.contains(label) {
                     label.push('+');
                 }
                 shown.push(label.clone());
-                if label.contains(MARKER) {
+                if has_marker(label) {
                     offered.insert((id.clone(), label.clone()), raw);
                 }
             }
@@ -86,7 +85,7 @@ impl Labels {
         for (question, values) in &mut told {
             for value in values.as_array_mut().into_iter().flatten() {
                 let Value::String(label) = value else { continue };
-                if !label.contains(MARKER) {
+                if !has_marker(label) {
                     continue;
                 }
                 let raw = offered.and_then(|offered| offered.get(&(question.clone(), label.clone())));

@@ -14,7 +14,7 @@ pub(crate) use labels::{Forgotten, Labels};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
-use turnstream_model::event::{Field, Tool, ToolStatus};
+use turnstream_model::event::{Field, ToolStatus};
 use turnstream_model::id::Key;
 use turnstream_model::machine::Machine;
 use turnstream_model::signal::{Finality, Signal, Truth};
@@ -80,13 +80,11 @@ impl Redactor {
                 if matches!(tool.status, Some(ToolStatus::Completed | ToolStatus::Failed)) {
                     self.end(&key, out);
                 }
-                redact_tool(&self.rules, &mut tool);
+                body::redact(&self.rules, &mut tool);
                 out.push(Signal::ToolSeen { key, parent, tool });
             }
             Signal::Ask { key, item, mut tool, options } => {
-                if let Some(tool) = &mut tool {
-                    redact_tool(&self.rules, tool);
-                }
+                body::redact(&self.rules, &mut tool);
                 out.push(Signal::Ask { key, item, tool, options });
             }
             Signal::Question { key, item, mut questions } => {
@@ -99,18 +97,13 @@ impl Redactor {
                     // A choice is what the agent said, also in a session whose prompts are kept as they are.
                     self.labels.show(&key, answers);
                     if prompts == Prompts::Redacted {
-                        body::redact_members(&self.rules, answers);
+                        body::redact(&self.rules, answers);
                     }
                 }
                 out.push(Signal::QuestionClosed { key, outcome, answers });
             }
             Signal::Session(mut patch) => {
-                for text in [&mut patch.title, &mut patch.model, &mut patch.mode] {
-                    body::redact_option(&self.rules, text);
-                }
-                if let Some(context) = &mut patch.context {
-                    body::redact_members(&self.rules, &mut context.extra);
-                }
+                body::redact(&self.rules, &mut patch);
                 out.push(Signal::Session(patch));
             }
             Signal::ItemEnded { .. } => {
@@ -304,17 +297,4 @@ fn say(key: &Key, field: Field, text: String, out: &mut Vec<Signal>) {
     if !text.is_empty() {
         out.push(Signal::TextDelta { key: key.clone(), field, text });
     }
-}
-
-/// Everything a tool call says.
-fn redact_tool(rules: &Rules, tool: &mut Tool) {
-    let Tool { name, kind: _, title, status: _, input, output, content, locations, extra } = tool;
-    for text in [name, title].into_iter().flatten() {
-        body::redact_text(rules, text);
-    }
-    let lists = [content, locations].into_iter().flatten().flatten();
-    for value in [input, output].into_iter().flatten().chain(lists) {
-        rules.redact_json(value);
-    }
-    body::redact_members(rules, extra);
 }

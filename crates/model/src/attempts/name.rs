@@ -1,4 +1,4 @@
-//! What an attempt is called: `SESSION/TURN/NUMBER`.
+//! The name of an attempt: `SESSION/TURN/NUMBER`.
 
 use crate::id::{SessionId, TurnId};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct AttemptName {
     pub number: u32,
 }
 
-/// Why a text names no attempt.
+/// A text that is not the name of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no attempt; write SESSION/TURN/NUMBER, for example ses_1/t2/3")]
 pub struct BadName(String);

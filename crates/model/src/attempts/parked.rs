@@ -1,4 +1,5 @@
-//! A wait that is stored instead of slept: it has a wake-up time and what the turn has used up so far.
+//! A wait that is stored, so that it survives a restart. It has a wake-up time and the retry budget used so
+//! far.
 
 use crate::event::{ErrorClass, TurnError};
 use crate::id::{SessionId, TurnId};

@@ -1,4 +1,4 @@
-//! One attempt: what was known before its request left, and what came of it.
+//! The row of one attempt: what was known before the request left, and how it ended.
 
 use super::AttemptName;
 use crate::event::{ErrorClass, Usage};
@@ -13,30 +13,31 @@ pub struct Begun {
     pub name: AttemptName,
     /// Which model call of the turn it is for, from 1. A retry has the same step.
     pub step: u32,
-    /// The configured way to the provider.
+    /// The configured route to the provider.
     pub route: String,
     /// The wire format: `chat`, `responses` or `messages`.
     pub format: String,
     /// The model asked for.
     pub model: String,
-    /// SHA-256 of the request's body in hex: equal requests are seen to be equal, and nothing of them is kept.
+    /// SHA-256 of the request's body in hex. It shows that two requests are equal, without keeping their
+    /// content.
     pub request: String,
     /// When.
     pub started: Time,
 }
 
 words! {
-    /// What became of an attempt.
+    /// How an attempt ended.
     pub enum Verdict {
         /// The answer came whole.
         Complete = "complete",
-        /// It broke after a tool call was whole: what was whole counts, the rest does not.
+        /// It failed after a complete tool call. What was complete counts, the rest does not.
         Truncated = "truncated",
-        /// It broke.
+        /// It failed.
         Failed = "failed",
         /// Nobody wanted it any more.
         Cancelled = "cancelled",
-        /// Its owner went away before it ended. It may have been answered, and billed.
+        /// Its owner stopped before it ended. It may have been answered and billed.
         Unknown = "unknown",
     }
 }
@@ -44,12 +45,12 @@ words! {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// What became of it.
+    /// How it ended.
     pub verdict: Verdict,
-    /// Why it broke.
+    /// The class of the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
-    /// The same in a sentence, redacted.
+    /// The error message, redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// The HTTP status, if an answer began.
@@ -58,12 +59,12 @@ pub struct Ended {
     /// The provider's name of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Why the model stopped, in its own word.
+    /// The finish reason, in the provider's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
-    /// What it cost, as far as anyone knows.
+    /// Its tokens and cost, as far as known.
     pub tokens: Tokens,
-    /// What was seen in the bytes.
+    /// What the decoder found in the bytes.
     pub findings: Findings,
     /// When.
     pub ended: Time,
@@ -78,9 +79,10 @@ pub struct Ended {
 pub enum Tokens {
     /// As the provider says.
     Reported(Usage),
-    /// The provider did not say; counted from what was delivered, about four bytes a token. At least this was billed.
+    /// The provider did not report it. Estimated from what was delivered, at about four bytes per token; at
+    /// least this was billed.
     Estimated(Usage),
-    /// Nothing was delivered and nothing said. That is not zero: the prompt may have been read.
+    /// Unknown: nothing was delivered or reported. This is not zero, because the prompt may have been read.
     Unknown,
 }
 
@@ -111,7 +113,7 @@ pub struct Findings {
 /// How often something was seen, and where first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// What.
+    /// Its name.
     pub what: String,
     /// How often.
     pub times: u64,
@@ -141,7 +143,7 @@ pub struct Loss {
     pub what: String,
     /// Bytes of it that came.
     pub bytes: u64,
-    /// It may be shown, marked; a call may not even be that.
+    /// It may be shown with a mark. An incomplete call is not shown.
     pub shown: bool,
 }
 

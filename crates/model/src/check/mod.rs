@@ -1,15 +1,22 @@
-//! Reads a log and reports every law it breaks. It works on the JSON itself and keeps its own books: machine, fold
-//! and decoder are what it judges.
+//! Reads a log and reports every law it breaks. It reads the JSON itself and shares no code with machine,
+//! fold and decoder, which it judges.
 
+mod ask;
+mod attempt;
+mod item;
 mod lifecycle;
+mod notice;
+mod prompt;
+mod session;
 mod shape;
-mod spent;
+mod turn;
+mod usage;
 
 use lifecycle::Lifecycle;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// What was broken.
+/// A rule that a log must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// A line is not an event, or not of the shape of the wire.
@@ -34,7 +41,7 @@ pub enum Law {
     Taint,
     /// The usage and cost of a turn are at least what its model calls took.
     Usage,
-    /// A session begins once, ends once and says what is so.
+    /// A session begins once, ends once, and its status is true.
     Session,
 }
 
@@ -64,7 +71,7 @@ pub struct Violation {
     pub line: usize,
     /// The event's sequence number, if it has one.
     pub seq: Option<u64>,
-    /// Which law.
+    /// The law that is broken.
     pub law: Law,
     /// What is wrong, with the ids it is about.
     pub message: String,
@@ -89,7 +96,7 @@ pub enum Tail {
     Settled,
 }
 
-/// Takes in a log line by line.
+/// Checks a log line by line.
 #[derive(Default)]
 pub struct Checker {
     lines: usize,
@@ -108,7 +115,7 @@ pub struct Report {
     pub events: usize,
     /// How many turns it has.
     pub turns: usize,
-    /// Every law it breaks, in the order of the log, without what was taken before.
+    /// The violations, in the order of the log, without those that were taken before.
     pub violations: Vec<Violation>,
 }
 
@@ -127,8 +134,8 @@ impl Checker {
         Self::default()
     }
 
-    /// Reads one line. An export's header, which is the first line and has a member `turnstream`, is no event; if it says
-    /// which event is the last one (`head`), the log is held to it. Blank lines are none.
+    /// Checks one line. Blank lines are skipped. The first line of an export may be a header, with a member
+    /// `turnstream`. If the header names the last event (`head`), the log must end with it.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
         if line.trim().is_empty() {
@@ -150,14 +157,14 @@ impl Checker {
                 );
             }
             Err(error) => {
-                // The error tells a line too, which is always 1.
+                // The error also has a line number, which is always 1.
                 let column = error.column();
                 self.report(None, Law::Shape, format!("not JSON, by its byte {column}: {}", shortened(line)));
             }
         }
     }
 
-    /// Of a trimmed log it also says which event was the last one that is not kept.
+    /// The header of a trimmed log also names the last event that was removed.
     fn header(&mut self, header: &Map<String, Value>) {
         self.promised = header.get("head").and_then(Value::as_u64);
         let format = header.get("format").and_then(Value::as_u64).unwrap_or(1);
@@ -168,7 +175,7 @@ impl Checker {
         }
     }
 
-    /// Notes a line that cannot even be read as text.
+    /// Reports a line that is not valid text.
     pub fn unreadable_line(&mut self, problem: &str) {
         self.lines += 1;
         self.report(None, Law::Shape, problem.to_owned());
@@ -219,7 +226,7 @@ impl Checker {
         self.violations.push(Violation { line: self.lines, seq, law, message });
     }
 
-    /// Takes what was found since the last time, so that a long log need not be judged in one piece.
+    /// Takes the violations found since the last call, so that a long log can be checked in pieces.
     pub fn take_violations(&mut self) -> Vec<Violation> {
         std::mem::take(&mut self.violations)
     }

@@ -1,9 +1,11 @@
-//! The shape of every event as the wire reference gives it, as a table of its own: it must not trust the decoder.
+//! The shape of every event as the wire reference gives it. It is not made from the table of events, which
+//! it judges.
 
+use super::{ask, attempt, item, notice, prompt, session, turn};
 use serde_json::{Map, Value};
 
 /// What a member must look like.
-enum Kind {
+pub(super) enum Kind {
     /// A string that is not empty.
     Id,
     Ids,
@@ -20,17 +22,19 @@ enum Kind {
     Word(&'static [&'static str]),
 }
 
-use Kind::{Count, Flag, Id, Ids, Number, Object, Objects, Small, Text, Word};
+pub(super) use Kind::{Count, Flag, Id, Ids, Number, Object, Objects, Small, Text, Word};
 
 /// Name, what it looks like, and whether it must be there.
-type Member = (&'static str, Kind, bool);
+pub(super) type Member = (&'static str, Kind, bool);
 
-const MUST: bool = true;
-const MAY: bool = false;
+/// An event's type and its members.
+pub(super) type Shape = (&'static str, &'static [Member]);
 
-const STATES: &[&str] = &["completed", "failed", "abandoned", "unknown"];
-const FIELDS: &[&str] = &["text", "input", "output"];
-const BY: &[&str] = &["client", "policy", "agent", "gateway"];
+pub(super) const MUST: bool = true;
+pub(super) const MAY: bool = false;
+
+/// Who did it.
+pub(super) const BY: &[&str] = &["client", "policy", "agent", "gateway"];
 
 const ENVELOPE: &[Member] = &[
     ("turn", Id, MAY),
@@ -40,165 +44,15 @@ const ENVELOPE: &[Member] = &[
     ("native_id", Text, MAY),
 ];
 
-const EVENTS: &[(&str, &[Member])] = &[
-    (
-        "session.created",
-        &[
-            ("session", Id, MUST),
-            ("agent", Id, MUST),
-            ("cwd", Id, MUST),
-            ("title", Text, MAY),
-            ("key", Text, MAY),
-        ],
-    ),
-    (
-        "session.updated",
-        &[
-            ("model", Text, MAY),
-            ("mode", Text, MAY),
-            ("title", Text, MAY),
-            ("native_id", Text, MAY),
-            ("context", Object, MAY),
-            ("permissions", Word(&["ask", "allow", "deny"]), MAY),
-            ("redact_prompts", Flag, MAY),
-        ],
-    ),
-    (
-        "session.status",
-        &[
-            ("status", Word(&["idle", "busy", "waiting", "recovering", "retrying"]), MUST),
-            ("until", Count, MAY),
-        ],
-    ),
-    ("prompt.accepted", &[("prompt", Id, MUST), ("key", Text, MAY), ("content", Objects, MUST)]),
-    ("prompt.sent", &[("prompt", Id, MUST), ("native_id", Text, MAY)]),
-    ("prompt.taken", &[("prompt", Id, MUST), ("turn", Id, MUST)]),
-    ("prompt.withdrawn", &[("prompt", Id, MUST)]),
-    ("prompt.cancelling", &[("prompt", Id, MUST), ("by", Word(BY), MUST)]),
-    (
-        "turn.started",
-        &[("turn", Id, MUST), ("origin", Word(&["prompt", "agent", "foreign"]), MUST), ("prompts", Ids, MAY)],
-    ),
-    ("turn.cancelling", &[("turn", Id, MUST), ("by", Word(BY), MUST)]),
-    (
-        "attempt.started",
-        &[("turn", Id, MUST), ("attempt", Id, MUST), ("step", Count, MUST), ("model", Text, MAY)],
-    ),
-    (
-        "item.started",
-        &[
-            ("item", Id, MUST),
-            ("kind", Word(&["message", "reasoning", "tool", "plan", "file", "compaction"]), MUST),
-            ("role", Word(&["user", "assistant"]), MAY),
-            ("synthetic", Flag, MAY),
-            ("text", Text, MAY),
-            ("tool", Object, MAY),
-            ("attempt", Id, MAY),
-        ],
-    ),
-    ("item.delta", &[("item", Id, MUST), ("text", Text, MUST), ("field", Word(FIELDS), MAY)]),
-    ("item.replaced", &[("item", Id, MUST), ("text", Text, MUST), ("field", Word(FIELDS), MAY)]),
-    ("item.updated", &[("item", Id, MUST), ("tool", Object, MAY)]),
-    (
-        "item.ended",
-        &[
-            ("item", Id, MUST),
-            ("state", Word(STATES), MUST),
-            ("reason", Text, MAY),
-            ("incomplete", Flag, MAY),
-            ("caused_by", Text, MAY),
-        ],
-    ),
-    (
-        "item.revised",
-        &[
-            ("item", Id, MUST),
-            ("late", Flag, MAY),
-            ("state", Word(STATES), MAY),
-            ("text", Text, MAY),
-            ("tool", Object, MAY),
-        ],
-    ),
-    ("item.removed", &[("item", Id, MUST)]),
-    (
-        "attempt.ended",
-        &[
-            ("turn", Id, MUST),
-            ("attempt", Id, MUST),
-            ("finish", Text, MAY),
-            ("usage", Object, MAY),
-            ("cost", Object, MAY),
-        ],
-    ),
-    (
-        "attempt.superseded",
-        &[("turn", Id, MUST), ("attempt", Id, MUST), ("by", Id, MUST), ("items", Ids, MUST)],
-    ),
-    ("approval.requested", &[("approval", Id, MUST), ("tool", Object, MAY), ("options", Objects, MAY)]),
-    (
-        "approval.resolved",
-        &[
-            ("approval", Id, MUST),
-            (
-                "outcome",
-                Word(&["allow_once", "allow_always", "reject", "cancelled", "expired", "lost"]),
-                MUST,
-            ),
-            ("by", Word(BY), MUST),
-            ("option", Text, MAY),
-            ("message", Text, MAY),
-            ("key", Text, MAY),
-        ],
-    ),
-    ("question.asked", &[("question", Id, MUST), ("questions", Objects, MUST)]),
-    (
-        "question.answered",
-        &[
-            ("question", Id, MUST),
-            ("outcome", Word(&["answered", "rejected", "cancelled", "expired", "lost"]), MUST),
-            ("answers", Object, MAY),
-            ("key", Text, MAY),
-        ],
-    ),
-    (
-        "turn.ended",
-        &[
-            ("turn", Id, MUST),
-            ("outcome", Word(&["completed", "cancelled", "failed", "lost"]), MUST),
-            (
-                "stop_reason",
-                Word(&["end_turn", "max_tokens", "max_turn_requests", "refusal", "rejected"]),
-                MAY,
-            ),
-            ("usage", Object, MAY),
-            ("cost", Object, MAY),
-            ("summed", Flag, MAY),
-            ("error", Object, MAY),
-        ],
-    ),
-    (
-        "notice",
-        &[
-            (
-                "code",
-                Word(&[
-                    "gap",
-                    "repaired",
-                    "corrupt",
-                    "degraded",
-                    "healed",
-                    "unexpected_permission",
-                    "budget",
-                    "late",
-                    "unknown_event",
-                    "forgotten",
-                ]),
-                MUST,
-            ),
-            ("message", Text, MUST),
-        ],
-    ),
-    ("session.ended", &[("reason", Text, MUST)]),
+/// The shapes of all events, a list for each family.
+const FAMILIES: &[&[Shape]] = &[
+    session::SHAPES,
+    prompt::SHAPES,
+    turn::SHAPES,
+    attempt::SHAPES,
+    item::SHAPES,
+    ask::SHAPES,
+    notice::SHAPES,
 ];
 
 const TOOL: &[Member] = &[
@@ -302,7 +156,9 @@ const NESTED: &[(&str, &[Member])] = &[
 /// Every way in which this event does not have the shape of its type. An unknown type has any shape.
 pub(super) fn problems(r#type: &str, event: &Map<String, Value>) -> Vec<String> {
     let mut problems = Vec::new();
-    let Some((_, members)) = EVENTS.iter().find(|(name, _)| *name == r#type) else { return problems };
+    let Some((_, members)) = FAMILIES.iter().copied().flatten().find(|(name, _)| *name == r#type) else {
+        return problems;
+    };
     check(event, members, "", &mut problems);
     let is_own = |name: &str| members.iter().any(|(own, ..)| *own == name);
     for member in ENVELOPE.iter().filter(|(name, ..)| !is_own(name)) {
@@ -326,24 +182,9 @@ pub(super) fn problems(r#type: &str, event: &Map<String, Value>) -> Vec<String> 
         }
     }
     if r#type == "turn.ended" {
-        check_ending(event, &mut problems);
+        turn::check_ending(event, &mut problems);
     }
     problems
-}
-
-/// Which members go with which outcome of a turn.
-fn check_ending(event: &Map<String, Value>, problems: &mut Vec<String>) {
-    let has = |member: &str| event.get(member).is_some_and(|value| !value.is_null());
-    let completed = event.get("outcome").and_then(Value::as_str) == Some("completed");
-    if completed != has("stop_reason") {
-        problems.push("member \"stop_reason\" goes with outcome completed, and only with it".to_owned());
-    }
-    if completed && has("error") {
-        problems.push("member \"error\" does not go with outcome completed".to_owned());
-    }
-    if event.get("outcome").and_then(Value::as_str) == Some("failed") && !has("error") {
-        problems.push("member \"error\" is missing, and the outcome is failed".to_owned());
-    }
 }
 
 fn check(object: &Map<String, Value>, members: &[Member], prefix: &str, problems: &mut Vec<String>) {

@@ -1,68 +1,8 @@
-//! The type of an event as a value: carried beside a line, so that nobody looks for it in JSON.
+//! The type of an event as a value. It is carried beside the JSON, so that nobody searches it there.
 
-use crate::words::words;
+use super::Known;
 use std::fmt;
 use std::sync::Arc;
-
-words! {
-    /// The types this version knows.
-    pub enum Known {
-        /// A session begins.
-        SessionCreated = "session.created",
-        /// Members of the session changed.
-        SessionUpdated = "session.updated",
-        /// What the agent is doing changed.
-        SessionStatus = "session.status",
-        /// A prompt is in the queue.
-        PromptAccepted = "prompt.accepted",
-        /// A prompt leaves for the agent.
-        PromptSent = "prompt.sent",
-        /// A turn took a prompt.
-        PromptTaken = "prompt.taken",
-        /// A prompt left the queue.
-        PromptWithdrawn = "prompt.withdrawn",
-        /// Somebody wants a prompt to end that has no turn yet.
-        PromptCancelling = "prompt.cancelling",
-        /// A turn begins.
-        TurnStarted = "turn.started",
-        /// Somebody wants the turn to end.
-        TurnCancelling = "turn.cancelling",
-        /// A model call begins.
-        AttemptStarted = "attempt.started",
-        /// An item begins.
-        ItemStarted = "item.started",
-        /// A text of an item grew.
-        ItemDelta = "item.delta",
-        /// A text of an item was replaced.
-        ItemReplaced = "item.replaced",
-        /// Members of a tool call changed.
-        ItemUpdated = "item.updated",
-        /// An item ended.
-        ItemEnded = "item.ended",
-        /// An ended item was corrected.
-        ItemRevised = "item.revised",
-        /// The agent took an item back.
-        ItemRemoved = "item.removed",
-        /// A model call ended.
-        AttemptEnded = "attempt.ended",
-        /// A model call was repeated.
-        AttemptSuperseded = "attempt.superseded",
-        /// The agent waits for a permission.
-        ApprovalRequested = "approval.requested",
-        /// A permission was settled.
-        ApprovalResolved = "approval.resolved",
-        /// The agent waits for an answer.
-        QuestionAsked = "question.asked",
-        /// A question was settled.
-        QuestionAnswered = "question.answered",
-        /// A turn ended.
-        TurnEnded = "turn.ended",
-        /// Something a person should know.
-        Notice = "notice",
-        /// The session ended.
-        SessionEnded = "session.ended",
-    }
-}
 
 /// The type of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,8 +19,8 @@ impl Kind {
         Known::from_word(name).map_or_else(|| Self::Other(name.into()), Self::Known)
     }
 
-    /// The type of a line that [`Event::write_json`](super::Event::write_json) wrote: only two numbers precede it there.
-    /// The name is empty if the line has none.
+    /// The type of a line that [`Event::write_json`](super::Event::write_json) wrote: only two numbers
+    /// precede it there. The name is empty if the line has none.
     pub fn of_line(json: &[u8]) -> Self {
         const MEMBER: &[u8] = b"\"type\":";
         let found = json.windows(MEMBER.len()).position(|window| window == MEMBER);
@@ -120,9 +60,9 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Known};
+    use super::Kind;
     use crate::cursor::Seq;
-    use crate::event::{Body, Draft};
+    use crate::event::{Body, Draft, Known};
     use crate::time::Time;
 
     #[test]

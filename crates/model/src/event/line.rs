@@ -1,12 +1,13 @@
-//! One line of a log as a dialect gets it.
+//! One event of a log, as a dialect receives it.
 
 use super::{Event, EventError, Kind};
 use crate::cursor::Seq;
 use std::cell::OnceCell;
 
-/// A committed event: its place, its type, its bytes, and the event itself for those who ask for it.
+/// A committed event: its place, its type, its bytes, and the event itself if a reader asks for it.
 ///
-/// The event is read from the bytes when it is asked for and not before: a dialect that copies bytes costs no parsing.
+/// The event is parsed from the bytes only when it is asked for, so a dialect that copies bytes parses
+/// nothing.
 #[derive(Debug)]
 pub struct Line<'a> {
     seq: Seq,
@@ -36,7 +37,7 @@ impl<'a> Line<'a> {
         self.json
     }
 
-    /// The event. It is read once, however often it is asked for.
+    /// The event. The bytes are parsed at most once.
     pub fn event(&self) -> Result<&Event, EventError> {
         if let Some(event) = self.event.get() {
             return Ok(event);

@@ -1,5 +1,6 @@
-//! Values inside events: tools, usage, errors, questions. Members a newer version added are kept.
+//! Values inside events: tools, usage, errors, questions. Members that a newer version added are kept.
 
+use super::describe::flat_members;
 use super::vocabulary::{ApprovalOutcome, By, ErrorClass, OptionKind, Permissions, ToolKind, ToolStatus};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ pub struct Tool {
     /// One line for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Where it stands.
+    /// How far the call has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolStatus>,
     /// Its arguments.
@@ -38,12 +39,12 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// True when it says nothing.
+    /// True when no member is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Without members that are null: on the wire that is the same as absent.
+    /// The same without members that are null, which means absent on the wire.
     #[must_use]
     pub fn without_nulls(mut self) -> Self {
         self.input = self.input.filter(|value| !value.is_null());
@@ -117,7 +118,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds what is known of another call. Unknown and known is known: a turn shows at least what was counted.
+    /// Adds the tokens of another call. The sum of an unknown and a known number is the known one: a turn
+    /// shows at least what was counted.
     pub fn add(&mut self, other: &Self) {
         let Self { input, output, reasoning, cache_read, cache_write, extra: _ } = other;
         sum(&mut self.input, *input);
@@ -127,7 +129,7 @@ impl Usage {
         sum(&mut self.cache_write, *cache_write);
     }
 
-    /// Raises every member to what is known to be part of it. What neither knows stays unknown.
+    /// Raises every member to at least the known one. What neither knows stays unknown.
     pub fn raise(&mut self, known: &Self) {
         let Self { input, output, reasoning, cache_read, cache_write, extra: _ } = known;
         self.input = self.input.max(*input);
@@ -145,17 +147,17 @@ fn sum(total: &mut Option<u64>, more: Option<u64>) {
 }
 
 impl Cost {
-    /// Adds the cost of another call. Money of another currency cannot be added, and is left out.
+    /// Adds the cost of another call. A cost in another currency cannot be added and is left out.
     pub fn add(&mut self, other: &Self) {
         if self.currency == other.currency {
             let sum = (self.amount + other.amount).clamp(f64::MIN, f64::MAX);
-            // What is smaller than that is not money but the error of adding floats.
+            // Smaller differences are rounding errors of floats.
             let rounded = (sum * 1e12).round() / 1e12;
             self.amount = if rounded.is_finite() { rounded } else { sum };
         }
     }
 
-    /// Raises it to a cost that is known to be part of it. Money of another currency cannot be compared.
+    /// Raises it to at least the known cost. A cost in another currency cannot be compared.
     pub fn raise(&mut self, known: &Self) {
         if self.currency == known.currency {
             self.amount = self.amount.max(known.amount);
@@ -194,29 +196,39 @@ pub struct Context {
 pub struct Resolution {
     /// What was decided.
     pub outcome: ApprovalOutcome,
-    /// By whom.
+    /// Who decided.
     pub by: By,
-    /// Which of the offered answers it was.
+    /// The id of the option that was chosen.
     pub option: Option<String>,
-    /// What the person said with it.
+    /// The person's message.
     pub message: Option<String>,
     /// The client's own key of the answer.
     pub key: Option<String>,
 }
 
+flat_members! {
+    Resolution {
+        outcome: ApprovalOutcome = must word plain,
+        by: By = must word plain,
+        option: Option<String> = may id plain,
+        message: Option<String> = may text before,
+        key: Option<String> = may id plain,
+    }
+}
+
 impl Resolution {
-    /// A decision with nothing said about it.
+    /// A decision without option, message and key.
     pub fn new(outcome: ApprovalOutcome, by: By) -> Self {
         Self { outcome, by, option: None, message: None, key: None }
     }
 }
 
-/// Why a turn failed.
+/// The error that made a turn fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnError {
-    /// From transport, status, body type or an in-band event, never from prose.
+    /// Decided by transport, status, body type or an in-band event, never by the wording of a message.
     pub class: ErrorClass,
-    /// For a person.
+    /// The message for a person.
     pub message: String,
     /// HTTP status, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,7 +236,7 @@ pub struct TurnError {
     /// When it makes sense to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Time>,
-    /// The provider's name of the request.
+    /// The provider's id of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// Members this version does not know.
@@ -233,7 +245,7 @@ pub struct TurnError {
 }
 
 impl TurnError {
-    /// A class and a sentence.
+    /// An error with a class and a message.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -253,7 +265,7 @@ pub struct ApprovalOption {
     pub id: String,
     /// What it does.
     pub kind: OptionKind,
-    /// For a person.
+    /// The label for a person.
     pub name: String,
     /// Members this version does not know.
     #[serde(flatten)]
@@ -263,7 +275,7 @@ pub struct ApprovalOption {
 /// One question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Names it in the answers.
+    /// Its id, which names it in the answers.
     pub id: String,
     /// What is asked.
     pub text: String,
@@ -284,7 +296,7 @@ pub struct Question {
 /// One offered answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// What a person picks, and what is sent back.
+    /// The label, which is also the answer.
     pub label: String,
     /// Members this version does not know.
     #[serde(flatten)]
@@ -294,7 +306,7 @@ pub struct Choice {
 /// Changes of a session: members that are present replace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionPatch {
-    /// For a person.
+    /// The title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The model in use.
@@ -309,12 +321,24 @@ pub struct SessionPatch {
     /// How full the context is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
-    /// What becomes of the agent's asks.
+    /// How permission requests are handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
-    /// Whether secrets in prompts are redacted; they are where nothing is said.
+    /// Whether secrets in prompts are redacted. The default is yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact_prompts: Option<bool>,
+}
+
+flat_members! {
+    SessionPatch {
+        title: Option<String> = may text before,
+        model: Option<String> = may text before,
+        mode: Option<String> = may text before,
+        native_id: Option<String> = may id plain,
+        context: Option<Context> = may json before,
+        permissions: Option<Permissions> = may word plain,
+        redact_prompts: Option<bool> = may flag plain,
+    }
 }
 
 impl SessionPatch {

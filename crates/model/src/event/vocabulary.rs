@@ -5,7 +5,7 @@ use crate::words::words;
 words! {
     /// Who made a turn start.
     pub enum Origin {
-        /// A prompt of ours.
+        /// A prompt that was sent by Turnstream.
         Prompt = "prompt",
         /// The agent by itself, for example when background work finished.
         Agent = "agent",
@@ -21,9 +21,9 @@ words! {
         Completed = "completed",
         /// A person or product asked for it.
         Cancelled = "cancelled",
-        /// It broke; see the error.
+        /// It failed; see the error.
         Failed = "failed",
-        /// It cannot be known any more how it ended.
+        /// Nobody can know any more how it ended.
         Lost = "lost",
     }
 }
@@ -79,7 +79,7 @@ words! {
         Completed = "completed",
         /// It reported a failure.
         Failed = "failed",
-        /// Cut off; what is there is not the whole.
+        /// Cut off: some of it is missing.
         Abandoned = "abandoned",
         /// It may or may not have happened.
         Unknown = "unknown",
@@ -87,7 +87,7 @@ words! {
 }
 
 words! {
-    /// Which of an item's texts grows or is replaced.
+    /// The text of an item that grows or is replaced.
     pub enum Field {
         /// What a person reads.
         Text = "text",
@@ -125,7 +125,7 @@ words! {
 }
 
 words! {
-    /// Where a tool call stands, in ACP's words.
+    /// How far a tool call has come, in ACP's words.
     pub enum ToolStatus {
         /// Not yet running.
         Pending = "pending",
@@ -143,11 +143,11 @@ words! {
     pub enum OptionKind {
         /// Allows this one call.
         AllowOnce = "allow_once",
-        /// Allows this and what is like it.
+        /// Allows this call and similar ones.
         AllowAlways = "allow_always",
         /// Refuses this one call.
         RejectOnce = "reject_once",
-        /// Refuses this and what is like it.
+        /// Refuses this call and similar ones.
         RejectAlways = "reject_always",
     }
 }
@@ -157,7 +157,7 @@ words! {
     pub enum ApprovalOutcome {
         /// This one call may run.
         AllowOnce = "allow_once",
-        /// This and what is like it may run.
+        /// This call and similar ones may run.
         AllowAlways = "allow_always",
         /// Refused.
         Reject = "reject",
@@ -171,11 +171,11 @@ words! {
 }
 
 words! {
-    /// Who settled it.
+    /// Who did it.
     pub enum By {
         /// A person or product.
         Client = "client",
-        /// A rule given beforehand.
+        /// A rule of the session.
         Policy = "policy",
         /// The agent itself.
         Agent = "agent",
@@ -185,7 +185,7 @@ words! {
 }
 
 words! {
-    /// What becomes of an agent's asks.
+    /// How permission requests of an agent are handled.
     pub enum Permissions {
         /// A person decides.
         Ask = "ask",
@@ -217,29 +217,29 @@ words! {
     pub enum NoticeCode {
         /// Something may have been missed.
         Gap = "gap",
-        /// Damage was mended without loss.
+        /// Damage was repaired without loss.
         Repaired = "repaired",
-        /// Damage that could not be mended.
+        /// Damage that could not be repaired.
         Corrupt = "corrupt",
         /// Durability or another promise is weakened for now.
         Degraded = "degraded",
-        /// It holds again.
+        /// The weakened promise holds again.
         Healed = "healed",
-        /// An ask came where none should.
+        /// The agent asked for a permission although all are allowed.
         UnexpectedPermission = "unexpected_permission",
         /// A limit was reached.
         Budget = "budget",
         /// Something came after the end of what it belongs to.
         Late = "late",
-        /// The agent said something this version does not know.
+        /// The agent sent something that this version does not know.
         UnknownEvent = "unknown_event",
-        /// The agent no longer has what was said before.
+        /// The agent no longer has the conversation so far.
         Forgotten = "forgotten",
     }
 }
 
 words! {
-    /// Every class of error there is.
+    /// The classes of errors.
     pub enum ErrorClass {
         /// Asked for by a person or product.
         Cancelled = "cancelled",
@@ -247,7 +247,7 @@ words! {
         Unreachable = "unreachable",
         /// A connection broke.
         TransportLost = "transport_lost",
-        /// Nothing came for too long.
+        /// No data came for too long.
         Stalled = "stalled",
         /// Bytes were damaged.
         StreamCorrupt = "stream_corrupt",
@@ -257,7 +257,7 @@ words! {
         Incomplete = "incomplete",
         /// An answer without content.
         EmptyOutput = "empty_output",
-        /// Something else than a stream was sent.
+        /// The response is not a stream.
         NotAStream = "not_a_stream",
         /// Too many requests.
         RateLimited = "rate_limited",
@@ -279,7 +279,7 @@ words! {
         ModelUnavailable = "model_unavailable",
         /// The request was malformed.
         InvalidRequest = "invalid_request",
-        /// A limit of ours was reached.
+        /// A limit of Turnstream was reached.
         Budget = "budget",
         /// The agent took the prompt and never began.
         NotStarted = "not_started",
@@ -289,7 +289,14 @@ words! {
         AgentError = "agent_error",
         /// A deadline passed.
         Timeout = "timeout",
-        /// A mistake of ours.
+        /// A bug in Turnstream.
         Internal = "internal",
+    }
+}
+
+/// Most deltas are of `text`, so the wire leaves that word out.
+impl Default for Field {
+    fn default() -> Self {
+        Self::Text
     }
 }

@@ -1,4 +1,4 @@
-//! The first line of an exported session. It says what follows, so that a file that was cut off is recognised.
+//! The first line of an exported session. It says what follows, so that a truncated file is recognised.
 
 use crate::cursor::{Generation, Seq};
 use crate::fold::State;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 /// The newest format that this version reads.
 pub const FORMAT: u64 = TRIMMED;
 
-/// The format of a log that is whole.
+/// The format of a log that was not trimmed.
 const WHOLE: u64 = 1;
-/// The format of a log whose beginning was trimmed. It cannot be understood without its base, so a reader that does not know
-/// of one must refuse it.
+/// The format of a trimmed log. It cannot be understood without its base, so a reader that does not know
+/// bases must refuse it.
 const TRIMMED: u64 = 2;
 
-/// No log comes so far, and no reader of JSON counts further.
+/// The largest sequence number: no log gets there, and JSON readers are exact only up to it.
 const LIMIT: Seq = Seq(1 << 53);
 
 /// The `type` of a header, which no event has.
@@ -39,14 +39,14 @@ pub struct Header {
     pub head: Seq,
     /// When it was written.
     pub exported: Time,
-    /// Events of the log after `head` that belong to something that was not over, and are not in the file.
+    /// How many events after `head` are not in the file, because something in them was still open.
     pub left_out: u64,
-    /// What the session was before `first`, for a log that had been trimmed. A file of format 1 has none, also when it begins
+    /// The state before `first`, if the log was trimmed. A file of format 1 has none, even if it begins
     /// later.
     pub base: Option<Box<State>>,
 }
 
-/// Why a line is not the header of a file that this version reads.
+/// A line that is not the header of a file that this version reads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// It is something else.
@@ -104,21 +104,21 @@ impl Header {
             head,
             exported,
             left_out,
-            // Types of the model with string keys: there is nothing in them that JSON refuses.
+            // Types of the model with string keys: serde_json refuses none of them.
             base: base.map(|base| serde_json::to_value(base).unwrap_or_default()),
         };
-        // Strings, numbers and what was JSON before: there is nothing in it that JSON refuses.
+        // Strings, numbers and JSON values: serde_json refuses none of them.
         serde_json::to_string(&line).unwrap_or_default()
     }
 
-    /// Reads the line. Members that are not known are passed over.
+    /// Reads the line. Unknown members are ignored.
     pub fn from_json(line: &str) -> Result<Self, HeaderError> {
         let members: Map<String, Value> =
             turnstream_json::from_str(line).map_err(|_| HeaderError::NotAHeader)?;
         if members.get("type").and_then(Value::as_str) != Some(TYPE) {
             return Err(HeaderError::NotAHeader);
         }
-        // Looked at first: a later format may have other members.
+        // Checked first, because a later format may have other members.
         if let Some(found) = members.get("format").and_then(Value::as_u64).filter(|format| *format > FORMAT) {
             return Err(HeaderError::Newer { found });
         }
@@ -140,7 +140,7 @@ impl Header {
         } = line;
         let base = match (format, base) {
             (0, _) => return Err(malformed("formats begin at 1".to_owned())),
-            // Nobody has written one there: it is a member that is not known.
+            // Format 1 has no base, so this is an unknown member.
             (WHOLE, _) => None,
             (_, None) => return Err(malformed("format 2 has a base".to_owned())),
             (_, Some(base)) => Some(Box::new(read_base(base, &session, first)?)),
@@ -153,7 +153,7 @@ impl Header {
     }
 }
 
-/// A base is exactly what a trim leaves of this session before that event.
+/// A base must be exactly what a trim before that event leaves of this session.
 fn read_base(base: Value, session: &SessionId, first: Seq) -> Result<State, HeaderError> {
     let malformed = |problem: String| HeaderError::Malformed(format!("its base {problem}"));
     let base: State = serde_json::from_value(base).map_err(|error| malformed(error.to_string()))?;
@@ -182,7 +182,7 @@ fn read_base(base: Value, session: &SessionId, first: Seq) -> Result<State, Head
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fold::{SPENT_KEPT, Session, Spent};
+    use crate::fold::{SPENT_KEPT, Session, SpentKey};
 
     fn header() -> Header {
         Header {
@@ -255,7 +255,7 @@ mod tests {
         refused(Header { session: SessionId::from("ses_2"), ..trimmed() }, "is of session ses_1");
         let of_nobody = State { session: Session::default(), ..*trimmed().base.unwrap() };
         refused(Header { base: Some(Box::new(of_nobody)), ..trimmed() }, "is of no session");
-        let spent = (0..=SPENT_KEPT).map(|number| Spent { key: number.to_string(), prompt: "p1".into() });
+        let spent = (0..=SPENT_KEPT).map(|number| SpentKey { key: number.to_string(), prompt: "p1".into() });
         let too_much = State { spent: spent.collect(), ..*trimmed().base.unwrap() };
         refused(Header { base: Some(Box::new(too_much)), ..trimmed() }, "something in it that was over");
         let counters = Counters { items: 10, ..Counters::default() };

@@ -1,4 +1,5 @@
-//! An exported session: the header line of its file, and up to where a log may leave the house. See `docs/export.md`.
+//! An exported session: the header line of its file, and up to where a log may leave the house. See
+//! `docs/export.md`.
 
 mod header;
 mod settled;

@@ -1,115 +1,47 @@
-//! The last moment of a log at which nothing was open: up to there it may be exported (L10), and an import has nothing to
-//! take up.
+//! The last place of a log at which nothing was open. An export ends there (L10), so that an import has no
+//! open turn to resume.
 
 use crate::cursor::Seq;
 use crate::event::{Body, Event, Status};
-use crate::fold::{Activity, ItemStage, State};
-use crate::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
-use std::collections::BTreeSet;
+use crate::fold::{Activity, OpenIds, State};
 
-/// Takes in a log event by event, and keeps what is open.
+/// Follows a log event by event and knows the last place at which nothing was open.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
-    turns: BTreeSet<TurnId>,
-    items: BTreeSet<ItemId>,
-    approvals: BTreeSet<ApprovalId>,
-    questions: BTreeSet<QuestionId>,
-    prompts: BTreeSet<PromptId>,
+    open: OpenIds,
     busy: bool,
     last: Option<Seq>,
 }
 
 impl Settled {
-    /// A log that goes on from this state: what is open in it is open.
+    /// For a log that continues this state: what is open in the state is open.
     pub fn after(base: &State) -> Self {
-        let mut settled = Self {
-            turns: (base.turns.iter().filter(|turn| turn.outcome.is_none()))
-                .map(|turn| turn.turn.clone())
-                .collect(),
-            items: (base.items.iter().filter(|item| item.state == ItemStage::Streaming))
-                .map(|item| item.id.clone())
-                .collect(),
-            approvals: (base.approvals.iter().filter(|ask| ask.outcome.is_none()))
-                .map(|ask| ask.approval.clone())
-                .collect(),
-            questions: (base.questions.iter().filter(|asked| asked.outcome.is_none()))
-                .map(|asked| asked.question.clone())
-                .collect(),
-            prompts: base.queue.iter().map(|prompt| prompt.prompt.clone()).collect(),
-            busy: base.session.status != Activity::Idle,
-            last: None,
-        };
+        let (open, busy) = (base.open().ids(), base.session.status != Activity::Idle);
         // Before the first event there is nothing to export.
-        settled.last = (base.seq > Seq(0) && settled.open().is_none()).then_some(base.seq);
-        settled
+        let last = (base.seq > Seq(0) && open.is_empty() && !busy).then_some(base.seq);
+        Self { open, busy, last }
     }
 
-    /// The last event after which nothing was open; `None` when there was no such moment.
+    /// The last event after which nothing was open; `None` when there was no such event.
     pub fn last(&self) -> Option<Seq> {
         self.last
     }
 
     /// What is open now, in words; `None` when nothing is.
     pub fn open(&self) -> Option<String> {
-        let Self { turns, items, approvals, questions, prompts, busy, last: _ } = self;
-        let turn = turns.first().map(|turn| format!("turn {turn}"));
-        let item = || items.first().map(|item| format!("item {item}"));
-        let approval = || approvals.first().map(|approval| format!("approval {approval}"));
-        let question = || questions.first().map(|question| format!("question {question}"));
-        let prompt = || prompts.first().map(|prompt| format!("prompt {prompt}"));
-        let status = || busy.then(|| "the session, which is not idle,".to_owned());
-        turn.or_else(item).or_else(approval).or_else(question).or_else(prompt).or_else(status)
+        let status = || self.busy.then(|| "the session, which is not idle,".to_owned());
+        self.open.first().or_else(status)
     }
 
     /// The next event of the log.
     pub fn apply(&mut self, event: &Event) {
-        let draft = &event.draft;
-        match &draft.body {
-            Body::TurnStarted { .. } => self.turns.extend(draft.turn.clone()),
-            Body::TurnEnded { .. } => remove(&mut self.turns, draft.turn.as_ref()),
-            Body::ItemStarted { .. } => self.items.extend(draft.item.clone()),
-            Body::ItemEnded { .. } | Body::ItemRemoved => remove(&mut self.items, draft.item.as_ref()),
-            Body::AttemptSuperseded { by: _, items } => {
-                items.iter().for_each(|item| remove(&mut self.items, Some(item)));
-            }
-            Body::ApprovalRequested { approval, .. } => drop(self.approvals.insert(approval.clone())),
-            Body::ApprovalResolved { approval, .. } => remove(&mut self.approvals, Some(approval)),
-            Body::QuestionAsked { question, .. } => drop(self.questions.insert(question.clone())),
-            Body::QuestionAnswered { question, .. } => remove(&mut self.questions, Some(question)),
-            Body::PromptAccepted { prompt, .. } => drop(self.prompts.insert(prompt.clone())),
-            Body::PromptTaken { prompt } | Body::PromptWithdrawn { prompt } => {
-                remove(&mut self.prompts, Some(prompt));
-            }
-            Body::SessionStatus(status) => match status {
-                Status::Idle => self.busy = false,
-                Status::Busy | Status::Waiting | Status::Recovering | Status::Retrying { .. } => {
-                    self.busy = true;
-                }
-            },
-            Body::SessionCreated { .. }
-            | Body::SessionUpdated(_)
-            | Body::SessionEnded { .. }
-            | Body::PromptSent { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::AttemptStarted { .. }
-            | Body::AttemptEnded { .. }
-            | Body::ItemDelta { .. }
-            | Body::ItemReplaced { .. }
-            | Body::ItemUpdated { .. }
-            | Body::ItemRevised { .. }
-            | Body::Notice { .. }
-            | Body::Unknown { .. } => {}
+        self.open.apply(&event.draft);
+        if let Body::SessionStatus(status) = &event.draft.body {
+            self.busy = *status != Status::Idle;
         }
-        if self.open().is_none() {
+        if self.open.is_empty() && !self.busy {
             self.last = Some(event.seq);
         }
-    }
-}
-
-fn remove<T: Ord>(open: &mut BTreeSet<T>, gone: Option<&T>) {
-    if let Some(gone) = gone {
-        open.remove(gone);
     }
 }
 

@@ -1,38 +1,67 @@
-//! What each event does to the state. An event about something unknown does nothing.
+//! How each event changes the state. An event about an unknown thing changes nothing.
 
 use super::Fold;
 use super::state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Turn,
 };
-use crate::event::{Body, Draft, Event, Field, ItemKind, NoticeCode, Status, Tool};
-use crate::id::{PromptId, TurnId};
+use crate::event::{
+    ApprovalOption, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, SessionPatch,
+    Status, Tool,
+};
+use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
+use serde_json::Value;
 
 impl Fold {
-    pub(super) fn take_in(&mut self, event: &Event) {
+    /// Applies one event. The match names every type, so that the compiler reports a new one.
+    pub(super) fn change(&mut self, event: &Event) {
         let Event { seq: _, time, draft } = event;
         match &draft.body {
             Body::SessionCreated { .. }
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
-            | Body::SessionEnded { .. } => self.state.session.take_in(&draft.body, *time),
-            Body::PromptAccepted { .. }
-            | Body::PromptSent { .. }
-            | Body::PromptTaken { .. }
-            | Body::PromptCancelling { .. }
-            | Body::PromptWithdrawn { .. } => self.prompt(draft, *time),
-            Body::TurnStarted { .. } | Body::TurnCancelling { .. } | Body::TurnEnded { .. } => {
-                self.turn(draft, *time);
+            | Body::SessionEnded { .. } => self.state.session.apply(&draft.body, *time),
+            Body::PromptAccepted { prompt, key, content } => {
+                self.prompt_accepted(prompt, key.clone(), content, *time);
             }
-            Body::AttemptStarted { .. } | Body::AttemptEnded { .. } | Body::AttemptSuperseded { .. } => {
-                self.attempt(draft);
-            }
-            Body::ItemStarted { .. } => self.item_started(draft, *time),
-            Body::ItemRemoved => {
-                if let Some(item) = &draft.item {
-                    self.remove_items(std::slice::from_ref(item));
+            Body::PromptSent { prompt, native_id } => {
+                if let Some(queued) = self.queued(prompt) {
+                    queued.state = PromptStage::Sent;
+                    queued.native_id.clone_from(native_id);
                 }
             }
+            Body::PromptCancelling { prompt, by } => {
+                if let Some(queued) = self.queued(prompt) {
+                    queued.cancelling.get_or_insert(*by);
+                }
+            }
+            Body::PromptTaken { prompt } => self.prompt_taken(prompt, draft.turn.as_ref()),
+            Body::PromptWithdrawn { prompt } => {
+                self.prompt_settled(prompt, PromptStage::Withdrawn, None);
+            }
+            Body::TurnStarted { .. } => self.turn_started(draft, *time),
+            Body::TurnCancelling { by } => {
+                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
+                    turn.cancelling.get_or_insert(*by);
+                }
+            }
+            Body::TurnEnded { .. } => {
+                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
+                    turn.end(&draft.body, *time);
+                }
+            }
+            Body::AttemptStarted { .. } => self.attempt_started(draft),
+            Body::AttemptEnded { finish, usage, cost } => {
+                if let Some(attempt) = self.attempt_mut(draft) {
+                    attempt.ended = true;
+                    attempt.finish.clone_from(finish);
+                    attempt.usage = usage.as_deref().cloned();
+                    attempt.cost.clone_from(cost);
+                }
+            }
+            Body::AttemptSuperseded { by, .. } => self.attempt_superseded(draft, by),
+            Body::ItemStarted { .. } => self.item_started(draft, *time),
+            Body::ItemRemoved => self.remove_items(draft.voided_items()),
             Body::ItemDelta { .. }
             | Body::ItemReplaced { .. }
             | Body::ItemUpdated { .. }
@@ -42,122 +71,97 @@ impl Fold {
                     item.change(draft);
                 }
             }
-            Body::ApprovalRequested { .. } | Body::ApprovalResolved { .. } => self.approval(draft, *time),
-            Body::QuestionAsked { .. } | Body::QuestionAnswered { .. } => self.question(draft, *time),
-            Body::Notice { code, .. } => match code {
-                NoticeCode::Degraded => self.state.degraded = true,
-                NoticeCode::Healed => self.state.degraded = false,
-                NoticeCode::Gap
-                | NoticeCode::Repaired
-                | NoticeCode::Corrupt
-                | NoticeCode::UnexpectedPermission
-                | NoticeCode::Budget
-                | NoticeCode::Late
-                | NoticeCode::UnknownEvent
-                | NoticeCode::Forgotten => {}
-            },
+            Body::ApprovalRequested { approval, tool, options, native_id } => {
+                self.approval_requested(approval, tool.clone(), options, native_id.clone(), draft, *time);
+            }
+            Body::ApprovalResolved { approval, resolution } => self.approval_resolved(approval, resolution),
+            Body::QuestionAsked { question, questions, native_id } => {
+                self.question_asked(question, questions, native_id.clone(), draft, *time);
+            }
+            Body::QuestionAnswered { question, outcome, answers, key } => {
+                let mut newest_first = self.state.questions.iter_mut().rev();
+                if let Some(open) = newest_first.find(|open| open.question == *question) {
+                    open.outcome = Some(*outcome);
+                    open.answers.clone_from(answers);
+                    open.key.clone_from(key);
+                }
+            }
+            Body::Notice { code, .. } => self.noticed(*code),
             Body::Unknown { .. } => {}
         }
     }
 
-    fn prompt(&mut self, draft: &Draft, time: Time) {
-        match &draft.body {
-            Body::PromptAccepted { prompt, key, content } => {
-                self.state.counters.prompts += 1;
-                self.state.queue.push(Prompt {
-                    prompt: prompt.clone(),
-                    key: key.clone(),
-                    content: content.clone(),
-                    state: PromptStage::Waiting,
-                    native_id: None,
-                    cancelling: None,
-                    turn: None,
-                    time,
-                });
+    // === prompts ===
+
+    fn prompt_accepted(&mut self, prompt: &PromptId, key: Option<String>, content: &[Value], time: Time) {
+        self.state.counters.prompts += 1;
+        self.state.queue.push(Prompt {
+            prompt: prompt.clone(),
+            key,
+            content: content.to_vec(),
+            state: PromptStage::Waiting,
+            native_id: None,
+            cancelling: None,
+            turn: None,
+            time,
+        });
+    }
+
+    fn queued(&mut self, prompt: &PromptId) -> Option<&mut Prompt> {
+        self.state.queue.iter_mut().find(|queued| queued.prompt == *prompt)
+    }
+
+    fn prompt_taken(&mut self, prompt: &PromptId, turn: Option<&TurnId>) {
+        let cancelling: Option<By> = self.queued(prompt).and_then(|queued| queued.cancelling);
+        self.prompt_settled(prompt, PromptStage::Taken, turn);
+        if let Some(turn) = self.turn_mut(turn) {
+            turn.cancelling = turn.cancelling.or(cancelling);
+            if !turn.prompts.contains(prompt) {
+                turn.prompts.push(prompt.clone());
             }
-            Body::PromptSent { prompt, native_id } => {
-                if let Some(queued) = self.state.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
-                    queued.state = PromptStage::Sent;
-                    queued.native_id.clone_from(native_id);
-                }
-            }
-            Body::PromptCancelling { prompt, by } => {
-                if let Some(queued) = self.state.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
-                    queued.cancelling.get_or_insert(*by);
-                }
-            }
-            Body::PromptTaken { prompt } => {
-                let queued = self.state.queue.iter().find(|queued| queued.prompt == *prompt);
-                let cancelling = queued.and_then(|queued| queued.cancelling);
-                self.settle_prompt(prompt, PromptStage::Taken, draft.turn.as_ref());
-                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
-                    turn.cancelling = turn.cancelling.or(cancelling);
-                    if !turn.prompts.contains(prompt) {
-                        turn.prompts.push(prompt.clone());
-                    }
-                }
-            }
-            Body::PromptWithdrawn { prompt } => self.settle_prompt(prompt, PromptStage::Withdrawn, None),
-            _ => {}
         }
     }
 
-    fn settle_prompt(&mut self, prompt: &PromptId, state: PromptStage, turn: Option<&TurnId>) {
+    fn prompt_settled(&mut self, prompt: &PromptId, state: PromptStage, turn: Option<&TurnId>) {
         if let Some(index) = self.state.queue.iter().position(|queued| queued.prompt == *prompt) {
             let queued = self.state.queue.remove(index);
             self.state.prompts.push(Prompt { state, turn: turn.cloned(), ..queued });
         }
     }
 
-    fn turn(&mut self, draft: &Draft, time: Time) {
-        let Some(id) = &draft.turn else { return };
-        match &draft.body {
-            Body::TurnStarted { origin, prompts, native_id } => {
-                self.state.counters.turns += 1;
-                self.turns.insert(id.clone(), self.state.turns.len());
-                self.state.turns.push(Turn {
-                    turn: id.clone(),
-                    origin: *origin,
-                    prompts: prompts.clone(),
-                    native_id: native_id.clone(),
-                    started: time,
-                    attempts: Vec::new(),
-                    cancelling: None,
-                    ended: None,
-                    outcome: None,
-                    stop_reason: None,
-                    usage: None,
-                    cost: None,
-                    error: None,
-                });
-            }
-            Body::TurnCancelling { by } => {
-                if let Some(turn) = self.turn_mut(Some(id)) {
-                    turn.cancelling.get_or_insert(*by);
-                }
-            }
-            Body::TurnEnded { outcome, stop_reason, usage, cost, summed: _, error } => {
-                if let Some(turn) = self.turn_mut(Some(id)) {
-                    turn.ended = Some(time);
-                    turn.outcome = Some(*outcome);
-                    turn.stop_reason = *stop_reason;
-                    turn.usage = usage.as_deref().cloned();
-                    turn.cost.clone_from(cost);
-                    turn.error = error.as_deref().cloned();
-                }
-            }
-            _ => {}
-        }
+    // === turns and attempts ===
+
+    fn turn_started(&mut self, draft: &Draft, time: Time) {
+        let (Some(id), Body::TurnStarted { origin, prompts, native_id }) = (&draft.turn, &draft.body) else {
+            return;
+        };
+        self.state.counters.turns += 1;
+        self.turns.insert(id.clone(), self.state.turns.len());
+        self.state.turns.push(Turn {
+            turn: id.clone(),
+            origin: *origin,
+            prompts: prompts.clone(),
+            native_id: native_id.clone(),
+            started: time,
+            attempts: Vec::new(),
+            cancelling: None,
+            ended: None,
+            outcome: None,
+            stop_reason: None,
+            usage: None,
+            cost: None,
+            error: None,
+        });
     }
 
-    fn attempt(&mut self, draft: &Draft) {
-        let Some(id) = &draft.attempt else { return };
-        if let Body::AttemptStarted { .. } = draft.body {
-            self.state.counters.attempts += 1;
-        }
-        let Some(turn) = self.turn_mut(draft.turn.as_ref()) else { return };
-        match &draft.body {
-            Body::AttemptStarted { step, model, native_id } => turn.attempts.push(Attempt {
+    fn attempt_started(&mut self, draft: &Draft) {
+        let (Some(id), Body::AttemptStarted { step, model, native_id }) = (&draft.attempt, &draft.body)
+        else {
+            return;
+        };
+        self.state.counters.attempts += 1;
+        if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
+            turn.attempts.push(Attempt {
                 attempt: id.clone(),
                 step: *step,
                 model: model.clone(),
@@ -167,25 +171,28 @@ impl Fold {
                 usage: None,
                 cost: None,
                 superseded_by: None,
-            }),
-            Body::AttemptEnded { finish, usage, cost } => {
-                if let Some(attempt) = turn.attempts.iter_mut().find(|attempt| attempt.attempt == *id) {
-                    attempt.ended = true;
-                    attempt.finish.clone_from(finish);
-                    attempt.usage = usage.as_deref().cloned();
-                    attempt.cost.clone_from(cost);
-                }
-            }
-            Body::AttemptSuperseded { by, items } => {
-                if let Some(attempt) = turn.attempts.iter_mut().find(|attempt| attempt.attempt == *id) {
-                    attempt.ended = true;
-                    attempt.superseded_by = Some(by.clone());
-                }
-                self.remove_items(items);
-            }
-            _ => {}
+            });
         }
     }
+
+    fn attempt_mut(&mut self, draft: &Draft) -> Option<&mut Attempt> {
+        let id = draft.attempt.as_ref()?;
+        let turn = self.turn_mut(draft.turn.as_ref())?;
+        turn.attempts.iter_mut().find(|attempt| attempt.attempt == *id)
+    }
+
+    fn attempt_superseded(&mut self, draft: &Draft, by: &AttemptId) {
+        if draft.attempt.is_none() || self.turn_mut(draft.turn.as_ref()).is_none() {
+            return;
+        }
+        if let Some(attempt) = self.attempt_mut(draft) {
+            attempt.ended = true;
+            attempt.superseded_by = Some(by.clone());
+        }
+        self.remove_items(draft.voided_items());
+    }
+
+    // === items ===
 
     fn item_started(&mut self, draft: &Draft, time: Time) {
         let (Some(id), Body::ItemStarted { kind, role, synthetic, text, tool, native_id }) =
@@ -217,147 +224,175 @@ impl Fold {
         });
     }
 
-    fn approval(&mut self, draft: &Draft, time: Time) {
-        match &draft.body {
-            Body::ApprovalRequested { approval, tool, options, native_id } => {
-                self.state.counters.approvals += 1;
-                self.state.approvals.push(Approval {
-                    approval: approval.clone(),
-                    turn: draft.turn.clone(),
-                    item: draft.item.clone(),
-                    tool: tool.clone(),
-                    options: options.clone(),
-                    native_id: native_id.clone(),
-                    outcome: None,
-                    by: None,
-                    option: None,
-                    message: None,
-                    key: None,
-                    time,
-                });
-            }
-            Body::ApprovalResolved { approval, resolution } => {
-                let mut newest_first = self.state.approvals.iter_mut().rev();
-                if let Some(open) = newest_first.find(|open| open.approval == *approval) {
-                    open.outcome = Some(resolution.outcome);
-                    open.by = Some(resolution.by);
-                    open.option.clone_from(&resolution.option);
-                    open.message.clone_from(&resolution.message);
-                    open.key.clone_from(&resolution.key);
-                }
-            }
-            _ => {}
+    // === approvals, questions and notices ===
+
+    fn approval_requested(
+        &mut self,
+        approval: &ApprovalId,
+        tool: Option<Box<Tool>>,
+        options: &[ApprovalOption],
+        native_id: Option<String>,
+        draft: &Draft,
+        time: Time,
+    ) {
+        self.state.counters.approvals += 1;
+        self.state.approvals.push(Approval {
+            approval: approval.clone(),
+            turn: draft.turn.clone(),
+            item: draft.item.clone(),
+            tool,
+            options: options.to_vec(),
+            native_id,
+            outcome: None,
+            by: None,
+            option: None,
+            message: None,
+            key: None,
+            time,
+        });
+    }
+
+    fn approval_resolved(&mut self, approval: &ApprovalId, resolution: &Resolution) {
+        let mut newest_first = self.state.approvals.iter_mut().rev();
+        if let Some(open) = newest_first.find(|open| open.approval == *approval) {
+            open.outcome = Some(resolution.outcome);
+            open.by = Some(resolution.by);
+            open.option.clone_from(&resolution.option);
+            open.message.clone_from(&resolution.message);
+            open.key.clone_from(&resolution.key);
         }
     }
 
-    fn question(&mut self, draft: &Draft, time: Time) {
-        match &draft.body {
-            Body::QuestionAsked { question, questions, native_id } => {
-                self.state.counters.questions += 1;
-                self.state.questions.push(Asked {
-                    question: question.clone(),
-                    turn: draft.turn.clone(),
-                    item: draft.item.clone(),
-                    questions: questions.clone(),
-                    native_id: native_id.clone(),
-                    outcome: None,
-                    answers: None,
-                    key: None,
-                    time,
-                });
-            }
-            Body::QuestionAnswered { question, outcome, answers, key } => {
-                let mut newest_first = self.state.questions.iter_mut().rev();
-                if let Some(open) = newest_first.find(|open| open.question == *question) {
-                    open.outcome = Some(*outcome);
-                    open.answers.clone_from(answers);
-                    open.key.clone_from(key);
-                }
-            }
-            _ => {}
+    fn question_asked(
+        &mut self,
+        question: &QuestionId,
+        questions: &[Question],
+        native_id: Option<String>,
+        draft: &Draft,
+        time: Time,
+    ) {
+        self.state.counters.questions += 1;
+        self.state.questions.push(Asked {
+            question: question.clone(),
+            turn: draft.turn.clone(),
+            item: draft.item.clone(),
+            questions: questions.to_vec(),
+            native_id,
+            outcome: None,
+            answers: None,
+            key: None,
+            time,
+        });
+    }
+
+    fn noticed(&mut self, code: NoticeCode) {
+        match code {
+            NoticeCode::Degraded => self.state.degraded = true,
+            NoticeCode::Healed => self.state.degraded = false,
+            NoticeCode::Gap
+            | NoticeCode::Repaired
+            | NoticeCode::Corrupt
+            | NoticeCode::UnexpectedPermission
+            | NoticeCode::Budget
+            | NoticeCode::Late
+            | NoticeCode::UnknownEvent
+            | NoticeCode::Forgotten => {}
         }
     }
 }
 
 impl Session {
-    /// Takes in an event about the session itself; any other changes nothing.
-    pub fn take_in(&mut self, body: &Body, time: Time) {
-        match body {
-            Body::SessionCreated { session: id, agent, cwd, title, key } => {
-                *self = Self {
-                    id: Some(id.clone()),
-                    agent: agent.clone(),
-                    cwd: cwd.clone(),
-                    title: title.clone(),
-                    key: key.clone(),
-                    created: Some(time),
-                    ..Self::default()
-                };
+    /// Changes the session by an event about it. An event about anything else changes nothing.
+    pub fn apply(&mut self, body: &Body, time: Time) {
+        if let Body::SessionCreated { session: id, agent, cwd, title, key } = body {
+            *self = Self {
+                id: Some(id.clone()),
+                agent: agent.clone(),
+                cwd: cwd.clone(),
+                title: title.clone(),
+                key: key.clone(),
+                created: Some(time),
+                ..Self::default()
+            };
+        } else if let Body::SessionUpdated(patch) = body {
+            self.update(patch);
+        } else if let Body::SessionStatus(status) = body {
+            (self.status, self.retry) = activity(status);
+        } else if let Body::SessionEnded { reason } = body {
+            self.ended = Some(reason.clone());
+        }
+    }
+
+    fn update(&mut self, patch: &SessionPatch) {
+        let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts } = patch;
+        let texts = [(&mut self.title, title), (&mut self.model, model), (&mut self.mode, mode)].into_iter();
+        for (old, new) in texts.chain([(&mut self.native_id, native_id)]) {
+            if new.is_some() {
+                old.clone_from(new);
             }
-            Body::SessionUpdated(patch) => {
-                let set = |old: &mut Option<String>, new: &Option<String>| {
-                    if new.is_some() {
-                        old.clone_from(new);
-                    }
-                };
-                set(&mut self.title, &patch.title);
-                set(&mut self.model, &patch.model);
-                set(&mut self.mode, &patch.mode);
-                set(&mut self.native_id, &patch.native_id);
-                self.context = patch.context.clone().or(self.context.take());
-                self.permissions = patch.permissions.or(self.permissions);
-                self.redact_prompts = patch.redact_prompts.or(self.redact_prompts);
-            }
-            Body::SessionStatus(status) => {
-                (self.status, self.retry) = match status {
-                    Status::Idle => (Activity::Idle, None),
-                    Status::Busy => (Activity::Busy, None),
-                    Status::Waiting => (Activity::Waiting, None),
-                    Status::Recovering => (Activity::Recovering, None),
-                    Status::Retrying { attempt, reason, until, message } => {
-                        let message = message.clone();
-                        let retry = Retry { attempt: *attempt, reason: *reason, until: *until, message };
-                        (Activity::Retrying, Some(retry))
-                    }
-                };
-            }
-            Body::SessionEnded { reason } => self.ended = Some(reason.clone()),
-            _ => {}
+        }
+        self.context = context.clone().or(self.context.take());
+        self.permissions = permissions.or(self.permissions);
+        self.redact_prompts = redact_prompts.or(self.redact_prompts);
+    }
+}
+
+fn activity(status: &Status) -> (Activity, Option<Retry>) {
+    match status {
+        Status::Idle => (Activity::Idle, None),
+        Status::Busy => (Activity::Busy, None),
+        Status::Waiting => (Activity::Waiting, None),
+        Status::Recovering => (Activity::Recovering, None),
+        Status::Retrying { attempt, reason, until, message } => {
+            let message = message.clone();
+            let retry = Retry { attempt: *attempt, reason: *reason, until: *until, message };
+            (Activity::Retrying, Some(retry))
+        }
+    }
+}
+
+impl Turn {
+    fn end(&mut self, body: &Body, time: Time) {
+        if let Body::TurnEnded { outcome, stop_reason, usage, cost, summed: _, error } = body {
+            self.ended = Some(time);
+            self.outcome = Some(*outcome);
+            self.stop_reason = *stop_reason;
+            self.usage = usage.as_deref().cloned();
+            self.cost.clone_from(cost);
+            self.error = error.as_deref().cloned();
         }
     }
 }
 
 impl Item {
+    /// Changes the item by an event about it.
     fn change(&mut self, draft: &Draft) {
-        match &draft.body {
-            Body::ItemDelta { field, text } => self.field(*field).push_str(text),
-            Body::ItemReplaced { field, text } => self.field(*field).clone_from(text),
-            Body::ItemUpdated { tool } => {
-                if draft.parent.is_some() {
-                    self.parent.clone_from(&draft.parent);
-                }
-                self.merge_tool(tool.as_deref());
+        if let Body::ItemDelta { field, text } = &draft.body {
+            self.field(*field).push_str(text);
+        } else if let Body::ItemReplaced { field, text } = &draft.body {
+            self.field(*field).clone_from(text);
+        } else if let Body::ItemUpdated { tool } = &draft.body {
+            if draft.parent.is_some() {
+                self.parent.clone_from(&draft.parent);
             }
-            Body::ItemEnded { state, reason, incomplete, caused_by } => {
+            self.merge_tool(tool.as_deref());
+        } else if let Body::ItemEnded { state, reason, incomplete, caused_by } = &draft.body {
+            self.state = (*state).into();
+            self.reason.clone_from(reason);
+            self.incomplete = *incomplete;
+            self.caused_by.clone_from(caused_by);
+        } else if let Body::ItemRevised { late, state, text, tool } = &draft.body {
+            self.late |= *late;
+            if let Some(state) = state {
                 self.state = (*state).into();
-                self.reason.clone_from(reason);
-                self.incomplete = *incomplete;
-                self.caused_by.clone_from(caused_by);
             }
-            Body::ItemRevised { late, state, text, tool } => {
-                self.late |= *late;
-                if let Some(state) = state {
-                    self.state = (*state).into();
-                }
-                if let Some(text) = text {
-                    self.text = Some(text.clone());
-                    // A revision is the agent's last word on the text: nothing of it is missing any more.
-                    self.incomplete = false;
-                    self.reason = None;
-                }
-                self.merge_tool(tool.as_deref());
+            if let Some(text) = text {
+                self.text = Some(text.clone());
+                // A revision has the whole text, so nothing is missing any more.
+                self.incomplete = false;
+                self.reason = None;
             }
-            _ => {}
+            self.merge_tool(tool.as_deref());
         }
     }
 

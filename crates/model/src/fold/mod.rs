@@ -1,21 +1,24 @@
-//! Events in, session state out. Total and deterministic: no event can make it fail, time comes from the event.
+//! Folds events into the state of a session. Deterministic, and no event makes it fail. Times come from the
+//! events.
 
 mod apply;
+mod open;
 mod state;
 mod trim;
 
+pub use open::{Open, OpenIds};
 pub use state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Snapshot,
     State, Turn,
 };
-pub use trim::{Gone, Open, SPENT_KEPT, Spent};
+pub use trim::{Gone, SPENT_KEPT, SpentKey};
 
 use crate::cursor::Seq;
 use crate::event::Event;
 use crate::id::{ItemId, TurnId};
 use std::collections::HashMap;
 
-/// A state that takes in events, with an index that makes each one cheap.
+/// A state that events are applied to, with an index that makes this cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Fold {
     state: State,
@@ -23,7 +26,7 @@ pub struct Fold {
     turns: HashMap<TurnId, usize>,
 }
 
-/// What became of an event.
+/// The result of applying an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// It is in the state now.
@@ -52,7 +55,7 @@ impl Fold {
         fold
     }
 
-    /// What the events so far add up to.
+    /// The state after the events so far.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -62,7 +65,7 @@ impl Fold {
         self.state
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event) -> Applied {
         if event.seq <= self.state.seq {
             return Applied::Repeated;
@@ -72,7 +75,7 @@ impl Fold {
             return Applied::Gap { expected };
         }
         self.state.seq = event.seq;
-        self.take_in(event);
+        self.change(event);
         Applied::Yes
     }
 
@@ -89,9 +92,9 @@ impl Fold {
         self.turns.get(id?).map(|&index| &mut self.state.turns[index])
     }
 
-    /// Takes items out, which moves the places of those after them.
+    /// Removes items. The items after them move up.
     fn remove_items(&mut self, gone: &[ItemId]) {
-        // Usually the last few: only what stands after the first of them moves.
+        // Usually these are the last few items, so only a few have to move.
         let Some(first) = gone.iter().filter_map(|id| self.items.remove(id)).min() else { return };
         let rest = self.state.items.split_off(first);
         for item in rest.into_iter().filter(|item| !gone.contains(&item.id)) {

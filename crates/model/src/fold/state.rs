@@ -1,6 +1,6 @@
-//! What a session is after its events so far, as a snapshot shows it.
+//! The state of a session after its events so far, as a snapshot shows it.
 
-use super::trim::Spent;
+use super::trim::SpentKey;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
     ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
@@ -45,7 +45,7 @@ pub struct State {
     pub counters: Counters,
     /// Keys of prompts that retention has taken out, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spent: Vec<Spent>,
+    pub spent: Vec<SpentKey>,
     /// When the last event happened that retention has taken out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<Time>,
@@ -104,10 +104,10 @@ pub struct Session {
     /// How full the context is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
-    /// What becomes of the agent's asks; a person decides where nothing is said.
+    /// How permission requests are handled. The default is that a person decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
-    /// Whether secrets in prompts are redacted; they are where nothing is said.
+    /// Whether secrets in prompts are redacted. The default is yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact_prompts: Option<bool>,
     /// The client's own key of the session.
@@ -154,13 +154,13 @@ pub struct Retry {
     /// Which retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// Why.
+    /// The class of the error that is retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<ErrorClass>,
-    /// When it goes on.
+    /// When the call is repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// Why, in the agent's words.
+    /// The error in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -269,13 +269,13 @@ pub struct Attempt {
     /// Its cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// The repeat that replaced it.
+    /// The call that repeated and replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<AttemptId>,
 }
 
 words! {
-    /// Where an item stands.
+    /// The state of an item.
     pub enum ItemStage {
         /// Open.
         Streaming = "streaming",

@@ -1,30 +1,32 @@
-//! Forgetting the beginning of a session: what is left of a state when the events that made it are no longer kept.
+//! Trimming: what remains of a state when retention removes the first events of a log.
 //!
-//! A log may be cut at the end of a turn. What the events up to the cut said goes with them: turns, items, approvals,
-//! questions and prompts that are over. What is still open stays, and so do the session itself and its counters, because
-//! ids are never reused. The base that is left and the events after the cut give the same as a fold of all events
-//! without what is gone.
+//! A log may be cut at the end of a turn. Ended turns, items, approvals, questions and prompts are removed
+//! with their events. Everything open stays, and so do the session and its counters, because ids are never
+//! reused. What stays is the *base*. Applying the events after the cut to the base gives the same state as
+//! all events, without what was removed.
 
-use super::{Fold, ItemStage, State};
-use crate::event::{Body, Event};
+use super::{Approval, Asked, Fold, Item, OpenIds, State, Turn};
+use crate::event::{Event, Known};
 use crate::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Keys of forgotten prompts that are remembered. A repeat that comes after so many others is taken for a new prompt.
+/// How many keys of removed prompts are kept. After that many newer ones, a repeated request counts as a
+/// new prompt.
 pub const SPENT_KEPT: usize = 1_024;
 
-/// The key of a prompt that is no longer kept. Without it a repeated request would run the prompt again (L12).
+/// The key of a prompt that is no longer kept. Without it a repeated request would run the prompt again
+/// (L12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct SpentKey {
     /// The client's own key.
     pub key: String,
     /// The prompt it made.
     pub prompt: PromptId,
 }
 
-/// What a trim takes out of a state, by id.
+/// The ids of what a trim removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     /// Turns that had ended.
@@ -39,19 +41,10 @@ pub struct Gone {
     pub prompts: BTreeSet<PromptId>,
 }
 
-/// What is open in a state: retention never touches it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Open {
-    items: BTreeSet<ItemId>,
-    approvals: BTreeSet<ApprovalId>,
-    questions: BTreeSet<QuestionId>,
-    prompts: BTreeSet<PromptId>,
-    has_turn: bool,
-}
-
 impl State {
-    /// The state without what is over in it, and the names of that. The events up to its `seq` are no longer needed for
-    /// any later state. `last` is when the last of them happened: nothing else tells it when no other event is kept.
+    /// Removes everything that has ended, and returns the rest and the removed ids. The events up to `seq`
+    /// are then not needed for any later state. `last` is the time of the last of them, which is kept
+    /// because there may be no later event.
     pub fn trimmed(self, last: Time) -> (Self, Gone) {
         let Self {
             seq,
@@ -68,25 +61,24 @@ impl State {
             trimmed: _,
         } = self;
         let mut gone = Gone::default();
-        let (open, ended): (Vec<_>, Vec<_>) = turns.into_iter().partition(|turn| turn.outcome.is_none());
+        let (open, ended): (Vec<_>, Vec<_>) = turns.into_iter().partition(Turn::is_open);
         gone.turns = ended.into_iter().map(|turn| turn.turn).collect();
         let is_open = |turn: Option<&TurnId>| open.iter().any(|open| Some(&open.turn) == turn);
-        let (items, ended): (Vec<_>, Vec<_>) = items
-            .into_iter()
-            .partition(|item| item.state == ItemStage::Streaming || is_open(item.turn.as_ref()));
+        let (items, ended): (Vec<_>, Vec<_>) =
+            items.into_iter().partition(|item: &Item| item.is_open() || is_open(item.turn.as_ref()));
         gone.items = ended.into_iter().map(|item| item.id).collect();
         let (approvals, settled): (Vec<_>, Vec<_>) =
-            approvals.into_iter().partition(|ask| ask.outcome.is_none() || is_open(ask.turn.as_ref()));
+            approvals.into_iter().partition(|ask: &Approval| ask.is_open() || is_open(ask.turn.as_ref()));
         gone.approvals = settled.into_iter().map(|ask| ask.approval).collect();
         let (questions, settled): (Vec<_>, Vec<_>) =
-            questions.into_iter().partition(|asked| asked.outcome.is_none() || is_open(asked.turn.as_ref()));
+            questions.into_iter().partition(|asked: &Asked| asked.is_open() || is_open(asked.turn.as_ref()));
         gone.questions = settled.into_iter().map(|asked| asked.question).collect();
         let (prompts, settled): (Vec<_>, Vec<_>) =
             prompts.into_iter().partition(|prompt| is_open(prompt.turn.as_ref()));
         let new = settled
             .iter()
-            .filter_map(|prompt| Some(Spent { key: prompt.key.clone()?, prompt: prompt.prompt.clone() }));
-        let mut spent: Vec<Spent> = spent.into_iter().chain(new).collect();
+            .filter_map(|prompt| Some(SpentKey { key: prompt.key.clone()?, prompt: prompt.prompt.clone() }));
+        let mut spent: Vec<SpentKey> = spent.into_iter().chain(new).collect();
         spent.drain(..spent.len().saturating_sub(SPENT_KEPT));
         gone.prompts = settled.into_iter().map(|prompt| prompt.prompt).collect();
         let turns = open;
@@ -106,46 +98,15 @@ impl State {
         };
         (base, gone)
     }
-
-    /// What is open in it.
-    pub fn open(&self) -> Open {
-        let streaming = self.items.iter().filter(|item| item.state == ItemStage::Streaming);
-        Open {
-            items: streaming.map(|item| item.id.clone()).collect(),
-            approvals: (self.approvals.iter().filter(|ask| ask.outcome.is_none()))
-                .map(|ask| ask.approval.clone())
-                .collect(),
-            questions: (self.questions.iter().filter(|asked| asked.outcome.is_none()))
-                .map(|asked| asked.question.clone())
-                .collect(),
-            prompts: self.queue.iter().map(|prompt| prompt.prompt.clone()).collect(),
-            has_turn: self.turns.iter().any(|turn| turn.outcome.is_none()),
-        }
-    }
-}
-
-impl Open {
-    /// True when something is open in both: its beginning must be kept.
-    pub fn shares_with(&self, later: &Self) -> bool {
-        !self.items.is_disjoint(&later.items)
-            || !self.approvals.is_disjoint(&later.approvals)
-            || !self.questions.is_disjoint(&later.questions)
-            || !self.prompts.is_disjoint(&later.prompts)
-    }
-
-    /// True when nothing is: no turn, no item, no ask and no prompt without an outcome.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Fold {
-    /// True when the log may be cut behind this event, which was just taken in: a turn has ended with it, and nothing of
-    /// what is open `now`, at the head, began before it.
-    pub fn may_cut_after(&self, event: &Event, now: &Open) -> bool {
-        matches!(event.draft.body, Body::TurnEnded { .. })
+    /// True when the log may be cut after this event, which was applied last. A turn must have ended with
+    /// it, and nothing that is open at the head (`now`) may have begun before it.
+    pub fn may_cut_after(&self, event: &Event, now: &OpenIds) -> bool {
+        event.draft.body.kind().is(Known::TurnEnded)
             && event.seq == self.state.seq
-            && self.state.turns.last().is_none_or(|turn| turn.outcome.is_some())
-            && !self.state.open().shares_with(now)
+            && self.state.open_turn().is_none()
+            && !self.state.open().ids().shares_with(now)
     }
 }

@@ -1,4 +1,4 @@
-//! Ids of items whose turns are long over: enough to take one back, or to be the parent of background work.
+//! Ids of items of older turns: enough to remove an item, or to name the parent of background work.
 
 use crate::id::{ItemId, Key};
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +12,7 @@ pub(crate) struct Archived {
     pub(crate) is_tool: bool,
 }
 
-/// The newest of them.
+/// The newest items of older turns.
 #[derive(Default)]
 pub(crate) struct Archive {
     by_key: HashMap<Key, Archived>,

@@ -1,4 +1,4 @@
-//! The model calls of one turn: which is open, which step it is, what it voids when it is repeated.
+//! The model calls of one turn: the open one, its step, and the items that a repeat makes void.
 
 use super::items::Items;
 use crate::event::{Body, Cost, Draft, StopReason, Usage};
@@ -11,11 +11,11 @@ struct Attempt {
     key: Option<Key>,
     step: u32,
     model: Option<String>,
-    /// The agent repeats it: what it left unfinished is void as soon as the repeat has a name.
+    /// The agent repeats it. Its unfinished items become void when the repeat begins.
     discarded: bool,
 }
 
-/// How a call ended, and what it took.
+/// How a call ended, and its tokens and cost.
 #[derive(Default)]
 pub(crate) struct Closing {
     pub(crate) finish: Option<String>,
@@ -27,22 +27,22 @@ pub(crate) struct Closing {
 #[derive(Default)]
 pub(crate) struct Attempts {
     open: Option<Attempt>,
-    /// The last call, if it ended badly: a retry repeats it.
+    /// The last call, if it failed: a retry repeats it.
     broken: Option<Attempt>,
     steps: u32,
     seen: HashSet<Key>,
     last_finish: Option<String>,
-    spent: Spent,
+    usage_sums: UsageSums,
 }
 
-/// What the calls of a turn took, superseded ones included.
+/// The tokens and cost of a turn's calls, superseded ones included.
 #[derive(Clone, Default)]
-pub(crate) struct Spent {
+pub(crate) struct UsageSums {
     usage: Option<Usage>,
     cost: Option<Cost>,
 }
 
-impl Spent {
+impl UsageSums {
     fn add(&mut self, usage: Option<&Usage>, cost: Option<&Cost>) {
         if let Some(usage) = usage {
             self.usage.get_or_insert_default().add(usage);
@@ -54,7 +54,7 @@ impl Spent {
         }
     }
 
-    /// The tokens of a turn: the agent's total, and not less than its calls took.
+    /// The tokens of a turn: the agent's total, but at least the sum of its calls.
     pub(super) fn usage(&self, total: Option<Usage>) -> Option<Usage> {
         let Some(mut total) = total else { return self.usage.clone() };
         if let Some(known) = &self.usage {
@@ -87,12 +87,12 @@ impl Attempts {
                 let (id, step, model) = (attempt.attempt.clone(), attempt.step, attempt.model.clone());
                 resumed.open = Some(Attempt { id, key, step, model, discarded: false });
             }
-            resumed.spent.add(attempt.usage.as_ref(), attempt.cost.as_ref());
+            resumed.usage_sums.add(attempt.usage.as_ref(), attempt.cost.as_ref());
         }
         resumed
     }
 
-    /// The names of its calls: what comes for one of them is not of another turn.
+    /// The agent's ids of its calls. A signal about one of them belongs to this turn.
     pub(crate) fn into_seen(self) -> HashSet<Key> {
         self.seen
     }
@@ -110,25 +110,25 @@ impl Attempts {
         self.open.as_ref().or(self.broken.as_ref()).is_some_and(|attempt| attempt.discarded)
     }
 
-    /// The last call ended by asking for tools: another one is to come.
+    /// True when the last call asked for tools, so that another call must follow.
     pub(crate) fn expects_more(&self) -> bool {
         matches!(self.last_finish.as_deref(), Some("tool_calls" | "tool-calls" | "tool_use"))
     }
 
-    /// Why the turn stopped, where the last call says so: an agent that only says idle has said it there.
+    /// The stop reason by the finish reason of the last call, for agents that only report idle.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         match self.last_finish.as_deref()? {
             "length" | "max_tokens" => Some(StopReason::MaxTokens),
             "content-filter" | "content_filter" | "refusal" => Some(StopReason::Refusal),
-            // It asked for a call and stopped there: nobody let it go on.
+            // It asked for a tool and stopped: the tool was not allowed.
             "tool_calls" | "tool-calls" | "tool_use" => Some(StopReason::Rejected),
             _ => None,
         }
     }
 
-    /// What all calls took that said so.
-    pub(super) fn spent(&self) -> &Spent {
-        &self.spent
+    /// The sum of the tokens and costs that calls reported.
+    pub(super) fn usage_sums(&self) -> &UsageSums {
+        &self.usage_sums
     }
 
     /// True when that call is not known yet.
@@ -136,7 +136,7 @@ impl Attempts {
         !self.seen.contains(key)
     }
 
-    /// Begins a call. One that was discarded is superseded; one that never ended is closed.
+    /// Begins a call. It supersedes the one it repeats, and ends one that never ended.
     pub(crate) fn begin(
         &mut self,
         id: AttemptId,
@@ -173,7 +173,7 @@ impl Attempts {
         self.open = Some(Attempt { id, key, step, model, discarded: false });
     }
 
-    /// The agent repeats its call. False when there is none that could be repeated.
+    /// The agent repeats its call. Returns false if there is none.
     pub(crate) fn discard(&mut self) -> bool {
         match self.open.as_mut().or(self.broken.as_mut()) {
             Some(attempt) => {
@@ -198,7 +198,7 @@ impl Attempts {
         }
     }
 
-    /// Closes what is open because its turn ends.
+    /// Ends the open call, because its turn ends.
     pub(crate) fn close_open(&mut self, finish: Option<&str>, turn: &TurnId, out: &mut Vec<Draft>) {
         if let Some(attempt) = self.open.take() {
             let finish = finish.map(str::to_owned);
@@ -208,9 +208,9 @@ impl Attempts {
 
     fn close(&mut self, attempt: &Attempt, closing: Closing, turn: &TurnId, out: &mut Vec<Draft>) {
         let Closing { finish, usage, cost } = closing;
-        // JSON has no word for what is not a number.
+        // JSON has no infinity and no NaN.
         let cost = cost.filter(|cost| cost.amount.is_finite());
-        self.spent.add(usage.as_ref(), cost.as_ref());
+        self.usage_sums.add(usage.as_ref(), cost.as_ref());
         self.last_finish.clone_from(&finish);
         let usage = usage.map(Box::new);
         out.push(draft(turn, &attempt.id, Body::AttemptEnded { finish, usage, cost }));

@@ -1,6 +1,6 @@
-//! What people and the keeper ask of a session. Each request is either done, with its events, or refused by name.
+//! Commands of people and of the keeper. Each is either done, with its events, or refused with a reason.
 
-use super::hold::Hold;
+use super::pending_end::PendingEnd;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
@@ -20,19 +20,19 @@ pub struct Accepted {
     pub position: usize,
 }
 
-/// What is wanted to end.
+/// What a cancel names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cancel {
-    /// Whatever is open or sent.
+    /// The open turn, or else the sent prompts.
     #[default]
     Any,
-    /// That turn, or nothing.
+    /// This turn, if it is open.
     Turn(TurnId),
-    /// That prompt, which was sent and has no turn yet, or nothing.
+    /// This prompt, if it was sent and has no turn yet.
     Prompt(PromptId),
 }
 
-/// What will end.
+/// What a cancel ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cancelled {
     /// The open turn.
@@ -41,7 +41,7 @@ pub struct Cancelled {
     pub prompts: Vec<PromptId>,
 }
 
-/// Why a request changed nothing.
+/// The reason why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The session was created before.
@@ -82,7 +82,7 @@ pub enum Refusal {
     ApprovalSettled {
         /// The approval.
         approval: ApprovalId,
-        /// What won.
+        /// The outcome of the first answer.
         outcome: ApprovalOutcome,
     },
     /// No such approval.
@@ -149,7 +149,7 @@ impl Machine {
         Ok(Accepted { prompt, position })
     }
 
-    /// Says that a prompt is about to leave for the agent. The draft must be durable before the bytes leave (L12).
+    /// Marks a prompt as sent. The draft must be durable before the bytes leave for the agent (L12).
     pub fn send(
         &mut self,
         prompt: &PromptId,
@@ -174,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// The agent took a prompt and never began: the prompt gets a turn that failed.
+    /// The agent accepted a prompt and never began. The prompt gets a turn that failed.
     pub fn never_started(&mut self, prompt: &PromptId, step: &mut Step<'_>) -> Result<(), Refusal> {
         let state = self.prompts.state(prompt);
         if state != Some(PromptState::Sent) {
@@ -191,8 +191,8 @@ impl Machine {
         Ok(())
     }
 
-    /// A prompt that was sent gets a turn that ends at once: its agent cannot be reached, or nobody can find out whether
-    /// it ran.
+    /// Gives a sent prompt a turn that ends at once: the agent cannot be reached, or nobody can find out
+    /// whether the prompt ran.
     pub fn end_prompt(
         &mut self,
         prompt: &PromptId,
@@ -211,7 +211,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The next prompt to send, when nothing that was sent is still without a turn and none is open.
+    /// The next prompt to send, if no turn is open and no sent prompt waits for its turn.
     pub fn next_prompt(&self) -> Option<PromptId> {
         let free = self.turn.is_none() && !self.prompts.any_sent() && !self.recovering && !self.ended;
         free.then(|| self.prompts.first_waiting()).flatten()
@@ -222,32 +222,32 @@ impl Machine {
         self.prompts.position(prompt)
     }
 
-    /// Prompts that were sent and have no turn yet, with the names they were sent under.
+    /// Prompts that were sent and have no turn yet, with the native ids they were sent with.
     pub fn sent_prompts(&self) -> Vec<(PromptId, Option<String>)> {
         self.prompts.sent_with_names()
     }
 
-    /// The agent's name of an ask that waits.
+    /// The agent's id of an open approval.
     pub fn ask_key(&self, approval: &ApprovalId) -> Option<&Key> {
         self.waits.ask_key(approval)
     }
 
-    /// The agent's name of a question that waits.
+    /// The agent's id of an open question.
     pub fn question_key(&self, question: &QuestionId) -> Option<&Key> {
         self.waits.question_key(question)
     }
 
-    /// The turn that an ask which waits belongs to; none for one of the background.
+    /// The turn of an open approval; none for background work.
     pub fn turn_of_ask(&self, approval: &ApprovalId) -> Option<&TurnId> {
         self.waits.ask_turn(approval)
     }
 
-    /// The turn that a question which waits belongs to; none for one of the background.
+    /// The turn of an open question; none for background work.
     pub fn turn_of_question(&self, question: &QuestionId) -> Option<&TurnId> {
         self.waits.question_turn(question)
     }
 
-    /// True when nothing is open: no turn, no prompt, no wait, no recovery.
+    /// True when nothing is open: no turn, prompt, approval, question or recovery.
     pub fn is_quiet(&self) -> bool {
         self.turn.is_none() && self.prompts.is_empty() && !self.waits.any_open() && !self.recovering
     }
@@ -262,8 +262,8 @@ impl Machine {
         self.ended
     }
 
-    /// Somebody wants something to end. That it is wanted is in the log once, however often it is asked for. The end still
-    /// has to be observed.
+    /// Cancels a turn or sent prompts. The log has one event, however often a cancel is requested. The end
+    /// still has to be observed.
     pub fn cancel(&mut self, what: &Cancel, by: By, step: &mut Step<'_>) -> Result<Cancelled, Refusal> {
         let cancelled = self.cancellable(what)?;
         if let Some(turn) = self.turn.as_mut().filter(|_| cancelled.turn.is_some()) {
@@ -275,7 +275,7 @@ impl Machine {
         Ok(cancelled)
     }
 
-    /// What a cancel would end. It is fenced: what is named, or nothing. Prompts that wait in the queue are never touched.
+    /// What a cancel would end: what it names, or nothing. Prompts in the queue are never cancelled.
     pub fn cancellable(&self, what: &Cancel) -> Result<Cancelled, Refusal> {
         let open = self.open_turn();
         match what {
@@ -291,7 +291,7 @@ impl Machine {
             }
             Cancel::Prompt(prompt) => {
                 let state = self.prompts.state(prompt);
-                // Asked for again after it got its turn.
+                // The cancel was repeated after the prompt got its turn.
                 let turn = self.turn.as_ref().filter(|turn| turn.is_unwanted_for(prompt));
                 if state != Some(PromptState::Sent) && turn.is_none() {
                     return Err(Refusal::NotSent { prompt: prompt.clone(), state });
@@ -302,7 +302,7 @@ impl Machine {
         }
     }
 
-    /// A prompt that is to stop never began: it gets its turn now, or when no other is open, and that is cancelled.
+    /// A cancelled prompt never began. It gets a cancelled turn, now or when no other turn is open.
     pub fn stop_unstarted(&mut self, prompt: &PromptId, step: &mut Step<'_>) {
         if self.prompts.cancelling().any(|(cancelling, _)| cancelling == prompt) {
             let error = TurnError::new(ErrorClass::Cancelled, "the prompt was cancelled before it began");
@@ -310,18 +310,19 @@ impl Machine {
         }
     }
 
-    /// Sent prompts that are to stop, with the names they were sent under.
+    /// Sent prompts that were cancelled, with the native ids they were sent with.
     pub fn cancelling_prompts(&self) -> Vec<(PromptId, Option<String>)> {
         let cancelling = self.prompts.cancelling();
         cancelling.map(|(prompt, name)| (prompt.clone(), name.map(str::to_owned))).collect()
     }
 
-    /// True while the open turn is wanted to end.
+    /// True when the open turn was cancelled and has not ended.
     pub fn is_cancelling(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.report.cancelling)
     }
 
-    /// Ends the turn without the agent's word: a deadline passed, or its owner is gone. Fenced like a cancel.
+    /// Ends a turn without a report of the agent: a deadline passed, or its owner is gone. Does nothing if
+    /// another turn is open.
     pub fn end_open_turn(
         &mut self,
         turn: &TurnId,
@@ -336,7 +337,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Settles an approval; the first one wins.
+    /// Settles an approval. The first answer wins.
     pub fn resolve(
         &mut self,
         approval: &ApprovalId,
@@ -357,7 +358,7 @@ impl Machine {
         }
     }
 
-    /// Settles a question; the first one wins.
+    /// Settles a question. The first answer wins.
     pub fn answer(
         &mut self,
         question: &QuestionId,
@@ -386,31 +387,31 @@ impl Machine {
         Ok(())
     }
 
-    /// A new owner settles what the last one left open.
+    /// A new owner starts to settle what the last one left open.
     pub fn begin_recovery(&mut self, step: &mut Step<'_>) {
         self.recovering = !self.ended;
-        // The agent is about to say whether the turn is still running.
+        // A status probe will show whether the turn is still running.
         if self.turn.is_some() {
-            self.hold = Some(Hold::asking(step.now));
+            self.pending_end = Some(PendingEnd::asking(step.now));
         }
         self.show_status(step);
     }
 
-    /// The open turn has been silent for long: its end may have been missed, and the agent is asked.
+    /// The open turn has been silent for long. Its end may have been missed, so the agent's status is probed.
     pub fn doubt(&mut self, step: &mut Step<'_>) {
         if let Some(turn) = &self.turn {
-            self.hold = Some(Hold::asking(step.now));
+            self.pending_end = Some(PendingEnd::asking(step.now));
             step.needs.push(Need::Truth(turn.id().clone()));
         }
     }
 
-    /// What the last owner left open is settled, or taken up again.
+    /// What the last owner left open is settled or resumed.
     pub fn end_recovery(&mut self, step: &mut Step<'_>) {
         self.recovering = false;
         self.show_status(step);
     }
 
-    /// The session takes nothing more. An open turn ends cancelled, sent prompts that never began get their turn.
+    /// Ends the session. An open turn ends cancelled. Sent prompts that never began get a turn.
     pub fn end_session(&mut self, reason: String, step: &mut Step<'_>) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
         self.end_turn(Ending::cancelled(), step);

@@ -1,4 +1,4 @@
-//! One item on its way through a turn. An open item is consumed by its end; an ended one can only be revised.
+//! One item of a turn. Ending an open item consumes it; an ended one can only be revised.
 
 use crate::event::{Body, Draft, Field, ItemKind, ItemState, Role, Tool, ToolStatus};
 use crate::fold::{self, ItemStage};
@@ -6,8 +6,8 @@ use crate::id::{AttemptId, ItemId, Key, TurnId};
 use crate::signal::Finality;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Writes drafts about items to where they belong.
-pub(crate) struct Scribe<'a> {
+/// Writes drafts about items, with the envelope of their turn.
+pub(crate) struct ItemWriter<'a> {
     /// The turn; `None` for background work.
     pub(crate) turn: Option<&'a TurnId>,
     /// That turn has ended: what comes now is late.
@@ -15,7 +15,7 @@ pub(crate) struct Scribe<'a> {
     pub(crate) out: &'a mut Vec<Draft>,
 }
 
-impl Scribe<'_> {
+impl ItemWriter<'_> {
     pub(crate) fn item(&mut self, item: &ItemId, body: Body) {
         self.push(item, |draft| draft, body);
     }
@@ -26,7 +26,7 @@ impl Scribe<'_> {
     }
 }
 
-/// What an item is when it starts.
+/// The members of an item that are known when it starts.
 pub(crate) struct Head {
     pub(crate) kind: ItemKind,
     pub(crate) role: Option<Role>,
@@ -38,17 +38,17 @@ pub(crate) struct Head {
     pub(crate) awaited_parent: Option<Key>,
 }
 
-/// How an item ends, as the log will say it.
+/// How an item ends, for the log.
 pub(crate) struct End {
     pub(crate) state: ItemState,
     pub(crate) reason: Option<String>,
     pub(crate) caused_by: Option<String>,
-    /// Nobody said that what is there is the whole.
+    /// The agent did not report that the text is complete.
     pub(crate) cut: bool,
 }
 
 impl End {
-    /// The agent said so itself.
+    /// An end that the agent reported.
     pub(crate) fn stated(state: ItemState, reason: Option<String>) -> Self {
         Self { state, reason, caused_by: None, cut: false }
     }
@@ -68,7 +68,7 @@ pub(crate) struct OpenItem {
     tainted: Tainted,
 }
 
-/// Texts of which some may have been missed, and no last word has come since.
+/// Texts that may have lost bytes, and whose final text has not come yet.
 #[derive(Clone, Copy, Default)]
 struct Tainted {
     text: bool,
@@ -76,27 +76,27 @@ struct Tainted {
     output: bool,
 }
 
-/// An item whose end is in the log. What may still come is compared with its text, of which only a print stays.
+/// An item whose end is in the log. A fingerprint of its text is kept, to compare late texts with.
 pub(crate) struct EndedItem {
     pub(crate) id: ItemId,
     kind: ItemKind,
     state: ItemState,
     incomplete: bool,
-    text: Print,
+    text: Fingerprint,
     tool: Tool,
-    /// A delta came after the end; said once.
+    /// A delta came after the end. This is reported once.
     late_noted: bool,
 }
 
-/// What is left of a text when all that is asked is whether another one is the same. Ended texts are most of what a session
-/// would hold in memory. Two texts of one agent that met by chance, once in 2^128, would hide one revision.
+/// A fingerprint of a text, which is enough to tell whether another text is the same. The texts of ended
+/// items would be most of a session's memory. A collision (1 in 2^128) would hide one revision.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     length: usize,
     hashes: [u64; 2],
 }
 
-impl Print {
+impl Fingerprint {
     fn of(text: &str) -> Self {
         let hash = |salt: u8| {
             let mut hasher = DefaultHasher::new();
@@ -111,9 +111,9 @@ impl Print {
 // === impl OpenItem ===
 
 impl OpenItem {
-    pub(crate) fn start(id: ItemId, key: &Key, head: Head, log: &mut Scribe<'_>) -> Self {
+    pub(crate) fn start(id: ItemId, key: &Key, head: Head, log: &mut ItemWriter<'_>) -> Self {
         let Head { kind, role, synthetic, tool, attempt, parent, awaited_parent } = head;
-        // A tool shows its call; everything else shows a text that is still empty.
+        // A tool has its call; everything else has a text, which is still empty.
         let text = (kind != ItemKind::Tool).then(String::new);
         let body = Body::ItemStarted {
             kind,
@@ -152,12 +152,12 @@ impl OpenItem {
             tool: item.tool.as_deref().cloned().unwrap_or_default(),
             tainted: Tainted::default(),
         };
-        // Whatever the agent said while nobody listened is missing.
+        // What the agent sent between the two owners is missing.
         resumed.taint();
         resumed
     }
 
-    /// The ended item this resumed one already is in the log.
+    /// The ended item, for one whose end is in the log already.
     pub(crate) fn into_ended(self, item: &fold::Item) -> EndedItem {
         let state = match item.state {
             ItemStage::Completed => ItemState::Completed,
@@ -166,11 +166,12 @@ impl OpenItem {
             ItemStage::Streaming | ItemStage::Unknown => ItemState::Unknown,
         };
         let Self { id, kind, text, tool, .. } = self;
-        let (text, incomplete) = (Print::of(&text), item.incomplete);
+        let (text, incomplete) = (Fingerprint::of(&text), item.incomplete);
         EndedItem { id, kind, state, incomplete, text, tool, late_noted: false }
     }
 
-    /// Bytes may have been lost. Of a call only what is still on its way can be: arguments that are known whole stay so.
+    /// Marks texts that may have lost bytes. Of a call these are only texts still being streamed: complete
+    /// arguments stay complete.
     pub(crate) fn taint(&mut self) {
         if self.kind == ItemKind::Tool {
             let is_written =
@@ -187,7 +188,7 @@ impl OpenItem {
         self.kind == ItemKind::Tool && self.tool.status.is_some_and(|status| status != ToolStatus::Pending)
     }
 
-    pub(crate) fn delta(&mut self, field: Field, text: String, log: &mut Scribe<'_>) {
+    pub(crate) fn delta(&mut self, field: Field, text: String, log: &mut ItemWriter<'_>) {
         if text.is_empty() || !self.has(field) {
             return;
         }
@@ -195,9 +196,15 @@ impl OpenItem {
         log.item(&self.id, Body::ItemDelta { field, text });
     }
 
-    /// L6: compares content, never length. What continues our text is appended; what contradicts it replaces it;
-    /// an older moment of it changes nothing.
-    pub(crate) fn snapshot(&mut self, field: Field, text: String, finality: Finality, log: &mut Scribe<'_>) {
+    /// Compares a snapshot with the streamed text by content, never by length (L6). A continuation is
+    /// appended, a contradiction replaces the text, and an older snapshot changes nothing.
+    pub(crate) fn snapshot(
+        &mut self,
+        field: Field,
+        text: String,
+        finality: Finality,
+        log: &mut ItemWriter<'_>,
+    ) {
         if !self.has(field) {
             return;
         }
@@ -218,8 +225,8 @@ impl OpenItem {
         }
     }
 
-    /// Takes over what changed of the call. An update that is older than what we know changes nothing.
-    pub(crate) fn update(&mut self, tool: Tool, log: &mut Scribe<'_>) {
+    /// Applies changes of the call. An older update changes nothing.
+    pub(crate) fn update(&mut self, tool: Tool, log: &mut ItemWriter<'_>) {
         if tool.status.is_some_and(|new| self.tool.status.is_some_and(|old| new < old)) {
             return;
         }
@@ -238,7 +245,7 @@ impl OpenItem {
         log.item(&self.id, Body::ItemUpdated { tool: Some(Box::new(changes)) });
     }
 
-    pub(crate) fn adopt(&mut self, parent: &ItemId, log: &mut Scribe<'_>) {
+    pub(crate) fn adopt(&mut self, parent: &ItemId, log: &mut ItemWriter<'_>) {
         self.awaited_parent = None;
         if self.parent.is_none() {
             self.parent = Some(parent.clone());
@@ -256,28 +263,28 @@ impl OpenItem {
         }
     }
 
-    /// How the item ends when its turn ends without a word about it.
+    /// How the item ends if its turn ends and the agent did not report its end.
     pub(crate) fn unstated_end(&self, effects_unknown: bool, caused_by: Option<String>) -> End {
         let may_have_run = self.kind == ItemKind::Tool && (effects_unknown || self.has_effects());
         let state = if may_have_run { ItemState::Unknown } else { ItemState::Abandoned };
         End { state, reason: None, caused_by, cut: true }
     }
 
-    pub(crate) fn end(self, end: End, log: &mut Scribe<'_>) -> EndedItem {
+    pub(crate) fn end(self, end: End, log: &mut ItemWriter<'_>) -> EndedItem {
         let End { mut state, mut reason, caused_by, cut } = end;
         let Tainted { text, input, output } = self.tainted;
         let is_tool = self.kind == ItemKind::Tool;
-        // A tool that was cut off says so by its state; what it showed is marked only if bytes may be missing.
+        // The state of a tool shows that it was cut off. It is `incomplete` only if bytes may be missing.
         let incomplete = text || input || output || (cut && !is_tool);
-        // L7: what may have lost bytes is shown, and never passes for whole. That a call ran is the agent's word on the
-        // call, not on what we have of it.
+        // L7: an item that may have lost bytes is never completed. A tool is, because the agent reports
+        // that the call ran, not that its text is complete.
         if incomplete && state == ItemState::Completed && !is_tool {
             state = ItemState::Abandoned;
             reason = Some("gap".to_owned());
         }
         log.item(&self.id, Body::ItemEnded { state, reason, incomplete, caused_by });
         let Self { id, kind, text, tool, .. } = self;
-        EndedItem { id, kind, state, incomplete, text: Print::of(&text), tool, late_noted: false }
+        EndedItem { id, kind, state, incomplete, text: Fingerprint::of(&text), tool, late_noted: false }
     }
 
     /// Only a tool has arguments and an output.
@@ -315,11 +322,11 @@ impl Tainted {
 // === impl EndedItem ===
 
 impl EndedItem {
-    /// A final snapshot after the end: the agent's last word on the text, which makes a cut-off item whole.
-    pub(crate) fn revise_text(&mut self, text: String, log: &mut Scribe<'_>) {
+    /// A final snapshot after the end. It completes an item that was cut off.
+    pub(crate) fn revise_text(&mut self, text: String, log: &mut ItemWriter<'_>) {
         let state = (self.state == ItemState::Abandoned).then_some(ItemState::Completed);
-        let print = Print::of(&text);
-        // L7: the last word on what may have lost bytes says that none are missing, also when it says nothing new.
+        let print = Fingerprint::of(&text);
+        // L7: a final text shows that no bytes are missing, even if the text is the same.
         if print == self.text && state.is_none() && !self.incomplete {
             return;
         }
@@ -329,10 +336,10 @@ impl EndedItem {
         log.item(&self.id, Body::ItemRevised { late: log.late, state, text: Some(text), tool: None });
     }
 
-    /// A tool's result that came after its item was closed, for example by the end of its turn.
-    pub(crate) fn revise_tool(&mut self, tool: Tool, log: &mut Scribe<'_>) {
+    /// A tool's result after the end of its item, for example because its turn ended.
+    pub(crate) fn revise_tool(&mut self, tool: Tool, log: &mut ItemWriter<'_>) {
         let stated = match tool.status {
-            // Older than the end: nothing to learn from it.
+            // Older than the end, so it changes nothing.
             Some(ToolStatus::Pending | ToolStatus::InProgress) => return,
             Some(ToolStatus::Completed) => Some(ItemState::Completed),
             Some(ToolStatus::Failed) => Some(ItemState::Failed),
@@ -349,11 +356,11 @@ impl EndedItem {
         log.item(&self.id, Body::ItemRevised { late: log.late, state, text: None, tool });
     }
 
-    /// The agent states an end after ours was written.
-    pub(crate) fn revise_state(&mut self, state: ItemState, log: &mut Scribe<'_>) {
-        // What completed or failed by the agent's own word stays so; only our own guesses are corrected.
+    /// The agent reports an end after the machine wrote one.
+    pub(crate) fn revise_state(&mut self, state: ItemState, log: &mut ItemWriter<'_>) {
+        // An end that the agent reported stays. Only ends that the machine assumed are corrected.
         let is_stated = matches!(self.state, ItemState::Completed | ItemState::Failed);
-        // L7: a word does not bring lost bytes back; only the final text does.
+        // L7: only the final text shows that no bytes are missing.
         let would_hide_loss = self.incomplete && state == ItemState::Completed && !self.is_tool();
         if is_stated || would_hide_loss || state == self.state {
             return;
@@ -367,7 +374,7 @@ impl EndedItem {
         self.kind == ItemKind::Tool
     }
 
-    /// True the first time: a delta after the end is worth one line, not one per delta.
+    /// True the first time: late deltas are reported once.
     pub(crate) fn note_late(&mut self) -> bool {
         !std::mem::replace(&mut self.late_noted, true)
     }

@@ -1,7 +1,7 @@
-//! The items of one turn, or of the background, by the agent's names for them.
+//! The items of one turn, or of background work, by the agent's ids.
 
 use super::archive::Archived;
-use super::item::{End, EndedItem, Head, OpenItem, Scribe};
+use super::item::{End, EndedItem, Head, ItemWriter, OpenItem};
 use crate::event::{Body, Draft, Field, ItemKind, ItemState, NoticeCode, Tool};
 use crate::id::{AttemptId, ItemId, Key};
 use crate::signal::Finality;
@@ -20,9 +20,9 @@ pub(crate) struct Items {
     slots: Vec<Slot>,
     by_key: HashMap<Key, usize>,
     open: usize,
-    /// Open items that wait for a parent to show up.
+    /// How many open items wait for a parent that is not known yet.
     orphans: usize,
-    /// Whose work an item is, for those here that are somebody's.
+    /// The parents of the items that have one.
     parents: HashMap<ItemId, ItemId>,
 }
 
@@ -35,12 +35,12 @@ impl Items {
         self.open
     }
 
-    /// True for anything that ever had this name here, void or not.
+    /// True for an item that ever had this id, void or not.
     pub(crate) fn knows(&self, key: &Key) -> bool {
         self.by_key.contains_key(key)
     }
 
-    /// True while it is not voided or removed. A name that was voided may be used again, by a repeat of its call.
+    /// True while it is not void. The id of a void item may be used again, by a repeat of its call.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.id_of(key).is_some()
     }
@@ -50,7 +50,7 @@ impl Items {
         self.by_key.get(key).is_some_and(|index| matches!(self.slots[*index], Slot::Open(_)))
     }
 
-    /// What one that can still grow has of this text.
+    /// The text so far of an item that can still grow.
     pub(crate) fn text(&self, key: &Key, field: Field) -> Option<&str> {
         match &self.slots[*self.by_key.get(key)?] {
             Slot::Open(item) => Some(item.text(field)),
@@ -58,7 +58,7 @@ impl Items {
         }
     }
 
-    /// True when the item is `above` or somewhere below it: then it cannot be above it too, or neither would be shown.
+    /// True when the item is `above` or one of its descendants. A cycle of parents would hide both items.
     fn is_below(&self, item: &ItemId, above: &ItemId) -> bool {
         let mut at = Some(item);
         while let Some(item) = at {
@@ -70,7 +70,7 @@ impl Items {
         false
     }
 
-    /// Every item that is not void, with its name.
+    /// Every item that is not void, with the agent's id.
     pub(crate) fn into_archived(self) -> impl Iterator<Item = (Key, Archived)> {
         let mut slots = self.slots;
         self.by_key.into_iter().filter_map(move |(key, index)| {
@@ -102,7 +102,7 @@ impl Items {
         }
     }
 
-    pub(crate) fn start(&mut self, id: ItemId, key: Key, head: Head, log: &mut Scribe<'_>) {
+    pub(crate) fn start(&mut self, id: ItemId, key: Key, head: Head, log: &mut ItemWriter<'_>) {
         let item = OpenItem::start(id, &key, head, log);
         self.orphans += usize::from(item.awaited_parent.is_some());
         self.note_parent(&item.id, item.parent.as_ref());
@@ -115,13 +115,13 @@ impl Items {
         }
     }
 
-    /// Takes up an item that was open when the last owner went away.
+    /// Adds an item that the last owner left open.
     pub(crate) fn resume(&mut self, key: Key, item: OpenItem) {
         self.note_parent(&item.id, item.parent.as_ref());
         self.insert_open(key, item);
     }
 
-    /// Takes up an item that had ended before the last owner went away.
+    /// Adds an item that ended under the last owner.
     pub(crate) fn resume_ended(&mut self, key: Key, item: EndedItem, parent: Option<&ItemId>) {
         self.note_parent(&item.id, parent);
         self.by_key.insert(key, self.slots.len());
@@ -142,7 +142,7 @@ impl Items {
     }
 
     /// Gives every open item that waited for this parent its parent.
-    pub(crate) fn adopt(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
+    pub(crate) fn adopt(&mut self, key: &Key, parent: &ItemId, log: &mut ItemWriter<'_>) {
         if self.orphans == 0 {
             return;
         }
@@ -155,13 +155,13 @@ impl Items {
     }
 
     /// Sets the parent of one item that is open and has none.
-    pub(crate) fn link(&mut self, key: &Key, parent: &ItemId, log: &mut Scribe<'_>) {
+    pub(crate) fn link(&mut self, key: &Key, parent: &ItemId, log: &mut ItemWriter<'_>) {
         if let Some(&index) = self.by_key.get(key) {
             self.put_below(index, parent, log);
         }
     }
 
-    fn put_below(&mut self, index: usize, parent: &ItemId, log: &mut Scribe<'_>) {
+    fn put_below(&mut self, index: usize, parent: &ItemId, log: &mut ItemWriter<'_>) {
         let Slot::Open(item) = &self.slots[index] else { return };
         if item.parent.is_some() || self.is_below(parent, &item.id) {
             return;
@@ -179,7 +179,7 @@ impl Items {
         key: &Key,
         field: Field,
         text: &mut Option<String>,
-        log: &mut Scribe<'_>,
+        log: &mut ItemWriter<'_>,
     ) -> bool {
         match self.slot(key) {
             None => return false,
@@ -200,7 +200,7 @@ impl Items {
         field: Field,
         text: String,
         finality: Finality,
-        log: &mut Scribe<'_>,
+        log: &mut ItemWriter<'_>,
     ) {
         match self.slot(key) {
             Some(Slot::Open(item)) => item.snapshot(field, text, finality, log),
@@ -214,9 +214,9 @@ impl Items {
         }
     }
 
-    pub(crate) fn tool(&mut self, key: &Key, tool: Tool, log: &mut Scribe<'_>) {
+    pub(crate) fn tool(&mut self, key: &Key, tool: Tool, log: &mut ItemWriter<'_>) {
         match self.slot(key) {
-            // What was introduced as something else is no call, whatever came later.
+            // An item that was introduced as something else is not a tool call.
             Some(Slot::Open(item)) if item.kind != ItemKind::Tool => {}
             Some(Slot::Ended(item)) if !item.is_tool() => {}
             Some(Slot::Open(item)) => {
@@ -230,7 +230,7 @@ impl Items {
         }
     }
 
-    pub(crate) fn end(&mut self, key: &Key, end: End, log: &mut Scribe<'_>) {
+    pub(crate) fn end(&mut self, key: &Key, end: End, log: &mut ItemWriter<'_>) {
         let Some(&index) = self.by_key.get(key) else { return };
         match std::mem::replace(&mut self.slots[index], Slot::Gone) {
             Slot::Open(item) => {
@@ -245,8 +245,8 @@ impl Items {
         }
     }
 
-    /// The agent took it back: open or ended, it is gone.
-    pub(crate) fn remove(&mut self, key: &Key, log: &mut Scribe<'_>) {
+    /// The agent removed the item, open or ended.
+    pub(crate) fn remove(&mut self, key: &Key, log: &mut ItemWriter<'_>) {
         let Some(&index) = self.by_key.get(key) else { return };
         let id = match std::mem::replace(&mut self.slots[index], Slot::Gone) {
             Slot::Open(item) => {
@@ -259,7 +259,7 @@ impl Items {
         log.out.push(Draft { item: Some(id), ..Draft::new(Body::ItemRemoved) });
     }
 
-    /// Voids what an attempt left unfinished and returns their ids. A tool that may have run stays.
+    /// Makes the unfinished items of an attempt void and returns their ids. A tool that may have run stays.
     pub(crate) fn void_attempt(&mut self, attempt: &AttemptId) -> Vec<ItemId> {
         let mut voided = Vec::new();
         for index in 0..self.slots.len() {
@@ -275,8 +275,8 @@ impl Items {
         voided
     }
 
-    /// Closes every open item that an agent without visible attempts will repeat.
-    pub(crate) fn abandon_unattempted(&mut self, reason: &str, log: &mut Scribe<'_>) {
+    /// Ends every open item that the agent will repeat, if it does not show its model calls.
+    pub(crate) fn abandon_unattempted(&mut self, reason: &str, log: &mut ItemWriter<'_>) {
         self.end_where(log, |item| {
             (item.attempt.is_none() && item.parent.is_none() && !item.has_effects()).then(|| End {
                 state: ItemState::Abandoned,
@@ -287,8 +287,13 @@ impl Items {
         });
     }
 
-    /// Closes everything that is open, because nothing more can come.
-    pub(crate) fn end_all(&mut self, effects_unknown: bool, caused_by: Option<&str>, log: &mut Scribe<'_>) {
+    /// Ends every open item, because nothing more can come.
+    pub(crate) fn end_all(
+        &mut self,
+        effects_unknown: bool,
+        caused_by: Option<&str>,
+        log: &mut ItemWriter<'_>,
+    ) {
         self.end_where(log, |item| Some(item.unstated_end(effects_unknown, caused_by.map(str::to_owned))));
     }
 
@@ -300,7 +305,7 @@ impl Items {
         }
     }
 
-    fn end_where(&mut self, log: &mut Scribe<'_>, mut end_of: impl FnMut(&OpenItem) -> Option<End>) {
+    fn end_where(&mut self, log: &mut ItemWriter<'_>, mut end_of: impl FnMut(&OpenItem) -> Option<End>) {
         if self.open == 0 {
             return;
         }
@@ -324,7 +329,7 @@ impl Items {
     }
 }
 
-fn late_notice(item: &EndedItem, log: &mut Scribe<'_>) {
+fn late_notice(item: &EndedItem, log: &mut ItemWriter<'_>) {
     let ended = if log.late { "its turn had ended" } else { "it had ended" };
     let message = format!("text came for an item after {ended}; it was not added");
     log.item(&item.id, Body::Notice { code: NoticeCode::Late, message, detail: None });

@@ -1,18 +1,22 @@
-//! The turn machine of one session: signals and commands in, event drafts out. It decides what observations mean.
+//! The turn machine of one session. It takes signals and commands, decides what they mean, and writes event
+//! drafts.
 //!
-//! It promises that every turn it starts is ended exactly once when an end is observed or
-//! commanded (L1), that an idle ends only a turn that has been seen to start (L2), and that snapshots are
-//! reconciled by content (L6). It holds the open turn and a little of the ones before, not the session's history:
-//! that is the fold's.
+//! It promises:
+//!
+//! - Every turn it starts ends exactly once, when an end is observed or commanded (L1).
+//! - An idle ends only a turn that was seen to start (L2).
+//! - Text snapshots are compared with the streamed text by content (L6).
+//!
+//! It keeps the open turn and a little of the last ones. The history of the session is in the fold.
 
 mod archive;
 mod attempt;
 mod command;
-mod hold;
 mod item;
 mod items;
 mod observe;
 mod observe_items;
+mod pending_end;
 mod prompts;
 mod resume;
 mod turn;
@@ -28,22 +32,22 @@ use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
 use archive::Archive;
-use hold::{Due, Hold, Strength};
-use item::Scribe;
+use item::ItemWriter;
 use items::Items;
+use pending_end::{Due, PendingEnd, Strength};
 use prompts::Prompts;
 use std::collections::VecDeque;
 use turn::ClosedTurn;
 use unclaimed::Unclaimed;
 use waits::Waits;
 
-/// Ended turns whose items can still be revised by late news.
+/// How many ended turns are kept, so that late signals can revise their items.
 const CLOSED_KEPT: usize = 4;
 
-/// Background items after which the finished ones are forgotten.
+/// How many background items are kept before the finished ones move to the archive.
 const BACKGROUND_KEPT: usize = 1_024;
 
-/// What a step of the machine may use and what it produced. Drafts are in the order of the log.
+/// The input and output of one step of the machine. Drafts are in the order of the log.
 pub struct Step<'a> {
     /// The time of this step.
     pub now: Time,
@@ -61,7 +65,7 @@ pub struct Machine {
     prompts: Prompts,
     turn: Option<OpenTurn>,
     waits: Waits,
-    hold: Option<Hold>,
+    pending_end: Option<PendingEnd>,
     background: Items,
     closed: VecDeque<ClosedTurn>,
     archive: Archive,
@@ -98,18 +102,18 @@ impl Machine {
         self.turn.as_ref().map(OpenTurn::id)
     }
 
-    /// True for an item that can still grow, by the agent's name of it.
+    /// True for an item that can still grow, by the agent's id of it.
     pub fn is_open(&self, item: &Key) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.items.is_open(item)) || self.background.is_open(item)
     }
 
-    /// What an item that can still grow has of this text so far.
+    /// The text so far of an item that can still grow.
     pub fn text(&self, item: &Key, field: Field) -> Option<&str> {
         let in_turn = self.turn.as_ref().and_then(|turn| turn.items.text(item, field));
         in_turn.or_else(|| self.background.text(item, field))
     }
 
-    /// True when a turn of this name is not the open one: by beginning it ends that.
+    /// True when a turn with this id is not the open one. Its beginning then ends the open turn.
     pub fn is_another_turn(&self, native_id: Option<&str>) -> bool {
         let open = self.turn.as_ref().and_then(OpenTurn::native_id);
         native_id.is_some()
@@ -125,13 +129,13 @@ impl Machine {
 
     /// When [`Machine::tick`] has something to do, if nothing else happens before.
     pub fn deadline(&self) -> Option<Time> {
-        self.hold.as_ref().map(Hold::until)
+        self.pending_end.as_ref().map(PendingEnd::until)
     }
 
-    /// Time has passed.
+    /// Acts on deadlines that have passed.
     pub fn tick(&mut self, step: &mut Step<'_>) {
-        let (Some(hold), Some(turn)) = (&mut self.hold, &self.turn) else { return };
-        match hold.due(step.now) {
+        let (Some(pending), Some(turn)) = (&mut self.pending_end, &self.turn) else { return };
+        match pending.due(step.now) {
             Due::Nothing => {}
             Due::Ask => step.needs.push(Need::Truth(turn.id().clone())),
             Due::End => self.end_by_idle(step),
@@ -140,15 +144,16 @@ impl Machine {
 
     // === turns ===
 
-    /// The open turn; one is started if there is none, for the prompts that were sent or else by the agent itself.
+    /// Starts a turn if none is open: for the prompts that were sent, or else by the agent itself.
     fn ensure_turn(&mut self, step: &mut Step<'_>) {
         if self.turn.is_none() {
             let prompts = self.prompts.sent();
             let origin = if prompts.is_empty() { Origin::Agent } else { Origin::Prompt };
             self.start_turn(origin, prompts, None, step);
-            // Nobody asked for it: late news of an earlier turn looks the same. If it stays quiet the agent is asked.
+            // Nobody asked for this turn, and a late signal of an earlier turn looks the same. If nothing
+            // follows, the agent's status is probed.
             if origin == Origin::Agent {
-                self.hold = Some(Hold::new(Strength::Missed, step.now));
+                self.pending_end = Some(PendingEnd::new(Strength::Missed, step.now));
             }
         }
     }
@@ -163,11 +168,11 @@ impl Machine {
         let id = TurnId::from(step.ids.fresh(IdKind::Turn));
         let mut turn = OpenTurn::start(id.clone(), origin, prompts.clone(), native_id, step.drafts);
         for prompt in prompts {
-            let cancelling = self.prompts.take(&prompt, &id, step.drafts);
+            let cancelling = self.prompts.take_into_turn(&prompt, &id, step.drafts);
             turn.note_prompt(prompt, cancelling);
         }
         self.turn = Some(turn);
-        self.hold = None;
+        self.pending_end = None;
         self.stray_error = None;
         self.show_status(step);
         for signal in self.unclaimed.claim_early() {
@@ -177,7 +182,7 @@ impl Machine {
 
     fn end_turn(&mut self, ending: Ending, step: &mut Step<'_>) {
         let Some(turn) = self.turn.take() else { return };
-        self.hold = None;
+        self.pending_end = None;
         self.retrying = None;
         self.report_unclaimed(&turn, step);
         let closed = turn.end(ending, &mut self.waits, step.drafts);
@@ -185,7 +190,7 @@ impl Machine {
         while self.closed.len() > CLOSED_KEPT
             && let Some(oldest) = self.closed.pop_back()
         {
-            self.put_away(oldest.items);
+            self.archive_items(oldest.items);
         }
         self.show_status(step);
         for (prompt, error) in std::mem::take(&mut self.refused) {
@@ -202,13 +207,13 @@ impl Machine {
         }
     }
 
-    /// A prompt that never became work still gets a turn, so that whoever waits for it sees an end.
+    /// A prompt that the agent never started still gets a turn, so that clients see an end.
     fn fail_unstarted(&mut self, prompt: PromptId, error: TurnError, step: &mut Step<'_>) {
         self.start_turn(Origin::Prompt, vec![prompt], None, step);
         self.end_turn(Ending::failed(error), step);
     }
 
-    /// Text whose item was never introduced cannot be shown as anything; that it is missing is said.
+    /// Reports text whose item the agent never introduced: it cannot be shown.
     fn report_unclaimed(&mut self, turn: &OpenTurn, step: &mut Step<'_>) {
         if let Some((items, bytes)) = self.unclaimed.give_up() {
             let message = format!(
@@ -221,22 +226,22 @@ impl Machine {
 
     // === background ===
 
-    /// Finished background items are put away when there are many; none of them is open.
+    /// Moves background items to the archive when there are many and none is open.
     fn trim_background(&mut self) {
         if self.background.open_count() == 0 && self.background.len() > BACKGROUND_KEPT {
             let items = std::mem::take(&mut self.background);
-            self.put_away(items);
+            self.archive_items(items);
         }
     }
 
-    fn put_away(&mut self, items: Items) {
+    fn archive_items(&mut self, items: Items) {
         for (key, item) in items.into_archived() {
             self.archive.add(key, item);
         }
     }
 
     fn close_background(&mut self, step: &mut Step<'_>) {
-        let mut log = Scribe { turn: None, late: false, out: step.drafts };
+        let mut log = ItemWriter { turn: None, late: false, out: step.drafts };
         self.background.end_all(true, None, &mut log);
         self.waits.close_all(None, true, step.drafts);
     }

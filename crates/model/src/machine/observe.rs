@@ -1,8 +1,8 @@
-//! What each signal means, given what is open.
+//! What each signal means, depending on what is open.
 
 use super::attempt::Closing;
-use super::hold::{Due, Hold, Strength};
 use super::item::End;
+use super::pending_end::{Due, PendingEnd, Strength};
 use super::waits::WaitPlace;
 use super::{Machine, OpenTurn, Step};
 use crate::event::{
@@ -14,12 +14,12 @@ use crate::signal::{Ending, Need, Signal, Truth};
 use serde_json::Value;
 
 impl Machine {
-    /// Takes in one observation.
+    /// Handles one signal.
     pub fn observe(&mut self, signal: Signal, step: &mut Step<'_>) {
         if self.ended {
             return;
         }
-        // By far the most frequent signal; everything else may take its time.
+        // By far the most frequent signal, so it is handled first.
         if let Signal::TextDelta { key, field, text } = signal {
             self.text_delta(&key, field, text, step);
             return;
@@ -28,7 +28,7 @@ impl Machine {
         self.settle(step);
     }
 
-    /// One observation, without a look at whether it was the last piece of a turn.
+    /// Handles one signal, without checking whether it completes a turn.
     pub(super) fn observe_open(&mut self, signal: Signal, step: &mut Step<'_>) {
         match signal {
             Signal::TurnBegan { origin, prompts, native_id } => {
@@ -105,17 +105,17 @@ impl Machine {
         }
     }
 
-    /// Ends a turn whose idle was only waiting for its last piece, and shows what changed.
+    /// Ends a turn whose idle waited for its last item, and updates the status.
     fn settle(&mut self, step: &mut Step<'_>) {
-        let likely = self.hold.as_ref().is_some_and(Hold::is_likely);
+        let likely = self.pending_end.as_ref().is_some_and(PendingEnd::is_likely);
         if likely && self.is_settled() {
             self.end_by_idle(step);
         }
         self.show_status(step);
     }
 
-    /// The open turn needs nothing more but an idle. An agent that waits for a person is not idle, unless it was
-    /// told to stop: opencode leaves the asks of an aborted turn open (capture d5).
+    /// True when only an idle is missing to end the turn. An agent that waits for a person is not idle,
+    /// unless it was cancelled: opencode leaves the asks of an aborted turn open (capture d5).
     fn is_settled(&self) -> bool {
         let waits = |turn: &OpenTurn| !turn.report.cancelling && self.waits.open_in(turn.id());
         self.turn.as_ref().is_some_and(|turn| turn.is_settled() && !waits(turn))
@@ -123,8 +123,8 @@ impl Machine {
 
     /// The agent works: it is not idle and not waiting to retry.
     pub(super) fn work_seen(&mut self, step: &Step<'_>) {
-        if let Some(hold) = &mut self.hold {
-            hold.work_seen(step.now);
+        if let Some(pending) = &mut self.pending_end {
+            pending.work_seen(step.now);
         }
     }
 
@@ -144,10 +144,10 @@ impl Machine {
         if let Some(turn) = &mut self.turn {
             if !another {
                 turn.name_natively(native_id);
-                // Work that nobody asked for, and now somebody has: it is one turn.
+                // The turn began without a prompt, and its prompt shows up now: both are one turn.
                 if turn.is_unprompted() && prompts.is_empty() {
                     for prompt in self.prompts.sent() {
-                        let cancelling = self.prompts.take(&prompt, turn.id(), step.drafts);
+                        let cancelling = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
                         turn.note_prompt(prompt, cancelling);
                     }
                 }
@@ -157,7 +157,7 @@ impl Machine {
                 self.work_seen(step);
                 return;
             }
-            // Agents run one turn at a time: the one we had is over, and its end was missed.
+            // Agents run one turn at a time, so the open turn is over and its end was missed.
             let missed = "another turn began before this one's end was seen";
             self.end_turn(Ending::lost(TurnError::new(ErrorClass::TransportLost, missed)), step);
         }
@@ -168,8 +168,8 @@ impl Machine {
             (true, true) if self.prompts.any_sent() => (Origin::Prompt, self.prompts.sent()),
             (true, true) => (Origin::Agent, Vec::new()),
         };
-        // "Busy" with no prompt of ours and no name is what a repeated or late busy looks like: the first item or
-        // model call will show whether there really is a turn.
+        // A "busy" without a sent prompt and without an id may be late or repeated. The first item or model
+        // call shows whether there is a turn.
         if inferred == Origin::Agent && origin.is_none() && native_id.is_none() {
             return;
         }
@@ -182,7 +182,7 @@ impl Machine {
         let Some(prompt) = self.prompts.sent_as(native_id) else { return };
         match &mut self.turn {
             Some(turn) => {
-                let cancelling = self.prompts.take(&prompt, turn.id(), step.drafts);
+                let cancelling = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
                 turn.note_prompt(prompt, cancelling);
             }
             None => self.start_turn(Origin::Prompt, vec![prompt], None, step),
@@ -195,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// It gets its turn now, or when no other is open.
+    /// The prompt gets its turn now, or when no other is open.
     pub(super) fn refuse_prompt(&mut self, prompt: PromptId, error: TurnError, step: &mut Step<'_>) {
         if self.turn.is_none() {
             self.fail_unstarted(prompt, error, step);
@@ -206,7 +206,7 @@ impl Machine {
 
     fn failed(&mut self, error: TurnError, step: &mut Step<'_>) {
         match &mut self.turn {
-            // The first error is the cause; what follows are its consequences.
+            // The first error is the cause; later ones are its consequences.
             Some(turn) if turn.report.error.is_none() => turn.report.error = Some(error),
             Some(_) => {}
             None if self.prompts.any_sent() => {
@@ -222,7 +222,7 @@ impl Machine {
     fn turn_idle(&mut self, stop_reason: Option<StopReason>, step: &mut Step<'_>) {
         let settled = self.is_settled();
         let Some(turn) = &mut self.turn else { return };
-        let confirmed = self.hold.as_ref().is_some_and(Hold::is_likely);
+        let confirmed = self.pending_end.as_ref().is_some_and(PendingEnd::is_likely);
         if settled || (confirmed && turn.has_worked()) {
             turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
             self.end_by_idle(step);
@@ -231,7 +231,7 @@ impl Machine {
             if strength == Strength::Likely {
                 turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
             }
-            self.hold = Some(Hold::new(strength, step.now));
+            self.pending_end = Some(PendingEnd::new(strength, step.now));
         }
     }
 
@@ -242,7 +242,7 @@ impl Machine {
             }
             return;
         };
-        // An end that names another turn is late news of that one.
+        // An end that names another turn is a late report about that turn.
         let is_late =
             native_id.is_some() && self.closed.iter().any(|old| old.native_id.as_deref() == native_id);
         if is_late {
@@ -257,11 +257,11 @@ impl Machine {
         if self.open_turn() != Some(turn) {
             return;
         }
-        let Some(hold) = &mut self.hold else { return };
+        let Some(pending) = &mut self.pending_end else { return };
         let due = match truth {
-            Truth::Idle => hold.idle_answered(step.now),
+            Truth::Idle => pending.idle_answered(step.now),
             Truth::Busy => {
-                hold.busy_answered(step.now);
+                pending.busy_answered(step.now);
                 Due::Nothing
             }
         };
@@ -277,7 +277,7 @@ impl Machine {
         self.background.taint();
         if let Some(turn) = &mut self.turn {
             turn.items.taint();
-            self.hold = Some(Hold::asking(step.now));
+            self.pending_end = Some(PendingEnd::asking(step.now));
             step.needs.push(Need::Truth(turn.id().clone()));
         }
     }
@@ -303,7 +303,7 @@ impl Machine {
         }
     }
 
-    // === the rest ===
+    // === other signals ===
 
     fn wait_place(&mut self, item: Option<Key>, step: &mut Step<'_>) -> WaitPlace {
         let id = item.as_ref().and_then(|key| self.item_id(key));

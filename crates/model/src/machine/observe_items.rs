@@ -1,6 +1,6 @@
-//! What signals about items mean: which turn an item belongs to, and what to do with one nobody knows.
+//! What signals about items mean: the turn an item belongs to, and what happens to unknown items.
 
-use super::item::{End, Head, Scribe};
+use super::item::{End, Head, ItemWriter};
 use super::items::Items;
 use super::{Machine, Step};
 use crate::event::{Body, Draft, Field, ItemKind, Role, Tool};
@@ -30,7 +30,7 @@ impl Machine {
             || self.archive.get(key).is_some()
     }
 
-    /// Our id of the agent's item, wherever it lives.
+    /// The id of the agent's item, in the open turn or elsewhere.
     pub(super) fn item_id(&self, key: &Key) -> Option<ItemId> {
         let in_turn = self.turn.as_ref().and_then(|turn| turn.items.id_of(key));
         in_turn
@@ -40,7 +40,7 @@ impl Machine {
             .cloned()
     }
 
-    /// Our id of the tool item that a child names as its parent. Nothing else can be one.
+    /// The id of the tool item that a child names as its parent. Only a tool can be a parent.
     fn parent_id(&self, key: &Key) -> Option<ItemId> {
         let in_turn = self.turn.as_ref().and_then(|turn| turn.items.tool_id_of(key));
         in_turn
@@ -50,12 +50,12 @@ impl Machine {
             .cloned()
     }
 
-    /// Does something to an item where it lives. False for one that is not known, or too long over to be changed.
+    /// Changes an item, wherever it is kept. False for an unknown item, or one that ended too long ago.
     fn at_home(
         &mut self,
         key: &Key,
         out: &mut Vec<Draft>,
-        act: impl FnOnce(&mut Items, &mut Scribe<'_>),
+        act: impl FnOnce(&mut Items, &mut ItemWriter<'_>),
     ) -> bool {
         if let Some(turn) = &mut self.turn
             && turn.items.knows(key)
@@ -63,9 +63,9 @@ impl Machine {
             let (items, mut log) = turn.items(out);
             act(items, &mut log);
         } else if self.background.knows(key) {
-            act(&mut self.background, &mut Scribe { turn: None, late: false, out });
+            act(&mut self.background, &mut ItemWriter { turn: None, late: false, out });
         } else if let Some(closed) = self.closed.iter_mut().find(|turn| turn.items.knows(key)) {
-            act(&mut closed.items, &mut Scribe { turn: Some(&closed.id), late: true, out });
+            act(&mut closed.items, &mut ItemWriter { turn: Some(&closed.id), late: true, out });
         } else {
             return self.archive.get(key).is_some();
         }
@@ -76,8 +76,8 @@ impl Machine {
         if self.has_item(&seen.key) {
             return self.link(&seen.key, seen.parent.as_ref(), step);
         }
-        // A user's message proves that the agent has the prompt, not that it works: opencode stores prompts it
-        // then ignores. It waits for the turn.
+        // A user's message shows that the agent has the prompt, not that it works: opencode stores prompts
+        // that it then ignores. The message waits for the turn.
         if seen.role == Some(Role::User) && self.turn.is_none() && seen.parent.is_none() {
             return self.unclaimed.keep_early(seen);
         }
@@ -97,7 +97,7 @@ impl Machine {
                 step,
             );
         }
-        // A first sight may already be the last one: the update is empty then, and the end is not.
+        // The first signal may already be the last one: then there is no update, only an end.
         self.at_home(key, step.drafts, |items, log| items.tool(key, tool, log));
     }
 
@@ -110,7 +110,7 @@ impl Machine {
             let head = Head { kind, role, synthetic, tool, attempt: None, parent, awaited_parent: None };
             let id = ItemId::from(step.ids.fresh(IdKind::Item));
             self.trim_background();
-            let mut log = Scribe { turn: None, late: false, out: step.drafts };
+            let mut log = ItemWriter { turn: None, late: false, out: step.drafts };
             self.background.start(id, key.clone(), head, &mut log);
         } else {
             self.ensure_turn(step);
@@ -133,7 +133,7 @@ impl Machine {
         let is_users = role == Some(Role::User);
         let is_models = parent_key.is_none() && !is_users;
         if is_models && self.turn.as_ref().is_some_and(|turn| turn.attempts.is_discarded()) {
-            // The repeat has begun, though nobody gave it a name.
+            // The repeat has begun, although the agent gave it no id.
             self.begin_attempt(None, None, step);
         }
         if let Some(turn) = &mut self.turn {
@@ -153,7 +153,7 @@ impl Machine {
         let mut text = Some(text);
         let in_turn = self.turn.as_mut().is_some_and(|turn| turn.text(key, field, &mut text, step.drafts));
         if in_turn {
-            if self.hold.is_some() {
+            if self.pending_end.is_some() {
                 self.work_seen(step);
             }
             if self.retrying.take().is_some() {
@@ -194,7 +194,7 @@ impl Machine {
                 items.end(key, end, log);
             }
         });
-        // Only worth keeping with the text it ends; the end of something never seen says nothing.
+        // Kept only together with a text: the end of an item without text shows nothing.
         if let Some(End { state, reason, .. }) = end.filter(|_| self.unclaimed.knows(key)) {
             self.unclaimed.keep(key, Signal::ItemEnded { key: key.clone(), state, reason }, step.needs);
         }

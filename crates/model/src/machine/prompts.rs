@@ -1,4 +1,4 @@
-//! Prompts that have no outcome yet: waiting here, or sent and not yet seen to be taken.
+//! Prompts that have no outcome yet: in the queue, or sent and not taken by a turn.
 
 use crate::event::{Body, By, Draft};
 use crate::id::{PromptId, TurnId};
@@ -7,9 +7,9 @@ use serde_json::Value;
 /// How far a prompt has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptState {
-    /// In our queue.
+    /// In the queue.
     Waiting,
-    /// Sent to the agent, which has not shown yet that it has it.
+    /// Sent to the agent, which has not confirmed it yet.
     Sent,
 }
 
@@ -17,7 +17,7 @@ struct Prompt {
     id: PromptId,
     state: PromptState,
     native_id: Option<String>,
-    /// Somebody wants it to stop, and the log says so.
+    /// It was cancelled, and the log says so.
     cancelling: bool,
 }
 
@@ -41,7 +41,7 @@ impl Prompts {
         self.open.len() - 1
     }
 
-    /// Takes up a prompt that was accepted before the last owner went away.
+    /// Adds a prompt that was accepted under the last owner.
     pub(crate) fn resume(
         &mut self,
         id: PromptId,
@@ -75,7 +75,7 @@ impl Prompts {
         true
     }
 
-    /// Withdraws every prompt that waits; the session takes no more.
+    /// Withdraws every prompt in the queue, because the session ends.
     pub(crate) fn withdraw_all(&mut self, out: &mut Vec<Draft>) {
         let waiting: Vec<PromptId> = self.in_state(PromptState::Waiting);
         for id in waiting {
@@ -97,7 +97,8 @@ impl Prompts {
         self.open.iter().find(|prompt| prompt.state == PromptState::Waiting).map(|prompt| prompt.id.clone())
     }
 
-    /// Somebody wants a sent prompt to stop. Said once, however many want it; nothing when it is not sent.
+    /// Cancels a sent prompt. There is one event, however often it is requested. Does nothing if it was not
+    /// sent.
     pub(crate) fn cancel(&mut self, id: &PromptId, by: By, out: &mut Vec<Draft>) {
         let sent = |prompt: &&mut Prompt| prompt.id == *id && prompt.state == PromptState::Sent;
         if let Some(prompt) = self.open.iter_mut().find(sent)
@@ -107,7 +108,7 @@ impl Prompts {
         }
     }
 
-    /// Sent prompts that are to stop, with the names they were sent under.
+    /// Sent prompts that were cancelled, with the native ids they were sent with.
     pub(crate) fn cancelling(&self) -> impl Iterator<Item = (&PromptId, Option<&str>)> {
         let cancelling = self.open.iter().filter(|prompt| prompt.cancelling);
         cancelling.map(|prompt| (&prompt.id, prompt.native_id.as_deref()))
@@ -133,8 +134,8 @@ impl Prompts {
             .map(|prompt| prompt.id.clone())
     }
 
-    /// The outcome of a sent prompt: it is in this turn now. True when it was to stop.
-    pub(crate) fn take(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) -> bool {
+    /// A turn took the prompt, which is its outcome. True when the prompt was cancelled.
+    pub(crate) fn take_into_turn(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) -> bool {
         let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) else { return false };
         let prompt = self.open.remove(index);
         let body = Body::PromptTaken { prompt: id.clone() };

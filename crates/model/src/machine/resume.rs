@@ -1,4 +1,4 @@
-//! A machine for a session that another owner left: it takes up what the fold says is open.
+//! A machine that resumes a session from its state, with everything that is open in it.
 
 use super::archive::Archived;
 use super::item::OpenItem;
@@ -12,14 +12,14 @@ use crate::fold::{Activity, Item, ItemStage, PromptStage, State, Turn};
 use crate::id::{Key, TurnId};
 
 impl Machine {
-    /// The machine of a session as its log left it. Ids go on from [`State::counters`].
+    /// Resumes a session from its state. New ids continue from [`State::counters`].
     pub fn resume(state: &State) -> Self {
-        let open = state.turns.iter().rev().find(|turn| turn.outcome.is_none());
+        let open = state.open_turn();
         let mut machine = Self {
             turn: open.map(|turn| resume_turn(turn, state)),
             background: resume_items(state, None),
             status: Shown(resume_status(state)),
-            // It waits as long as nothing shows that it goes on.
+            // It keeps waiting until a signal shows that the call was repeated.
             retrying: open
                 .filter(|_| state.session.status == Activity::Retrying)
                 .map(|_| resume_status(state)),
@@ -49,9 +49,9 @@ impl Machine {
         machine
     }
 
-    /// The turns that can still be revised, and the names of what is older.
+    /// The turns that can still be revised, and the ids of older items.
     fn resume_closed(&mut self, state: &State) {
-        let ended = state.turns.iter().filter(|turn| turn.outcome.is_some());
+        let ended = state.turns.iter().filter(|turn| !turn.is_open());
         let recent: Vec<&Turn> = ended.rev().take(CLOSED_KEPT).collect();
         let is_recent = |id: Option<&TurnId>| recent.iter().any(|turn| Some(&turn.turn) == id);
         let open = self.open_turn().cloned();
@@ -125,7 +125,7 @@ fn resume_items(state: &State, turn: Option<&TurnId>) -> Items {
     items
 }
 
-/// What was never named natively gets a key that no agent uses, so that it can still be closed.
+/// Something without a native id gets a key that no agent uses, so that it can still be closed.
 fn key(native_id: Option<&str>, id: &str) -> Key {
     native_id.map_or_else(|| Key::from(format!("\u{0}{id}")), Key::from)
 }

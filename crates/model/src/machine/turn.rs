@@ -1,8 +1,8 @@
-//! One open turn. It can only be ended by consuming it, so nothing can be added to an ended turn and no turn can
-//! end twice.
+//! One open turn. It can only be ended by consuming it, so nothing can be added to an ended turn and no
+//! turn can end twice.
 
 use super::attempt::{Attempts, Closing};
-use super::item::{Head, Scribe};
+use super::item::{Head, ItemWriter};
 use super::items::Items;
 use super::waits::Waits;
 use crate::event::{
@@ -42,32 +42,33 @@ pub struct OpenTurn {
     prompted: bool,
 }
 
-/// What was said of a turn on the way to its end.
+/// What is known about the end of a turn before it ends.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) usage: Option<Usage>,
     pub(super) cost: Option<Cost>,
     pub(super) error: Option<TurnError>,
     pub(super) stop_reason: Option<StopReason>,
-    /// Somebody asked for the end, and the log says so.
+    /// It was cancelled, and the log says so.
     pub(super) cancelling: bool,
-    /// Its prompts that were to stop before they had a turn. With one it is cancelled, however the agent ended it.
+    /// Its prompts that were cancelled before they had a turn. With one, the turn ends cancelled, however
+    /// the agent ended it.
     pub(super) unwanted: Vec<PromptId>,
     /// A person refused a permission or a question: the agent may stop there.
     pub(super) rejected: bool,
 }
 
-/// A turn whose end is in the log. What still comes for it is late.
+/// A turn whose end is in the log. Later signals about it are late.
 pub(crate) struct ClosedTurn {
     pub(crate) id: TurnId,
     pub(crate) native_id: Option<String>,
     pub(crate) items: Items,
-    /// The names of its model calls.
+    /// The agent's ids of its model calls.
     pub(crate) calls: HashSet<Key>,
 }
 
 impl OpenTurn {
-    /// Starts a turn: the only way to have one.
+    /// Starts a turn.
     pub fn start(
         id: TurnId,
         origin: Origin,
@@ -82,7 +83,7 @@ impl OpenTurn {
         Self { id, native_id, items, attempts, report, worked: false, prompted }
     }
 
-    /// Takes up a turn that was open when the last owner went away.
+    /// Resumes a turn that the last owner left open.
     pub(super) fn resumed(turn: &fold::Turn, items: Items, worked: bool, unwanted: Vec<PromptId>) -> Self {
         Self {
             id: turn.turn.clone(),
@@ -100,7 +101,7 @@ impl OpenTurn {
         !self.prompted
     }
 
-    /// A prompt is in it now. One that was to stop makes this turn one that is to end.
+    /// Adds a prompt. If the prompt was cancelled, the turn is too.
     pub(super) fn note_prompt(&mut self, prompt: PromptId, cancelling: bool) {
         self.prompted = true;
         if cancelling {
@@ -109,7 +110,7 @@ impl OpenTurn {
         }
     }
 
-    /// True when it took this prompt, which was to stop by then.
+    /// True when it took this prompt after the prompt was cancelled.
     pub(super) fn is_unwanted_for(&self, prompt: &PromptId) -> bool {
         self.report.unwanted.contains(prompt)
     }
@@ -130,28 +131,28 @@ impl OpenTurn {
         }
     }
 
-    /// Somebody wants its end. Said once, however many want it.
+    /// Cancels the turn. There is one event, however often it is requested.
     pub(super) fn cancel(&mut self, by: By, out: &mut Vec<Draft>) {
         if !std::mem::replace(&mut self.report.cancelling, true) {
             out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(Body::TurnCancelling { by }) });
         }
     }
 
-    /// Adds text to one of its items and takes it; false when the item is not of this turn.
+    /// Adds text to one of its items and takes the text. False when the item is not of this turn.
     pub fn text(&mut self, key: &Key, field: Field, text: &mut Option<String>, out: &mut Vec<Draft>) -> bool {
-        let mut log = Scribe { turn: Some(&self.id), late: false, out };
+        let mut log = ItemWriter { turn: Some(&self.id), late: false, out };
         self.items.delta(key, field, text, &mut log)
     }
 
     pub(super) fn start_item(&mut self, id: ItemId, key: Key, head: Head, out: &mut Vec<Draft>) {
-        // An agent that goes on after an error has got over it.
+        // An agent that continues after an error has recovered from it.
         if head.role != Some(Role::User) {
             self.report.error = None;
             self.report.rejected = false;
             self.worked = true;
         }
         let is_tool = head.kind == ItemKind::Tool;
-        let mut log = Scribe { turn: Some(&self.id), late: false, out };
+        let mut log = ItemWriter { turn: Some(&self.id), late: false, out };
         self.items.start(id.clone(), key.clone(), head, &mut log);
         if is_tool {
             self.items.adopt(&key, &id, &mut log);
@@ -159,8 +160,8 @@ impl OpenTurn {
     }
 
     /// Its items, and where their events go.
-    pub(super) fn items<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, Scribe<'a>) {
-        (&mut self.items, Scribe { turn: Some(&self.id), late: false, out })
+    pub(super) fn items<'a>(&'a mut self, out: &'a mut Vec<Draft>) -> (&'a mut Items, ItemWriter<'a>) {
+        (&mut self.items, ItemWriter { turn: Some(&self.id), late: false, out })
     }
 
     pub(super) fn begin_attempt(
@@ -180,10 +181,11 @@ impl OpenTurn {
         self.attempts.end(key, closing, &self.id, out);
     }
 
-    /// The agent repeats its model call. Without visible calls there is nothing to supersede: what is open ends.
+    /// The agent repeats its model call. If the agent does not show its calls, open items end instead of
+    /// being superseded.
     pub(super) fn retry(&mut self, out: &mut Vec<Draft>) {
         if !self.attempts.discard() {
-            let mut log = Scribe { turn: Some(&self.id), late: false, out };
+            let mut log = ItemWriter { turn: Some(&self.id), late: false, out };
             self.items.abandon_unattempted("retried", &mut log);
         }
     }
@@ -193,7 +195,7 @@ impl OpenTurn {
         self.worked
     }
 
-    /// Everything that was started has ended, and nothing announces more.
+    /// True when everything that started has ended, and no further model call is expected.
     pub(super) fn is_settled(&self) -> bool {
         self.worked
             && self.items.open_count() == 0
@@ -201,7 +203,7 @@ impl OpenTurn {
             && (!self.attempts.expects_more() || self.report.rejected)
     }
 
-    /// How it ended, when all the agent says is that it is idle.
+    /// How it ended, if the agent only reports idle.
     pub(super) fn ending_by_idle(&mut self) -> Ending {
         let finished = self.attempts.stop_reason();
         let Report { error, stop_reason, cancelling, rejected, .. } = &mut self.report;
@@ -216,12 +218,12 @@ impl OpenTurn {
         }
     }
 
-    /// Ends a turn that nobody waits in; for use of a turn outside a machine.
+    /// Ends a turn without open approvals or questions, outside a machine.
     pub fn end_alone(self, ending: Ending, out: &mut Vec<Draft>) {
         self.end(ending, &mut Waits::default(), out);
     }
 
-    /// Closes all that is open in it, then itself.
+    /// Ends everything that is open in it, then the turn.
     pub(super) fn end(mut self, ending: Ending, waits: &mut Waits, out: &mut Vec<Draft>) -> ClosedTurn {
         let ending = if self.report.unwanted.is_empty() { ending } else { ending.into_cancelled() };
         let Ending { outcome, stop_reason, usage, cost, mut error } = ending;
@@ -235,12 +237,12 @@ impl OpenTurn {
             Outcome::Completed => (false, None),
         };
         let caused_by = error.as_ref().map(|error| error.class.as_str());
-        let mut log = Scribe { turn: Some(&self.id), late: false, out: &mut *out };
+        let mut log = ItemWriter { turn: Some(&self.id), late: false, out: &mut *out };
         self.items.end_all(lost, caused_by, &mut log);
         self.attempts.close_open(finish, &self.id, out);
         waits.close_all(Some(&self.id), lost, out);
-        let spent = self.attempts.spent();
-        // JSON has no word for what is not a number.
+        let spent = self.attempts.usage_sums();
+        // JSON has no infinity and no NaN.
         let cost = cost.or(self.report.cost).filter(|cost| cost.amount.is_finite());
         let body = Body::TurnEnded {
             outcome,

@@ -1,5 +1,6 @@
-//! Text of items that nobody has introduced yet. After a reconnect deltas come before the message that says what
-//! they are; shown as the wrong kind, reasoning would leak into the answer, so they wait for [`Need::Item`].
+//! Text of items that were not introduced yet. After a reconnect, deltas can come before the message that
+//! says what they are. Shown as the wrong kind, reasoning would leak into the answer, so they wait for
+//! [`Need::Item`].
 
 use crate::id::Key;
 use crate::signal::{ItemSeen, Need, Signal};
@@ -13,15 +14,15 @@ const MAX_ITEMS: usize = 1_024;
 #[derive(Default)]
 struct Pending {
     signals: Vec<Signal>,
-    /// When it was first named, among those that wait.
+    /// Its position in the order of first signals.
     order: u64,
-    /// It was introduced, and waits for its turn to begin.
+    /// It was introduced, and its turn has not begun.
     early: bool,
-    /// Some of it did not fit: nothing after the hole is kept.
+    /// Some of it did not fit, so nothing after that is kept.
     holed: bool,
 }
 
-/// What was said of an item before it was introduced.
+/// The signals of an item from before its introduction.
 #[derive(Default)]
 pub(crate) struct Claimed {
     pub(crate) signals: Vec<Signal>,
@@ -29,14 +30,14 @@ pub(crate) struct Claimed {
     pub(crate) holed: bool,
 }
 
-/// What waits.
+/// The items that wait.
 #[derive(Default)]
 pub(crate) struct Unclaimed {
     pending: HashMap<Key, Pending>,
     bytes: usize,
     dropped: usize,
     named: u64,
-    /// Not even the names of all items could be kept: any item of this turn may lack its beginning.
+    /// There were too many items to keep. Any item of this turn may lack its beginning.
     overflowed: bool,
 }
 
@@ -67,7 +68,7 @@ impl Unclaimed {
         }
     }
 
-    /// Keeps a user's message that shows before its turn has begun: it is no evidence of work, so it asks nothing.
+    /// Keeps a user's message from before its turn. It is no evidence of work, so nothing is fetched for it.
     pub(crate) fn keep_early(&mut self, seen: ItemSeen) {
         if self.knows(&seen.key) || self.pending.len() == MAX_ITEMS {
             return;
@@ -77,14 +78,14 @@ impl Unclaimed {
         pending.signals.push(Signal::ItemSeen(seen));
     }
 
-    /// Takes what was said of an item that is introduced now.
+    /// Takes the signals of an item that is introduced now.
     pub(crate) fn claim(&mut self, key: &Key) -> Claimed {
         let Pending { signals, holed, .. } = self.pending.remove(key).unwrap_or_default();
         self.bytes -= signals.iter().map(text_bytes).sum::<usize>();
         Claimed { signals, holed: holed || self.overflowed }
     }
 
-    /// The user's messages that waited for a turn to begin, each followed by what was said of it.
+    /// Takes the user's messages that waited for a turn, each followed by its other signals.
     pub(crate) fn claim_early(&mut self) -> Vec<Signal> {
         let early = self.pending.iter().filter(|(_, pending)| pending.early);
         let mut keys: Vec<(u64, Key)> = early.map(|(key, pending)| (pending.order, key.clone())).collect();
@@ -92,7 +93,7 @@ impl Unclaimed {
         keys.iter().flat_map(|(_, key)| self.claim(key).signals).collect()
     }
 
-    /// Forgets all and tells what was forgotten: items, bytes.
+    /// Drops everything and returns the numbers of items and bytes.
     pub(crate) fn give_up(&mut self) -> Option<(usize, usize)> {
         let items = self.pending.len();
         let bytes = self.bytes + self.dropped;

@@ -1,4 +1,4 @@
-//! Asks and questions: the agent waiting for a person. Each is settled once; the winner is remembered.
+//! Open approvals and questions. Each is settled once, and the winning answer is remembered.
 
 use crate::event::{
     ApprovalOption, ApprovalOutcome, Body, By, Draft, Question, QuestionOutcome, Resolution, Tool,
@@ -7,8 +7,8 @@ use crate::id::{ApprovalId, ItemId, Key, QuestionId, TurnId};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
-/// How many settled waits are remembered here, to refuse repeats of the agent and to name the winner. The fold
-/// remembers all of them.
+/// How many settled ones are remembered, to ignore repeats of the agent and to name the winning answer. The
+/// fold has all of them.
 const REMEMBERED: usize = 256;
 
 struct Open<Id> {
@@ -29,18 +29,18 @@ struct Queue<Id, Outcome> {
     settled: VecDeque<Settled<Id, Outcome>>,
 }
 
-/// Everything the agent waits for.
+/// The approvals and questions of a session.
 #[derive(Default)]
 pub(crate) struct Waits {
     approvals: Queue<ApprovalId, ApprovalOutcome>,
     questions: Queue<QuestionId, QuestionOutcome>,
 }
 
-/// Why a wait cannot be settled.
+/// The reason why an approval or question cannot be settled.
 pub(crate) enum NotOpen<Outcome> {
-    /// Somebody else was first.
+    /// It was settled before.
     Settled(Outcome),
-    /// There never was one of that name, or it is long ago.
+    /// There is none with that id, or it was settled too long ago.
     Unknown,
 }
 
@@ -49,7 +49,7 @@ impl<Id: PartialEq, Outcome: Copy> Queue<Id, Outcome> {
         self.open.iter().any(|open| open.key == *key) || self.settled.iter().any(|old| old.key == *key)
     }
 
-    fn take(&mut self, id: &Id) -> Result<Open<Id>, NotOpen<Outcome>> {
+    fn remove_open(&mut self, id: &Id) -> Result<Open<Id>, NotOpen<Outcome>> {
         if let Some(index) = self.open.iter().position(|open| open.id == *id) {
             return Ok(self.open.remove(index));
         }
@@ -57,12 +57,12 @@ impl<Id: PartialEq, Outcome: Copy> Queue<Id, Outcome> {
         Err(settled.map_or(NotOpen::Unknown, |old| NotOpen::Settled(old.outcome)))
     }
 
-    fn take_by_key(&mut self, key: &Key) -> Option<Open<Id>> {
+    fn remove_open_by_key(&mut self, key: &Key) -> Option<Open<Id>> {
         let index = self.open.iter().position(|open| open.key == *key)?;
         Some(self.open.remove(index))
     }
 
-    /// The open waits of a turn, or, for `None`, those of the background.
+    /// The open ones of a turn, or of background work for `None`.
     fn take_of(&mut self, turn: Option<&TurnId>) -> Vec<Open<Id>> {
         let (of, rest) = self.open.drain(..).partition(|open| open.turn.as_ref() == turn);
         self.open = rest;
@@ -83,7 +83,7 @@ impl<Id, Outcome> Default for Queue<Id, Outcome> {
     }
 }
 
-/// Where a wait belongs.
+/// The turn and item of an approval or question.
 pub(crate) struct WaitPlace {
     pub(crate) turn: Option<TurnId>,
     pub(crate) item: Option<ItemId>,
@@ -94,18 +94,18 @@ impl Waits {
         !self.approvals.open.is_empty() || !self.questions.open.is_empty()
     }
 
-    /// True while something of that turn waits.
+    /// True while one of that turn is open.
     pub(crate) fn open_in(&self, turn: &TurnId) -> bool {
         self.approvals.open.iter().any(|open| open.turn.as_ref() == Some(turn))
             || self.questions.open.iter().any(|open| open.turn.as_ref() == Some(turn))
     }
 
-    /// The agent's name of an ask that waits.
+    /// The agent's id of an open approval.
     pub(crate) fn ask_key(&self, id: &ApprovalId) -> Option<&Key> {
         self.approvals.open.iter().find(|open| open.id == *id).map(|open| &open.key)
     }
 
-    /// The agent's name of a question that waits.
+    /// The agent's id of an open question.
     pub(crate) fn question_key(&self, id: &QuestionId) -> Option<&Key> {
         self.questions.open.iter().find(|open| open.id == *id).map(|open| &open.key)
     }
@@ -166,7 +166,7 @@ impl Waits {
         resolution: Resolution,
         out: &mut Vec<Draft>,
     ) -> Result<Option<TurnId>, NotOpen<ApprovalOutcome>> {
-        let open = self.approvals.take(id)?;
+        let open = self.approvals.remove_open(id)?;
         Ok(self.settle_ask(open, resolution, out))
     }
 
@@ -176,7 +176,7 @@ impl Waits {
         outcome: ApprovalOutcome,
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
-        let open = self.approvals.take_by_key(key)?;
+        let open = self.approvals.remove_open_by_key(key)?;
         self.settle_ask(open, Resolution::new(outcome, By::Agent), out)
     }
 
@@ -189,7 +189,7 @@ impl Waits {
         key: Option<String>,
         out: &mut Vec<Draft>,
     ) -> Result<Option<TurnId>, NotOpen<QuestionOutcome>> {
-        let open = self.questions.take(id)?;
+        let open = self.questions.remove_open(id)?;
         Ok(self.settle_question(open, outcome, answers, key, out))
     }
 
@@ -200,11 +200,11 @@ impl Waits {
         answers: Option<Map<String, Value>>,
         out: &mut Vec<Draft>,
     ) -> Option<TurnId> {
-        let open = self.questions.take_by_key(key)?;
+        let open = self.questions.remove_open_by_key(key)?;
         self.settle_question(open, outcome, answers, None, out)
     }
 
-    /// Settles all that a turn (or the background) still waits for, because nobody will use an answer.
+    /// Settles everything open of a turn or of background work, because no answer will be used.
     pub(crate) fn close_all(&mut self, turn: Option<&TurnId>, lost: bool, out: &mut Vec<Draft>) {
         let (ask, question) = if lost {
             (ApprovalOutcome::Lost, QuestionOutcome::Lost)
@@ -219,22 +219,22 @@ impl Waits {
         }
     }
 
-    /// Takes up what was open when the last owner went away.
+    /// Adds one that the last owner left open.
     pub(crate) fn resume_ask(&mut self, id: ApprovalId, key: Key, place: WaitPlace) {
         self.approvals.open.push(Open { id, key, turn: place.turn, item: place.item });
     }
 
-    /// Takes up what was open when the last owner went away.
+    /// Adds one that the last owner left open.
     pub(crate) fn resume_question(&mut self, id: QuestionId, key: Key, place: WaitPlace) {
         self.questions.open.push(Open { id, key, turn: place.turn, item: place.item });
     }
 
-    /// Remembers what was settled before the last owner went away.
+    /// Remembers one that was settled under the last owner.
     pub(crate) fn resume_settled_ask(&mut self, id: ApprovalId, key: Key, outcome: ApprovalOutcome) {
         self.approvals.remember(id, key, outcome);
     }
 
-    /// Remembers what was settled before the last owner went away.
+    /// Remembers one that was settled under the last owner.
     pub(crate) fn resume_settled_question(&mut self, id: QuestionId, key: Key, outcome: QuestionOutcome) {
         self.questions.remember(id, key, outcome);
     }

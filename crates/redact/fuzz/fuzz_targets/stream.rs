@@ -1,5 +1,5 @@
-//! Any text, in any pieces, with time and stale ends between: pieces make no difference, nothing panics, and memory is
-//! bounded.
+//! Any text, in any pieces, with time and stale ends between: pieces make no difference, nothing panics,
+//! and memory is bounded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

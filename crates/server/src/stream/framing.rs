@@ -7,7 +7,7 @@ use super::carrier::{Carrier, sse_frame};
 use bytes::{BufMut, BytesMut};
 use memchr::memmem;
 use std::fmt::Write;
-use turnstream_dialects::Frames;
+use turnstream_dialects::FrameSink;
 use turnstream_model::cursor::{Generation, Seq};
 
 /// Writes the frames of one session's stream.
@@ -95,7 +95,7 @@ impl Framing {
     }
 }
 
-impl Frames for EventFrames<'_> {
+impl FrameSink for EventFrames<'_> {
     fn frame(&mut self, name: Option<&str>, json: &[u8]) {
         self.count += 1;
         if self.count == 1 {
@@ -112,7 +112,7 @@ impl Frames for EventFrames<'_> {
     }
 }
 
-impl Frames for ReplayFrames<'_> {
+impl FrameSink for ReplayFrames<'_> {
     fn frame(&mut self, name: Option<&str>, json: &[u8]) {
         self.last = Some(self.out.len());
         match self.framing.carrier {
@@ -151,7 +151,7 @@ fn insert(at: usize, bytes: &[u8], out: &mut BytesMut) {
 mod tests {
     use super::{Carrier, Framing};
     use bytes::BytesMut;
-    use turnstream_dialects::Frames;
+    use turnstream_dialects::FrameSink;
     use turnstream_model::cursor::{Generation, Seq};
 
     fn framing(carrier: Carrier) -> Framing {

@@ -13,7 +13,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use turnstream_dialects::acp::{AcpEvent, Encoder};
-use turnstream_model::event::{Body, By, ErrorClass, Event, NoticeCode, Outcome, Status, TurnError};
+use turnstream_model::event::{Body, By, Effect, ErrorClass, Event, NoticeCode, Outcome, Status, TurnError};
 use turnstream_model::signal::Ending;
 
 /// How long the stopping of a turn may take before it is ended without the server's word.
@@ -277,14 +277,14 @@ impl Driver {
     }
 
     fn note(&mut self, event: &Event) {
-        match &event.draft.body {
-            Body::SessionStatus(status) => self.waiting = *status == Status::Waiting,
-            Body::Notice { code: NoticeCode::UnexpectedPermission, .. } => {
-                self.counters.count(Counted::UnexpectedPermission);
-            }
-            Body::Notice { .. } | Body::SessionUpdated(_) | Body::SessionCreated { .. } => {}
-            Body::TurnEnded { outcome, .. } => self.abandoned |= *outcome == Outcome::Lost,
-            _ => self.active = Instant::now(),
+        if let Body::SessionStatus(status) = &event.draft.body {
+            self.waiting = *status == Status::Waiting;
+        } else if let Body::Notice { code: NoticeCode::UnexpectedPermission, .. } = &event.draft.body {
+            self.counters.count(Counted::UnexpectedPermission);
+        } else if let Body::TurnEnded { outcome, .. } = &event.draft.body {
+            self.abandoned |= *outcome == Outcome::Lost;
+        } else if event.draft.is_activity() || matches!(event.draft.about(), Some((_, Effect::Cancels))) {
+            self.active = Instant::now();
         }
     }
 }

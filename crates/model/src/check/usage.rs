@@ -1,22 +1,22 @@
-//! What the model calls of one turn took together, as the log says it, and whether the end of the turn says less.
+//! The tokens and cost of a turn's model calls. The end of the turn must not state less.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 const MEMBERS: [&str; 5] = ["input", "output", "reasoning", "cache_read", "cache_write"];
 
-/// Sums of money that differ by less are the same: adding floats in another order gives another last digit.
+/// Costs that differ by less are equal: the order in which floats are added changes the last digits.
 const SAME_MONEY: f64 = 1e-9;
 
-/// The sums of one turn. A repeated call took what it took, so the calls it superseded count too.
+/// The sums of one turn. Superseded calls count too, because they were made.
 #[derive(Default)]
-pub(super) struct Spent {
+pub(super) struct UsageSums {
     tokens: BTreeMap<&'static str, u64>,
     money: BTreeMap<String, f64>,
 }
 
-impl Spent {
-    /// Takes in the end of a model call.
+impl UsageSums {
+    /// Adds a model call that ended.
     pub(super) fn add(&mut self, ended: &Map<String, Value>) {
         for member in MEMBERS {
             if let Some(tokens) = tokens(ended, member) {
@@ -29,8 +29,8 @@ impl Spent {
         }
     }
 
-    /// Every way in which the end of the turn says less than its calls. Only an end that promises its sums is held to them:
-    /// earlier versions wrote the agent's own total, whatever it was.
+    /// What the end of the turn states too low. Only an end with `summed` is checked: earlier versions
+    /// wrote the agent's own total.
     pub(super) fn shortfalls(&self, ended: &Map<String, Value>) -> Vec<String> {
         if ended.get("summed").and_then(Value::as_bool) != Some(true) {
             return Vec::new();

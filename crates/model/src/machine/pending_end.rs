@@ -1,24 +1,27 @@
-//! A turn whose end is in doubt. Agents say idle early (opencode: 40 to 500 ms before the closing updates of an aborted
-//! or failed turn) and late (the second idle of the turn before), without saying which turn they mean; and an idle can
-//! be missed in a gap.
+//! A turn whose end is in doubt. Agents report idle without naming the turn:
+//!
+//! - early: opencode is 40 to 500 ms ahead of the last updates of an aborted or failed turn;
+//! - late: the second idle of the turn before;
+//! - not at all: an idle can be missed in a gap.
 
 use crate::time::Time;
 
-/// How long it is quiet before the agent itself is asked.
+/// How long the turn must be quiet before the agent's status is probed.
 pub(crate) const QUIET_MILLIS: u64 = 2_000;
 
-/// How long the agent has to answer, and how long until a busy one is asked again.
+/// How long the agent has to answer, and the time until a busy one is probed again.
 pub(crate) const ANSWER_MILLIS: u64 = 30_000;
 
-/// What there is to believe.
+/// How strong the evidence for an end is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strength {
-    /// An idle while something of the turn was unfinished: the completion of that, or a second idle, confirms it.
+    /// An idle came while something of the turn was unfinished. Its completion, or a second idle, confirms
+    /// the end.
     Likely,
-    /// An idle before the turn had shown anything, or work went on after it: only the agent's own word, or another
-    /// idle when all is finished, can end the turn.
+    /// An idle came before the turn showed any work, or work followed it. Only a status probe, or another
+    /// idle when all is finished, ends the turn.
     Doubtful,
-    /// No idle at all, only the possibility that one was missed: only the agent's own word counts.
+    /// No idle came, but one may have been missed. Only a status probe ends the turn.
     Missed,
 }
 
@@ -26,35 +29,35 @@ pub(crate) enum Strength {
 enum Asked {
     Not,
     Waiting,
-    /// Work was seen since: the answer may be older than that, and is asked for again.
+    /// Work was seen after the probe, so its answer may be old. The status is probed again.
     Overtaken,
 }
 
-/// A doubt that waits for more evidence.
-pub(crate) struct Hold {
+/// A possible end that waits for more evidence.
+pub(crate) struct PendingEnd {
     strength: Strength,
     until: Time,
     asked: Asked,
 }
 
-/// What a hold wants.
+/// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing.
     Nothing,
-    /// Ask the agent.
+    /// Probe the agent's status.
     Ask,
     /// End the turn.
     End,
 }
 
-impl Hold {
-    /// The agent is asked when it has been quiet for a while.
+impl PendingEnd {
+    /// Probes the status when the turn has been quiet for a while.
     pub(crate) fn new(strength: Strength, now: Time) -> Self {
         Self { strength, until: now.plus_millis(QUIET_MILLIS), asked: Asked::Not }
     }
 
-    /// The agent is asked at once.
+    /// Probes the status at once.
     pub(crate) fn asking(now: Time) -> Self {
         let until = now.plus_millis(ANSWER_MILLIS);
         Self { strength: Strength::Missed, until, asked: Asked::Waiting }
@@ -64,12 +67,12 @@ impl Hold {
         self.strength == Strength::Likely
     }
 
-    /// When it has something to do.
+    /// When [`PendingEnd::due`] has something to do.
     pub(crate) fn until(&self) -> Time {
         self.until
     }
 
-    /// Work went on: an idle was of another turn or too early.
+    /// Work went on, so the idle was early or of another turn.
     pub(crate) fn work_seen(&mut self, now: Time) {
         if self.strength == Strength::Likely {
             self.strength = Strength::Doubtful;
@@ -80,19 +83,19 @@ impl Hold {
         self.until = now.plus_millis(QUIET_MILLIS);
     }
 
-    /// Time has passed.
+    /// What is to be done at this time.
     pub(crate) fn due(&mut self, now: Time) -> Due {
         if now < self.until {
             return Due::Nothing;
         }
-        // An idle, silence, and no answer for all that time: it is over.
+        // An idle, silence and no answer to the probe: the turn is over.
         if self.asked == Asked::Waiting && self.strength != Strength::Missed {
             return Due::End;
         }
         self.ask(now)
     }
 
-    /// The agent says that no turn is running.
+    /// The probe answered that no turn is running.
     pub(crate) fn idle_answered(&mut self, now: Time) -> Due {
         match self.asked {
             Asked::Not => Due::Nothing,
@@ -101,7 +104,8 @@ impl Hold {
         }
     }
 
-    /// The agent says that a turn is running. It is asked again if it stays quiet: every wait has a deadline.
+    /// The probe answered that a turn is running. It is repeated if the turn stays quiet: every wait has a
+    /// deadline (L13).
     pub(crate) fn busy_answered(&mut self, now: Time) {
         if self.asked != Asked::Not {
             *self =

@@ -1,0 +1,214 @@
+//! Every event type of the native wire, described once.
+//!
+//! These are made from this table, by the macro in `describe.rs`:
+//!
+//! - [`Body`], and its JSON in both directions;
+//! - [`Known`], the names of the types;
+//! - the weight of an event, and the redaction of its body;
+//! - the table of events in `docs/wire.md`.
+//!
+//! The machine, the fold and the checker are written by hand. The checker has a table of its own, so that it
+//! can judge this one.
+//!
+//! One entry reads:
+//!
+//! ```text
+//! /// What the event says.
+//! "type.name" Variant { member: Type = PRESENCE KIND REDACTION, … } EFFECT SUBJECT needs ENVELOPE-ID …;
+//! ```
+//!
+//! | column | words |
+//! |---|---|
+//! | presence | `must`; `may` (an `Option`); `or_default` (left out when it is the default); `list` (always written, may be absent when read); `flat` (a value whose members stand in the event itself) |
+//! | kind | `id` (also names and keys that programs compare), `word` (of a closed list), `number`, `flag`, `text`, `json` |
+//! | redaction | `plain` (holds no prose), `before` (redacted before the machine saw it), `here` (redacted when the event is logged) |
+//! | effect | what the event does to its subject, see [`Effect`] |
+//! | subject | what the event is about, see [`Subject`] |
+//! | needs | ids of the envelope without which the event cannot be read |
+//!
+//! Members are written in the order of this table.
+//!
+//! A new event type needs:
+//!
+//! - an entry here;
+//! - its place in the machine, and an arm in `fold/apply.rs`;
+//! - its rules in the checker, in the file of its family (`check/`);
+//! - an example in `docs/wire.md`. The test of that page updates its table with `TURNSTREAM_UPDATE=1`.
+//!
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change.
+//!
+//! [`Subject`]: super::Subject
+//! [`Effect`]: super::Effect
+
+use super::describe::events;
+use super::{
+    ApprovalOption, By, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Question,
+    QuestionOutcome, Resolution, Role, SessionPatch, Status, StopReason, Tool, TurnError, Usage,
+};
+use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
+use serde_json::{Map, Value};
+
+events! {
+    /// A session begins.
+    "session.created" SessionCreated {
+        session: SessionId = must id plain,
+        agent: String = must id plain,
+        cwd: String = must id plain,
+        title: Option<String> = may text before,
+        key: Option<String> = may id plain,
+    } Begins Session;
+
+    /// Members of the session changed. Those that are present replace.
+    "session.updated" SessionUpdated(patch: Box<SessionPatch> = json before) Changes Session;
+
+    /// What the agent is doing changed.
+    "session.status" SessionStatus(status: Status = json here) Changes Session;
+
+    /// A prompt is in the queue.
+    "prompt.accepted" PromptAccepted {
+        prompt: PromptId = must id plain,
+        key: Option<String> = may id plain,
+        content: Vec<Value> = must json before,
+    } Begins Prompt;
+
+    /// A prompt is about to leave for the agent.
+    "prompt.sent" PromptSent {
+        prompt: PromptId = must id plain,
+        native_id: Option<String> = may id plain,
+    } Changes Prompt;
+
+    /// A turn took a prompt.
+    "prompt.taken" PromptTaken { prompt: PromptId = must id plain } Ends Prompt needs turn;
+
+    /// A prompt left the queue without being sent.
+    "prompt.withdrawn" PromptWithdrawn { prompt: PromptId = must id plain } Ends Prompt;
+
+    /// Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`.
+    "prompt.cancelling" PromptCancelling {
+        prompt: PromptId = must id plain,
+        by: By = must word plain,
+    } Cancels Prompt;
+
+    /// A turn begins.
+    "turn.started" TurnStarted {
+        origin: Origin = must word plain,
+        prompts: Vec<PromptId> = list id plain,
+        native_id: Option<String> = may id plain,
+    } Begins Turn needs turn;
+
+    /// Somebody wants the turn to end. Its end is still to come.
+    "turn.cancelling" TurnCancelling { by: By = must word plain } Cancels Turn needs turn;
+
+    /// A model call begins.
+    "attempt.started" AttemptStarted {
+        step: u32 = must number plain,
+        model: Option<String> = may text here,
+        native_id: Option<String> = may id plain,
+    } Begins Attempt needs turn attempt;
+
+    /// An item begins.
+    "item.started" ItemStarted {
+        kind: ItemKind = must word plain,
+        role: Option<Role> = may word plain,
+        synthetic: bool = or_default flag plain,
+        text: Option<String> = may text before,
+        tool: Option<Box<Tool>> = may json before,
+        native_id: Option<String> = may id plain,
+    } Begins Item needs item;
+
+    /// A text of an item grew.
+    "item.delta" ItemDelta {
+        field: Field = or_default word plain,
+        text: String = must text before,
+    } Changes Item needs item;
+
+    /// A text of an item was replaced.
+    "item.replaced" ItemReplaced {
+        field: Field = or_default word plain,
+        text: String = must text before,
+    } Changes Item needs item;
+
+    /// Members of a tool call changed. The envelope's `parent` may set the parent of the item later.
+    "item.updated" ItemUpdated { tool: Option<Box<Tool>> = may json before } Changes Item needs item;
+
+    /// An item ended.
+    "item.ended" ItemEnded {
+        state: ItemState = must word plain,
+        reason: Option<String> = may text here,
+        incomplete: bool = or_default flag plain,
+        caused_by: Option<String> = may text here,
+    } Ends Item needs item;
+
+    /// An ended item was corrected; `late` when its turn had ended too.
+    "item.revised" ItemRevised {
+        late: bool = or_default flag plain,
+        state: Option<ItemState> = may word plain,
+        text: Option<String> = may text before,
+        tool: Option<Box<Tool>> = may json before,
+    } Changes Item needs item;
+
+    /// The agent took an item back.
+    "item.removed" ItemRemoved Ends Item needs item;
+
+    /// A model call ended.
+    "attempt.ended" AttemptEnded {
+        finish: Option<String> = may text here,
+        usage: Option<Box<Usage>> = may json here,
+        cost: Option<Cost> = may json here,
+    } Ends Attempt needs turn attempt;
+
+    /// A model call was repeated by another one. The items it names are void.
+    "attempt.superseded" AttemptSuperseded {
+        by: AttemptId = must id plain,
+        items: Vec<ItemId> = must id plain,
+    } Ends Attempt needs turn attempt;
+
+    /// The agent waits for a permission.
+    "approval.requested" ApprovalRequested {
+        approval: ApprovalId = must id plain,
+        tool: Option<Box<Tool>> = may json before,
+        options: Vec<ApprovalOption> = list json here,
+        native_id: Option<String> = may id plain,
+    } Begins Approval;
+
+    /// A permission was settled.
+    "approval.resolved" ApprovalResolved {
+        approval: ApprovalId = must id plain,
+        resolution: Box<Resolution> = flat json before,
+    } Ends Approval;
+
+    /// The agent waits for an answer.
+    "question.asked" QuestionAsked {
+        question: QuestionId = must id plain,
+        questions: Vec<Question> = must json before,
+        native_id: Option<String> = may id plain,
+    } Begins Question;
+
+    /// A question was settled.
+    "question.answered" QuestionAnswered {
+        question: QuestionId = must id plain,
+        outcome: QuestionOutcome = must word plain,
+        answers: Option<Map<String, Value>> = may json before,
+        key: Option<String> = may id plain,
+    } Ends Question;
+
+    /// A turn ended; `summed` when `usage` and `cost` are at least the sums of the turn's attempts.
+    "turn.ended" TurnEnded {
+        outcome: Outcome = must word plain,
+        stop_reason: Option<StopReason> = may word plain,
+        usage: Option<Box<Usage>> = may json here,
+        cost: Option<Cost> = may json here,
+        summed: bool = or_default flag plain,
+        error: Option<Box<TurnError>> = may json here,
+    } Ends Turn needs turn;
+
+    /// Something a person should know.
+    "notice" Notice {
+        code: NoticeCode = must word plain,
+        message: String = must text here,
+        detail: Option<Value> = may json here,
+    } Changes Notice;
+
+    /// The session ended.
+    "session.ended" SessionEnded { reason: String = must text here } Ends Session;
+}
