@@ -1,61 +1,61 @@
-//! Whether the log keeps its promise at the moment.
+//! Whether the log can make events durable.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// The state of the disk as the log sees it.
+/// The health of the disk as the log sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// What is appended becomes durable.
+    /// Appended events become durable.
     Sound,
-    /// Writes fail for now; what was appended waits, unseen, and is tried again.
+    /// Writes fail at the moment. Appended events wait, are not published, and are retried.
     Degraded {
-        /// Since when.
+        /// When the failures began.
         since: SystemTime,
-        /// What the disk said last.
+        /// The latest error.
         problem: String,
     },
-    /// Writes will not succeed again without help.
+    /// Writes will not succeed again without an operator.
     Failed {
-        /// What the disk said.
+        /// The error.
         problem: String,
     },
 }
 
-/// Who tells: the thread that commits, or the store of what it does beside commits. One that is sound does not hide that
-/// the other is not.
+/// Who reports: the writer thread, for commits, or the store, for its work after commits. Each has its own
+/// state, so that success of one does not hide failure of the other.
 #[derive(Clone, Copy)]
-pub(crate) enum Side {
+pub(crate) enum HealthSource {
     Writer,
     Store,
 }
 
-/// Tells how one side is doing.
-pub(crate) struct Reporter {
-    side: Side,
-    sides: Arc<watch::Sender<Sides>>,
+/// Reports the health of one source.
+pub(crate) struct HealthReporter {
+    source: HealthSource,
+    by_source: Arc<watch::Sender<HealthBySource>>,
 }
 
-/// Both sides, for those who watch.
+/// The health of both sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sides {
+pub(crate) struct HealthBySource {
     writer: Health,
     store: Health,
 }
 
-impl Sides {
-    pub(crate) fn watch() -> (Reporter, Reporter, watch::Receiver<Self>) {
+impl HealthBySource {
+    pub(crate) fn watch() -> (HealthReporter, HealthReporter, watch::Receiver<Self>) {
         let (sender, receiver) = watch::channel(Self { writer: Health::Sound, store: Health::Sound });
-        let sides = Arc::new(sender);
+        let by_source = Arc::new(sender);
         (
-            Reporter { side: Side::Writer, sides: sides.clone() },
-            Reporter { side: Side::Store, sides },
+            HealthReporter { source: HealthSource::Writer, by_source: by_source.clone() },
+            HealthReporter { source: HealthSource::Store, by_source },
             receiver,
         )
     }
 
-    /// The worse of the two.
+    /// The worse health of the two.
     pub(crate) fn worst(&self) -> Health {
         match (&self.writer, &self.store) {
             (Health::Failed { .. }, _)
@@ -65,23 +65,23 @@ impl Sides {
     }
 }
 
-/// Sees every lasting change of a log's health.
+/// Receives every change between sound, degraded and failed.
 pub struct HealthWatch {
-    sides: watch::Receiver<Sides>,
+    by_source: watch::Receiver<HealthBySource>,
     last: Health,
 }
 
 impl HealthWatch {
-    pub(crate) fn new(mut sides: watch::Receiver<Sides>) -> Self {
-        let last = sides.borrow_and_update().worst();
-        Self { sides, last }
+    pub(crate) fn new(mut by_source: watch::Receiver<HealthBySource>) -> Self {
+        let last = by_source.borrow_and_update().worst();
+        Self { by_source, last }
     }
 
-    /// The next health that differs from the last one in kind; `None` when the log is closed.
+    /// The next health of another kind than the last one. `None` when the log is closed.
     pub async fn changed(&mut self) -> Option<Health> {
         loop {
-            self.sides.changed().await.ok()?;
-            let health = self.sides.borrow_and_update().worst();
+            self.by_source.changed().await.ok()?;
+            let health = self.by_source.borrow_and_update().worst();
             let same = std::mem::discriminant(&health) == std::mem::discriminant(&self.last);
             self.last = health.clone();
             if !same {
@@ -91,7 +91,7 @@ impl HealthWatch {
     }
 }
 
-impl Reporter {
+impl HealthReporter {
     pub(crate) fn sound(&self) {
         self.set(|health| (*health != Health::Sound).then_some(Health::Sound));
     }
@@ -111,10 +111,10 @@ impl Reporter {
     }
 
     fn set(&self, change: impl FnOnce(&Health) -> Option<Health>) {
-        self.sides.send_if_modified(|sides| {
-            let health = match self.side {
-                Side::Writer => &mut sides.writer,
-                Side::Store => &mut sides.store,
+        self.by_source.send_if_modified(|by_source| {
+            let health = match self.source {
+                HealthSource::Writer => &mut by_source.writer,
+                HealthSource::Store => &mut by_source.store,
             };
             match change(health) {
                 Some(new) => {

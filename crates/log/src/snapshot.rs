@@ -1,4 +1,4 @@
-//! The fold of a session at its head: what is stored, with every event after it on top. Never stale by one event.
+//! The fold of a session at its head: the stored fold plus every later event (L4).
 
 use crate::committed::Committed;
 use crate::error::ReadError;
@@ -8,22 +8,22 @@ use crate::session::Session;
 use turnstream_model::fold::{Applied, Fold, Item, ItemStage, Snapshot, State};
 use turnstream_model::id::SessionId;
 
-/// Which messages are asked for.
+/// Which items to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Also those that are being written, with their state: for a person who looks now.
+    /// Every item, also unfinished ones, with their state. For a person who is watching.
     All,
-    /// Only whole ones: for search, export and the next prompt (L10).
+    /// Only complete items: for search, export and the next prompt (L10).
     Finished,
 }
 
-/// How much is folded at a time.
+/// Bytes of events that are folded at a time.
 const AT_ONCE: usize = 1 << 20;
-/// How often a fold is read that is trimmed each time.
+/// Retries of a read during which the session was trimmed.
 const TRIES: u32 = 8;
 
 impl Log {
-    /// What the session is at its head.
+    /// The state of the session at its head.
     pub fn snapshot(&self, id: &SessionId) -> Result<Snapshot, ReadError> {
         let session = self.find(id)?;
         let mut state = self.inner().state(&session)?;
@@ -47,7 +47,7 @@ impl Log {
 impl Inner {
     pub(crate) fn state(&self, session: &Session) -> Result<State, ReadError> {
         for _ in 1..TRIES {
-            // A fold that was read before a trim may lack events that are gone after it.
+            // A trim may remove events between the read of the fold and the read of the events after it.
             match self.state_now(session) {
                 Err(ReadError::Trimmed { .. }) => {}
                 state => return state,
@@ -63,7 +63,7 @@ impl Inner {
         let mut fold = self.store.fold(session.key)?;
         let head = session.head();
         while fold.state().seq < head {
-            // From memory, or what has left it since from the store.
+            // From memory, or from the store if they have left memory meanwhile.
             let events = self.read_some(session, fold.state().seq.next(), AT_ONCE)?;
             apply(session, &mut fold, &events)?;
         }

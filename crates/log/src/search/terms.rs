@@ -1,32 +1,32 @@
-//! What a person typed, as terms: words, `"phrases"`, the beginning of a word (`retr*`), and what must not be there
-//! (`-word`). Everything else that is typed separates words, so no query can be malformed, only empty or too large.
+//! Parses a query into terms: words, `"phrases"`, prefixes (`retr*`), and negated words (`-word`). All other
+//! characters separate words, so a query cannot be malformed, only empty or too large.
 
 use super::SearchError;
 use super::words::{Words, stands_alone};
 use std::ops::Range;
 
-/// Bytes of a query at most.
+/// The largest query in bytes.
 pub const MOST_QUERY_BYTES: usize = 1_024;
-/// Words of a query.
+/// The largest number of words in a query.
 const MOST_WORDS: usize = 32;
-/// Letters before a star: with one, half of everything begins so.
+/// The shortest prefix before a star. One letter would match half of all words.
 const SHORTEST_BEGINNING: usize = 2;
 
-/// A query that can be looked for.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// All of these; at least one.
+    /// Terms that must all occur; at least one.
     pub(crate) wanted: Vec<Term>,
-    /// None of these.
+    /// Terms that must not occur.
     pub(crate) unwanted: Vec<Term>,
 }
 
-/// Words that follow each other.
+/// Consecutive words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// At least one.
+    /// The words; at least one.
     pub(crate) keys: Vec<String>,
-    /// The last one is only the beginning of a word.
+    /// The last word is a prefix.
     pub(crate) is_beginning: bool,
 }
 
@@ -40,7 +40,7 @@ impl Terms {
         let mut terms = Self { wanted: Vec::new(), unwanted: Vec::new() };
         let mut rest = query.trim_start();
         while !rest.is_empty() {
-            // `--flag` is a word; `-flag` says that it must not be there.
+            // `--flag` is a word; `-flag` is a negated one.
             let negated = rest
                 .strip_prefix('-')
                 .filter(|after| after.starts_with(|next: char| !next.is_whitespace() && next != '-'));
@@ -64,8 +64,7 @@ impl Terms {
         Err(SearchError::Words(problem))
     }
 
-    /// True when this text has all that is wanted and nothing that is not. The text is gone through once, however many terms
-    /// there are.
+    /// True if the text matches the query. Reads the text once for all terms.
     pub(crate) fn fit(&self, text: &str) -> bool {
         let mut missing: Vec<bool> = self.wanted.iter().map(|_| true).collect();
         let (mut wanted, mut unwanted) = (Finder::new(&self.wanted), Finder::new(&self.unwanted));
@@ -84,8 +83,7 @@ impl Terms {
     }
 }
 
-/// The next phrase in quotes, or run without spaces, and what follows it. A quote that
-/// is not closed goes to the end.
+/// The next quoted phrase or run without spaces, and the rest. An unclosed quote extends to the end.
 fn take_one(text: &str) -> (&str, &str) {
     if let Some(quoted) = text.strip_prefix('"') {
         let Some(end) = quoted.find('"') else { return (quoted, "") };
@@ -96,11 +94,12 @@ fn take_one(text: &str) -> (&str, &str) {
 }
 
 impl Term {
-    /// `None` when there is no word in it. Words that were typed as one (`snake_case`, `a/path`) are looked for as a phrase.
+    /// `None` if the input has no word. Words that were typed as one (`snake_case`, `a/path`) become a
+    /// phrase.
     fn of(typed: &str) -> Result<Option<Self>, SearchError> {
         let mut words: Vec<_> = Words::of(typed).collect();
         let Some(last) = words.pop() else { return Ok(None) };
-        // One that stands alone is found in any case, whatever follows it.
+        // A character that is a word by itself needs no prefix search.
         let is_beginning =
             typed[last.range.end..].starts_with('*') && !typed[last.range.clone()].starts_with(stands_alone);
         if is_beginning && last.key.chars().count() < SHORTEST_BEGINNING {
@@ -115,7 +114,7 @@ impl Term {
         Ok(Some(Self { keys, is_beginning }))
     }
 
-    /// True when these words, which follow each other, end with the term.
+    /// True if these words, newest first, end with the term.
     fn ends<'k>(&self, newest_first: impl Iterator<Item = &'k str>) -> bool {
         let mut newest_first = newest_first;
         self.keys.iter().rev().enumerate().all(|(place, key)| {
@@ -126,10 +125,10 @@ impl Term {
     }
 }
 
-/// Finds terms in words that come one after the other.
+/// Finds terms in a stream of words.
 pub(crate) struct Finder<'t> {
     terms: &'t [Term],
-    /// As many of the last words as the longest term has.
+    /// The latest words, as many as the longest term has.
     last: std::collections::VecDeque<(Range<usize>, String)>,
     longest: usize,
 }
@@ -140,14 +139,14 @@ impl<'t> Finder<'t> {
         Self { terms, last: std::collections::VecDeque::with_capacity(longest + 1), longest }
     }
 
-    /// Takes in the next word, and returns what of the text is found with it.
+    /// Adds the next word. Returns the range of the text that matches with it, if any.
     pub(crate) fn take(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.take_each(word, |_, range| found.push(range));
         found
     }
 
-    /// The same, with the place of the term that is found.
+    /// Adds the next word, and calls `found` with every term that matches with it.
     fn take_each(&mut self, word: &super::words::Word<'_>, mut found: impl FnMut(usize, Range<usize>)) {
         if self.terms.is_empty() {
             return;

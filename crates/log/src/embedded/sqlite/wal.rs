@@ -1,8 +1,8 @@
-//! SQLite's own log beside the database file, and how one is recognised that does not belong to it.
+//! SQLite's write-ahead log beside the database file, and how a foreign one is recognised.
 //!
-//! Whoever puts `log.db` back after a crash and leaves `log.db-wal` there makes SQLite mix two histories: it cannot tell.
-//! So each transaction notes which log it is in and how far the database file was when that log began. A file that is not
-//! as far was put there later.
+//! If an operator restores `log.db` after a crash and leaves `log.db-wal` in place, SQLite would mix two
+//! histories without noticing. So each transaction records which write-ahead log it is in, and the revision
+//! of the database file when that log began. A database file with a lower revision was put there later.
 
 use super::schema::{Meta, read_meta};
 use super::unscrubbed::Unscrubbed;
@@ -13,26 +13,25 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the log's own header, in which the salt stands.
+/// Bytes of the log's header, which contains the salt.
 const HEADER: u64 = 32;
 const SALT_AT: u64 = 16;
 const PAGE_SIZE_AT: u64 = 8;
-/// Bytes before each page in it: the number of the page, of how many pages the file is if a transaction ends with it, and the
-/// salt.
+/// Bytes before each page in the log: page number, file size in pages at the end of a transaction, salt.
 const FRAME: u64 = 24;
 
-/// Which log a transaction is in.
+/// The write-ahead log of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wal {
-    /// SQLite's name of it: another one each time the log begins anew.
+    /// SQLite's id of the log; a new one each time the log restarts.
     pub(crate) salt: u64,
-    /// The revision that the database file had reached when it began.
+    /// The revision of the database file when the log began.
     pub(crate) base: u64,
 }
 
 impl Wal {
-    /// The log of that salt, from what the last transaction in it says: one that names another was the first in it.
-    /// `None` when that transaction could not know.
+    /// The log with this salt, according to its last transaction. If that names another salt, it was the
+    /// first one in the log. `None` if the transaction did not know.
     fn of(last: &Meta, salt: u64) -> Option<Self> {
         let said = last.wal?;
         let base = if said.salt == salt { said.base } else { last.revision.saturating_sub(1) };
@@ -40,17 +39,18 @@ impl Wal {
     }
 }
 
-/// Watches SQLite's log from transaction to transaction. What it cannot read it does not know; a base is never too high.
+/// Follows the write-ahead log from transaction to transaction. If it cannot be read, its state is unknown; a
+/// base is never too high.
 pub(super) struct WalWatch {
     path: PathBuf,
     file: Option<File>,
     current: Option<Wal>,
-    /// How many pages of the log of this salt were noted.
+    /// The salt of the log, and the number of its pages that were read.
     noted: (u64, u64),
 }
 
 impl WalWatch {
-    /// Goes on with the log that is there, if there is one.
+    /// Continues with the existing log, if there is one.
     pub(super) fn new(database: &Path, meta: Option<&Meta>) -> Self {
         let mut watch = Self { path: beside(database, "-wal"), file: None, current: None, noted: (0, 0) };
         watch.current = match (meta, watch.salt()) {
@@ -62,12 +62,12 @@ impl WalWatch {
         watch
     }
 
-    /// Where the next transaction goes, as far as is known. The first one in a new log names the one before it.
+    /// The log of the next transaction, if known. The first transaction in a new log names the previous log.
     pub(super) fn current(&self) -> Option<Wal> {
         self.current
     }
 
-    /// Looks after a transaction whether it began a new log.
+    /// Checks after a transaction whether it began a new log.
     pub(super) fn transacted(&mut self, revision: u64) {
         self.current = match (self.salt(), self.current) {
             (Ok(Some(salt)), Some(current)) if current.salt == salt => Some(current),
@@ -77,8 +77,8 @@ impl WalWatch {
         };
     }
 
-    /// Notes the pages that were written into the log since the last time. To be called after every transaction, before the
-    /// log can begin anew.
+    /// Adds the pages that were written to the log since the last call. Must be called after every
+    /// transaction, before the log can restart.
     pub(super) fn note_written(&mut self, unscrubbed: &mut Unscrubbed) -> io::Result<()> {
         let Some(salt) = self.salt()? else { return Err(io::Error::other("there is no log")) };
         let Some(log) = &self.file else { return Err(io::Error::other("there is no log")) };
@@ -97,13 +97,13 @@ impl WalWatch {
             let number =
                 |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
             if frame[8..16] != salt.to_be_bytes() {
-                // Of an earlier log in the same file.
+                // From an earlier log in the same file.
                 break;
             }
             unscrubbed.add(u64::from(number(0).saturating_sub(1)));
             place += 1;
             if number(4) > 0 {
-                // What is behind the last one that ends a transaction is written over by the next.
+                // Pages after the last complete transaction will be overwritten.
                 noted = place;
             }
         }
@@ -111,12 +111,12 @@ impl WalWatch {
         Ok(())
     }
 
-    /// How long the log is, as far as is known.
+    /// The size of the log, as far as known.
     pub(super) fn bytes(&self) -> u64 {
         self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |file| file.len())
     }
 
-    /// The salt of the log; `None` when there is no log.
+    /// The salt of the log. `None` if there is no log.
     fn salt(&mut self) -> io::Result<Option<u64>> {
         if self.file.is_none() {
             self.file = match File::open(&self.path) {
@@ -129,13 +129,13 @@ impl WalWatch {
     }
 }
 
-/// Moves SQLite's log out of the way if the database file is older than it. True when it was.
+/// Moves the write-ahead log aside if the database file is older than it. True if it was.
 pub(super) fn set_aside_if_foreign(database: &Path) -> io::Result<bool> {
     let log = beside(database, "-wal");
     if !std::fs::metadata(&log).is_ok_and(|file| file.len() > HEADER) {
         return Ok(false);
     }
-    // What cannot be read here is for SQLite to judge.
+    // If either cannot be read, SQLite decides.
     let (Some(alone), Some(with_log)) = (meta(database, Look::Alone), meta(database, Look::WithLog)) else {
         return Ok(false);
     };
@@ -152,9 +152,9 @@ pub(super) fn set_aside_if_foreign(database: &Path) -> io::Result<bool> {
     }
 }
 
-/// How a database file is looked at.
+/// How to open a database file.
 enum Look {
-    /// As if there were no log beside it.
+    /// Without the log beside it.
     Alone,
     WithLog,
 }
@@ -167,12 +167,12 @@ fn meta(database: &Path, look: Look) -> Option<Meta> {
     };
     let path = database.to_str()?.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let connection = Connection::open_with_flags(format!("file:{path}{immutable}"), flags).ok()?;
-    // Looking may change nothing.
+    // Do not change the files.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).ok()?;
     read_meta(&connection).ok().flatten()
 }
 
-/// The salt of a log; `None` when nothing is in it.
+/// The salt of a log. `None` if it is empty.
 fn salt_of(log: &File) -> io::Result<Option<u64>> {
     let mut salt = [0; 8];
     match log.read_exact_at(&mut salt, SALT_AT) {
@@ -182,7 +182,7 @@ fn salt_of(log: &File) -> io::Result<Option<u64>> {
     }
 }
 
-/// The file that SQLite has beside a database.
+/// The path of a file that SQLite keeps beside a database.
 fn beside(database: &Path, ending: &str) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(ending);

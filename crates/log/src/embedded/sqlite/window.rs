@@ -1,10 +1,10 @@
-//! A part of a stored fold, read row by row from its newest item on. What a page costs depends on the page
-//! and on what is not folded yet, not on the session.
+//! Reads a window of a stored fold, row by row from its newest item. The cost depends on the page and on the
+//! events after the fold, not on the length of the session.
 
 use super::pieces;
 use crate::page::{MOST_TURNS, PAGE_BYTES, Reach, Window, WindowQuery, number_of};
 use crate::projection::PieceKind;
-use crate::stored::{Stored, damaged};
+use crate::stored_fold::{StoredFold, damaged};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
@@ -12,7 +12,7 @@ use turnstream_model::event::Event;
 use turnstream_model::fold::{Item, Prompt, State, Turn};
 use turnstream_model::id::{PromptId, TurnId};
 
-/// Reads it and the events that follow the fold, in one transaction.
+/// Reads the window and the events after the fold in one transaction.
 pub(super) fn read(
     connection: &Connection,
     session: i64,
@@ -25,12 +25,12 @@ pub(super) fn read(
         .optional()?;
     let seq = head.as_ref().map_or(0, |(seq, _)| *seq);
     let tail = pieces::tail(&transaction, session, seq)?;
-    let stored = Stored { head: head.map(|(_, body)| body), pieces: BTreeMap::new(), tail };
+    let stored = StoredFold { head: head.map(|(_, body)| body), pieces: BTreeMap::new(), tail };
     let state = match stored.state() {
         Ok(state) => state,
         Err(problem) => return Ok(Err(problem)),
     };
-    let fold = StoredFold { connection: &transaction, session, seq };
+    let fold = FoldRows { connection: &transaction, session, seq };
     let parts = match Parts::read(&fold, wanted, state.counters.items)? {
         Ok(parts) => parts,
         Err(problem) => return Ok(Err(problem)),
@@ -48,20 +48,19 @@ pub(super) fn read(
     Ok(Ok(parts.into_window(state, tail)))
 }
 
-/// The rows of one stored fold. Those that are ahead of it are not read: they are made again from what
-/// follows.
-struct StoredFold<'a> {
+/// The rows of one stored fold. Rows that are ahead of the fold are left out: they are rebuilt from the
+/// events.
+struct FoldRows<'a> {
     connection: &'a Connection,
     session: i64,
     seq: i64,
 }
 
-/// A row's place among all pieces, and what is in it. Rows of one kind are in the order in which their things
-/// began.
-type Row = (i64, String);
+/// The ordinal and the body of a row. Rows of one kind are in the order in which their things began.
+type PieceRow = (i64, String);
 
-impl StoredFold<'_> {
-    fn one(&self, kind: PieceKind, id: &str) -> rusqlite::Result<Option<Row>> {
+impl FoldRows<'_> {
+    fn one(&self, kind: PieceKind, id: &str) -> rusqlite::Result<Option<PieceRow>> {
         let mut query = self.connection.prepare_cached(
             "SELECT ordinal, body FROM piece WHERE session = ?1 AND kind = ?2 AND id = ?4 AND seq <= ?3",
         )?;
@@ -69,12 +68,12 @@ impl StoredFold<'_> {
         query.query_row(values, |row| Ok((row.get(0)?, row.get(1)?))).optional()
     }
 
-    /// Calls `each` with the rows from `from` on and before `end`, the last first, until it wants no more.
+    /// Calls `each` with the rows in `from..end`, newest first, until it returns false.
     fn backwards(
         &self,
         kind: PieceKind,
         (from, end): (i64, i64),
-        mut each: impl FnMut(Row) -> rusqlite::Result<bool>,
+        mut each: impl FnMut(PieceRow) -> rusqlite::Result<bool>,
     ) -> rusqlite::Result<()> {
         let mut query = self.connection.prepare_cached(
             "SELECT ordinal, body FROM piece WHERE session = ?1 AND kind = ?2 AND seq <= ?3
@@ -89,7 +88,7 @@ impl StoredFold<'_> {
         Ok(())
     }
 
-    /// The place behind the last item that counts less, where the item of that number is gone.
+    /// The position after the last item with a lower number, for an item that has no row any more.
     fn place_of(&self, number: u64) -> rusqlite::Result<i64> {
         let mut span = self.connection.prepare_cached(
             "SELECT (SELECT ordinal FROM piece WHERE session = ?1 AND kind = ?2 ORDER BY ordinal LIMIT 1),
@@ -118,13 +117,13 @@ impl StoredFold<'_> {
     }
 }
 
-/// What was read for a window, the newest first.
+/// What was read for a window, newest first.
 #[derive(Default)]
 struct Parts {
     items: Vec<Item>,
     turns: Vec<Turn>,
     prompts: Vec<Prompt>,
-    /// The newest turn, where it is not among them.
+    /// The newest turn, if it is not among `turns`.
     newest: Option<Turn>,
     bytes: usize,
     reach: Option<Reach>,
@@ -134,7 +133,7 @@ struct Parts {
 
 impl Parts {
     fn read(
-        fold: &StoredFold<'_>,
+        fold: &FoldRows<'_>,
         wanted: &WindowQuery,
         started: u64,
     ) -> rusqlite::Result<Result<Self, String>> {
@@ -175,7 +174,7 @@ impl Parts {
                 && let Some((place, _)) = fold.one(PieceKind::Turn, turn.as_str())?
                 && turns_end.is_none_or(|end| place < end)
             {
-                // Where nothing is known of what was asked for, the turns begin with that of the first item.
+                // If the requested item has no row, the turns begin with the turn of the first item.
                 problem = parts.turns_between(fold, place, turns_end.unwrap_or(place + 1))?;
                 turns_end = Some(place);
             }
@@ -195,10 +194,10 @@ impl Parts {
         !self.items.is_empty() && self.bytes + bytes > PAGE_BYTES
     }
 
-    /// Takes the turns of these rows along, with what was said in them. Tells what is damaged.
+    /// Adds the turns of these rows with their prompts. Returns what is damaged, if anything.
     fn turns_between(
         &mut self,
-        fold: &StoredFold<'_>,
+        fold: &FoldRows<'_>,
         from: i64,
         end: i64,
     ) -> rusqlite::Result<Option<String>> {
@@ -223,8 +222,8 @@ impl Parts {
         Ok(None)
     }
 
-    fn prompt(&mut self, fold: &StoredFold<'_>, id: &PromptId) -> rusqlite::Result<Option<String>> {
-        // One that waits still is in the head of the fold.
+    fn prompt(&mut self, fold: &FoldRows<'_>, id: &PromptId) -> rusqlite::Result<Option<String>> {
+        // A prompt without an outcome is in the head of the fold.
         let Some((_, body)) = fold.one(PieceKind::Prompt, id.as_str())? else { return Ok(None) };
         self.bytes += body.len();
         Ok(match parsed(&body) {
@@ -236,7 +235,7 @@ impl Parts {
         })
     }
 
-    fn newest_turn(&mut self, fold: &StoredFold<'_>) -> rusqlite::Result<Option<String>> {
+    fn newest_turn(&mut self, fold: &FoldRows<'_>) -> rusqlite::Result<Option<String>> {
         let mut newest = None;
         fold.backwards(PieceKind::Turn, (0, i64::MAX), |(_, body)| {
             newest = Some(body);

@@ -5,19 +5,19 @@ use super::*;
 use std::collections::VecDeque;
 use turnstream_model::cursor::Seq;
 
-/// Commits that fail by a list: true is a failure. Behind its end all succeed.
+/// Fails commits according to a list, where true is a failure. After its end all succeed.
 struct Flapping(Box<dyn Commit>, Arc<Mutex<VecDeque<bool>>>);
 
 impl Commit for Flapping {
     fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
         if self.1.lock().unwrap().pop_front().unwrap_or(false) {
-            return Err(StoreError::Passing("the disk flaps".into()));
+            return Err(StoreError::Transient("the disk flaps".into()));
         }
         self.0.commit(groups)
     }
 
-    fn keep(&mut self, groups: Vec<Group>) {
-        self.0.keep(groups);
+    fn published(&mut self, groups: Vec<Group>) {
+        self.0.published(groups);
     }
 }
 
@@ -25,13 +25,13 @@ impl Commit for Flapping {
 async fn a_session_that_waited_twice_before_it_could_be_told_has_no_number_twice() {
     let directory = tempfile::tempdir().unwrap();
     let failures = Arc::new(Mutex::new(VecDeque::new()));
-    let (front, reports) = Front::new(&support::options());
+    let (front, reports) = LogBuilder::new(&support::options());
     let ready = embedded::open(directory.path(), &support::options()).unwrap().ready;
     let (commits, store) = Embedded::start(ready, &support::options(), reports).unwrap();
     let commits = Box::new(Flapping(Box::new(commits), failures.clone()));
     let log = front.start(commits, Arc::new(store)).unwrap();
     let mut appender = talking(&log, "s").await;
-    // The commit fails once, the notice of it fails, the next commit fails once; from there on all is well.
+    // The commit fails once, its notice fails, the next commit fails once, and from then on all succeed.
     *failures.lock().unwrap() = VecDeque::from([true, false, true, true, false]);
     append(&mut appender, vec![delta("t1", "i1", "one")]).await;
     append(&mut appender, vec![delta("t1", "i1", "two")]).await;

@@ -1,5 +1,5 @@
-//! What every store must do, as tests of a log on top of it. A new store gives a [`Place`] and two lines at the end of
-//! this file.
+//! Tests that every store must pass, on a log on top of it. A new store implements [`Place`] and adds two
+//! lines at the end of this file.
 
 mod flapping;
 mod imports;
@@ -13,17 +13,17 @@ mod searches;
 mod support;
 
 use super::memory::Shared;
-use super::{Commit, Stale, Store, StoreError, Take};
+use super::{ClaimMode, Commit, Stale, Store, StoreError};
 use crate::batch::Group;
 use crate::embedded::{self, Embedded};
-use crate::log::{Front, Log, Options};
+use crate::log::{Log, LogBuilder, Options};
 use crate::open::Abandoned;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Where a store keeps its things: what is opened there finds what was there before.
+/// Where a store keeps its data. A log that is opened there finds what earlier ones wrote.
 trait Place: Sync {
-    /// A log on it, whose commits pass the gate.
+    /// A log on this store, whose commits pass the gate.
     fn open(&self, gate: Gate) -> Log {
         self.open_with(gate, &support::options())
     }
@@ -38,25 +38,25 @@ struct InDirectory(tempfile::TempDir);
 #[derive(Default)]
 struct InMemory(Shared);
 
-/// Stands in front of commits, and can be shut or made to fail.
+/// Delays commits, or makes them fail.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
 #[derive(Default)]
 struct GateState {
-    shut: Option<Side>,
-    /// A commit stands before it.
+    shut: Option<HealthSource>,
+    /// A commit waits at the gate.
     is_waiting: bool,
     failures: u32,
     /// The bytes of each commit that succeeded.
     commits: Vec<usize>,
 }
 
-/// On which side of a commit the gate is shut.
+/// At which moment the gate stops a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum HealthSource {
     Before,
-    /// It is durable, and the log does not know yet.
+    /// After it is durable, and before the log knows.
     Behind,
 }
 
@@ -64,7 +64,7 @@ struct Gated(Box<dyn Commit>, Gate);
 
 impl Place for InDirectory {
     fn open_with(&self, gate: Gate, options: &Options) -> Log {
-        let (front, reports) = Front::new(options);
+        let (front, reports) = LogBuilder::new(options);
         let ready = embedded::open(self.0.path(), options).unwrap().ready;
         let (commits, store) = Embedded::start(ready, options, reports).unwrap();
         front.start(Box::new(Gated(Box::new(commits), gate)), Arc::new(store)).unwrap()
@@ -73,14 +73,14 @@ impl Place for InDirectory {
 
 impl Place for InMemory {
     fn open_with(&self, gate: Gate, options: &Options) -> Log {
-        let (front, _) = Front::new(options);
+        let (front, _) = LogBuilder::new(options);
         let (commits, store) = self.0.join(front.sessions.clone());
         front.start(Box::new(Gated(Box::new(commits), gate)), Arc::new(store)).unwrap()
     }
 }
 
 impl Gate {
-    fn shut(&self, side: Side) {
+    fn shut(&self, side: HealthSource) {
         self.0.0.lock().unwrap().shut = Some(side);
     }
 
@@ -98,14 +98,14 @@ impl Gate {
         self.0.0.lock().unwrap().commits.clone()
     }
 
-    /// Until a commit stands before the shut gate.
+    /// Waits until a commit stands at the closed gate.
     async fn arrival(&self) {
         until(|| self.0.0.lock().unwrap().is_waiting).await;
     }
 }
 
 impl Gate {
-    fn pass(&self, side: Side) -> Result<(), StoreError> {
+    fn pass(&self, side: HealthSource) -> Result<(), StoreError> {
         let (state, changed) = &*self.0;
         let mut state = state.lock().unwrap();
         while state.shut == Some(side) {
@@ -113,9 +113,9 @@ impl Gate {
             state = changed.wait(state).unwrap();
         }
         state.is_waiting = false;
-        if side == Side::Before && state.failures > 0 {
+        if side == HealthSource::Before && state.failures > 0 {
             state.failures -= 1;
-            return Err(StoreError::Passing("the gate fails".into()));
+            return Err(StoreError::Transient("the gate fails".into()));
         }
         Ok(())
     }
@@ -123,20 +123,20 @@ impl Gate {
 
 impl Commit for Gated {
     fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
-        self.1.pass(Side::Before)?;
+        self.1.pass(HealthSource::Before)?;
         let stale = self.0.commit(groups)?;
         let bytes = groups.iter().map(|group| group.data.len()).sum();
         self.1.0.0.lock().unwrap().commits.push(bytes);
-        self.1.pass(Side::Behind)?;
+        self.1.pass(HealthSource::Behind)?;
         Ok(stale)
     }
 
-    fn keep(&mut self, groups: Vec<Group>) {
-        self.0.keep(groups);
+    fn published(&mut self, groups: Vec<Group>) {
+        self.0.published(groups);
     }
 
-    fn between(&mut self) {
-        self.0.between();
+    fn between_commits(&mut self) {
+        self.0.between_commits();
     }
 }
 
@@ -264,7 +264,7 @@ macro_rules! a_shared_store_passes {
 }
 
 a_store_passes!(in_a_directory, found_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
-// Slow, and about the log: once is enough.
+// Slow, and a property of the log: once is enough.
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
 a_store_has_pages!(pages_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));

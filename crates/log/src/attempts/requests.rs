@@ -1,4 +1,4 @@
-//! The one thread that writes attempts: what is waiting is committed together, and answered after that.
+//! The thread that writes attempts. Queued requests share one commit and are answered after it.
 
 use super::database::Database;
 use std::sync::mpsc::Receiver;
@@ -7,13 +7,13 @@ use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, P
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 
-/// Rows that go into one commit at most.
+/// The largest number of requests in one commit.
 const TOGETHER: usize = 256;
 
 pub(super) type Done<T> = oneshot::Sender<Result<T, Unkept>>;
 
-/// What can be asked.
-pub(super) enum Work {
+/// A request to the thread.
+pub(super) enum Request {
     Begin(Begun, Done<()>),
     End(AttemptName, Box<Ended>, Done<()>),
     Attempts(SessionId, Done<Vec<Attempt>>),
@@ -26,17 +26,17 @@ pub(super) enum Work {
     Trim(Time, Done<u64>),
 }
 
-/// Answers when told whether the commit succeeded.
+/// Answers a request when the result of the commit is known.
 type Reply = Box<dyn FnOnce(Option<&Unkept>)>;
 
-pub(super) fn run(database: Database, work: &Receiver<Work>) {
+pub(super) fn run(database: Database, work: &Receiver<Request>) {
     while let Ok(first) = work.recv() {
         let mut batch = vec![first];
         batch.extend(work.try_iter().take(TOGETHER - 1));
-        // Whether it can be kept is known only at the end, so all of it is answered after that.
+        // A row is durable only after the commit, so every request is answered after it.
         let begun = database.open_transaction();
         let each = batch.into_iter().map(|work| {
-            let forgets = matches!(work, Work::Forget(..) | Work::Trim(..));
+            let forgets = matches!(work, Request::Forget(..) | Request::Trim(..));
             let reply = match &begun {
                 Ok(()) => one(work, &database),
                 Err(unkept) => refused(work, unkept),
@@ -48,7 +48,7 @@ pub(super) fn run(database: Database, work: &Receiver<Work>) {
         turnstream_failpoint::reach("attempts.committed");
         answer(others, committed.as_ref().err());
         if !forgetting.is_empty() {
-            // Only those who wanted something gone care whether it is gone from every file.
+            // Only requests that delete rows wait until the bytes are erased from every file.
             let scrubbed = committed.and_then(|()| database.scrub());
             answer(forgetting, scrubbed.as_ref().err());
         }
@@ -61,31 +61,31 @@ fn answer(replies: Vec<(bool, Reply)>, failed: Option<&Unkept>) {
     }
 }
 
-fn one(work: Work, database: &Database) -> Reply {
+fn one(work: Request, database: &Database) -> Reply {
     match work {
-        Work::Begin(begun, done) => reply(database.begin(&begun), done),
-        Work::End(name, ended, done) => reply(database.end(&name, &ended), done),
-        Work::Attempts(session, done) => reply(database.attempts(&session), done),
-        Work::Evidence(name, done) => reply(database.evidence(&name), done),
-        Work::Park(parked, done) => reply(database.park(&parked), done),
-        Work::Restate(parked, done) => reply(database.restate(&parked), done),
-        Work::Unpark(session, turn, done) => reply(database.unpark(&session, &turn), done),
-        Work::Parked(done) => reply(database.parked(), done),
-        Work::Forget(session, done) => reply(database.forget(&session), done),
-        Work::Trim(before, done) => reply(database.trim(before), done),
+        Request::Begin(begun, done) => reply(database.begin(&begun), done),
+        Request::End(name, ended, done) => reply(database.end(&name, &ended), done),
+        Request::Attempts(session, done) => reply(database.attempts(&session), done),
+        Request::Evidence(name, done) => reply(database.evidence(&name), done),
+        Request::Park(parked, done) => reply(database.park(&parked), done),
+        Request::Restate(parked, done) => reply(database.restate(&parked), done),
+        Request::Unpark(session, turn, done) => reply(database.unpark(&session, &turn), done),
+        Request::Parked(done) => reply(database.parked(), done),
+        Request::Forget(session, done) => reply(database.forget(&session), done),
+        Request::Trim(before, done) => reply(database.trim(before), done),
     }
 }
 
-/// The same answer to whatever was asked.
-fn refused(work: Work, why: &Unkept) -> Reply {
+/// Answers any request with this error.
+fn refused(work: Request, why: &Unkept) -> Reply {
     let why = why.clone();
     match work {
-        Work::Begin(_, done) | Work::End(_, _, done) | Work::Park(_, done) => reply(Err(why), done),
-        Work::Attempts(_, done) => reply(Err(why), done),
-        Work::Evidence(_, done) => reply(Err(why), done),
-        Work::Restate(_, done) | Work::Unpark(_, _, done) => reply(Err(why), done),
-        Work::Parked(done) => reply(Err(why), done),
-        Work::Forget(_, done) | Work::Trim(_, done) => reply(Err(why), done),
+        Request::Begin(_, done) | Request::End(_, _, done) | Request::Park(_, done) => reply(Err(why), done),
+        Request::Attempts(_, done) => reply(Err(why), done),
+        Request::Evidence(_, done) => reply(Err(why), done),
+        Request::Restate(_, done) | Request::Unpark(_, _, done) => reply(Err(why), done),
+        Request::Parked(done) => reply(Err(why), done),
+        Request::Forget(_, done) | Request::Trim(_, done) => reply(Err(why), done),
     }
 }
 
@@ -95,7 +95,6 @@ fn reply<T: 'static>(result: Result<T, Unkept>, done: Done<T>) -> Reply {
             Some(failed) => Err(failed.clone()),
             None => result,
         };
-        // Whoever asked may be gone.
         let _ = done.send(result);
     })
 }

@@ -1,4 +1,4 @@
-//! A stored fold as rows, and how it is put together again.
+//! A stored fold as rows, and how it is assembled.
 
 use crate::projection::PieceKind;
 use std::collections::BTreeMap;
@@ -7,18 +7,19 @@ use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
 use turnstream_model::fold::{Applied, Fold, State};
 
-/// A stored fold and the events after it, as they were at one moment.
-pub(crate) struct Stored {
+/// A stored fold and the events after it, read at one moment.
+pub(crate) struct StoredFold {
     /// The state without its lists.
     pub(crate) head: Option<String>,
     /// The members of its lists, in the order in which they were first written.
     pub(crate) pieces: BTreeMap<PieceKind, Vec<String>>,
-    /// Rows of events, with the number of the first in each; the first row may begin before the end of the fold.
+    /// Rows of events after the fold, each with the seq of its first event. The first row may begin inside
+    /// the fold.
     pub(crate) tail: Vec<(u64, String)>,
 }
 
-impl Stored {
-    /// The state that was stored; the empty one when there is none.
+impl StoredFold {
+    /// The stored state, or the empty state if there is none.
     pub(crate) fn state(&self) -> Result<State, String> {
         let Some(head) = &self.head else { return Ok(State::default()) };
         let head: State = serde_json::from_str(head).map_err(|error| damaged(&error))?;
@@ -32,7 +33,7 @@ impl Stored {
         })
     }
 
-    /// The fold after all of its events.
+    /// The fold including the events after it.
     pub(crate) fn fold(&self) -> Result<Fold, String> {
         let mut fold = Fold::from(self.state()?);
         for line in self.lines_after(fold.state().seq) {
@@ -44,7 +45,7 @@ impl Stored {
         Ok(fold)
     }
 
-    /// The events of its tail after that one.
+    /// The events after `seq`, one JSON line each.
     pub(crate) fn lines_after(&self, seq: Seq) -> impl Iterator<Item = &str> {
         let numbered = self.tail.iter().flat_map(|(first, data)| (*first..).zip(data.lines()));
         numbered.filter(move |(number, _)| *number > seq.0).map(|(_, line)| line)
@@ -56,7 +57,6 @@ impl Stored {
     }
 }
 
-/// What is wrong with a stored fold. It is only a shorter way to what the events say.
 pub(crate) fn damaged(error: &dyn Display) -> String {
     format!("what is stored of a session is damaged: {error}")
 }

@@ -1,73 +1,74 @@
-//! What is stored and cannot be found yet: sessions whose fold is behind after a crash, and what was there before the index.
+//! Stored content that search cannot find yet: sessions whose fold lags after a crash, and rows that are
+//! older than the index.
 
 use super::sqlite::Readers;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is left to file. The settler does it beside its other work; searches say that it is not done.
-pub(crate) struct CatchUp {
+/// The backlog of the index. The flusher works on it between flushes; searches report it as `is_indexing`.
+pub(crate) struct IndexBacklog {
     state: Mutex<State>,
 }
 
 struct State {
-    /// Their keys and epochs.
+    /// Keys and epochs of sessions whose fold lags.
     behind: Vec<(i64, u64)>,
     is_unindexed: bool,
-    /// One of the two has been handed out and is not filed yet.
+    /// A task was handed out and is not done yet.
     is_under_way: bool,
 }
 
-/// What is to be filed next.
-pub(crate) enum Left {
+/// The next task.
+pub(crate) enum BacklogTask {
     Nothing,
-    /// A session whose fold is behind.
+    /// A session whose fold lags.
     Session {
         key: i64,
         epoch: u64,
     },
-    /// Rows that were there before the index.
+    /// Rows that are older than the index.
     Rows,
 }
 
-impl CatchUp {
-    /// Looks for it.
+impl IndexBacklog {
+    /// Reads the backlog from the database.
     pub(crate) fn find(readers: &Readers) -> rusqlite::Result<Self> {
         let (behind, is_unindexed) = (readers.behind()?, readers.is_unindexed()?);
         Ok(Self { state: Mutex::new(State { behind, is_unindexed, is_under_way: false }) })
     }
 
-    /// The next piece of work. Asking for it says that the one before is done.
-    pub(crate) fn next(&self) -> Left {
+    /// The next task. Calling this says that the previous one is done.
+    pub(crate) fn next(&self) -> BacklogTask {
         let mut state = self.lock();
         state.is_under_way = true;
-        // Sessions first: they were in use last.
+        // Sessions first: they were used most recently.
         if let Some((key, epoch)) = state.behind.pop() {
-            return Left::Session { key, epoch };
+            return BacklogTask::Session { key, epoch };
         }
         if state.is_unindexed {
-            return Left::Rows;
+            return BacklogTask::Rows;
         }
         state.is_under_way = false;
-        Left::Nothing
+        BacklogTask::Nothing
     }
 
-    /// That session is deleted: nothing of it is to be filed.
+    /// The session was deleted and need not be indexed.
     pub(crate) fn forget(&self, key: i64) {
         self.lock().behind.retain(|(behind, _)| *behind != key);
     }
 
-    /// A step of rows was filed.
+    /// Some rows were indexed; `more`: there are others.
     pub(crate) fn filed(&self, more: bool) {
         self.lock().is_unindexed = more;
     }
 
-    /// True when everything that is settled can be found.
+    /// True if search finds everything that is flushed.
     pub(crate) fn is_done(&self) -> bool {
         let state = self.lock();
         state.behind.is_empty() && !state.is_unindexed && !state.is_under_way
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change of it is one step.
+        // Every change is a single step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
