@@ -1,6 +1,7 @@
 //! The events of one commit: numbered, encoded as JSON once, and grouped by session.
 
 use crate::committed::Committed;
+use crate::diagnostics::answer;
 use crate::error::AppendError;
 use crate::queue::{Append, Content};
 use crate::session::Session;
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tracing::debug;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Draft, Event, NoticeCode};
 use turnstream_model::id::TurnId;
@@ -195,12 +197,13 @@ impl Batch {
                 Some(current) => AppendError::Fenced { session: id, ours, current },
                 None => AppendError::Deleted(id),
             };
+            debug!(session = %session.id, epoch, error = %error, "append refused");
             fenced.insert((session.key, *epoch), error);
         }
         self.groups.retain(|group| !fenced.contains_key(&(group.session.key, group.epoch)));
         for reply in self.replies.extract_if(.., |reply| fenced.contains_key(&reply.owner)) {
             let error = fenced.get(&reply.owner).cloned().unwrap_or(AppendError::Closed);
-            let _ = reply.done.send(Err(error));
+            answer(reply.done, Err(error));
         }
     }
 
@@ -212,13 +215,13 @@ impl Batch {
     /// Answers every caller of a batch that has nothing to write.
     pub(crate) fn accept(self) {
         for reply in self.replies {
-            let _ = reply.done.send(Ok(reply.last));
+            answer(reply.done, Ok(reply.last));
         }
     }
 
     pub(crate) fn refuse(self, error: &AppendError) {
         for reply in self.replies {
-            let _ = reply.done.send(Err(error.clone()));
+            answer(reply.done, Err(error.clone()));
         }
     }
 }

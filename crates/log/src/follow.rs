@@ -54,7 +54,7 @@ impl Follower {
         loop {
             // Waiting cannot fail: the follower holds the session, and the session holds the sender.
             let next = self.next;
-            let _ = self.progress.wait_for(|now| now.head >= next || now.is_last).await;
+            drop(self.progress.wait_for(|now| now.head >= next || now.is_last).await);
             if self.session.head() < next {
                 return Ok(if self.session.is_deleted() { Follow::Deleted } else { Follow::Closed });
             }

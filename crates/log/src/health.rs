@@ -1,8 +1,15 @@
 //! Whether the log can make events durable.
 
+use crate::error::StoreFault;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use tokio::sync::watch;
+use tracing::{error, info, warn};
+use turnstream_model::Chain;
+
+/// An outage of this length is logged as an error: somebody has to look at the disk.
+const LASTING_MILLIS: u64 = 5_000;
 
 /// The health of the disk as the log sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +38,22 @@ pub(crate) enum HealthSource {
     Store,
 }
 
+impl HealthSource {
+    /// Its name in log lines.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Writer => "commit",
+            Self::Store => "flush",
+        }
+    }
+}
+
 /// Reports the health of one source.
 pub(crate) struct HealthReporter {
     source: HealthSource,
     by_source: Arc<watch::Sender<HealthBySource>>,
+    /// The current outage was logged as an error.
+    is_escalated: AtomicBool,
 }
 
 /// The health of both sources.
@@ -49,8 +68,8 @@ impl HealthBySource {
         let (sender, receiver) = watch::channel(Self { writer: Health::Sound, store: Health::Sound });
         let by_source = Arc::new(sender);
         (
-            HealthReporter { source: HealthSource::Writer, by_source: by_source.clone() },
-            HealthReporter { source: HealthSource::Store, by_source },
+            HealthReporter::new(HealthSource::Writer, by_source.clone()),
+            HealthReporter::new(HealthSource::Store, by_source),
             receiver,
         )
     }
@@ -92,37 +111,72 @@ impl HealthWatch {
 }
 
 impl HealthReporter {
-    pub(crate) fn sound(&self) {
-        self.set(|health| (*health != Health::Sound).then_some(Health::Sound));
+    fn new(source: HealthSource, by_source: Arc<watch::Sender<HealthBySource>>) -> Self {
+        Self { source, by_source, is_escalated: AtomicBool::new(false) }
     }
 
-    pub(crate) fn degraded(&self, problem: &str) {
-        self.set(|health| {
+    pub(crate) fn sound(&self) {
+        let previous = self.replace(|health| match health {
+            Health::Sound => None,
+            Health::Degraded { .. } | Health::Failed { .. } => Some(Health::Sound),
+        });
+        let millis = match previous {
+            None | Some(Health::Sound) => return,
+            Some(Health::Degraded { since, .. }) => Some(millis_since(since)),
+            Some(Health::Failed { .. }) => None,
+        };
+        self.is_escalated.store(false, Ordering::Relaxed);
+        info!(source = self.source.name(), millis, "writes succeed again");
+    }
+
+    /// Called for every failed try, and logs an outage once; once more, as an error, if it lasts.
+    pub(crate) fn degraded(&self, fault: &StoreFault) {
+        let began = SystemTime::now();
+        let previous = self.replace(|health| {
             let since = match health {
                 Health::Degraded { since, .. } => *since,
-                Health::Sound | Health::Failed { .. } => SystemTime::now(),
+                Health::Sound | Health::Failed { .. } => began,
             };
-            Some(Health::Degraded { since, problem: problem.to_owned() })
+            Some(Health::Degraded { since, problem: fault.to_string() })
         });
+        let source = self.source.name();
+        match previous {
+            Some(Health::Degraded { since, .. }) => {
+                let millis = millis_since(since);
+                if millis >= LASTING_MILLIS && !self.is_escalated.swap(true, Ordering::Relaxed) {
+                    error!(source, millis, error = %Chain(fault), "writes still fail; events wait");
+                }
+            }
+            Some(Health::Sound | Health::Failed { .. }) | None => {
+                warn!(source, error = %Chain(fault), "writes fail; events wait and are retried");
+            }
+        }
     }
 
-    pub(crate) fn failed(&self, problem: &str) {
-        self.set(|_| Some(Health::Failed { problem: problem.to_owned() }));
+    pub(crate) fn failed(&self, fault: &StoreFault) {
+        let previous = self.replace(|_| Some(Health::Failed { problem: fault.to_string() }));
+        if !matches!(previous, Some(Health::Failed { .. })) {
+            let source = self.source.name();
+            error!(source, error = %Chain(fault), "the store failed permanently; nothing more is accepted");
+        }
     }
 
-    fn set(&self, change: impl FnOnce(&Health) -> Option<Health>) {
+    /// Sets the health to what `change` returns, and returns the previous one. `None` if it stays.
+    fn replace(&self, change: impl FnOnce(&Health) -> Option<Health>) -> Option<Health> {
+        let mut previous = None;
         self.by_source.send_if_modified(|by_source| {
             let health = match self.source {
                 HealthSource::Writer => &mut by_source.writer,
                 HealthSource::Store => &mut by_source.store,
             };
-            match change(health) {
-                Some(new) => {
-                    *health = new;
-                    true
-                }
-                None => false,
-            }
+            previous = change(health).map(|new| std::mem::replace(health, new));
+            previous.is_some()
         });
+        previous
     }
+}
+
+fn millis_since(since: SystemTime) -> u64 {
+    // A clock that was set back shows no time.
+    since.elapsed().map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }

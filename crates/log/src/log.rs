@@ -3,7 +3,8 @@
 use crate::appender::Appender;
 pub use crate::batch::Merge;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError};
+use crate::diagnostics::{SlowCommits, join};
+use crate::error::{ClaimError, ReadError, StoreFault};
 use crate::figures::{Figures, Meter};
 use crate::follow::Follower;
 use crate::health::{Health, HealthBySource, HealthReporter, HealthWatch};
@@ -20,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
+use tracing::{error, info, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::id::SessionId;
 
@@ -92,7 +95,10 @@ pub(crate) struct StoreReports {
 impl StoreReports {
     /// Counts late partial writes that the store refused (L8).
     pub(crate) fn refused(&self, writes: u64) {
-        self.refused.fetch_add(writes, Ordering::Relaxed);
+        if writes > 0 {
+            self.refused.fetch_add(writes, Ordering::Relaxed);
+            warn!(rows = writes, "refused late partial writes of items");
+        }
     }
 
     /// Everything that was deleted or trimmed before is erased from every file.
@@ -142,6 +148,7 @@ impl LogBuilder {
             refusal: None,
             outage: None,
             unnotified: Vec::new(),
+            slow_commits: SlowCommits::default(),
         };
         let thread = std::thread::Builder::new().name("log-writer".into()).spawn(move || writer.run())?;
         let writer = Mutex::new(Some(thread));
@@ -158,7 +165,7 @@ impl Log {
         // written to it.
         let session = self.find(id).map_err(|error| {
             self.inner.store.release(key, epoch);
-            claim_error(id, &error)
+            claim_error(id, error)
         })?;
         Ok(Appender::new(self.inner.clone(), session, epoch))
     }
@@ -174,15 +181,15 @@ impl Log {
     }
 
     async fn claim_with(&self, id: &SessionId, mode: ClaimMode) -> Result<Appender, ClaimError> {
-        let session = self.find(id).map_err(|error| claim_error(id, &error))?;
+        let session = self.find(id).map_err(|error| claim_error(id, error))?;
         let known = self.inner.store.claim(session.clone(), mode).await?;
         let mut appender = Appender::new(self.inner.clone(), session, known.epoch);
         // A commit of the previous owner may have begun before the new epoch. Wait for it, so that the new
         // owner reads everything there is.
-        appender
-            .wait_for_earlier_commits()
-            .await
-            .map_err(|error| ClaimError::Store { session: id.to_string(), problem: error.to_string() })?;
+        appender.wait_for_earlier_commits().await.map_err(|error| ClaimError::Store {
+            session: id.to_string(),
+            problem: StoreFault::new(error),
+        })?;
         // Events that owners in other processes wrote.
         self.inner.sessions.advance_head(id, known.head);
         Ok(appender)
@@ -241,7 +248,9 @@ impl Log {
     pub async fn close(self) {
         let inner = self.inner.clone();
         // Bounded: on a failing disk the threads give up after the writer's deadline.
-        let _ = tokio::task::spawn_blocking(move || inner.shut_down()).await;
+        if let Err(error) = tokio::task::spawn_blocking(move || inner.shut_down()).await {
+            error!(error = %Chain(&error), "the log could not be closed");
+        }
     }
 
     /// Late partial writes that the store has refused since the log was opened.
@@ -268,14 +277,13 @@ impl Log {
     }
 }
 
-fn claim_error(id: &SessionId, error: &ReadError) -> ClaimError {
-    match error {
-        ReadError::Unknown(id) => ClaimError::Unknown(id.clone()),
-        ReadError::Store(problem) => ClaimError::Store { session: id.to_string(), problem: problem.clone() },
-        ReadError::Missing { .. } | ReadError::Trimmed { .. } => {
-            ClaimError::Store { session: id.to_string(), problem: error.to_string() }
-        }
-    }
+fn claim_error(id: &SessionId, error: ReadError) -> ClaimError {
+    let problem = match error {
+        ReadError::Unknown(id) => return ClaimError::Unknown(id),
+        ReadError::Store(fault) => fault,
+        ReadError::Missing { .. } | ReadError::Trimmed { .. } => StoreFault::new(error),
+    };
+    ClaimError::Store { session: id.to_string(), problem }
 }
 
 impl Inner {
@@ -286,7 +294,7 @@ impl Inner {
         max_bytes: usize,
     ) -> Result<Vec<Committed>, ReadError> {
         let read = tokio::task::spawn_blocking(move || self.read_some(&session, from, max_bytes));
-        read.await.unwrap_or_else(|error| Err(ReadError::Store(error.to_string())))
+        read.await.unwrap_or_else(|error| Err(ReadError::Store(StoreFault::new(error))))
     }
 
     /// Durable events from `from` on, out of memory or else from the store.
@@ -337,10 +345,14 @@ impl Inner {
     fn shut_down(&self) {
         self.queue.close();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let was_open = writer.is_some();
         if let Some(writer) = writer {
-            let _ = writer.join();
+            join(writer);
         }
         self.store.close();
+        if was_open {
+            info!("log closed");
+        }
     }
 }
 

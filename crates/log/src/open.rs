@@ -1,10 +1,11 @@
 //! Opening a log, and what was found in its directory.
 
 use crate::embedded::{self, Embedded};
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use crate::log::{Log, LogBuilder, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::{info, warn};
 use turnstream_model::id::{SessionId, TurnId};
 
 /// A turn that was open when its owner stopped. The next owner of the session ends it exactly once: the end
@@ -44,6 +45,28 @@ pub struct Opened {
     pub torn: Option<(PathBuf, u64)>,
 }
 
+impl Opened {
+    /// Logs what was found.
+    fn report(&self, path: &Path) {
+        let Self { log: _, abandoned, restored, recovered, torn } = self;
+        if let Some((file, byte)) = torn {
+            let path = file.display();
+            warn!(%path, byte, "dropped an incomplete last commit; it was never acknowledged");
+        }
+        let path = path.display();
+        match restored {
+            Some(Restored::Older) => {
+                warn!(%path, "the database was restored from a backup: later events are lost, clients reload");
+            }
+            Some(Restored::Copied) => {
+                warn!(%path, "the database is a copy or a restored backup: clients reload");
+            }
+            None => {}
+        }
+        info!(%path, recovered, open_turns = abandoned.len(), "log opened");
+    }
+}
+
 impl Log {
     /// Opens the log in this directory and creates it if needed. Events that a crash left in segments are
     /// flushed into the database first.
@@ -55,7 +78,9 @@ impl Log {
         let log = front.start(Box::new(commits), Arc::new(store)).map_err(io)?;
         let abandoned = log.inner().store.abandoned();
         let abandoned = abandoned
-            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: error.to_string() })?;
-        Ok(Opened { log, abandoned, restored, recovered, torn })
+            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: StoreFault::new(error) })?;
+        let opened = Opened { log, abandoned, restored, recovered, torn };
+        opened.report(path);
+        Ok(opened)
     }
 }

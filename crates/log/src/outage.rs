@@ -1,6 +1,7 @@
 //! A period in which commits failed, and the sessions that were delayed by it.
 
 use crate::batch::{Batch, DelayedSession, Group, Source};
+use crate::error::StoreFault;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,8 +22,8 @@ pub(crate) struct Outage {
 
 impl Outage {
     /// An outage that ends now.
-    pub(crate) fn ended(problem: &str) -> Self {
-        Self { problem: problem.into(), ended: Instant::now(), notified: HashSet::new() }
+    pub(crate) fn ended(fault: &StoreFault) -> Self {
+        Self { problem: fault.to_string().into(), ended: Instant::now(), notified: HashSet::new() }
     }
 
     /// True when no delayed events can arrive any more.

@@ -3,7 +3,7 @@
 //! Pure: events in, rows out. One function, [`Piece::of_item`], makes the rows of partial and of final items.
 
 use crate::search::{Entry, Subject};
-use crate::stored_fold::{StoredFold, damaged};
+use crate::stored_fold::{DamagedFold, StoredFold};
 use crate::weight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -94,12 +94,12 @@ pub(crate) struct Projection {
 
 impl Projection {
     /// Loads a stored fold. The events after it count as not stored: their rows must be written too.
-    pub(crate) fn load(stored: StoredFold, epoch: u64, now: Instant) -> Result<Self, String> {
+    pub(crate) fn load(stored: StoredFold, epoch: u64, now: Instant) -> Result<Self, DamagedFold> {
         let mut projection = Self::new(stored.state()?, now);
         for line in stored.lines_after(projection.fold.state().seq) {
-            let event = Event::from_json(line).map_err(|error| damaged(&error))?;
+            let event = Event::from_json(line)?;
             if let Applied::Gap { expected } = projection.apply(&event, line.len(), epoch, now) {
-                return Err(damaged(&format!("event {expected} is missing")));
+                return Err(DamagedFold::Missing(expected));
             }
         }
         Ok(projection)
@@ -416,7 +416,7 @@ mod tests {
             assert_eq!(self.projection.apply(&event, 200, 1, self.now), Applied::Yes);
         }
 
-        fn settle(&mut self) {
+        fn tick(&mut self) {
             self.now += Duration::from_millis(100);
             if let Some(flush) = self.projection.due(self.now, Duration::from_secs(1)) {
                 self.written += flush.pieces.iter().map(|piece| piece.body.len()).sum::<usize>();
@@ -441,7 +441,7 @@ mod tests {
         fed.say("i1", started());
         for _ in 0..20_000 {
             fed.say("i1", delta());
-            fed.settle();
+            fed.tick();
         }
         assert!(fed.written < 4 * fed.said, "{} bytes were written for {}", fed.written, fed.said);
         assert!(2 * fed.written > fed.said, "it was written while it streamed");
@@ -454,7 +454,7 @@ mod tests {
         for number in 0..5_000 {
             fed.say("long", delta());
             fed.say(&format!("i{number}"), started());
-            fed.settle();
+            fed.tick();
         }
         assert!(fed.written < 8 * fed.said, "{} bytes were written for {}", fed.written, fed.said);
     }

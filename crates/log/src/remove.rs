@@ -1,9 +1,10 @@
 //! Deleting sessions, and waiting until their bytes are erased.
 
-use crate::error::{ReadError, RemoveError};
+use crate::error::{ReadError, RemoveError, StoreFault};
 use crate::log::Log;
 use crate::store::Removal;
 use crate::totals::Removed;
+use tracing::info;
 use turnstream_model::id::SessionId;
 
 impl Log {
@@ -15,9 +16,10 @@ impl Log {
     /// and then [`Follow::Deleted`](crate::Follow::Deleted). A new session may be created under the same id,
     /// with its own generation.
     pub async fn delete(&self, id: &SessionId) -> Result<(), RemoveError> {
-        let session = self.find(id).map_err(|error| remove_error(&error))?;
+        let session = self.find(id).map_err(remove_error)?;
         self.inner().store.delete(session).await?;
         self.inner().removed.deleted();
+        info!(session = %id, "session deleted");
         Ok(())
     }
 
@@ -39,10 +41,10 @@ impl Log {
     }
 }
 
-pub(crate) fn remove_error(error: &ReadError) -> RemoveError {
+pub(crate) fn remove_error(error: ReadError) -> RemoveError {
     match error {
-        ReadError::Unknown(id) => RemoveError::Unknown(id.clone()),
-        ReadError::Store(problem) => RemoveError::Store(problem.clone()),
-        ReadError::Missing { .. } | ReadError::Trimmed { .. } => RemoveError::Store(error.to_string()),
+        ReadError::Unknown(id) => RemoveError::Unknown(id),
+        ReadError::Store(fault) => RemoveError::Store(fault),
+        ReadError::Missing { .. } | ReadError::Trimmed { .. } => RemoveError::Store(StoreFault::new(error)),
     }
 }

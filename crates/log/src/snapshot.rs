@@ -1,10 +1,11 @@
 //! The fold of a session at its head: the stored fold plus every later event (L4).
 
 use crate::committed::Committed;
-use crate::error::ReadError;
+use crate::error::{DamagedEvent, ReadError, StoreFault};
 use crate::health::Health;
 use crate::log::{Inner, Log};
 use crate::session::Session;
+use turnstream_model::event::Event;
 use turnstream_model::fold::{Applied, Fold, Item, ItemStage, Snapshot, State};
 use turnstream_model::id::SessionId;
 
@@ -71,11 +72,15 @@ impl Inner {
     }
 }
 
+/// Decodes a stored event.
+pub(crate) fn decode(event: &Committed) -> Result<Event, ReadError> {
+    let damaged = |source| DamagedEvent { seq: event.seq(), source };
+    event.event().map_err(|error| ReadError::Store(StoreFault::new(damaged(error))))
+}
+
 pub(crate) fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {
     for event in events {
-        let event = event
-            .event()
-            .map_err(|error| ReadError::Store(format!("event {} is damaged: {error}", event.seq())))?;
+        let event = decode(event)?;
         match fold.apply(&event) {
             Applied::Yes | Applied::Repeated => {}
             Applied::Gap { expected: seq } => {

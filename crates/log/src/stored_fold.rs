@@ -2,10 +2,23 @@
 
 use crate::projection::PieceKind;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::Event;
+use turnstream_model::event::{Event, EventError};
 use turnstream_model::fold::{Applied, Fold, State};
+
+/// Why a stored fold cannot be used. It is a shortcut: the events have everything it says.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DamagedFold {
+    /// A row is not the JSON it should be.
+    #[error("what is stored of a session is damaged: {0}")]
+    Row(#[from] serde_json::Error),
+    /// An event after the fold cannot be decoded.
+    #[error("what is stored of a session is damaged: {0}")]
+    Event(#[from] EventError),
+    /// An event after the fold is missing.
+    #[error("what is stored of a session is damaged: event {0} is missing")]
+    Missing(Seq),
+}
 
 /// A stored fold and the events after it, read at one moment.
 pub(crate) struct StoredFold {
@@ -20,9 +33,9 @@ pub(crate) struct StoredFold {
 
 impl StoredFold {
     /// The stored state, or the empty state if there is none.
-    pub(crate) fn state(&self) -> Result<State, String> {
+    pub(crate) fn state(&self) -> Result<State, DamagedFold> {
         let Some(head) = &self.head else { return Ok(State::default()) };
-        let head: State = serde_json::from_str(head).map_err(|error| damaged(&error))?;
+        let head: State = serde_json::from_str(head)?;
         Ok(State {
             turns: self.list(PieceKind::Turn)?,
             items: self.list(PieceKind::Item)?,
@@ -34,12 +47,12 @@ impl StoredFold {
     }
 
     /// The fold including the events after it.
-    pub(crate) fn fold(&self) -> Result<Fold, String> {
+    pub(crate) fn fold(&self) -> Result<Fold, DamagedFold> {
         let mut fold = Fold::from(self.state()?);
         for line in self.lines_after(fold.state().seq) {
-            let event = Event::from_json(line).map_err(|error| damaged(&error))?;
+            let event = Event::from_json(line)?;
             if let Applied::Gap { expected } = fold.apply(&event) {
-                return Err(damaged(&format!("event {expected} is missing")));
+                return Err(DamagedFold::Missing(expected));
             }
         }
         Ok(fold)
@@ -51,12 +64,8 @@ impl StoredFold {
         numbered.filter(move |(number, _)| *number > seq.0).map(|(_, line)| line)
     }
 
-    fn list<T: serde::de::DeserializeOwned>(&self, kind: PieceKind) -> Result<Vec<T>, String> {
+    fn list<T: serde::de::DeserializeOwned>(&self, kind: PieceKind) -> Result<Vec<T>, DamagedFold> {
         let bodies = self.pieces.get(&kind).map(Vec::as_slice).unwrap_or_default();
-        bodies.iter().map(|body| serde_json::from_str(body).map_err(|error| damaged(&error))).collect()
+        bodies.iter().map(|body| Ok(serde_json::from_str(body)?)).collect()
     }
-}
-
-pub(crate) fn damaged(error: &dyn Display) -> String {
-    format!("what is stored of a session is damaged: {error}")
 }

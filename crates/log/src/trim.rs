@@ -4,12 +4,14 @@
 //! head. The decision is made here, so that it is the same for every store; the store makes it durable.
 
 use crate::committed::Committed;
-use crate::error::{ReadError, RemoveError};
+use crate::error::{ReadError, RemoveError, StoreFault};
 use crate::log::{Inner, Log};
 use crate::remove::remove_error;
 use crate::session::Session;
+use crate::snapshot::decode;
 use crate::store::{Cut, Size};
 use std::sync::Arc;
+use tracing::info;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event, Known};
 use turnstream_model::fold::{Fold, Gone, Open, State};
@@ -84,13 +86,13 @@ impl Log {
     /// Readers no longer find the removed turns when this returns; [`Log::erased`] waits until their bytes
     /// are gone.
     pub async fn trim(&self, id: &SessionId, keep: &Keep) -> Result<Trimmed, RemoveError> {
-        let session = self.find(id).map_err(|error| remove_error(&error))?;
+        let session = self.find(id).map_err(remove_error)?;
         let mut all = Trimmed::default();
         loop {
             let (log, of, keep) = (self.clone(), session.clone(), *keep);
             let planned = tokio::task::spawn_blocking(move || log.inner().plan(&of, &keep));
-            let planned = planned.await.map_err(|error| RemoveError::Store(error.to_string()))?;
-            let Some(Plan { cut, trimmed }) = planned.map_err(|error| remove_error(&error))? else { break };
+            let planned = planned.await.map_err(|error| RemoveError::Store(StoreFault::new(error)))?;
+            let Some(Plan { cut, trimmed }) = planned.map_err(remove_error)? else { break };
             if !self.inner().store.trim(session.clone(), cut).await? {
                 // Another trim was faster, or the events are not flushed yet. The next retention round
                 // continues.
@@ -99,6 +101,10 @@ impl Log {
             let Trimmed { turns, events, bytes } = trimmed;
             self.inner().removed.trimmed(turns, events, bytes);
             all = Trimmed { turns: all.turns + turns, events: all.events + events, bytes: all.bytes + bytes };
+        }
+        if all.turns > 0 {
+            let Trimmed { turns, events, bytes } = all;
+            info!(session = %id, turns, events, bytes, "session trimmed");
         }
         Ok(all)
     }
@@ -211,9 +217,7 @@ impl Walk {
         if !self.goes_on() {
             return Ok(());
         }
-        let event: Event = committed
-            .event()
-            .map_err(|error| ReadError::Store(format!("event {} is damaged: {error}", committed.seq())))?;
+        let event: Event = decode(committed)?;
         if event.seq > self.head {
             self.is_over = true;
             return Ok(());

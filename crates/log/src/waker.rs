@@ -1,5 +1,6 @@
 //! The thread that wakes followers, so that the next commit does not wait for it.
 
+use crate::diagnostics::join;
 use crate::session::Session;
 use std::io;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Drop for Waker {
     fn drop(&mut self) {
         self.published = None;
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            join(thread);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The writer thread: one commit for everything that waits, then publication.
 
 use crate::batch::{Batch, DelayedSession, Merge};
-use crate::error::AppendError;
+use crate::diagnostics::{SlowCommits, answer};
+use crate::error::{AppendError, StoreFault};
 use crate::figures::Meter;
 use crate::health::HealthReporter;
 use crate::outage::Outage;
@@ -12,6 +13,8 @@ use crate::waker::Waker;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use tracing::{debug, error};
+use turnstream_model::Chain;
 
 /// The longest pause between two tries of a failing commit.
 pub(crate) const SLOWEST_RETRY: Duration = Duration::from_millis(250);
@@ -33,6 +36,7 @@ pub(crate) struct Writer {
     pub(crate) outage: Option<Outage>,
     /// Delayed sessions without a notice yet.
     pub(crate) unnotified: Vec<DelayedSession>,
+    pub(crate) slow_commits: SlowCommits,
 }
 
 /// A commit that is durable.
@@ -40,7 +44,7 @@ struct Persisted {
     /// Groups that the store left out.
     stale: Vec<Stale>,
     /// The last error before the commit succeeded, if it was retried.
-    outage: Option<String>,
+    fault: Option<StoreFault>,
 }
 
 impl Writer {
@@ -64,10 +68,15 @@ impl Writer {
         }
         let since = Instant::now();
         match self.persist(&batch) {
-            Ok(Persisted { stale, outage }) => {
+            Ok(Persisted { stale, fault }) => {
+                let took = since.elapsed();
                 batch.fence(&stale);
-                self.meter.committed(batch.events(), since.elapsed());
-                self.record_delays(&batch, outage);
+                self.meter.committed(batch.events(), took);
+                // A commit that was retried has been logged as an outage.
+                if fault.is_none() {
+                    self.slow_commits.note(batch.events(), took);
+                }
+                self.record_delays(&batch, fault);
                 self.publish(batch);
                 self.send_notices();
             }
@@ -80,9 +89,9 @@ impl Writer {
     }
 
     /// Records which sessions were delayed, by this commit or an earlier one.
-    fn record_delays(&mut self, batch: &Batch, problem: Option<String>) {
-        let waited = match (problem, &mut self.outage) {
-            (Some(problem), outage) => outage.insert(Outage::ended(&problem)).in_failed_commit(batch),
+    fn record_delays(&mut self, batch: &Batch, fault: Option<StoreFault>) {
+        let waited = match (fault, &mut self.outage) {
+            (Some(fault), outage) => outage.insert(Outage::ended(&fault)).in_failed_commit(batch),
             (None, Some(outage)) if outage.is_past() => {
                 self.outage = None;
                 return;
@@ -106,13 +115,18 @@ impl Writer {
             return;
         }
         let mut batch = Batch::of_notices(&self.unnotified);
-        // If the disk fails again, the next commit retries.
         let since = Instant::now();
-        if let Ok(stale) = self.commits.commit(&batch.groups) {
-            self.unnotified.clear();
-            batch.fence(&stale);
-            self.meter.committed(batch.events(), since.elapsed());
-            self.publish(batch);
+        match self.commits.commit(&batch.groups) {
+            Ok(stale) => {
+                self.unnotified.clear();
+                batch.fence(&stale);
+                self.meter.committed(batch.events(), since.elapsed());
+                self.publish(batch);
+            }
+            Err(error) => {
+                let (sessions, error) = (self.unnotified.len(), Chain(&error));
+                debug!(sessions, %error, "no notice of the outage yet; the next commit retries");
+            }
         }
     }
 
@@ -123,7 +137,7 @@ impl Writer {
             group.session.publish(&group.events);
         }
         for reply in replies {
-            let _ = reply.done.send(Ok(reply.last));
+            answer(reply.done, Ok(reply.last));
         }
         self.waker.wake(groups.iter().map(|group| group.session.clone()).collect());
         turnstream_failpoint::reach("log.published");
@@ -135,25 +149,27 @@ impl Writer {
     fn persist(&mut self, batch: &Batch) -> Result<Persisted, AppendError> {
         let mut pause = Duration::from_millis(5);
         let mut closing: Option<Instant> = None;
-        let mut outage = None;
+        let mut last_fault = None;
         loop {
             match self.commits.commit(&batch.groups) {
                 Ok(stale) => {
                     self.health.sound();
-                    return Ok(Persisted { stale, outage });
+                    return Ok(Persisted { stale, fault: last_fault });
                 }
-                Err(StoreError::Transient(problem)) => {
+                Err(StoreError::Transient(fault)) => {
                     self.meter.failed();
-                    self.health.degraded(&problem);
-                    outage = Some(problem);
+                    self.health.degraded(&fault);
+                    last_fault = Some(fault);
                 }
-                Err(StoreError::Permanent(problem)) => {
+                Err(StoreError::Permanent(fault)) => {
                     self.meter.failed();
-                    self.health.failed(&problem);
-                    return Err(AppendError::Store(problem));
+                    self.health.failed(&fault);
+                    return Err(AppendError::Store(fault));
                 }
             }
             if self.queue.is_closed() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                let events = batch.events();
+                error!(events, "the log closes while the disk fails; these events are lost");
                 return Err(AppendError::Closed);
             }
             thread::sleep(pause);

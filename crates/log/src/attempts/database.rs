@@ -2,11 +2,13 @@
 
 use super::schema;
 use crate::embedded::scrub;
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
+use tracing::{debug, info};
+use turnstream_model::Chain;
 use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
@@ -27,9 +29,12 @@ impl Database {
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         let connection = schema::open(path)?;
         let orphan = "UPDATE attempt SET owner = NULL, verdict = 'unknown' WHERE ended IS NULL";
-        connection
+        let attempts = connection
             .execute(orphan, [])
-            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: error.to_string() })?;
+            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: StoreFault::new(error) })?;
+        if attempts > 0 {
+            info!(attempts, "attempts of an earlier run have no end; their outcome is unknown");
+        }
         let file = File::options()
             .read(true)
             .write(true)
@@ -50,7 +55,9 @@ impl Database {
         turnstream_failpoint::reach("attempts.commit");
         self.connection.execute_batch("COMMIT").map_err(|error| {
             // Fails only if SQLite has rolled back by itself.
-            let _ = self.connection.execute_batch("ROLLBACK");
+            if let Err(error) = self.connection.execute_batch("ROLLBACK") {
+                debug!(error = %Chain(&error), "nothing to roll back");
+            }
             failed(error)
         })
     }

@@ -8,6 +8,7 @@ mod reader;
 mod requests;
 mod schema;
 
+use crate::diagnostics::join;
 use crate::error::OpenError;
 use database::Database;
 use requests::Request;
@@ -113,7 +114,7 @@ impl Inner {
     fn close(&self) {
         drop(self.work.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = thread.join();
+            join(thread);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The thread that writes attempts. Queued requests share one commit and are answered after it.
 
 use super::database::Database;
+use crate::diagnostics::answer as answer_caller;
 use std::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
+use tracing::warn;
 use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
@@ -46,10 +48,16 @@ pub(super) fn run(database: Database, work: &Receiver<Request>) {
         let (forgetting, others): (Vec<_>, Vec<_>) = each.partition(|(forgets, _)| *forgets);
         let committed = begun.and_then(|()| database.commit());
         turnstream_failpoint::reach("attempts.committed");
+        if let Err(error) = &committed {
+            warn!(%error, "attempts could not be written; their callers are refused");
+        }
         answer(others, committed.as_ref().err());
         if !forgetting.is_empty() {
             // Only requests that delete rows wait until the bytes are erased from every file.
             let scrubbed = committed.and_then(|()| database.scrub());
+            if let Err(error) = &scrubbed {
+                warn!(%error, "deleted attempts could not be erased from every file");
+            }
             answer(forgetting, scrubbed.as_ref().err());
         }
     }
@@ -95,6 +103,6 @@ fn reply<T: 'static>(result: Result<T, Unkept>, done: Done<T>) -> Reply {
             Some(failed) => Err(failed.clone()),
             None => result,
         };
-        let _ = done.send(result);
+        answer_caller(done, result);
     })
 }

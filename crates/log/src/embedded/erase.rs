@@ -7,10 +7,12 @@
 
 use super::segment::SegmentPool;
 use super::sqlite::{Database, More, Readers, Separator};
+use crate::diagnostics::{Retried, answer};
 use crate::log::StoreReports;
 use crate::store::StoreError;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use tracing::debug;
 
 /// How long a pass works before the flusher continues with other work.
 const SLICE: Duration = Duration::from_millis(20);
@@ -55,6 +57,9 @@ pub(crate) struct Eraser {
     /// Callers that wait for this pass, and for the next one.
     waiting: Vec<oneshot::Sender<()>>,
     waiting_for_next: Vec<oneshot::Sender<()>>,
+    /// When the pass began.
+    began: Instant,
+    steps: Retried,
 }
 
 impl Eraser {
@@ -66,6 +71,8 @@ impl Eraser {
             is_requested,
             waiting: Vec::new(),
             waiting_for_next: Vec::new(),
+            began: Instant::now(),
+            steps: Retried::new("erasing removed data"),
         }
     }
 
@@ -85,8 +92,7 @@ impl Eraser {
     /// Notifies the caller when everything removed so far is erased.
     pub(crate) fn notify_when_done(&mut self, done: oneshot::Sender<()>) {
         match (self.stage, self.is_requested) {
-            // The caller may have stopped waiting.
-            (Stage::Idle | Stage::BackgroundScrub, false) => drop(done.send(())),
+            (Stage::Idle | Stage::BackgroundScrub, false) => answer(done, ()),
             (_, true) => self.waiting_for_next.push(done),
             (_, false) => self.waiting.push(done),
         }
@@ -106,17 +112,22 @@ impl Eraser {
                 self.is_requested = false;
                 self.waiting.append(&mut self.waiting_for_next);
                 self.stage = Stage::Rows;
+                self.began = Instant::now();
+                debug!("erasing removed data from every file");
             }
             Stage::Idle if database.unscrubbed().is_some_and(|pages| pages >= BACKGROUND_PAGES) => {
+                debug!(pages = database.unscrubbed(), "background scrub begins");
                 database.begin_scrub();
                 self.stage = Stage::BackgroundScrub;
             }
             _ => {}
         }
         while !matches!(self.stage, Stage::Idle) && begin.elapsed() < SLICE {
-            match self.step(database, readers, pool, reports) {
-                Ok(Step::Done(stage)) => self.stage = stage,
-                Ok(Step::Wait) | Err(_) => return,
+            let step = self.step(database, readers, pool, reports);
+            // Until a step succeeds, readers already cannot find the removed data.
+            match self.steps.note(step) {
+                Some(Step::Done(stage)) => self.stage = stage,
+                Some(Step::Wait) | None => return,
             }
         }
     }
@@ -128,7 +139,6 @@ impl Eraser {
         pool: &SegmentPool,
         reports: &StoreReports,
     ) -> Result<Step, StoreError> {
-        let passing = |error: std::io::Error| StoreError::Transient(error.to_string());
         Ok(Step::Done(match self.stage {
             Stage::Idle => return Ok(Step::Wait),
             Stage::Rows => match database.remove_some()? {
@@ -157,7 +167,7 @@ impl Eraser {
             Stage::Segments(last) => match pool.stale() {
                 Some(serial) => {
                     database.mark_flushed(serial)?;
-                    pool.erase_one().map_err(passing)?;
+                    pool.erase_one()?;
                     Stage::Segments(last)
                 }
                 None => {
@@ -165,19 +175,10 @@ impl Eraser {
                     Stage::Pages
                 }
             },
-            Stage::Pages => {
-                let Some(more) = database.scrub_some(readers)? else {
-                    return Ok(Step::Wait);
-                };
-                turnstream_failpoint::reach("log.erase.pages");
-                match more {
-                    More::Yes => Stage::Pages,
-                    More::No => {
-                        self.finish(database, reports)?;
-                        Stage::Idle
-                    }
-                }
-            }
+            Stage::Pages => match self.scrub_step(database, readers, reports)? {
+                None => return Ok(Step::Wait),
+                Some(stage) => stage,
+            },
             Stage::BackgroundScrub => match database.scrub_some(readers)? {
                 None => return Ok(Step::Wait),
                 Some(More::Yes) => Stage::BackgroundScrub,
@@ -186,13 +187,33 @@ impl Eraser {
         }))
     }
 
+    /// Scrubs some pages, and ends the pass after the last one. `None` while a reader is in the way.
+    fn scrub_step(
+        &mut self,
+        database: &mut Database,
+        readers: &Readers,
+        reports: &StoreReports,
+    ) -> Result<Option<Stage>, StoreError> {
+        let Some(more) = database.scrub_some(readers)? else { return Ok(None) };
+        turnstream_failpoint::reach("log.erase.pages");
+        match more {
+            More::Yes => Ok(Some(Stage::Pages)),
+            More::No => {
+                self.finish(database, reports)?;
+                Ok(Some(Stage::Idle))
+            }
+        }
+    }
+
     fn finish(&mut self, database: &mut Database, reports: &StoreReports) -> Result<(), StoreError> {
         if !self.is_requested {
             database.removed()?;
         }
         reports.erased();
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        debug!(millis, "removed data is erased from every file");
         for done in self.waiting.drain(..) {
-            let _ = done.send(());
+            answer(done, ());
         }
         Ok(())
     }

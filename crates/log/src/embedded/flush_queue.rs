@@ -6,6 +6,7 @@
 
 use super::flusher::FlusherCommand;
 use crate::batch::{Group, Source, TurnChange};
+use crate::diagnostics::answer;
 use crate::session::Session;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -148,8 +149,7 @@ impl FlushQueue {
         let content: Vec<FlushRequest> = state.requests.extract_if(.., is_flushed).collect();
         drop(state);
         for request in content {
-            // The caller may have stopped waiting.
-            let _ = request.done.send(());
+            answer(request.done, ());
         }
     }
 

@@ -1,27 +1,29 @@
 //! The thread that owns the database: it flushes committed events from segments into SQLite, and records
 //! owners.
 
+use super::claims::Claim;
 use super::erase::Eraser;
 use super::flush_queue::{FlushQueue, FlushWork};
 use super::index_backlog::{BacklogTask, IndexBacklog};
-use super::leases::{Lease, Leases};
+use super::leases::Leases;
 use super::segment::{Pace, SegmentPool};
-use super::sqlite::{self, Chunks, Database, FIRST_EPOCH, FlushBatch, Readers, TurnRow, Visibility};
+use super::sqlite::{Chunks, Database, FlushBatch, Readers, TurnRow};
 use crate::batch::Group;
-use crate::error::{ClaimError, RemoveError};
+use crate::diagnostics::{DamagedFolds, Retried, answer};
+use crate::error::{ClaimError, RemoveError, StoreFault};
 use crate::log::StoreReports;
 use crate::projection::{FoldWrite, Projection};
 use crate::session::Session;
-use crate::store::{ClaimMode, Cut, SessionRecord, StoreError};
+use crate::store::{Cut, StoreError};
 use crate::writer::{CLOSING, SLOWEST_RETRY};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::fold::{Applied, State};
-use turnstream_model::id::SessionId;
+use tracing::{debug, info, warn};
+use turnstream_model::Chain;
+use turnstream_model::fold::Applied;
 
 /// Folds of inactive sessions per transaction. The others wait for the next one, so that a thousand sessions
 /// do not cause a burst.
@@ -55,26 +57,6 @@ pub(crate) enum FlusherCommand {
     Erase(oneshot::Sender<()>),
 }
 
-/// A change of ownership. It is durable before it is answered.
-pub(crate) struct Claim {
-    pub(super) kind: ClaimKind,
-    pub(super) done: oneshot::Sender<Result<Lease, ClaimError>>,
-}
-
-/// The kind of a claim.
-pub(super) enum ClaimKind {
-    /// Create a session.
-    New(SessionId),
-    /// Create a session for an import, invisible until it is complete, with the state before its first event.
-    Import(SessionId, Box<State>),
-    /// Publish an imported session once it is flushed.
-    Reveal(Arc<Session>, Option<String>),
-    /// Discard an unfinished import.
-    GiveUp(Arc<Session>),
-    /// Claim the next epoch of an existing session.
-    Next(Arc<Session>, ClaimMode),
-}
-
 /// The state of the flusher thread.
 pub(crate) struct Flusher {
     pub(crate) database: Database,
@@ -90,6 +72,9 @@ pub(crate) struct Flusher {
     pub(crate) unpublished_imports: Vec<Claim>,
     pub(crate) reports: Arc<StoreReports>,
     pub(crate) eraser: Eraser,
+    pub(crate) damaged_folds: Arc<DamagedFolds>,
+    pub(crate) checkpoints: Retried,
+    pub(crate) segment_files: Retried,
 }
 
 impl Flusher {
@@ -98,7 +83,9 @@ impl Flusher {
         let _answer = AnswerOnExit { queue: self.queue.clone(), reports: self.reports.clone() };
         // Commits and followers have priority. The delay of this thread is bounded by the budget.
         #[cfg(target_os = "linux")]
-        let _ = rustix::process::nice(NICE);
+        if let Err(error) = rustix::process::nice(NICE) {
+            debug!(error = %Chain(&error), "the flusher runs at normal priority");
+        }
         let (mut swept, mut looked, mut rest) = (Instant::now(), Instant::now(), Duration::ZERO);
         loop {
             let within = if self.eraser.is_under_way() { ERASING } else { TICK };
@@ -116,7 +103,7 @@ impl Flusher {
             if !self.flush(&work, sweep) {
                 // The events are only in memory and in segments, and readers must still find them.
                 self.queue.push_back(work);
-                return;
+                return self.stopped_early();
             }
             drop(work);
             for claim in std::mem::take(&mut self.unpublished_imports) {
@@ -126,18 +113,24 @@ impl Flusher {
                 break;
             }
             if !self.index_backlog_step() {
-                return;
+                return self.stopped_early();
             }
             self.queue.answer_requests(self.index_backlog.is_done());
             self.erase();
             if looked.elapsed() >= LOOK_AT_LOG {
                 looked = Instant::now();
-                let _ = self.database.keep_log_below(LARGE_LOG, &self.readers);
+                let truncated = self.database.keep_log_below(LARGE_LOG, &self.readers);
+                self.checkpoints.note(truncated);
             }
-            let _ = self.pool.top_up(Pace::InSteps);
+            let topped_up = self.pool.top_up(Pace::InSteps);
+            self.segment_files.note(topped_up);
             rest = begin.elapsed() * REST;
         }
         self.database.close();
+    }
+
+    fn stopped_early(&self) {
+        warn!("the flusher stopped; the next start reads the remaining events from the segments");
     }
 
     /// Flushes a round of work. False if it had to give up; the segments still have everything.
@@ -194,7 +187,10 @@ impl Flusher {
             BacklogTask::Nothing => return true,
             BacklogTask::Rows => {
                 let Ok(more) = self.persist(Database::backfill) else { return false };
-                self.index_backlog.filed(more);
+                self.index_backlog.rows_indexed(more);
+                if !more {
+                    info!("the search index has every stored row");
+                }
                 return true;
             }
             BacklogTask::Session { key, epoch } => (key, epoch),
@@ -217,8 +213,20 @@ impl Flusher {
 
     /// Loads the stored fold with the events after it. `None` if it cannot be read.
     fn load(&self, key: i64, epoch: u64, now: Instant) -> Option<Projection> {
-        let stored = self.readers.stored(key).map_err(|error| error.to_string());
-        stored.and_then(|stored| Projection::load(stored, epoch, now)).ok()
+        let stored = match self.readers.stored(key) {
+            Ok(stored) => stored,
+            Err(error) => {
+                debug!(session_key = key, error = %Chain(&error), "a stored fold cannot be read now");
+                return None;
+            }
+        };
+        match Projection::load(stored, epoch, now) {
+            Ok(projection) => Some(projection),
+            Err(error) => {
+                self.damaged_folds.note(key, || self.readers.name_of(key), &error);
+                None
+            }
+        }
     }
 
     /// The folds to write: of these sessions, and in a sweep of some others.
@@ -248,18 +256,20 @@ impl Flusher {
         let Some(projection) = self.projections.get_mut(&key) else { return };
         for (event, committed) in group.parsed.iter().zip(&group.events) {
             let applied = projection.apply(event, committed.json().len(), group.epoch, now);
-            if let Applied::Gap { .. } = applied {
+            if let Applied::Gap { expected } = applied {
                 // The fold does not match the events. It is loaded again with the next events.
+                debug!(session = %group.session.id, %expected, found = %event.seq, "a fold was dropped");
                 self.projections.remove(&key);
                 return;
             }
         }
     }
 
-    fn persist<T>(
+    /// Runs this until it succeeds. Gives up if the store has failed permanently, or if the log is closing.
+    pub(super) fn persist<T>(
         &mut self,
         mut act: impl FnMut(&mut Database) -> Result<T, StoreError>,
-    ) -> Result<T, String> {
+    ) -> Result<T, StoreFault> {
         let mut pause = Duration::from_millis(10);
         let mut closing: Option<Instant> = None;
         loop {
@@ -268,15 +278,15 @@ impl Flusher {
                     self.reports.health.sound();
                     return Ok(done);
                 }
-                Err(StoreError::Permanent(problem)) => {
-                    self.reports.health.failed(&problem);
-                    return Err(problem);
+                Err(StoreError::Permanent(fault)) => {
+                    self.reports.health.failed(&fault);
+                    return Err(fault);
                 }
-                Err(StoreError::Transient(problem)) => {
-                    self.reports.health.degraded(&problem);
+                Err(StoreError::Transient(fault)) => {
+                    self.reports.health.degraded(&fault);
                     if self.queue.has_ended() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING
                     {
-                        return Err(problem);
+                        return Err(fault);
                     }
                 }
             }
@@ -289,8 +299,8 @@ impl Flusher {
         // The command is executed even if its caller has stopped waiting.
         match command {
             FlusherCommand::Claim(claim) => self.claim(claim),
-            FlusherCommand::Delete(session, done) => drop(done.send(self.delete(&session))),
-            FlusherCommand::Trim(session, cut, done) => drop(done.send(self.trim(&session, &cut))),
+            FlusherCommand::Delete(session, done) => answer(done, self.delete(&session)),
+            FlusherCommand::Trim(session, cut, done) => answer(done, self.trim(&session, &cut)),
             FlusherCommand::Erase(done) => self.eraser.notify_when_done(done),
         }
     }
@@ -301,13 +311,13 @@ impl Flusher {
         if !deleted {
             return Err(RemoveError::Unknown(session.id.to_string()));
         }
-        self.leave(session);
+        self.forget(session);
         turnstream_failpoint::reach("log.deleted");
         Ok(())
     }
 
     /// Forgets a session that was deleted, and requests that its bytes are erased.
-    fn leave(&mut self, session: &Session) {
+    pub(super) fn forget(&mut self, session: &Session) {
         self.projections.remove(&session.key);
         self.index_backlog.forget(session.key);
         self.eraser.request_pass();
@@ -328,13 +338,13 @@ impl Flusher {
 
     /// Brings the stored fold of a session up to its flushed events. It lags only after a crash, because the
     /// end of a turn is stored together with its fold.
-    fn store_fold(&mut self, session: &Session) -> Result<(), String> {
+    fn store_fold(&mut self, session: &Session) -> Result<(), StoreFault> {
         let (key, now) = (session.key, Instant::now());
         if self.projections.contains_key(&key) {
             return Ok(());
         }
-        let stored = self.readers.stored(key).map_err(|error| error.to_string())?;
-        let mut projection = Projection::load(stored, session.epoch(), now)?;
+        let stored = self.readers.stored(key).map_err(StoreFault::new)?;
+        let mut projection = Projection::load(stored, session.epoch(), now).map_err(StoreFault::new)?;
         if let Some(flush) = projection.due(now, Duration::ZERO) {
             let (chunks, folds) = (Chunks::default(), [(key, flush)]);
             let batch = FlushBatch { chunks: &chunks, turns: &[], folds: &folds, flushed_segment: 0 };
@@ -350,77 +360,6 @@ impl Flusher {
         let Self { eraser, database, readers, pool, reports, .. } = self;
         eraser.work(database, readers, pool, reports);
     }
-
-    /// Claims run one after the other on this thread, so that only one of two claimants finds a session free.
-    fn claim(&mut self, claim: Claim) {
-        let Claim { kind, done } = claim;
-        let known = match kind {
-            ClaimKind::Reveal(session, native_id) if !session.is_all_flushed() => {
-                return self
-                    .unpublished_imports
-                    .push(Claim { kind: ClaimKind::Reveal(session, native_id), done });
-            }
-            ClaimKind::New(id) => self.create(&id, Visibility::Immediate),
-            ClaimKind::Import(id, base) => self.create(&id, Visibility::AfterImport { base: &base }),
-            ClaimKind::Reveal(session, native_id) => self.reveal(&session, native_id.as_deref()),
-            ClaimKind::GiveUp(session) => self.give_up(&session),
-            ClaimKind::Next(session, ClaimMode::IfFree) if self.leases.is_held(session.key) => {
-                Err(ClaimError::Held(session.id.to_string()))
-            }
-            ClaimKind::Next(session, ClaimMode::IfFree | ClaimMode::TakeOver) => self.next_epoch(&session),
-        };
-        // If the caller has stopped waiting, the lease is dropped and the session is free again. The epoch
-        // stays used.
-        let _ = done.send(known.map(|known| self.leases.hold(known)));
-    }
-
-    fn next_epoch(&mut self, session: &Session) -> Result<SessionRecord, ClaimError> {
-        let epoch = self.persist(|database| database.next_epoch(session.key)).map_err(failure(session))?;
-        let epoch = epoch.ok_or_else(|| ClaimError::Unknown(session.id.to_string()))?;
-        session.set_epoch(epoch);
-        Ok(known(session))
-    }
-
-    fn reveal(&mut self, session: &Session, native_id: Option<&str>) -> Result<SessionRecord, ClaimError> {
-        self.persist(|database| database.reveal(session.key, native_id)).map_err(failure(session))?;
-        Ok(known(session))
-    }
-
-    fn give_up(&mut self, session: &Session) -> Result<SessionRecord, ClaimError> {
-        // The import that wanted to publish it has been dropped.
-        self.unpublished_imports.retain(|claim| match &claim.kind {
-            ClaimKind::Reveal(waiting, _) => waiting.key != session.key,
-            ClaimKind::New(_) | ClaimKind::Import(..) | ClaimKind::GiveUp(_) | ClaimKind::Next(..) => true,
-        });
-        if self.persist(|database| database.give_up(session.key)).map_err(failure(session))? {
-            session.delete();
-            self.leave(session);
-        }
-        Ok(known(session))
-    }
-
-    fn create(&mut self, id: &SessionId, seen: Visibility<'_>) -> Result<SessionRecord, ClaimError> {
-        let failed = |problem| ClaimError::Store { session: id.to_string(), problem };
-        let name = sqlite::fresh_generation();
-        let key = self.persist(|database| database.create(id.as_str(), &name, seen)).map_err(failed)?;
-        let key = key.ok_or_else(|| ClaimError::Exists(id.to_string()))?;
-        let generation = Generation::new(name).map_err(|error| failed(error.to_string()))?;
-        let head = match seen {
-            Visibility::Immediate => Seq(0),
-            Visibility::AfterImport { base } => base.seq,
-        };
-        Ok(SessionRecord { key, generation, epoch: FIRST_EPOCH, oldest: head.next(), head })
-    }
-}
-
-/// The record of a session that is in use.
-fn known(session: &Session) -> SessionRecord {
-    let (generation, epoch) = (session.generation.clone(), session.epoch());
-    SessionRecord { key: session.key, generation, epoch, oldest: session.oldest(), head: session.head() }
-}
-
-fn failure(session: &Session) -> impl Fn(String) -> ClaimError {
-    |problem| ClaimError::Store { session: session.id.to_string(), problem }
 }
 
 /// Answers the remaining callers when the flusher ends, for whatever reason.
@@ -435,9 +374,9 @@ impl Drop for AnswerOnExit {
         self.reports.store_ended();
         for command in self.queue.close() {
             match command {
-                FlusherCommand::Claim(claim) => drop(claim.done.send(Err(ClaimError::Closed))),
-                FlusherCommand::Delete(_, done) => drop(done.send(Err(RemoveError::Closed))),
-                FlusherCommand::Trim(_, _, done) => drop(done.send(Err(RemoveError::Closed))),
+                FlusherCommand::Claim(claim) => answer(claim.done, Err(ClaimError::Closed)),
+                FlusherCommand::Delete(_, done) => answer(done, Err(RemoveError::Closed)),
+                FlusherCommand::Trim(_, _, done) => answer(done, Err(RemoveError::Closed)),
                 // The caller sees that its channel was closed.
                 FlusherCommand::Erase(done) => drop(done),
             }

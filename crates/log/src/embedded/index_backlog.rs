@@ -3,6 +3,7 @@
 
 use super::sqlite::Readers;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tracing::info;
 
 /// The backlog of the index. The flusher works on it between flushes; searches report it as `is_indexing`.
 pub(crate) struct IndexBacklog {
@@ -33,6 +34,13 @@ impl IndexBacklog {
     /// Reads the backlog from the database.
     pub(crate) fn find(readers: &Readers) -> rusqlite::Result<Self> {
         let (behind, is_unindexed) = (readers.behind()?, readers.is_unindexed()?);
+        if !behind.is_empty() || is_unindexed {
+            info!(
+                sessions = behind.len(),
+                rows = is_unindexed,
+                "the search index is behind; it is being completed"
+            );
+        }
         Ok(Self { state: Mutex::new(State { behind, is_unindexed, is_under_way: false }) })
     }
 
@@ -57,7 +65,7 @@ impl IndexBacklog {
     }
 
     /// Some rows were indexed; `more`: there are others.
-    pub(crate) fn filed(&self, more: bool) {
+    pub(crate) fn rows_indexed(&self, more: bool) {
         self.lock().is_unindexed = more;
     }
 

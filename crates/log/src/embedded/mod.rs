@@ -1,6 +1,7 @@
 //! The store of one process in one directory: segment files for commits, SQLite for everything else, and a
 //! flusher thread between them.
 
+mod claims;
 mod directory;
 mod erase;
 mod flush_queue;
@@ -19,7 +20,8 @@ pub(crate) use sqlite::scrub;
 
 use crate::batch::Group;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError, RemoveError};
+use crate::diagnostics::{DamagedFolds, Retried, join};
+use crate::error::{ClaimError, ReadError, RemoveError, StoreFault};
 use crate::importer::Imported;
 use crate::log::{Options, StoreReports};
 use crate::open::Abandoned;
@@ -30,24 +32,27 @@ use crate::store::{
     ClaimMode, Claiming, Commit, Cut, Flushing, Removal, Removing, SessionRecord, Size, Stale, Store,
     StoreError,
 };
-use crate::stored_fold::damaged;
+use crate::stored_fold::DamagedFold;
 use crate::summary::Summary;
+use claims::{Claim, ClaimKind};
 use directory::Directory;
 use erase::Eraser;
 use flush_queue::{FlushQueue, FlushRequest};
-use flusher::{Claim, ClaimKind, Flusher, FlusherCommand};
+use flusher::{Flusher, FlusherCommand};
 use index_backlog::IndexBacklog;
 use leases::{Lease, Leases};
 use note::{BootEntry, BootNote};
 use open::Ready;
 use segment::Segments;
-use sqlite::{Readers, Revision};
+use sqlite::{FoldError, Readers, Revision};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::SessionId;
@@ -61,6 +66,7 @@ pub(crate) struct Embedded {
     queue: Arc<FlushQueue>,
     leases: Arc<Leases>,
     index_backlog: Arc<IndexBacklog>,
+    damaged_folds: Arc<DamagedFolds>,
     flusher: Mutex<Option<JoinHandle<()>>>,
     /// Released when everything is closed.
     open_directory: Mutex<Option<OpenDirectory>>,
@@ -72,6 +78,7 @@ pub(crate) struct Commits {
     queue: Arc<FlushQueue>,
     /// The segment of the last commit.
     serial: u64,
+    rotation: Retried,
 }
 
 /// A locked directory, and the note to write when the store is closed.
@@ -93,8 +100,8 @@ impl Embedded {
         let queue = Arc::new(FlushQueue::new(options.debounce.min(LAG), options.budget));
         let leases = Arc::new(Leases::default());
         let index_backlog = Arc::new(IndexBacklog::find(&readers).map_err(io::Error::other)?);
-        let eraser =
-            Eraser::new(database.is_removing().map_err(|error| io::Error::other(error.to_string()))?);
+        let damaged_folds = Arc::new(DamagedFolds::default());
+        let eraser = Eraser::new(database.is_removing().map_err(io::Error::other)?);
         let flusher = Flusher {
             database,
             readers: readers.clone(),
@@ -107,11 +114,15 @@ impl Embedded {
             unpublished_imports: Vec::new(),
             reports: Arc::new(reports),
             eraser,
+            damaged_folds: damaged_folds.clone(),
+            checkpoints: Retried::new("truncating the write-ahead log"),
+            segment_files: Retried::new("making a segment file ahead of time"),
         };
-        let commits = Commits { segments, queue: queue.clone(), serial: 0 };
+        let rotation = Retried::new("the change to a new segment");
+        let commits = Commits { segments, queue: queue.clone(), serial: 0, rotation };
         let thread = std::thread::Builder::new().name("log-flusher".into()).spawn(move || flusher.run())?;
         let (flusher, open_directory) = (Mutex::new(Some(thread)), Mutex::new(Some(open_directory)));
-        Ok((commits, Self { readers, queue, leases, index_backlog, flusher, open_directory }))
+        Ok((commits, Self { readers, queue, leases, index_backlog, damaged_folds, flusher, open_directory }))
     }
 
     fn ask(&self, kind: ClaimKind) -> Claiming {
@@ -148,8 +159,7 @@ impl Commit for Commits {
         let stale: Vec<Stale> = fenced.collect();
         let is_stale = |place| stale.iter().any(|stale| stale.group == place);
         let rest = groups.iter().enumerate().filter(|(place, _)| !is_stale(*place)).map(|(_, group)| group);
-        // Every disk error may be temporary, such as a full disk, so it is retried.
-        self.serial = self.segments.append(rest).map_err(|error| StoreError::Transient(error.to_string()))?;
+        self.serial = self.segments.append(rest)?;
         Ok(stale)
     }
 
@@ -158,7 +168,8 @@ impl Commit for Commits {
     }
 
     fn between_commits(&mut self) {
-        if let Ok(Some(serial)) = self.segments.rotate_if_requested() {
+        let rotated = self.segments.rotate_if_requested();
+        if let Some(Some(serial)) = self.rotation.note(rotated) {
             self.serial = serial;
             self.queue.segment_changed(serial);
         }
@@ -229,20 +240,28 @@ impl Store for Embedded {
     fn fold(&self, key: i64) -> Result<Fold, ReadError> {
         match self.readers.stored(key).map_err(unreadable)?.fold() {
             Ok(fold) => Ok(fold),
-            Err(_) => Ok(Fold::from(self.base(key)?)),
+            Err(error) => {
+                self.damaged_folds.note(key, || self.readers.name_of(key), &error);
+                Ok(Fold::from(self.base(key)?))
+            }
         }
     }
 
     fn window(&self, key: i64, wanted: &WindowQuery) -> Result<Window, ReadError> {
         match self.readers.window(key, wanted).map_err(unreadable)? {
             Ok(window) => Ok(window),
-            Err(_) => Ok(Window::of(self.fold(key)?.into_state(), wanted)),
+            Err(FoldError::Damaged(error)) => {
+                self.damaged_folds.note(key, || self.readers.name_of(key), &error);
+                Ok(Window::of(self.fold(key)?.into_state(), wanted))
+            }
+            Err(FoldError::Sqlite(error)) => Err(unreadable(error)),
         }
     }
 
     fn base(&self, key: i64) -> Result<State, ReadError> {
         let Some(body) = self.readers.base(key).map_err(unreadable)? else { return Ok(State::default()) };
-        serde_json::from_str(&body).map_err(|error| ReadError::Store(damaged(&error)))
+        serde_json::from_str(&body)
+            .map_err(|error| ReadError::Store(StoreFault::new(DamagedFold::Row(error))))
     }
 
     fn size(&self, key: i64) -> Result<Size, ReadError> {
@@ -272,9 +291,16 @@ impl Store for Embedded {
 
     fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
         let heads = self.readers.fold_heads().map_err(unreadable)?;
-        let summary = |(id, body): (String, Option<String>)| Summary {
-            id: SessionId::from(id),
-            state: body.and_then(|body| serde_json::from_str(&body).ok()),
+        let summary = |(id, body): (String, Option<String>)| {
+            let state = body.and_then(|body| match serde_json::from_str(&body) {
+                Ok(state) => Some(state),
+                Err(error) => {
+                    // A snapshot is requested instead, which reports it.
+                    debug!(session = id, error = %Chain(&error), "the head of a stored fold is damaged");
+                    None
+                }
+            });
+            Summary { id: SessionId::from(id), state }
         };
         Ok(heads.into_iter().map(summary).collect())
     }
@@ -295,18 +321,21 @@ impl Store for Embedded {
         self.queue.request_flush(FlushRequest { sessions, done });
         Box::pin(async move {
             // Without an answer, the flusher has ended and nothing more will be flushed.
-            let _ = flushed.await;
+            drop(flushed.await);
         })
     }
 
     fn close(&self) {
         if let Some(flusher) = lock(&self.flusher).take() {
-            let _ = flusher.join();
+            join(flusher);
         }
         if let Some(OpenDirectory { directory, entry, revision }) = lock(&self.open_directory).take() {
             // With this note, a backup that is restored later is recognised without the segments. If it
             // cannot be written, the segments know almost as much.
-            let _ = directory.write_note(&BootNote::of(BootEntry { revision: revision.get(), ..entry }));
+            let note = BootNote::of(BootEntry { revision: revision.get(), ..entry });
+            if let Err(error) = directory.write_note(&note) {
+                warn!(error = %Chain(&error), "the boot file could not be updated on close");
+            }
         }
     }
 }
@@ -318,7 +347,7 @@ impl Drop for Embedded {
 }
 
 fn unreadable(error: rusqlite::Error) -> ReadError {
-    ReadError::Store(error.to_string())
+    ReadError::Store(StoreFault::new(error))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

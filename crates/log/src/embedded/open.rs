@@ -6,7 +6,7 @@ use super::note::{BootEntry, BootNote};
 use super::recover::{RecoveryError, recover};
 use super::segment::{Damage, FilePosition, Pace, Replay, ScannedSegments, Segments};
 use super::sqlite::{self, Database, Generations, Meta, Readers};
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use crate::log::Options;
 use crate::open::Restored;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<OpenedDirectory, Op
     let directory = Directory::open(path)?;
     let file_path = directory.database();
     let io = |source| OpenError::Directory { path: path.to_owned(), source };
-    let failed = |problem: String| OpenError::Store { path: file_path.clone(), problem };
+    let failed = |problem: StoreFault| OpenError::Store { path: file_path.clone(), problem };
 
     let note = directory.read_note().map_err(io)?;
     let mut scanned = ScannedSegments::scan(path).map_err(io)?;
@@ -72,7 +72,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<OpenedDirectory, Op
         recovered =
             result.and_then(|()| recover(&mut database, &readers, replay.records)).map_err(|error| {
                 match error {
-                    RecoveryError::Damage(Damage { place: FilePosition { path, byte }, problem }) => {
+                    RecoveryError::Damage(Damage { position: FilePosition { path, byte }, problem }) => {
                         OpenError::Damaged { path: path.to_path_buf(), byte, problem }
                     }
                     RecoveryError::Store(problem) => failed(problem),
@@ -88,9 +88,9 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<OpenedDirectory, Op
     let opening = BootNote::opening(entry.clone(), last.filter(|_| restored.is_none()), meta.is_none());
     directory.write_note(&opening).map_err(io)?;
     let generations = if restored.is_some() { Generations::AreNew } else { Generations::Stay };
-    database.begin(boot, known, flushed, generations).map_err(|error| failed(error.to_string()))?;
+    database.begin(boot, known, flushed, generations).map_err(|error| failed(error.into_fault()))?;
     directory.write_note(&BootNote::of(entry.clone())).map_err(io)?;
-    database.give_up_unfinished_imports().map_err(|error| failed(error.to_string()))?;
+    database.give_up_unfinished_imports().map_err(|error| failed(error.into_fault()))?;
     let segments =
         Segments::begin(scanned, boot, database.revision().clone(), options.segment).map_err(io)?;
     segments.pool().top_up(Pace::Fast).map_err(io)?;

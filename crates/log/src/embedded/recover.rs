@@ -4,16 +4,25 @@ use super::segment::record::RecoveredGroup;
 use super::segment::{Damage, FilePosition};
 use super::sqlite::{Chunks, Database, FlushBatch, Readers, TurnRow};
 use crate::batch::TurnChange;
+use crate::error::{DamagedEvent, StoreFault};
 use crate::projection::Projection;
+use crate::store::StoreError;
 use std::collections::HashMap;
 use std::time::Instant;
+use tracing::debug;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
 
 /// Why recovery failed.
 pub(crate) enum RecoveryError {
     Damage(Damage),
-    Store(String),
+    Store(StoreFault),
+}
+
+impl From<StoreError> for RecoveryError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.into_fault())
+    }
 }
 
 /// The content to flush.
@@ -36,18 +45,23 @@ pub(crate) fn recover(
 ) -> Result<u64, RecoveryError> {
     let mut recovery = Recovery::default();
     // Unfinished imports are removed, so their events are not recovered.
-    let void = database.unfinished_imports().map_err(|error| RecoveryError::Store(error.to_string()))?;
-    for (place, groups) in records {
+    let void = database.unfinished_imports()?;
+    for (position, groups) in records {
         for group in groups.into_iter().filter(|group| !void.contains(&group.session)) {
             let head = match recovery.heads.get(&group.session) {
                 Some(head) => Some(*head),
-                None => {
-                    readers.head(group.session).map_err(|error| RecoveryError::Store(error.to_string()))?
-                }
+                None => readers.head(group.session).map_err(StoreError::from)?,
             };
             // A session has its row before its first event, so this one was deleted.
-            let Some(head) = head else { continue };
-            let damaged = |problem| RecoveryError::Damage(Damage { place: place.clone(), problem });
+            let Some(head) = head else {
+                debug!(
+                    session_key = group.session,
+                    events = group.count,
+                    "skipped events of a deleted session"
+                );
+                continue;
+            };
+            let damaged = |problem| RecoveryError::Damage(Damage { position: position.clone(), problem });
             recovery.add(group, head).map_err(damaged)?;
         }
     }
@@ -56,14 +70,14 @@ pub(crate) fn recover(
         let ahead = |(session, projection): (&i64, &Projection)| Some((*session, projection.early_rows()?));
         let folds: Vec<_> = projections.iter().filter_map(ahead).collect();
         let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: 0 };
-        database.flush(&batch).map_err(|error| RecoveryError::Store(error.to_string()))?;
+        database.flush(&batch)?;
     }
     Ok(events)
 }
 
 impl Recovery {
     /// Adds the next events of a session whose last event is `head`.
-    fn add(&mut self, group: RecoveredGroup, head: u64) -> Result<(), String> {
+    fn add(&mut self, group: RecoveredGroup, head: u64) -> Result<(), StoreFault> {
         let RecoveredGroup { session, epoch, first, count, data } = group;
         let last = first.0 + count - 1;
         self.heads.insert(session, head.max(last));
@@ -71,12 +85,14 @@ impl Recovery {
             return Ok(());
         }
         if first.0 != head + 1 {
-            return Err(format!("event {} of session {session} is missing before event {first}", head + 1));
+            let missing = format!("event {} of session {session} is missing before event {first}", head + 1);
+            return Err(StoreFault::new(missing));
         }
         let now = Instant::now();
         let projection = self.projections.entry(session).or_insert_with(|| Projection::after(Seq(head), now));
         for (seq, line) in (first.0..).zip(data.lines()) {
-            let event = Event::from_json(line).map_err(|error| format!("it holds no event: {error}"))?;
+            let damaged = |source| StoreFault::new(DamagedEvent { seq: Seq(seq), source });
+            let event = Event::from_json(line).map_err(damaged)?;
             self.turns
                 .extend(TurnChange::of(&event.draft).map(|change| TurnRow::new(session, epoch, &change)));
             // Its seq follows the last one, as was checked above.

@@ -29,7 +29,7 @@ pub(crate) fn snippet(text: &str, terms: &[Term]) -> Vec<Part> {
         if hits.first().is_some_and(|first| word.range.start > first.start + 4 * WIDTH) {
             break;
         }
-        hits.extend(finder.take(&word));
+        hits.extend(finder.push(&word));
     }
     hits.sort_by_key(|hit| (hit.start, hit.end));
     let first = hits.first().map_or(0, |hit| hit.start);

@@ -45,7 +45,7 @@ impl Terms {
                 .strip_prefix('-')
                 .filter(|after| after.starts_with(|next: char| !next.is_whitespace() && next != '-'));
             let is_unwanted = negated.is_some();
-            let (typed, after) = take_one(negated.unwrap_or(rest));
+            let (typed, after) = split_first(negated.unwrap_or(rest));
             rest = after.trim_start();
             let Some(term) = Term::of(typed)? else { continue };
             if is_unwanted { terms.unwanted.push(term) } else { terms.wanted.push(term) }
@@ -69,9 +69,9 @@ impl Terms {
         let mut missing: Vec<bool> = self.wanted.iter().map(|_| true).collect();
         let (mut wanted, mut unwanted) = (Finder::new(&self.wanted), Finder::new(&self.unwanted));
         for word in Words::of(text) {
-            wanted.take_each(&word, |term, _| missing[term] = false);
+            wanted.push_each(&word, |term, _| missing[term] = false);
             let mut is_refused = false;
-            unwanted.take_each(&word, |_, _| is_refused = true);
+            unwanted.push_each(&word, |_, _| is_refused = true);
             if is_refused {
                 return false;
             }
@@ -84,7 +84,7 @@ impl Terms {
 }
 
 /// The next quoted phrase or run without spaces, and the rest. An unclosed quote extends to the end.
-fn take_one(text: &str) -> (&str, &str) {
+fn split_first(text: &str) -> (&str, &str) {
     if let Some(quoted) = text.strip_prefix('"') {
         let Some(end) = quoted.find('"') else { return (quoted, "") };
         return (&quoted[..end], &quoted[end + 1..]);
@@ -140,14 +140,14 @@ impl<'t> Finder<'t> {
     }
 
     /// Adds the next word. Returns the range of the text that matches with it, if any.
-    pub(crate) fn take(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
+    pub(crate) fn push(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        self.take_each(word, |_, range| found.push(range));
+        self.push_each(word, |_, range| found.push(range));
         found
     }
 
     /// Adds the next word, and calls `found` with every term that matches with it.
-    fn take_each(&mut self, word: &super::words::Word<'_>, mut found: impl FnMut(usize, Range<usize>)) {
+    fn push_each(&mut self, word: &super::words::Word<'_>, mut found: impl FnMut(usize, Range<usize>)) {
         if self.terms.is_empty() {
             return;
         }

@@ -15,7 +15,7 @@ pub(crate) mod memory;
 
 use crate::batch::Group;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError, RemoveError};
+use crate::error::{ClaimError, ReadError, RemoveError, StoreFault};
 use crate::importer::Imported;
 use crate::open::Abandoned;
 use crate::page::{Window, WindowQuery};
@@ -227,9 +227,25 @@ pub enum Removal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StoreError {
     /// It may succeed later: the disk is full, slow or failing, or the file is locked.
-    #[error("{0}")]
-    Transient(String),
+    #[error(transparent)]
+    Transient(StoreFault),
     /// It will not succeed without an operator.
-    #[error("{0}")]
-    Permanent(String),
+    #[error(transparent)]
+    Permanent(StoreFault),
+}
+
+impl StoreError {
+    /// The error itself, whether or not it will go away.
+    pub(crate) fn into_fault(self) -> StoreFault {
+        match self {
+            Self::Transient(fault) | Self::Permanent(fault) => fault,
+        }
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    /// Every disk error may go away, for example when a full disk is cleaned up.
+    fn from(error: std::io::Error) -> Self {
+        Self::Transient(StoreFault::new(error))
+    }
 }

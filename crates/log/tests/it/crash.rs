@@ -405,6 +405,6 @@ pub(crate) fn serial(segment: &Path) -> u64 {
     bytes.get(8..16).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-fn newest_segment(directory: &Path) -> PathBuf {
+pub(crate) fn newest_segment(directory: &Path) -> PathBuf {
     segments(directory).into_iter().max_by_key(|path| serial(path)).unwrap()
 }

@@ -3,7 +3,7 @@
 
 use crate::crash::rounds;
 use crate::import::{self, IMPORT_POINTS, What};
-use crate::removal::{Left, REMOVAL_POINTS, found, half_imported, half_importing, removing, text_of};
+use crate::removal::{Expected, REMOVAL_POINTS, found, half_imported, half_importing, removing, text_of};
 use std::path::Path;
 use tempfile::TempDir;
 use turnstream_log::Restored;
@@ -62,8 +62,8 @@ fn a_power_cut_at_every_step_of_a_removal_leaves_nothing_half_removed() {
                 assert_eq!(found(image, &gone), Vec::<String>::new(), "{when}");
             }
             // The image is another file than the directory had.
-            let left = Left::new(&ended.seen, Some(Restored::Copied), when);
-            runtime.block_on(left.judge(image));
+            let expected = Expected::new(&ended.seen, Some(Restored::Copied), when);
+            runtime.block_on(expected.judge(image));
         });
     }
     assert!(forgotten > 0, "the cuts took nothing away");

@@ -188,15 +188,15 @@ fn a_kill_at_every_step_of_a_removal_leaves_nothing_half_removed() {
         for nth in *times {
             let directory = tempfile::tempdir().unwrap();
             let seen = removing(directory.path()).run(&KillPoint::failpoint(*point, *nth)).unwrap();
-            let left = Left::new(&seen, None, format!("{point}:{nth}"));
+            let expected = Expected::new(&seen, None, format!("{point}:{nth}"));
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-            runtime.block_on(left.judge(directory.path()));
+            runtime.block_on(expected.judge(directory.path()));
         }
     }
 }
 
 /// What a killed child must have left.
-pub(crate) struct Left {
+pub(crate) struct Expected {
     deleted: bool,
     trimmed: bool,
     /// How the directory that it left is recognised.
@@ -204,7 +204,7 @@ pub(crate) struct Left {
     when: String,
 }
 
-impl Left {
+impl Expected {
     /// According to what this child has printed.
     pub(crate) fn new(seen: &Seen, restored: Option<Restored>, when: String) -> Self {
         let said = |line: &str| !seen.lines(line).is_empty();

@@ -20,6 +20,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 
 /// The size of the file header. Records begin after it, at a block boundary.
 const START: u64 = 4096;
@@ -100,6 +102,7 @@ impl Segments {
         let next_serial = scanned.last_serial() + 1;
         // Incomplete files, and files that may hold records of any serial, are created again.
         for path in scanned.blank.into_iter().chain(scanned.unread.into_iter().map(|segment| segment.path)) {
+            debug!(path = %path.display(), "removing an unusable segment file");
             std::fs::remove_file(path)?;
             turnstream_failpoint::reach("log.segment.remove");
         }
@@ -200,6 +203,7 @@ impl Segments {
             self.pool.lock().free.push(segment);
             return Err(error);
         }
+        debug!(serial, "changed to a new segment");
         turnstream_failpoint::reach("log.segment.rotated");
         self.next_serial += 1;
         self.offset = START;
@@ -253,8 +257,12 @@ impl SegmentPool {
     /// Creates free files ahead of time.
     pub(crate) fn top_up(&self, pace: Pace) -> io::Result<()> {
         while self.lock().free.len() < READY {
-            let segment = self.make(self.size, pace)?;
-            self.lock().free.push(segment);
+            match self.make(self.size, pace) {
+                Ok(segment) => self.lock().free.push(segment),
+                // No further file is needed.
+                Err(_) if self.is_closing.load(Ordering::Relaxed) => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -263,10 +271,20 @@ impl SegmentPool {
     /// deleted.
     pub(crate) fn mark_flushed(&self, serial: u64) {
         while let Some(segment) = self.pop_flushed(serial) {
-            if segment.size <= self.size || std::fs::remove_file(&segment.path).is_err() {
+            if segment.size <= self.size {
                 self.lock().free.push(segment);
-            } else {
-                turnstream_failpoint::reach("log.segment.discard");
+                continue;
+            }
+            let path = segment.path.display();
+            match std::fs::remove_file(&segment.path) {
+                Ok(()) => {
+                    debug!(%path, bytes = segment.size, "removed the segment file of a large commit");
+                    turnstream_failpoint::reach("log.segment.discard");
+                }
+                Err(error) => {
+                    warn!(%path, error = %Chain(&error), "a large segment file cannot be removed; it is reused");
+                    self.lock().free.push(segment);
+                }
             }
         }
     }
@@ -330,9 +348,15 @@ impl SegmentPool {
         let name = self.next_name.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("segment-{name}"));
         let made = self.make_at(&path, size, pace);
-        if made.is_err() {
-            // On a full disk the partial file would be in the way.
-            let _ = std::fs::remove_file(&path);
+        match &made {
+            Ok(_) => debug!(path = %path.display(), bytes = size, "made a segment file"),
+            Err(_) => {
+                // On a full disk the partial file would be in the way.
+                if let Err(error) = std::fs::remove_file(&path) {
+                    let path = path.display();
+                    debug!(%path, error = %Chain(&error), "no partial segment file to remove");
+                }
+            }
         }
         made
     }

@@ -7,6 +7,7 @@
 use super::header::{Head, Header};
 use super::record::{self, RecoveredGroup};
 use super::{START, Segment};
+use crate::error::StoreFault;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -34,8 +35,8 @@ pub(crate) struct FilePosition {
 /// Acknowledged events that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
-    pub(crate) place: FilePosition,
-    pub(crate) problem: String,
+    pub(crate) position: FilePosition,
+    pub(crate) problem: StoreFault,
 }
 
 /// What the database may lack.
@@ -145,19 +146,20 @@ fn damage(contents: &BTreeMap<u64, Contents>, flushed: u64, directory: &Path) ->
     let mut expected = flushed + 1;
     for found in contents.values() {
         if found.header.serial != expected {
-            let place = FilePosition { path: directory.into(), byte: 0 };
-            let problem = format!("its segment with serial {expected} is missing");
-            return Some(Damage { place, problem });
+            let position = FilePosition { path: directory.into(), byte: 0 };
+            let problem = StoreFault::new(format!("its segment with serial {expected} is missing"));
+            return Some(Damage { position, problem });
         }
         expected += 1;
         let next = contents.get(&expected);
-        let place = FilePosition { path: found.path.clone(), byte: found.end };
+        let position = FilePosition { path: found.path.clone(), byte: found.end };
         if let Some(behind) = found.behind {
-            let problem = format!("a whole commit stands behind it, at byte {behind}");
-            return Some(Damage { place, problem });
+            let problem = StoreFault::new(format!("a complete commit follows it, at byte {behind}"));
+            return Some(Damage { position, problem });
         }
         if let Some(end) = next.map(|next| next.header.previous_end).filter(|end| *end > found.end) {
-            return Some(Damage { place, problem: format!("its commits went up to byte {end}") });
+            let problem = StoreFault::new(format!("its commits reached up to byte {end}"));
+            return Some(Damage { position, problem });
         }
     }
     None
@@ -169,9 +171,11 @@ fn lost_with_its_header(segment: &mut Segment, flushed: u64) -> io::Result<Optio
     let bytes = segment.read(START, segment.size)?;
     let serial = record::serial_at(&bytes).filter(|serial| *serial > flushed);
     let lost = serial.is_some_and(|serial| record::decode(&bytes, serial).is_some());
-    let place = FilePosition { path: segment.path.as_path().into(), byte: 0 };
-    Ok(lost
-        .then(|| Damage { place, problem: "its header cannot be read, and commits stand behind it".into() }))
+    let position = FilePosition { path: segment.path.as_path().into(), byte: 0 };
+    Ok(lost.then(|| Damage {
+        position,
+        problem: StoreFault::new("its header cannot be read, and commits follow it"),
+    }))
 }
 
 impl Contents {

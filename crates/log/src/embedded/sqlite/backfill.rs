@@ -5,7 +5,10 @@ use super::index::{EntryRow, insert};
 use crate::projection::PieceKind;
 use crate::search::Entry;
 use rusqlite::{OptionalExtension, Transaction, params};
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
+use tracing::warn;
+use turnstream_model::Chain;
 use turnstream_model::fold::{Item, Prompt, State};
 
 /// Bytes of rows per step.
@@ -30,11 +33,10 @@ pub(super) fn step(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
         let (ordinal, session, kind): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let body = row.get_ref(3)?.as_str()?;
         (bytes, reached) = (bytes + body.len() + 64, Some(ordinal));
-        // A row that cannot be read is not indexed; the events still have its content.
         let entry = if kind == PieceKind::Item as i64 {
-            serde_json::from_str::<Item>(body).ok().as_ref().and_then(Entry::of_item)
+            decoded::<Item>(ordinal, body).as_ref().and_then(Entry::of_item)
         } else {
-            serde_json::from_str::<Prompt>(body).ok().as_ref().and_then(Entry::of_prompt)
+            decoded::<Prompt>(ordinal, body).as_ref().and_then(Entry::of_prompt)
         };
         let Some(entry) = entry else { continue };
         let agent = match agents.entry(session) {
@@ -60,6 +62,17 @@ pub(super) fn step(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
     Ok(reached.is_some())
 }
 
+/// A row that cannot be decoded is not indexed; the events still have its content.
+fn decoded<T: DeserializeOwned>(row: i64, body: &str) -> Option<T> {
+    match serde_json::from_str(body) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            warn!(row, error = %Chain(&error), "a stored row is damaged; search does not find it");
+            None
+        }
+    }
+}
+
 /// Indexes waiting prompts, which have no rows of their own. They are the newest entries, so they come last.
 fn file_waiting(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut query =
@@ -67,7 +80,7 @@ fn file_waiting(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let session: i64 = row.get(0)?;
-        let Ok(State { queue, session: about, .. }) = serde_json::from_str(row.get_ref(1)?.as_str()?) else {
+        let Some(State { queue, session: about, .. }) = decoded(session, row.get_ref(1)?.as_str()?) else {
             continue;
         };
         for entry in queue.iter().filter_map(Entry::of_prompt) {
@@ -95,7 +108,7 @@ fn agent(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<String
     let mut query = transaction.prepare_cached("SELECT body FROM fold WHERE session = ?1")?;
     let head: Option<String> = query.query_row([session], |row| row.get(0)).optional()?;
     // The fold of a session without a fold row lags; the session is indexed when it is folded.
-    let state = head.and_then(|head| serde_json::from_str::<State>(&head).ok());
+    let state = head.and_then(|head| decoded::<State>(session, &head));
     Ok(state.map(|state| state.session.agent).unwrap_or_default())
 }
 

@@ -9,7 +9,7 @@
 
 use super::imports::VISIBLE;
 use super::index::{HOUR, tags};
-use crate::error::ReadError;
+use crate::error::{ReadError, StoreFault};
 use crate::projection::PieceKind;
 use crate::search::terms::{Term, Terms};
 use crate::search::{FoundPage, Hit, IndexPosition, Search, SearchError, Subject, snippet};
@@ -26,7 +26,7 @@ const INSTRUCTIONS: i32 = 48;
 
 impl From<rusqlite::Error> for SearchError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Read(ReadError::Store(error.to_string()))
+        Self::Read(ReadError::Store(StoreFault::new(error)))
     }
 }
 

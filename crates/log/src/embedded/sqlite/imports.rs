@@ -10,6 +10,7 @@ use crate::store::StoreError;
 use rusqlite::{OptionalExtension, Transaction, params};
 use std::collections::HashSet;
 use std::time::Instant;
+use tracing::info;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::State;
 
@@ -91,6 +92,7 @@ impl Database {
     /// Discards all unfinished imports.
     pub(crate) fn give_up_unfinished_imports(&mut self) -> Result<(), StoreError> {
         for key in self.unfinished_imports()? {
+            info!(session_key = key, "discarding an import that did not finish");
             self.give_up(key)?;
         }
         Ok(())

@@ -23,4 +23,5 @@ pub(crate) use remove::More;
 pub(crate) use revision::Revision;
 pub(crate) use schema::{Meta, OpenedDatabase, fresh_generation, open};
 pub(crate) use separators::Separator;
+pub(crate) use window::FoldError;
 pub(crate) use write::{Chunks, Database, FIRST_EPOCH, FlushBatch, Generations, TurnRow};

@@ -3,6 +3,7 @@
 use super::imports::VISIBLE;
 use super::schema::open_reader;
 use super::search_gate::{ClosedGate, SearchGate};
+use super::window::FoldError;
 use super::{find, pieces, window};
 use crate::open::Abandoned;
 use crate::page::{Window, WindowQuery};
@@ -106,8 +107,15 @@ impl Readers {
         &self,
         session: i64,
         wanted: &WindowQuery,
-    ) -> rusqlite::Result<Result<Window, String>> {
-        self.with(|connection| window::read(connection, session, wanted))
+    ) -> rusqlite::Result<Result<Window, FoldError>> {
+        self.with(|connection| Ok(window::read(connection, session, wanted)))
+    }
+
+    /// What a person calls the session with this key: its id, or the key if the id cannot be read.
+    pub(crate) fn name_of(&self, session: i64) -> String {
+        let query = "SELECT id FROM session WHERE key = ?1";
+        let id = self.with(|connection| connection.query_row(query, [session], |row| row.get(0)));
+        id.unwrap_or_else(|_| format!("key {session}"))
     }
 
     /// The last event of a session, by key. `None` if there is no such session.

@@ -8,6 +8,8 @@ use crate::projection::PieceKind;
 use crate::search::Subject;
 use crate::store::Cut;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use tracing::debug;
+use turnstream_model::Chain;
 use turnstream_model::fold::{Gone, State};
 
 /// Rows of events per transaction, about 2 MiB.
@@ -79,10 +81,18 @@ pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> ru
     pieces::set_base(transaction, session, base)?;
     // The stored fold also has the used idempotency keys and the trim time. If it cannot be read, readers
     // start from the base.
-    if let Ok(head) = serde_json::from_str::<State>(&head) {
-        let head = State { spent: base.spent.clone(), trimmed: base.trimmed, ..head };
-        transaction
-            .execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, pieces::json(&head)])?;
+    match serde_json::from_str::<State>(&head) {
+        Ok(head) => {
+            let head = State { spent: base.spent.clone(), trimmed: base.trimmed, ..head };
+            transaction.execute(
+                "UPDATE fold SET body = ?2 WHERE session = ?1",
+                params![session, pieces::json(&head)],
+            )?;
+        }
+        Err(error) => {
+            let error = Chain(&error);
+            debug!(session_key = session, %error, "the head of a stored fold is damaged");
+        }
     }
     split_row(transaction, session, base.seq.0)?;
     forget(transaction, session, gone)?;

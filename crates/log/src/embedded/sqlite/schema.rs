@@ -7,10 +7,11 @@ use super::index;
 use super::unscrubbed::Unscrubbed;
 use super::wal::{self, Wal};
 use super::write::Database;
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
+use tracing::info;
 
 const APPLICATION: i64 = 0x7475_726e;
 /// Format 2 added the search index and removal.
@@ -98,7 +99,7 @@ pub(crate) struct Meta {
 
 /// Opens the database for writing and creates it if needed. A damaged database is never recreated.
 pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
-    let failed = |error: rusqlite::Error| describe(path, &error);
+    let failed = |error: rusqlite::Error| describe(path, error);
     let had_foreign_log = wal::set_aside_if_foreign(path)
         .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
     let connection = Connection::open(path).map_err(failed)?;
@@ -113,7 +114,7 @@ pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
         (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
     let is_new = application == 0 && format == 0 && is_empty(&connection).map_err(failed)?;
     if !is_new && application != APPLICATION {
-        let problem = "it is a database of another program".to_owned();
+        let problem = StoreFault::new("it is a database of another program");
         return Err(OpenError::Corrupt { path: path.to_owned(), problem });
     }
     if format > FORMAT {
@@ -121,6 +122,9 @@ pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
     }
     if format < FORMAT || !index::is_current(&connection).map_err(failed)? {
         bring_up_to_date(&connection, format).map_err(failed)?;
+        if !is_new {
+            info!(path = %path.display(), format, "the database was upgraded; its search index is rebuilt");
+        }
     }
     let meta = read_meta(&connection).map_err(failed)?;
     let noted = match &meta {
@@ -194,10 +198,10 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-fn describe(path: &Path, error: &rusqlite::Error) -> OpenError {
-    let path = path.to_owned();
-    let problem = error.to_string();
-    match error.sqlite_error_code() {
+fn describe(path: &Path, error: rusqlite::Error) -> OpenError {
+    let (path, code) = (path.to_owned(), error.sqlite_error_code());
+    let problem = StoreFault::new(error);
+    match code {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => OpenError::Corrupt { path, problem },
         _ => OpenError::Store { path, problem },
     }

@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 
 /// Bytes of the log's header, which contains the salt.
 const HEADER: u64 = 32;
@@ -53,7 +55,7 @@ impl WalWatch {
     /// Continues with the existing log, if there is one.
     pub(super) fn new(database: &Path, meta: Option<&Meta>) -> Self {
         let mut watch = Self { path: beside(database, "-wal"), file: None, current: None, noted: (0, 0) };
-        watch.current = match (meta, watch.salt()) {
+        watch.current = match (meta, watch.logged_salt()) {
             (Some(meta), Ok(Some(salt))) => Wal::of(meta, salt),
             (None, Ok(salt)) => Some(Wal { salt: salt.unwrap_or(0), base: 0 }),
             (Some(_), Ok(None)) => Some(Wal { salt: 0, base: 0 }),
@@ -69,7 +71,7 @@ impl WalWatch {
 
     /// Checks after a transaction whether it began a new log.
     pub(super) fn transacted(&mut self, revision: u64) {
-        self.current = match (self.salt(), self.current) {
+        self.current = match (self.logged_salt(), self.current) {
             (Ok(Some(salt)), Some(current)) if current.salt == salt => Some(current),
             (Ok(Some(salt)), Some(_)) => Some(Wal { salt, base: revision.saturating_sub(1) }),
             (Ok(Some(salt)), None) => Some(Wal { salt, base: 0 }),
@@ -116,6 +118,15 @@ impl WalWatch {
         self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |file| file.len())
     }
 
+    /// The salt of the log. An error is logged: without the salt, a restored file may not be recognised.
+    fn logged_salt(&mut self) -> io::Result<Option<u64>> {
+        let salt = self.salt();
+        if let Err(error) = &salt {
+            debug!(path = %self.path.display(), error = %Chain(error), "the write-ahead log cannot be read");
+        }
+        salt
+    }
+
     /// The salt of the log. `None` if there is no log.
     fn salt(&mut self) -> io::Result<Option<u64>> {
         if self.file.is_none() {
@@ -144,7 +155,10 @@ pub(super) fn set_aside_if_foreign(database: &Path) -> io::Result<bool> {
     if alone.revision >= base {
         return Ok(false);
     }
-    std::fs::rename(&log, beside(database, "-wal.foreign"))?;
+    let aside = beside(database, "-wal.foreign");
+    std::fs::rename(&log, &aside)?;
+    let path = aside.display();
+    warn!(%path, "the database is older than its write-ahead log, which was moved aside");
     turnstream_failpoint::reach("log.wal.aside");
     match std::fs::remove_file(beside(database, "-shm")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -160,16 +174,24 @@ enum Look {
 }
 
 fn meta(database: &Path, look: Look) -> Option<Meta> {
+    read_meta_of(database, look).unwrap_or_else(|error| {
+        debug!(path = %database.display(), error = %Chain(&error), "left to SQLite to judge");
+        None
+    })
+}
+
+fn read_meta_of(database: &Path, look: Look) -> rusqlite::Result<Option<Meta>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let immutable = match look {
         Look::Alone => "?immutable=1",
         Look::WithLog => "",
     };
-    let path = database.to_str()?.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    let connection = Connection::open_with_flags(format!("file:{path}{immutable}"), flags).ok()?;
+    let Some(path) = database.to_str() else { return Ok(None) };
+    let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let connection = Connection::open_with_flags(format!("file:{path}{immutable}"), flags)?;
     // Do not change the files.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).ok()?;
-    read_meta(&connection).ok().flatten()
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    read_meta(&connection)
 }
 
 /// The salt of a log. `None` if it is empty.

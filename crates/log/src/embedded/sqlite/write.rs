@@ -11,18 +11,22 @@ use super::unscrubbed::Unscrubbed;
 use super::wal::WalWatch;
 use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
+use crate::error::StoreFault;
 use crate::projection::FoldWrite;
 use crate::store::{Cut, StoreError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let problem = error.to_string();
-        match error.sqlite_error_code() {
+        let code = error.sqlite_error_code();
+        let fault = StoreFault::new(error);
+        match code {
             // `Unknown` is SQLite's code for a statement that does not fit the tables: they are no longer
             // ours.
             Some(
@@ -30,8 +34,8 @@ impl From<rusqlite::Error> for StoreError {
                 | ErrorCode::NotADatabase
                 | ErrorCode::ReadOnly
                 | ErrorCode::Unknown,
-            ) => Self::Permanent(problem),
-            _ => Self::Transient(problem),
+            ) => Self::Permanent(fault),
+            _ => Self::Transient(fault),
         }
     }
 }
@@ -170,8 +174,9 @@ impl Database {
         if self.is_urgent != Some(is_urgent) {
             let pages = if is_urgent { URGENT_CHECKPOINT_PAGES } else { CHECKPOINT_PAGES };
             // This setting belongs to the connection, not to the file.
-            if self.connection.pragma_update(None, "wal_autocheckpoint", pages).is_ok() {
-                self.is_urgent = Some(is_urgent);
+            match self.connection.pragma_update(None, "wal_autocheckpoint", pages) {
+                Ok(()) => self.is_urgent = Some(is_urgent),
+                Err(error) => debug!(pages, error = %Chain(&error), "SQLite refused a checkpoint interval"),
             }
         }
     }
@@ -383,11 +388,10 @@ impl Database {
         }
         // A cached page would bring the old bytes back at its next write.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
-        let passing = |error: std::io::Error| StoreError::Transient(error.to_string());
-        let file = readers.file().map_err(passing)?;
-        let (_, count) = scrub::extent(file).map_err(passing)?;
+        let file = readers.file()?;
+        let (_, count) = scrub::extent(file)?;
         let pages = self.unscrubbed.next(PAGES, count);
-        scrub::pages(file, &pages).map_err(passing)?;
+        scrub::pages(file, &pages)?;
         self.unscrubbed.scrubbed(&pages, count);
         Ok(Some(if self.unscrubbed.is_passed() { More::No } else { More::Yes }))
     }
@@ -395,9 +399,16 @@ impl Database {
     /// The last checkpoint: moves everything into the database file, so that it can be copied by ordinary
     /// tools.
     pub(crate) fn close(mut self) {
-        let _ = self.note_unscrubbed();
+        if let Err(error) = self.note_unscrubbed() {
+            let error = Chain(&error);
+            warn!(%error, "could not record the unscrubbed pages; the next removal scrubs the whole file");
+        }
         turnstream_failpoint::reach("log.checkpoint");
-        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let checkpoint = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        if let Err(error) = checkpoint {
+            let error = Chain(&error);
+            warn!(%error, "no checkpoint on close; the next start reads the write-ahead log");
+        }
         turnstream_failpoint::reach("log.checkpointed");
     }
 
@@ -431,7 +442,8 @@ impl Database {
         self.is_noted = false;
         self.revision.reached(revision);
         self.wal.transacted(revision);
-        if self.wal.note_written(&mut self.unscrubbed).is_err() {
+        if let Err(error) = self.wal.note_written(&mut self.unscrubbed) {
+            debug!(error = %Chain(&error), "the written pages are unknown; the next removal scrubs all pages");
             self.unscrubbed = Unscrubbed::everything();
         }
         turnstream_failpoint::reach("log.transacted");

@@ -16,6 +16,7 @@ use super::memory::Shared;
 use super::{ClaimMode, Commit, Stale, Store, StoreError};
 use crate::batch::Group;
 use crate::embedded::{self, Embedded};
+use crate::error::StoreFault;
 use crate::log::{Log, LogBuilder, Options};
 use crate::open::Abandoned;
 use std::sync::{Arc, Condvar, Mutex};
@@ -44,7 +45,7 @@ struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
 #[derive(Default)]
 struct GateState {
-    shut: Option<HealthSource>,
+    shut: Option<Side>,
     /// A commit waits at the gate.
     is_waiting: bool,
     failures: u32,
@@ -54,7 +55,7 @@ struct GateState {
 
 /// At which moment the gate stops a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum HealthSource {
+enum Side {
     Before,
     /// After it is durable, and before the log knows.
     Behind,
@@ -80,7 +81,7 @@ impl Place for InMemory {
 }
 
 impl Gate {
-    fn shut(&self, side: HealthSource) {
+    fn shut(&self, side: Side) {
         self.0.0.lock().unwrap().shut = Some(side);
     }
 
@@ -105,7 +106,7 @@ impl Gate {
 }
 
 impl Gate {
-    fn pass(&self, side: HealthSource) -> Result<(), StoreError> {
+    fn pass(&self, side: Side) -> Result<(), StoreError> {
         let (state, changed) = &*self.0;
         let mut state = state.lock().unwrap();
         while state.shut == Some(side) {
@@ -113,9 +114,9 @@ impl Gate {
             state = changed.wait(state).unwrap();
         }
         state.is_waiting = false;
-        if side == HealthSource::Before && state.failures > 0 {
+        if side == Side::Before && state.failures > 0 {
             state.failures -= 1;
-            return Err(StoreError::Transient("the gate fails".into()));
+            return Err(StoreError::Transient(StoreFault::new("the gate fails")));
         }
         Ok(())
     }
@@ -123,11 +124,11 @@ impl Gate {
 
 impl Commit for Gated {
     fn commit(&mut self, groups: &[Group]) -> Result<Vec<Stale>, StoreError> {
-        self.1.pass(HealthSource::Before)?;
+        self.1.pass(Side::Before)?;
         let stale = self.0.commit(groups)?;
         let bytes = groups.iter().map(|group| group.data.len()).sum();
         self.1.0.0.lock().unwrap().commits.push(bytes);
-        self.1.pass(HealthSource::Behind)?;
+        self.1.pass(Side::Behind)?;
         Ok(stale)
     }
 

@@ -38,7 +38,7 @@ pub(super) async fn nothing_is_seen_before_its_commit(place: &dyn Place) {
     let gate = Gate::default();
     let log = place.open(gate.clone());
     let mut appender = talking(&log, "s").await;
-    gate.shut(HealthSource::Before);
+    gate.shut(Side::Before);
     let receipt = appender.append(vec![delta("t1", "i1", "a")], NOW).await.unwrap();
     gate.arrival().await;
     assert!(shows_nothing_after(&log, "s", 3).await);
@@ -67,7 +67,7 @@ pub(super) async fn an_old_owner_is_refused_and_the_others_in_its_commit_are_not
     let log = place.open(gate.clone());
     let (mut old, mut other, mut first) =
         (talking(&log, "s").await, talking(&log, "other").await, talking(&log, "first").await);
-    gate.shut(HealthSource::Before);
+    gate.shut(Side::Before);
     // Blocks the writer, so that the next two appends share a commit.
     let held = first.append(vec![delta("t1", "i1", "f")], NOW).await.unwrap();
     gate.arrival().await;
@@ -93,7 +93,7 @@ pub(super) async fn a_new_owner_knows_what_the_old_one_committed(place: &dyn Pla
     let gate = Gate::default();
     let log = place.open(gate.clone());
     let mut old = talking(&log, "s").await;
-    gate.shut(HealthSource::Behind);
+    gate.shut(Side::Behind);
     let receipt = old.append(vec![delta("t1", "i1", "old")], NOW).await.unwrap();
     gate.arrival().await;
     let taking = tokio::spawn({
@@ -117,7 +117,7 @@ pub(super) async fn old_and_new_owner_in_one_commit_are_told_apart(place: &dyn P
     let mut old = talking(&log, "s").await;
     let mut first = talking(&log, "first").await;
     let mut new = log.take_over(&id("s")).await.unwrap();
-    gate.shut(HealthSource::Before);
+    gate.shut(Side::Before);
     let held = first.append(vec![delta("t1", "i1", "f")], NOW).await.unwrap();
     gate.arrival().await;
     let before = old.append(vec![delta("t1", "i1", "old")], NOW).await.unwrap();
@@ -349,7 +349,7 @@ pub(super) async fn more_than_a_commit_may_hold_goes_into_several(place: &dyn Pl
         appenders.push(talking(&log, name).await);
     }
     let small = gate.commits().len();
-    gate.shut(HealthSource::Before);
+    gate.shut(Side::Before);
     let held = first.append(vec![delta("t1", "i1", "f")], NOW).await.unwrap();
     gate.arrival().await;
     let mut receipts = vec![held];
