@@ -169,12 +169,10 @@ impl Batch {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let degraded = Body::Notice {
                 code: NoticeCode::Degraded,
-                message: format!(
-                    "events waited {millis} ms for the disk, which could not keep them: {problem}"
-                ),
+                message: format!("events waited {millis} ms because the disk failed: {problem}"),
                 detail: Some(json!({"problem": &**problem, "waited_ms": millis})),
             };
-            let message = "what is appended is durable again, and nothing was lost".to_owned();
+            let message = "events are durable again; nothing was lost".to_owned();
             let healed = Body::Notice { code: NoticeCode::Healed, message, detail: None };
             let mut builder = GroupBuilder::new(session.clone(), *epoch, Instant::now());
             builder.push(Draft::new(degraded), *time, Merge::Nothing);

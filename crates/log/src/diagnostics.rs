@@ -31,7 +31,7 @@ impl Retried {
         Self { what, failing: None }
     }
 
-    /// Logs the failure of a step, if there is one. Returns whether it succeeded.
+    /// Returns the value of a step that succeeded, or logs its error.
     pub(crate) fn note<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
         match result {
             Ok(value) => {

@@ -71,8 +71,8 @@ pub enum OpenError {
     },
     /// The database is damaged, or belongs to another program. It was not changed.
     #[error(
-        "{} is not a sound turnstream log: {problem}. It was not touched. Restore it from a backup, or move it away \
-         to start empty; `sqlite3 FILE '.recover'` can save what is readable", path.display()
+        "{} is not a valid turnstream log: {problem}. It was not changed. Restore it from a backup, or move it away \
+         to start with an empty log; `sqlite3 FILE '.recover'` can save what is readable", path.display()
     )]
     Corrupt {
         /// The database file.
@@ -82,9 +82,9 @@ pub enum OpenError {
     },
     /// A segment file holds acknowledged events that cannot be read. Nothing was changed.
     #[error(
-        "{} is damaged at byte {byte}: {problem}. Events that were acknowledged cannot be read; nothing was touched. Put \
-         back a backup of the whole directory; or, to go on with what log.db has, move the files named segment-* and the \
-         file named boot out of the directory: clients are then told to reload", path.display()
+        "{} is damaged at byte {byte}: {problem}. Acknowledged events cannot be read. Nothing was changed. Restore a \
+         backup of the whole directory. Or, to continue with what log.db has, move the files named segment-* and the \
+         file named boot out of the directory; clients are then told to reload", path.display()
     )]
     Damaged {
         /// The damaged file, or the directory if a file is missing.
@@ -96,7 +96,7 @@ pub enum OpenError {
     },
     /// The database is missing, but other files of the log exist.
     #[error(
-        "{} is missing or empty, and the files beside it say that it was in use. Put it back from a backup; or, to start \
+        "{} is missing or empty, but the files beside it show that it was in use. Restore it from a backup. Or, to start \
          with an empty log, move the files named segment-* and the file named boot out of the directory", .0.display()
     )]
     Missing(PathBuf),
@@ -128,10 +128,10 @@ pub enum ClaimError {
     #[error("there is no session {0}")]
     Unknown(String),
     /// The id is in use.
-    #[error("there is a session {0} already")]
+    #[error("session {0} exists already")]
     Exists(String),
     /// The session has an owner.
-    #[error("session {0} has an owner; take it over only if that one is known to be gone")]
+    #[error("session {0} has an owner; take it over only if that owner is known to be gone")]
     Held(String),
     /// The new owner cannot be recorded.
     #[error("the owner of session {session} cannot be recorded: {problem}")]

@@ -63,7 +63,6 @@ pub use page::{EventsPage, EventsQuery, ItemsPage, ItemsQuery, PageError};
 pub use search::{
     Hit, Interest, MOST_HITS, MOST_QUERY_BYTES, Page, Part, Query, SearchError, Subject, USUAL_HITS, Waiting,
 };
-pub use snapshot::Which;
 pub use store::Removal;
 pub use summary::Summary;
 pub use totals::Removed;

@@ -6,17 +6,8 @@ use crate::health::Health;
 use crate::log::{Inner, Log};
 use crate::session::Session;
 use turnstream_model::event::Event;
-use turnstream_model::fold::{Applied, Fold, Item, ItemStage, Snapshot, State};
+use turnstream_model::fold::{Applied, Fold, Snapshot, State};
 use turnstream_model::id::SessionId;
-
-/// Which items to return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Every item, also unfinished ones, with their state. For a person who is watching.
-    All,
-    /// Only complete items: for search, export and the next prompt (L10).
-    Finished,
-}
 
 /// Bytes of events that are folded at a time.
 const AT_ONCE: usize = 1 << 20;
@@ -30,18 +21,6 @@ impl Log {
         let mut state = self.inner().state(&session)?;
         state.degraded |= self.health() != Health::Sound;
         Ok(Snapshot { generation: session.generation.clone(), state })
-    }
-
-    /// The items of the session, in the order in which they started.
-    pub fn items(&self, id: &SessionId, which: Which) -> Result<Vec<Item>, ReadError> {
-        let session = self.find(id)?;
-        let mut items = self.inner().state(&session)?.items;
-        if which == Which::Finished {
-            items.retain(|item| {
-                matches!(item.state, ItemStage::Completed | ItemStage::Failed) && !item.incomplete
-            });
-        }
-        Ok(items)
     }
 }
 

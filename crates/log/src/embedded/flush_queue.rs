@@ -47,7 +47,7 @@ struct State {
     /// Callers that wait for a flush.
     requests: Vec<FlushRequest>,
     /// The flusher should run at once.
-    poked: bool,
+    is_wake_requested: bool,
     ended: bool,
 }
 
@@ -129,7 +129,7 @@ impl FlushQueue {
         let mut state = self.lock();
         if !state.ended {
             state.requests.push(request);
-            state.poked = true;
+            state.is_wake_requested = true;
             drop(state);
             self.changed.notify_one();
         }
@@ -140,7 +140,7 @@ impl FlushQueue {
     pub(crate) fn answer_requests(&self, is_all_filed: bool) {
         let mut state = self.lock();
         if !is_all_filed {
-            state.poked = !state.requests.is_empty();
+            state.is_wake_requested = !state.requests.is_empty();
             return;
         }
         let is_flushed = |request: &mut FlushRequest| {
@@ -183,7 +183,7 @@ impl FlushQueue {
         let (rested, deadline) = (begin + rest.min(within), begin + within);
         loop {
             let now = Instant::now();
-            if state.ended || state.poked || !state.commands.is_empty() || now >= deadline {
+            if state.ended || state.is_wake_requested || !state.commands.is_empty() || now >= deadline {
                 break;
             }
             let is_urgent = state.is_urgent(self.pressure);
@@ -195,7 +195,7 @@ impl FlushQueue {
             };
             state = self.changed.wait_timeout(state, due - now).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.poked = false;
+        state.is_wake_requested = false;
         state.collect_work(self.lag, self.pressure)
     }
 

@@ -25,7 +25,7 @@ pub enum PageError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The session never had this item.
-    #[error("session {session} has no item {item}; leave it out to get the newest items")]
+    #[error("session {session} has no item {item}; request the newest items instead")]
     UnknownItem {
         /// The session.
         session: String,
@@ -34,8 +34,8 @@ pub enum PageError {
     },
     /// The requested position belongs to an earlier history of the session.
     #[error(
-        "session {session} has the generation {}, not {}: what was read before is no longer its history; leave it \
-         out to begin again", current.as_str(), asked.as_str()
+        "session {session} has generation {}, not {}: its history was replaced; read it again from the beginning",
+        current.as_str(), asked.as_str()
     )]
     Generation {
         /// The session.

@@ -95,14 +95,14 @@ pub struct Hit {
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// The query has no usable words.
-    #[error("the words cannot be looked for: {0}")]
+    #[error("the query cannot be searched: {0}")]
     Words(String),
     /// The requested page size is out of range.
     #[error("a page cannot have {0} hits; ask for 1 to {MOST_HITS}")]
     Limit(usize),
     /// The cursor belongs to another index.
     #[error(
-        "{0:?} is no cursor of this index, which may have been made anew since; search again without one"
+        "{0:?} is not a cursor of this index, which may have been rebuilt since; search again without a cursor"
     )]
     Cursor(String),
     /// There is no such session, or the store failed.

@@ -33,8 +33,10 @@ pub(crate) struct Term {
 impl Terms {
     pub(crate) fn parse(query: &str) -> Result<Self, SearchError> {
         if query.len() > MOST_QUERY_BYTES {
-            let problem =
-                format!("it has {} bytes and may have {MOST_QUERY_BYTES}; use fewer words", query.len());
+            let problem = format!(
+                "it has {} bytes, at most {MOST_QUERY_BYTES} are allowed; use fewer words",
+                query.len()
+            );
             return Err(SearchError::Words(problem));
         }
         let mut terms = Self { wanted: Vec::new(), unwanted: Vec::new() };
@@ -56,9 +58,11 @@ impl Terms {
     fn check(self) -> Result<Self, SearchError> {
         let count: usize = self.wanted.iter().chain(&self.unwanted).map(|term| term.keys.len()).sum();
         let problem = match (self.wanted.is_empty(), self.unwanted.is_empty()) {
-            _ if count > MOST_WORDS => format!("it has {count} words and may have {MOST_WORDS}; use fewer"),
-            (true, true) => "there is no word in it; name at least one".to_owned(),
-            (true, false) => "it only says what must not be there; name a word that must be".to_owned(),
+            _ if count > MOST_WORDS => {
+                format!("it has {count} words, at most {MOST_WORDS} are allowed; use fewer")
+            }
+            (true, true) => "there is no word in it; give at least one".to_owned(),
+            (true, false) => "it has only excluded words; give one that must occur".to_owned(),
             (false, _) => return Ok(self),
         };
         Err(SearchError::Words(problem))
@@ -104,7 +108,7 @@ impl Term {
             typed[last.range.end..].starts_with('*') && !typed[last.range.clone()].starts_with(stands_alone);
         if is_beginning && last.key.chars().count() < SHORTEST_BEGINNING {
             let problem = format!(
-                "{:?} is too short for a beginning; put at least {SHORTEST_BEGINNING} letters before the star",
+                "the prefix {:?} is too short; put at least {SHORTEST_BEGINNING} letters before the star",
                 format!("{}*", last.key)
             );
             return Err(SearchError::Words(problem));
@@ -205,7 +209,7 @@ mod tests {
         for (query, told) in [
             ("", "there is no word in it"),
             ("  \"\" -- *** ^:()", "there is no word in it"),
-            ("-only", "only says what must not be there"),
+            ("-only", "only excluded words"),
             ("a*", "at least 2 letters"),
             ("ж*", "at least 2 letters"),
         ] {

@@ -145,7 +145,7 @@ async fn a_database_that_is_gone_is_not_made_anew_beside_the_rest_of_its_log() {
         Ok(_) => panic!("it was opened"),
         Err(error) => {
             assert!(matches!(&error, OpenError::Missing(path) if *path == database), "{error}");
-            assert!(error.to_string().contains("Put it back from a backup"), "{error}");
+            assert!(error.to_string().contains("Restore it from a backup"), "{error}");
         }
     };
     refused();

@@ -5,7 +5,7 @@ use crate::support::*;
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use turnstream_log::{Appender, Health, Log, Options, Which};
+use turnstream_log::{Appender, Health, Log, Options};
 use turnstream_model::event::{Body, Draft, ItemKind, ItemState, Outcome, StopReason, Tool};
 use turnstream_model::id::{AttemptId, ItemId, TurnId};
 
@@ -227,11 +227,11 @@ async fn an_items_row_and_the_event_that_began_it_appear_together() {
         let (streaming, body) = row(&connection, &item).unwrap();
         assert!(streaming && body.contains("word"), "{body}");
     }
-    assert_eq!(log.items(&id("s"), Which::All).unwrap().len(), 4);
+    assert_eq!(log.snapshot(&id("s")).unwrap().state.items.len(), 4);
     drop(appender);
     log.close().await;
     let log = open_with(directory.path(), Duration::from_secs(3600));
-    let names: Vec<_> = log.items(&id("s"), Which::All).unwrap().into_iter().map(|item| item.id).collect();
+    let names: Vec<_> = log.snapshot(&id("s")).unwrap().state.items.into_iter().map(|item| item.id).collect();
     assert_eq!(names, ["i1", "i2", "i3", "i4"].map(ItemId::from));
 }
 
@@ -247,7 +247,7 @@ async fn a_superseded_attempts_rows_disappear_from_messages_with_its_event() {
     let turn = Some(TurnId::from("t1"));
     append(&mut appender, vec![Draft { turn, attempt: Some(AttemptId::from("a1")), ..Draft::new(body) }])
         .await;
-    assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
+    assert!(log.snapshot(&id("s")).unwrap().state.items.is_empty());
     eventually(|| {
         let (has_event, has_row) = look(&mut connection, "attempt.superseded", "i1");
         assert_ne!(has_event, has_row);
@@ -257,27 +257,7 @@ async fn a_superseded_attempts_rows_disappear_from_messages_with_its_event() {
     drop(appender);
     log.close().await;
     let log = open_with(directory.path(), Duration::ZERO);
-    assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
+    assert!(log.snapshot(&id("s")).unwrap().state.items.is_empty());
     let rows: i64 = connection.query_row("SELECT count(*) FROM piece", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 1, "only the turn's row is left");
-}
-
-#[tokio::test]
-async fn nothing_partial_appears_in_messages_of_finished_state() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = open_with(directory.path(), Duration::ZERO);
-    let mut appender = talking(&log, "s").await;
-    append(
-        &mut appender,
-        vec![delta("t1", "i1", "half"), item_started("t1", "i2"), delta("t1", "i2", "whole")],
-    )
-    .await;
-    append(&mut appender, vec![item_ended("t1", "i2", ItemState::Completed), item_started("t1", "i3")]).await;
-    append(&mut appender, vec![item_ended("t1", "i3", ItemState::Abandoned)]).await;
-    let names = |which| {
-        let items = log.items(&id("s"), which).unwrap();
-        items.into_iter().map(|item| item.id.as_str().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(Which::All), ["i1", "i2", "i3"]);
-    assert_eq!(names(Which::Finished), ["i2"]);
 }

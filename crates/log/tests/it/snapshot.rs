@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::path::Path;
 use std::time::Duration;
-use turnstream_log::{Committed, ItemsQuery, Log, Options, Which};
+use turnstream_log::{Committed, ItemsQuery, Log, Options};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::ItemState;
 use turnstream_model::fold::{Applied, Fold, ItemStage, State};
@@ -90,7 +90,7 @@ async fn the_stored_fold_waits_for_its_debounce_and_for_nothing_at_the_end_of_a_
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(stored(directory.path(), "fold"), 0, "nothing was written within the window");
-    let item = &log.items(&id("s"), Which::All).unwrap()[0];
+    let item = &log.snapshot(&id("s")).unwrap().state.items[0];
     assert_eq!((item.state, item.text.as_deref().map(str::len)), (ItemStage::Streaming, Some(30)));
     append(&mut appender, vec![item_ended("t1", "i1", ItemState::Completed), turn_ended("t1")]).await;
     for _ in 0..30_000 {

@@ -42,12 +42,12 @@ fn find_asking(
 ) -> Result<FoundPage, SearchError> {
     let budget = Arc::clone(&search.budget);
     connection.progress_handler(instructions, Some(move || budget.should_abandon_attempt()))?;
-    let found = look(connection, search);
+    let found = search_snapshot(connection, search);
     connection.progress_handler(0, None::<fn() -> bool>)?;
     found
 }
 
-fn look(connection: &Connection, search: &Search) -> Result<FoundPage, SearchError> {
+fn search_snapshot(connection: &Connection, search: &Search) -> Result<FoundPage, SearchError> {
     let transaction = connection.unchecked_transaction()?;
     let index = name_of_index(&transaction)?;
     let newest = match search.after {
@@ -57,7 +57,7 @@ fn look(connection: &Connection, search: &Search) -> Result<FoundPage, SearchErr
     };
     let mut pass = SearchPass { connection: &transaction, search, hits: Vec::new(), reached: None };
     let end = match bounds(&transaction, search)? {
-        Some((first, last)) => pass.look(first..=last.min(newest))?,
+        Some((first, last)) => pass.run(first..=last.min(newest))?,
         None => StopReason::Whole,
     };
     let SearchPass { hits, reached, .. } = pass;
@@ -99,10 +99,10 @@ enum Matches {
 
 impl<'a> SearchPass<'a> {
     /// Searches the index, and the texts if the index gives no match in time.
-    fn look(&mut self, numbers: RangeInclusive<i64>) -> Result<StopReason, SearchError> {
+    fn run(&mut self, numbers: RangeInclusive<i64>) -> Result<StopReason, SearchError> {
         let budget = &self.search.budget;
         budget.begin_attempt();
-        let matched = self.matches(&numbers);
+        let matched = self.search_index(&numbers);
         budget.end_attempt();
         match matched {
             Err(error) if error.sqlite_error_code() != Some(ErrorCode::OperationInterrupted) => {
@@ -110,12 +110,12 @@ impl<'a> SearchPass<'a> {
             }
             Ok(end) => Ok(end),
             Err(_) if self.reached.is_some() => Ok(StopReason::Spent),
-            Err(_) => Ok(self.texts(&numbers)?),
+            Err(_) => Ok(self.compare_texts(&numbers)?),
         }
     }
 
     /// Adds every entry of this range that the index matches.
-    fn matches(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<StopReason> {
+    fn search_index(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<StopReason> {
         let mut query = self.connection.prepare_cached(
             "SELECT rowid FROM entry_word WHERE entry_word MATCH ?1 AND rowid <= ?2 AND rowid >= ?3
              ORDER BY rowid DESC",
@@ -132,7 +132,7 @@ impl<'a> SearchPass<'a> {
     }
 
     /// Adds every entry of this range whose text matches. Slow, but it makes progress for any query.
-    fn texts(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<StopReason> {
+    fn compare_texts(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<StopReason> {
         let Search { session, agent, kind, role, .. } = self.search;
         let mut query = self.connection.prepare_cached(
             "SELECT ordinal, session, agent, kind, role FROM entry WHERE ordinal <= ?1 AND ordinal >= ?2

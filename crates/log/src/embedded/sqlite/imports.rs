@@ -71,7 +71,7 @@ impl Database {
             let unseen = "SELECT 1 FROM imported WHERE session = ?1 AND NOT finished";
             let is_unseen = transaction.prepare_cached(unseen)?.exists([key])?;
             if is_unseen {
-                remove::void(transaction, key)?;
+                remove::discard_import(transaction, key)?;
             }
             Ok(is_unseen)
         })

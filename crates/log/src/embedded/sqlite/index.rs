@@ -102,7 +102,7 @@ pub(super) fn hide(transaction: &Transaction<'_>, session: i64, subject: &Subjec
 }
 
 /// A session key under which entries are hidden, if there is one.
-pub(super) fn hidden(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
+pub(super) fn hidden_session(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
     let mut query = transaction.prepare_cached("SELECT session FROM entry WHERE session < 0 LIMIT 1")?;
     query.query_row([], |row| row.get(0)).optional()
 }
@@ -112,7 +112,11 @@ pub(super) fn hidden(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i
 ///
 /// When none is left, only freed pages may still hold their words; `PRAGMA secure_delete` or `VACUUM` clears
 /// those.
-pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -> rusqlite::Result<usize> {
+pub(super) fn remove_entries(
+    transaction: &Transaction<'_>,
+    session: i64,
+    most: usize,
+) -> rusqlite::Result<usize> {
     let mut query = transaction
         .prepare_cached("SELECT ordinal FROM entry WHERE session = ?1 ORDER BY subject, id LIMIT ?2")?;
     let ordinals = query.query_map(params![session, most as i64], |row| row.get(0))?;
@@ -354,7 +358,7 @@ mod tests {
         let mut forgotten = 0;
         loop {
             let transaction = connection.transaction().unwrap();
-            let some = forget(&transaction, 1, 100).unwrap();
+            let some = remove_entries(&transaction, 1, 100).unwrap();
             transaction.commit().unwrap();
             forgotten += some;
             if some == 0 {
@@ -390,7 +394,7 @@ mod tests {
         }
         loop {
             let transaction = connection.transaction().unwrap();
-            let some = forget(&transaction, 1, 100).unwrap();
+            let some = remove_entries(&transaction, 1, 100).unwrap();
             transaction.commit().unwrap();
             if some == 0 {
                 break;
@@ -448,9 +452,9 @@ mod tests {
         };
         let transaction = connection.transaction().unwrap();
         assert_eq!((found(&transaction, "first"), found(&transaction, "second")), (0, 1));
-        assert_eq!(hidden(&transaction).unwrap(), Some(-1));
-        assert_eq!(forget(&transaction, -1, 1).unwrap(), 1);
-        assert_eq!(hidden(&transaction).unwrap(), None);
+        assert_eq!(hidden_session(&transaction).unwrap(), Some(-1));
+        assert_eq!(remove_entries(&transaction, -1, 1).unwrap(), 1);
+        assert_eq!(hidden_session(&transaction).unwrap(), None);
         transaction.commit().unwrap();
         let left = ["second", "_s1", "third"].map(|words| found(&connection, words));
         assert_eq!(left, [0, 1, 1]);
@@ -466,7 +470,7 @@ mod tests {
             file(&mut connection, 1 + i64::from(number % 2 == 0), &format!("i{number}"), secret(number));
         }
         let transaction = connection.transaction().unwrap();
-        assert_eq!(forget(&transaction, 1, usize::MAX >> 1).unwrap(), 300);
+        assert_eq!(remove_entries(&transaction, 1, usize::MAX >> 1).unwrap(), 300);
         transaction.commit().unwrap();
         connection.execute_batch("VACUUM").unwrap();
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();

@@ -37,21 +37,21 @@ pub(super) fn delete(transaction: &Transaction<'_>, session: i64) -> rusqlite::R
     let mut gone = transaction.prepare_cached("DELETE FROM session WHERE key = ?1 RETURNING id")?;
     let id: Option<String> = gone.query_row([session], |row| row.get(0)).optional()?;
     let Some(id) = id else { return Ok(false) };
-    bury(transaction, session, &id)?;
+    insert_tombstone(transaction, session, &id)?;
     turnstream_failpoint::reach("log.delete");
     Ok(true)
 }
 
 /// Discards an unfinished import. No reader has seen it, so its id is not remembered.
-pub(super) fn void(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
+pub(super) fn discard_import(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
     transaction.execute("DELETE FROM session WHERE key = ?1", [session])?;
     transaction.execute("DELETE FROM imported WHERE session = ?1", [session])?;
-    bury(transaction, session, &format!("given up, {session}"))?;
+    insert_tombstone(transaction, session, &format!("given up, {session}"))?;
     turnstream_failpoint::reach("log.import.void");
     Ok(())
 }
 
-fn bury(transaction: &Transaction<'_>, session: i64, id: &str) -> rusqlite::Result<()> {
+fn insert_tombstone(transaction: &Transaction<'_>, session: i64, id: &str) -> rusqlite::Result<()> {
     transaction
         .execute("INSERT INTO tombstone (session, id, done) VALUES (?1, ?2, 0)", params![session, id])?;
     // Nobody has to end its turns any more.
@@ -61,7 +61,7 @@ fn bury(transaction: &Transaction<'_>, session: i64, id: &str) -> rusqlite::Resu
          ON CONFLICT (name) DO UPDATE SET value = max(CAST(value AS INTEGER), ?1)",
         [session],
     )?;
-    want(transaction)
+    request_erasure(transaction)
 }
 
 /// Removes the beginning of a session. Its stored fold must reach the cut.
@@ -95,8 +95,8 @@ pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> ru
         }
     }
     split_row(transaction, session, base.seq.0)?;
-    forget(transaction, session, gone)?;
-    want(transaction)?;
+    remove_ids(transaction, session, gone)?;
+    request_erasure(transaction)?;
     turnstream_failpoint::reach("log.trim");
     Ok(true)
 }
@@ -126,7 +126,7 @@ fn split_row(transaction: &Transaction<'_>, session: i64, last: u64) -> rusqlite
 }
 
 /// Removes the rows and index entries of these ids from a session that stays.
-fn forget(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite::Result<()> {
+fn remove_ids(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite::Result<()> {
     let Gone { turns, items, approvals, questions, prompts } = gone;
     let mut delete =
         transaction.prepare_cached("DELETE FROM piece WHERE session = ?1 AND kind = ?2 AND id = ?3")?;
@@ -143,7 +143,7 @@ fn forget(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite:
 }
 
 /// Removes some rows that no reader finds any more.
-pub(super) fn some(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
+pub(super) fn remove_some_rows(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
     let mut removed = transaction.execute(
         "DELETE FROM chunk WHERE rowid IN (SELECT chunk.rowid FROM tombstone JOIN chunk
              ON chunk.session = tombstone.session WHERE tombstone.done = 0 LIMIT ?1)",
@@ -169,33 +169,33 @@ pub(super) fn some(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
         )?;
     }
     if removed == 0 {
-        removed = forget_index(transaction)?;
+        removed = remove_from_index(transaction)?;
     }
     turnstream_failpoint::reach("log.remove");
     Ok(if removed == 0 { More::No } else { More::Yes })
 }
 
 /// Removes some entries of deleted sessions, and hidden ones, from the index.
-fn forget_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
+fn remove_from_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
     let mut query = transaction.prepare_cached(
         "SELECT session FROM tombstone WHERE done = 0 AND EXISTS (SELECT 1 FROM entry WHERE entry.session = tombstone.session)",
     )?;
     let session: Option<i64> = query.query_row([], |row| row.get(0)).optional()?;
-    let session = session.map_or_else(|| index::hidden(transaction), |session| Ok(Some(session)))?;
-    session.map_or(Ok(0), |session| index::forget(transaction, session, TEXT_AT_ONCE))
+    let session = session.map_or_else(|| index::hidden_session(transaction), |session| Ok(Some(session)))?;
+    session.map_or(Ok(0), |session| index::remove_entries(transaction, session, TEXT_AT_ONCE))
 }
 
 /// Recorded until everything is erased, so that the next start continues.
-fn want(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+fn request_erasure(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('removing', '1')", []).map(drop)
 }
 
-pub(super) fn is_wanted(connection: &Connection) -> rusqlite::Result<bool> {
+pub(super) fn is_erasure_pending(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM meta WHERE name = 'removing'")?.exists([])
 }
 
 /// Records that everything removed is erased from every file.
-pub(super) fn done(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+pub(super) fn mark_erased(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute("DELETE FROM meta WHERE name = 'removing'", [])?;
     transaction.execute("UPDATE tombstone SET done = 1 WHERE done = 0", [])?;
     transaction.execute(

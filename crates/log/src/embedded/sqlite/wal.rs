@@ -115,7 +115,11 @@ impl WalWatch {
 
     /// The size of the log, as far as known.
     pub(super) fn bytes(&self) -> u64 {
-        self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |file| file.len())
+        let Some(file) = &self.file else { return 0 };
+        file.metadata().map(|file| file.len()).unwrap_or_else(|error| {
+            debug!(path = %self.path.display(), error = %Chain(&error), "the write-ahead log has no size");
+            0
+        })
     }
 
     /// The salt of the log. An error is logged: without the salt, a restored file may not be recognised.

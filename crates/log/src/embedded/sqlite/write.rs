@@ -307,7 +307,7 @@ impl Database {
 
     /// Removes some rows of deleted or trimmed data.
     pub(crate) fn remove_some(&mut self) -> Result<More, StoreError> {
-        self.transact(0, remove::some)
+        self.transact(0, remove::remove_some_rows)
     }
 
     /// Replaces some prefixes of removed words; see [`separators`].
@@ -321,12 +321,12 @@ impl Database {
 
     /// True if an earlier run stopped before everything removed was erased.
     pub(crate) fn is_removing(&self) -> Result<bool, StoreError> {
-        Ok(remove::is_wanted(&self.connection)?)
+        Ok(remove::is_erasure_pending(&self.connection)?)
     }
 
     /// Everything removed is erased from every file.
     pub(crate) fn removed(&mut self) -> Result<(), StoreError> {
-        self.transact(0, remove::done)
+        self.transact(0, remove::mark_erased)
     }
 
     /// Records that the database has every segment up to this one.

@@ -212,7 +212,7 @@ fn apply(connection: &mut Connection, change: &Change) {
         }
         Change::Delete(session) => {
             transaction.execute("DELETE FROM session WHERE key = ?1", [session]).unwrap();
-            index::forget(&transaction, *session, 3).unwrap();
+            index::remove_entries(&transaction, *session, 3).unwrap();
         }
     }
     transaction.commit().unwrap();
