@@ -1,6 +1,5 @@
 //! Helpers for log lines: failures that repeat, threads that panic, and callers that stop waiting.
 
-use std::any::Any;
 use std::collections::HashSet;
 use std::error::Error;
 use std::sync::{Mutex, PoisonError};
@@ -104,18 +103,13 @@ impl DamagedFolds {
     }
 }
 
-/// Joins a thread of the log, and logs its panic.
+/// Joins a thread of the log, and logs its panic. The message of the panic is on standard error, and not
+/// here: it may quote the text that the thread worked on.
 pub(crate) fn join(thread: JoinHandle<()>) {
     let name = thread.thread().name().unwrap_or_default().to_owned();
-    if let Err(panic) = thread.join() {
-        error!(thread = name, error = text_of(&*panic), "a thread of the log panicked");
+    if thread.join().is_err() {
+        error!(thread = name, "a thread of the log panicked; standard error has the message");
     }
-}
-
-/// The message of a panic.
-fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 /// Answers a caller, who may have stopped waiting: then nobody needs the answer.

@@ -45,12 +45,39 @@ impl PartialEq for StoreFault {
 
 impl Eq for StoreFault {}
 
-/// A stored event that cannot be decoded.
+/// A stored event that cannot be decoded. It names no content: that may be a part of a conversation, and
+/// errors end up in log lines.
 #[derive(Debug, thiserror::Error)]
-#[error("event {seq} is damaged: {source}")]
+#[error("event {seq} is damaged: {problem}")]
 pub(crate) struct DamagedEvent {
-    pub(crate) seq: Seq,
-    pub(crate) source: EventError,
+    seq: Seq,
+    problem: String,
+}
+
+impl DamagedEvent {
+    pub(crate) fn new(seq: Seq, error: &EventError) -> Self {
+        let problem = match error {
+            EventError::NotAnObject(_) => "it is not a JSON object".to_owned(),
+            EventError::Missing { member, .. } => format!("member \"{member}\" is missing"),
+            EventError::Malformed { member, .. } => format!("member \"{member}\" is malformed"),
+        };
+        Self { seq, problem }
+    }
+}
+
+/// Stored JSON that cannot be decoded: what kind of error, and where. It names no content.
+#[derive(Debug, thiserror::Error)]
+#[error("{category:?} error at line {line} column {column}")]
+pub(crate) struct DamagedJson {
+    category: serde_json::error::Category,
+    line: usize,
+    column: usize,
+}
+
+impl From<serde_json::Error> for DamagedJson {
+    fn from(error: serde_json::Error) -> Self {
+        Self { category: error.classify(), line: error.line(), column: error.column() }
+    }
 }
 
 /// Why a data directory cannot be used.

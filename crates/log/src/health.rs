@@ -180,3 +180,30 @@ fn millis_since(since: SystemTime) -> u64 {
     // A clock that was set back shows no time.
     since.elapsed().map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use turnstream_testkit::diagnostics::{Level, capture};
+
+    #[test]
+    fn an_outage_that_lasts_is_logged_once_more_as_an_error() {
+        let (writer, _store, health) = HealthBySource::watch();
+        let fault = StoreFault::new("no space left");
+        let ((), lines) = capture(|| {
+            writer.degraded(&fault);
+            writer.degraded(&fault);
+            let since = SystemTime::now() - Duration::from_millis(LASTING_MILLIS);
+            writer.replace(|_| Some(Health::Degraded { since, problem: String::new() }));
+            (0..20).for_each(|_| writer.degraded(&fault));
+            assert_ne!(health.borrow().worst(), Health::Sound);
+            writer.sound();
+            writer.sound();
+        });
+        let told = lines.iter().filter(|line| line.target.ends_with("log::health"));
+        let levels: Vec<Level> = told.map(|line| line.level).collect();
+        assert_eq!(levels, [Level::WARN, Level::ERROR, Level::INFO], "{lines:#?}");
+        assert_eq!(health.borrow().worst(), Health::Sound);
+    }
+}

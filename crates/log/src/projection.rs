@@ -3,7 +3,7 @@
 //! Pure: events in, rows out. One function, [`Piece::of_item`], makes the rows of partial and of final items.
 
 use crate::search::{Entry, Subject};
-use crate::stored_fold::{DamagedFold, StoredFold};
+use crate::stored_fold::{DamagedFold, StoredFold, decode_line};
 use crate::weight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl Projection {
     pub(crate) fn load(stored: StoredFold, epoch: u64, now: Instant) -> Result<Self, DamagedFold> {
         let mut projection = Self::new(stored.state()?, now);
         for line in stored.lines_after(projection.fold.state().seq) {
-            let event = Event::from_json(line)?;
+            let event = decode_line(projection.fold.state().seq.next(), line)?;
             if let Applied::Gap { expected } = projection.apply(&event, line.len(), epoch, now) {
                 return Err(DamagedFold::Missing(expected));
             }

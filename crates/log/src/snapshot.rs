@@ -53,8 +53,8 @@ impl Inner {
 
 /// Decodes a stored event.
 pub(crate) fn decode(event: &Committed) -> Result<Event, ReadError> {
-    let damaged = |source| DamagedEvent { seq: event.seq(), source };
-    event.event().map_err(|error| ReadError::Store(StoreFault::new(damaged(error))))
+    let damaged = |error| StoreFault::new(DamagedEvent::new(event.seq(), &error));
+    event.event().map_err(|error| ReadError::Store(damaged(error)))
 }
 
 pub(crate) fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {

@@ -1,9 +1,10 @@
 //! A stored fold as rows, and how it is assembled.
 
+use crate::error::{DamagedEvent, DamagedJson};
 use crate::projection::PieceKind;
 use std::collections::BTreeMap;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Event, EventError};
+use turnstream_model::event::Event;
 use turnstream_model::fold::{Applied, Fold, State};
 
 /// Why a stored fold cannot be used. It is a shortcut: the events have everything it says.
@@ -11,10 +12,10 @@ use turnstream_model::fold::{Applied, Fold, State};
 pub(crate) enum DamagedFold {
     /// A row is not the JSON it should be.
     #[error("what is stored of a session is damaged: {0}")]
-    Row(#[from] serde_json::Error),
+    Row(#[from] DamagedJson),
     /// An event after the fold cannot be decoded.
     #[error("what is stored of a session is damaged: {0}")]
-    Event(#[from] EventError),
+    Event(#[from] DamagedEvent),
     /// An event after the fold is missing.
     #[error("what is stored of a session is damaged: event {0} is missing")]
     Missing(Seq),
@@ -35,7 +36,7 @@ impl StoredFold {
     /// The stored state, or the empty state if there is none.
     pub(crate) fn state(&self) -> Result<State, DamagedFold> {
         let Some(head) = &self.head else { return Ok(State::default()) };
-        let head: State = serde_json::from_str(head)?;
+        let head: State = serde_json::from_str(head).map_err(DamagedJson::from)?;
         Ok(State {
             turns: self.list(PieceKind::Turn)?,
             items: self.list(PieceKind::Item)?,
@@ -50,7 +51,7 @@ impl StoredFold {
     pub(crate) fn fold(&self) -> Result<Fold, DamagedFold> {
         let mut fold = Fold::from(self.state()?);
         for line in self.lines_after(fold.state().seq) {
-            let event = Event::from_json(line)?;
+            let event = decode_line(fold.state().seq.next(), line)?;
             if let Applied::Gap { expected } = fold.apply(&event) {
                 return Err(DamagedFold::Missing(expected));
             }
@@ -66,6 +67,11 @@ impl StoredFold {
 
     fn list<T: serde::de::DeserializeOwned>(&self, kind: PieceKind) -> Result<Vec<T>, DamagedFold> {
         let bodies = self.pieces.get(&kind).map(Vec::as_slice).unwrap_or_default();
-        bodies.iter().map(|body| Ok(serde_json::from_str(body)?)).collect()
+        bodies.iter().map(|body| Ok(serde_json::from_str(body).map_err(DamagedJson::from)?)).collect()
     }
+}
+
+/// Decodes a stored line, which should be the event `seq`.
+pub(crate) fn decode_line(seq: Seq, line: &str) -> Result<Event, DamagedFold> {
+    Event::from_json(line).map_err(|error| DamagedEvent::new(seq, &error).into())
 }

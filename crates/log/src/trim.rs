@@ -11,7 +11,8 @@ use crate::session::Session;
 use crate::snapshot::decode;
 use crate::store::{Cut, Size};
 use std::sync::Arc;
-use tracing::info;
+use tracing::{info, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event, Known};
 use turnstream_model::fold::{Fold, Gone, Open, State};
@@ -174,7 +175,13 @@ fn end_of_turn(event: &Committed) -> Option<Time> {
     if !event.kind().is(Known::TurnEnded) {
         return None;
     }
-    event.event().ok().map(|event| event.time)
+    match decode(event) {
+        Ok(event) => Some(event.time),
+        Err(error) => {
+            warn!(seq = %event.seq(), error = %Chain(&error), "the end of a turn cannot be read");
+            None
+        }
+    }
 }
 
 /// A walk from the oldest event to the cut of this step.

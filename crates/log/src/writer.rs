@@ -13,7 +13,7 @@ use crate::waker::Waker;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tracing::{debug, error};
+use tracing::{debug, error, trace};
 use turnstream_model::Chain;
 
 /// The longest pause between two tries of a failing commit.
@@ -72,6 +72,7 @@ impl Writer {
                 let took = since.elapsed();
                 batch.fence(&stale);
                 self.meter.committed(batch.events(), took);
+                trace!(events = batch.events(), micros = took.as_micros(), "committed");
                 // A commit that was retried has been logged as an outage.
                 if fault.is_none() {
                     self.slow_commits.note(batch.events(), took);

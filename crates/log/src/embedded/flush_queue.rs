@@ -97,9 +97,9 @@ impl FlushQueue {
         for group in groups {
             state.add(group, now);
         }
-        let wanted = !state.ready.is_empty() || state.is_urgent(self.pressure);
+        let wake = !state.ready.is_empty() || state.is_urgent(self.pressure);
         drop(state);
-        if wanted {
+        if wake {
             self.changed.notify_one();
         }
     }
@@ -137,18 +137,18 @@ impl FlushQueue {
 
     /// Answers the requests that are done. While the index backlog is not empty, none is, and the flusher
     /// continues at once.
-    pub(crate) fn answer_requests(&self, is_all_filed: bool) {
+    pub(crate) fn answer_requests(&self, is_all_indexed: bool) {
         let mut state = self.lock();
-        if !is_all_filed {
+        if !is_all_indexed {
             state.is_wake_requested = !state.requests.is_empty();
             return;
         }
         let is_flushed = |request: &mut FlushRequest| {
             request.sessions.iter().all(|(session, up_to)| session.is_flushed(*up_to))
         };
-        let content: Vec<FlushRequest> = state.requests.extract_if(.., is_flushed).collect();
+        let done: Vec<FlushRequest> = state.requests.extract_if(.., is_flushed).collect();
         drop(state);
-        for request in content {
+        for request in done {
             answer(request.done, ());
         }
     }

@@ -16,6 +16,7 @@ use crate::projection::{FoldWrite, Projection};
 use crate::session::Session;
 use crate::store::{Cut, StoreError};
 use crate::writer::{CLOSING, SLOWEST_RETRY};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread;
@@ -200,7 +201,8 @@ impl Flusher {
             return true;
         }
         let now = Instant::now();
-        let Some(mut projection) = self.load(key, epoch, now) else { return true };
+        let loaded = load(&self.readers, &self.damaged_folds, key, epoch, now);
+        let Some(mut projection) = loaded else { return true };
         let folds = [(key, projection.full_write())];
         let (chunks, turns) = (Chunks::default(), Vec::new());
         let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: 0 };
@@ -209,24 +211,6 @@ impl Flusher {
         projection.written(&folds[0].1, now);
         self.projections.insert(key, projection);
         true
-    }
-
-    /// Loads the stored fold with the events after it. `None` if it cannot be read.
-    fn load(&self, key: i64, epoch: u64, now: Instant) -> Option<Projection> {
-        let stored = match self.readers.stored(key) {
-            Ok(stored) => stored,
-            Err(error) => {
-                debug!(session_key = key, error = %Chain(&error), "a stored fold cannot be read now");
-                return None;
-            }
-        };
-        match Projection::load(stored, epoch, now) {
-            Ok(projection) => Some(projection),
-            Err(error) => {
-                self.damaged_folds.note(key, || self.readers.name_of(key), &error);
-                None
-            }
-        }
     }
 
     /// The folds to write: of these sessions, and in a sweep of some others.
@@ -249,11 +233,14 @@ impl Flusher {
     /// from the events.
     fn project(&mut self, group: &Group, now: Instant) {
         let key = group.session.key;
-        if !self.projections.contains_key(&key) {
-            let Some(projection) = self.load(key, group.epoch, now) else { return };
-            self.projections.insert(key, projection);
-        }
-        let Some(projection) = self.projections.get_mut(&key) else { return };
+        let projection = match self.projections.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let loaded = load(&self.readers, &self.damaged_folds, key, group.epoch, now);
+                let Some(projection) = loaded else { return };
+                new.insert(projection)
+            }
+        };
         for (event, committed) in group.parsed.iter().zip(&group.events) {
             let applied = projection.apply(event, committed.json().len(), group.epoch, now);
             if let Applied::Gap { expected } = applied {
@@ -359,6 +346,30 @@ impl Flusher {
     fn erase(&mut self) {
         let Self { eraser, database, readers, pool, reports, .. } = self;
         eraser.work(database, readers, pool, reports);
+    }
+}
+
+/// Loads the stored fold of a session with the events after it. `None` if it cannot be read.
+fn load(
+    readers: &Readers,
+    damaged_folds: &DamagedFolds,
+    key: i64,
+    epoch: u64,
+    now: Instant,
+) -> Option<Projection> {
+    let stored = match readers.stored(key) {
+        Ok(stored) => stored,
+        Err(error) => {
+            debug!(session_key = key, error = %Chain(&error), "a stored fold cannot be read now");
+            return None;
+        }
+    };
+    match Projection::load(stored, epoch, now) {
+        Ok(projection) => Some(projection),
+        Err(error) => {
+            damaged_folds.note(key, || readers.name_of(key), &error);
+            None
+        }
     }
 }
 

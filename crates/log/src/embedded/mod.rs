@@ -21,7 +21,7 @@ pub(crate) use sqlite::scrub;
 use crate::batch::Group;
 use crate::committed::Committed;
 use crate::diagnostics::{DamagedFolds, Retried, join};
-use crate::error::{ClaimError, ReadError, RemoveError, StoreFault};
+use crate::error::{ClaimError, DamagedJson, ReadError, RemoveError, StoreFault};
 use crate::importer::Imported;
 use crate::log::{Options, StoreReports};
 use crate::open::Abandoned;
@@ -261,7 +261,7 @@ impl Store for Embedded {
     fn base(&self, key: i64) -> Result<State, ReadError> {
         let Some(body) = self.readers.base(key).map_err(unreadable)? else { return Ok(State::default()) };
         serde_json::from_str(&body)
-            .map_err(|error| ReadError::Store(StoreFault::new(DamagedFold::Row(error))))
+            .map_err(|error| ReadError::Store(StoreFault::new(DamagedFold::Row(error.into()))))
     }
 
     fn size(&self, key: i64) -> Result<Size, ReadError> {
@@ -296,7 +296,8 @@ impl Store for Embedded {
                 Ok(state) => Some(state),
                 Err(error) => {
                     // A snapshot is requested instead, which reports it.
-                    debug!(session = id, error = %Chain(&error), "the head of a stored fold is damaged");
+                    let error = DamagedJson::from(error);
+                    debug!(session = id, %error, "the head of a stored fold is damaged");
                     None
                 }
             });
@@ -311,7 +312,7 @@ impl Store for Embedded {
     }
 
     fn search(&self, search: &Search) -> Result<FoundPage, SearchError> {
-        // Read first: an entry that is indexed meanwhile is found and at worst reported as missing.
+        // Read before the search: if the backlog is completed meanwhile, the page only claims to be behind.
         let is_indexing = !self.index_backlog.is_done();
         Ok(FoundPage { is_indexing, ..self.readers.search(search)? })
     }

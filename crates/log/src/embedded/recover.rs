@@ -91,7 +91,7 @@ impl Recovery {
         let now = Instant::now();
         let projection = self.projections.entry(session).or_insert_with(|| Projection::after(Seq(head), now));
         for (seq, line) in (first.0..).zip(data.lines()) {
-            let damaged = |source| StoreFault::new(DamagedEvent { seq: Seq(seq), source });
+            let damaged = |error| StoreFault::new(DamagedEvent::new(Seq(seq), &error));
             let event = Event::from_json(line).map_err(damaged)?;
             self.turns
                 .extend(TurnChange::of(&event.draft).map(|change| TurnRow::new(session, epoch, &change)));

@@ -113,7 +113,7 @@ async fn a_damaged_fold_is_logged_once_and_the_session_is_still_read() {
     let whole = log.snapshot(&id("s")).unwrap().state;
     log.close().await;
     let connection = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
-    connection.execute_batch("UPDATE piece SET body = '{';").unwrap();
+    connection.execute_batch("UPDATE piece SET body = '\"some words\"';").unwrap();
     drop(connection);
     let log = open(directory.path()).log;
     let capture = Capture::start();
@@ -124,5 +124,6 @@ async fn a_damaged_fold_is_logged_once_and_the_session_is_still_read() {
     assert_eq!(lines.len(), 1, "{}", capture.text());
     assert!(lines[0].message.starts_with("a stored fold is damaged"), "{}", lines[0]);
     assert_eq!((lines[0].level, lines[0].field("session")), (Level::WARN, Some("s")));
+    assert!(!capture.text().contains("some words"), "a line quotes the conversation: {}", lines[0]);
     log.close().await;
 }

@@ -2,13 +2,13 @@
 //! small steps, so that the log stays usable and a crash costs one step.
 
 use super::index::{EntryRow, insert};
+use crate::error::DamagedJson;
 use crate::projection::PieceKind;
 use crate::search::Entry;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use tracing::warn;
-use turnstream_model::Chain;
 use turnstream_model::fold::{Item, Prompt, State};
 
 /// Bytes of rows per step.
@@ -67,7 +67,8 @@ fn decoded<T: DeserializeOwned>(row: i64, body: &str) -> Option<T> {
     match serde_json::from_str(body) {
         Ok(value) => Some(value),
         Err(error) => {
-            warn!(row, error = %Chain(&error), "a stored row is damaged; search does not find it");
+            let error = DamagedJson::from(error);
+            warn!(row, %error, "a stored row is damaged; search does not find it");
             None
         }
     }

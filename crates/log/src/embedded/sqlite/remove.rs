@@ -4,12 +4,12 @@
 //! small transactions. SQLite overwrites them (`secure_delete`); copies that it leaves are for `scrub`.
 
 use super::{index, pieces};
+use crate::error::DamagedJson;
 use crate::projection::PieceKind;
 use crate::search::Subject;
 use crate::store::Cut;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tracing::debug;
-use turnstream_model::Chain;
 use turnstream_model::fold::{Gone, State};
 
 /// Rows of events per transaction, about 2 MiB.
@@ -90,7 +90,7 @@ pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> ru
             )?;
         }
         Err(error) => {
-            let error = Chain(&error);
+            let error = DamagedJson::from(error);
             debug!(session_key = session, %error, "the head of a stored fold is damaged");
         }
     }

@@ -2,9 +2,10 @@
 //! events after the fold, not on the length of the session.
 
 use super::pieces;
+use crate::error::DamagedJson;
 use crate::page::{MOST_TURNS, PAGE_BYTES, Reach, Window, WindowQuery, number_of};
 use crate::projection::PieceKind;
-use crate::stored_fold::{DamagedFold, StoredFold};
+use crate::stored_fold::{DamagedFold, StoredFold, decode_line};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
@@ -37,8 +38,9 @@ pub(super) fn read(connection: &Connection, session: i64, wanted: &WindowQuery) 
     let state = stored.state()?;
     let fold = FoldRows { connection: &transaction, session, seq };
     let parts = Parts::read(&fold, wanted, state.counters.items)?;
-    let events = stored.lines_after(state.seq).map(Event::from_json);
-    let tail = events.collect::<Result<Vec<Event>, _>>().map_err(DamagedFold::Event)?;
+    let numbered = (state.seq.next().0..).zip(stored.lines_after(state.seq));
+    let events = numbered.map(|(seq, line)| decode_line(Seq(seq), line));
+    let tail = events.collect::<Result<Vec<Event>, _>>()?;
     let mut expected = (state.seq.next().0..).zip(&tail);
     if let Some((missing, _)) = expected.find(|(number, event)| event.seq.0 != *number) {
         return Err(DamagedFold::Missing(Seq(missing)).into());
@@ -227,5 +229,5 @@ impl Parts {
 }
 
 fn parsed<T: DeserializeOwned>(body: &str) -> Result<T, DamagedFold> {
-    Ok(serde_json::from_str(body)?)
+    Ok(serde_json::from_str(body).map_err(DamagedJson::from)?)
 }
