@@ -174,7 +174,7 @@ impl Subscriber for Collector {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
-        // A span outlives the moment at which somebody asks: one that began before a capture belongs to its lines.
+        // A span that began before a capture is part of the capture's lines.
         metadata.is_span() || captures.iter().any(|capture| capture.strong_count() > 0)
     }
 

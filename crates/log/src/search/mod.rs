@@ -102,7 +102,7 @@ pub enum SearchError {
     Limit(usize),
     /// The cursor belongs to another index.
     #[error(
-        "{0:?} is not a cursor of this index, which may have been rebuilt since; search again without a cursor"
+        "{0:?} is not a cursor of this index, which may have been rebuilt since; search again without one"
     )]
     Cursor(String),
     /// There is no such session, or the store failed.

@@ -33,10 +33,8 @@ pub(crate) struct Term {
 impl Terms {
     pub(crate) fn parse(query: &str) -> Result<Self, SearchError> {
         if query.len() > MOST_QUERY_BYTES {
-            let problem = format!(
-                "it has {} bytes, at most {MOST_QUERY_BYTES} are allowed; use fewer words",
-                query.len()
-            );
+            let problem =
+                format!("it has {} bytes and may have {MOST_QUERY_BYTES}; use fewer words", query.len());
             return Err(SearchError::Words(problem));
         }
         let mut terms = Self { wanted: Vec::new(), unwanted: Vec::new() };
@@ -59,7 +57,7 @@ impl Terms {
         let count: usize = self.wanted.iter().chain(&self.unwanted).map(|term| term.keys.len()).sum();
         let problem = match (self.wanted.is_empty(), self.unwanted.is_empty()) {
             _ if count > MOST_WORDS => {
-                format!("it has {count} words, at most {MOST_WORDS} are allowed; use fewer")
+                format!("it has {count} words and may have {MOST_WORDS}; use fewer")
             }
             (true, true) => "there is no word in it; give at least one".to_owned(),
             (true, false) => "it has only excluded words; give one that must occur".to_owned(),

@@ -34,7 +34,7 @@ async fn a_damaged_database_is_named_and_not_touched() {
     std::fs::write(&database, &rubbish).unwrap();
     let error = refused(directory.path());
     assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
-    assert!(error.to_string().contains("log.db is not a sound turnstream log"), "{error}");
+    assert!(error.to_string().contains("log.db is not a valid turnstream log"), "{error}");
     assert_eq!(std::fs::read(&database).unwrap(), rubbish);
 }
 

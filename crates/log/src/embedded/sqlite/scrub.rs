@@ -1,8 +1,8 @@
 //! Overwrites unused bytes in the database file.
 //!
 //! `secure_delete` zeroes a row when it is deleted, and a page when it becomes free. It does not reach copies
-//! of a row. When SQLite rebuilds a page to make room (`rebuildPage` in 3.54), cells move, and old copies stay
-//! in the gap of the page. By the file format (<https://www.sqlite.org/fileformat2.html>) these bytes are
+//! of a row. When SQLite rebuilds a page to make room (`rebuildPage` in 3.54), cells move, and old copies
+//! stay in the gap of the page. By the file format (<https://www.sqlite.org/fileformat2.html>) these bytes are
 //! unused, so they can be overwritten in the file itself.
 //!
 //! Readers do not look at these bytes. The only writer is the caller, which has no cached pages and an empty
