@@ -52,7 +52,7 @@ pub(super) async fn build(path: &Path, extent: Extent) -> Result<Built, String> 
         }
         talk(&log, &usual(number), extent.turns, &mut writer, &mut built).await?;
     }
-    log.settle().await;
+    log.flush().await;
     log.close().await;
     Ok(built)
 }

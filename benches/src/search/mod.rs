@@ -233,7 +233,7 @@ async fn build(path: &Path, items: u64, writer: &mut Writer) -> Result<u64, Stri
         }
         receipt.map_err(|error| error.to_string())?.await.map_err(|error| error.to_string())?;
     }
-    log.settle().await;
+    log.flush().await;
     log.close().await;
     Ok(bytes)
 }

@@ -1,20 +1,21 @@
-//! Waits until what was written to a TCP socket has reached the other end's system.
+//! Waits until everything written to a TCP socket has reached the peer's system.
 //!
-//! A reset throws away what is still in the sender's buffer, and a slow reader leaves much there. Whoever wants to reset a
-//! connection after exactly so many bytes waits here first. Linux says how much is unacknowledged in `/proc/net/tcp`, which
-//! needs no unsafe call; on other systems a fixed pause has to do.
+//! A reset discards what is still in the sender's buffer, and a slow reader leaves much there. A test or
+//! proxy that resets a connection after an exact number of bytes waits here first. On Linux, `/proc/net/tcp`
+//! shows the unacknowledged bytes without unsafe code. On other systems this waits a fixed time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks.
+/// The time between two looks at the table.
 const LOOK: Duration = Duration::from_millis(2);
-/// Where the system does not say how much is unsent. On loopback a reader that keeps up has everything by then.
+/// The fixed wait where the system does not show unsent bytes. On loopback, a reader that keeps up has
+/// everything by then.
 const BLIND: Duration = Duration::from_millis(50);
 
-/// Returns when nothing that was written is unacknowledged, or when it has waited this long.
+/// Returns when everything written is acknowledged, or after `at_most`.
 pub async fn drained(stream: &TcpStream, at_most: Duration) {
     let until = Instant::now() + at_most;
     loop {
@@ -35,7 +36,7 @@ enum Unacknowledged {
 
 fn unacknowledged(stream: &TcpStream) -> Unacknowledged {
     let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else {
-        // A connection that is gone has nobody left to read.
+        // The connection is closed, so nobody can read.
         return Unacknowledged::Bytes(0);
     };
     let table = if local.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
@@ -44,7 +45,8 @@ fn unacknowledged(stream: &TcpStream) -> Unacknowledged {
     row.map_or(Unacknowledged::Unknown, Unacknowledged::Bytes)
 }
 
-/// The send queue of a row, if it is the row of this connection: number, local, peer, state, `sent:received`, …
+/// The send queue of a table row if it belongs to this connection. The columns are: number, local, peer,
+/// state, `sent:received`, …
 fn queued(row: &str, local: &str, peer: &str) -> Option<u64> {
     let mut words = row.split_whitespace().skip(1);
     let ours = words.next() == Some(local) && words.next() == Some(peer);
@@ -52,7 +54,7 @@ fn queued(row: &str, local: &str, peer: &str) -> Option<u64> {
     u64::from_str_radix(queues.split(':').next()?, 16).ok()
 }
 
-/// An address as the table has it: 32 bits at a time in the order of the machine.
+/// An address in the table's format: 32 bits at a time, in the machine's byte order.
 fn written(address: SocketAddr) -> String {
     let bytes = match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),

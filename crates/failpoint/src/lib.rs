@@ -1,19 +1,19 @@
-//! Named places in product code where a test can stop the process, to kill it exactly there.
+//! Named places in product code at which a test can stop the process and kill it.
 //!
-//! Product code calls [`reach`] and depends on this crate without features: the call is then empty and
-//! compiles to nothing. `turnstream-testkit` turns the feature `armed` on, so every crate that has the testkit
-//! as a dev-dependency gets live failpoints in its tests without a feature of its own. A build of the
-//! whole workspace arms them too; they then do nothing unless [`VARIABLE`] is set.
+//! Product code calls [`reach`] and depends on this crate without features: the call is empty and compiles to
+//! nothing. `turnstream-testkit` enables the feature `armed`. So every crate with the testkit as a
+//! dev-dependency has live failpoints in its tests, without a feature of its own. A build of the whole
+//! workspace arms them too; they do nothing unless [`VARIABLE`] is set.
 
-/// Names the failpoint to stop at, as `name` (first time) or `name:nth` (counted from 1).
+/// Names the failpoint to stop at: `name` for the first time, or `name:nth`, counted from 1.
 pub const VARIABLE: &str = "TURNSTREAM_FAILPOINT";
 
-/// Starts the line a process prints on its standard output when it has stopped; the name follows.
+/// The beginning of the line that a stopped process prints on its standard output; the name follows.
 pub const MARKER: &str = "TURNSTREAM_FAILPOINT_REACHED ";
 
-/// Stops the calling thread for good if [`VARIABLE`] names this failpoint and this is the chosen time.
+/// Stops the calling thread for ever if [`VARIABLE`] names this failpoint and this is the chosen time.
 ///
-/// Other threads go on until the harness, which reads the marker line, kills the process.
+/// Other threads continue until the harness reads the marker line and kills the process.
 #[inline(always)]
 pub fn reach(name: &str) {
     #[cfg(feature = "armed")]
@@ -45,7 +45,7 @@ mod armed {
         }
     }
 
-    /// A name may hold colons: only a number after the last one is a count.
+    /// A name may contain colons: only a number after the last colon is a count.
     fn parse(text: &str) -> Target {
         let counted = text.rsplit_once(':').and_then(|(name, nth)| Some((name, nth.parse().ok()?)));
         let (name, nth) = counted.unwrap_or((text, 1));
@@ -54,8 +54,8 @@ mod armed {
 
     fn stop(name: &str) {
         let mut stdout = std::io::stdout().lock();
-        // The first line feed ends whatever line another thread was in. A closed pipe means that nobody
-        // waits for the marker; stopping is still what was asked for.
+        // The first line feed ends a line that another thread may have begun. If the pipe is closed, nobody
+        // waits for the marker; the thread stops anyway.
         let _ = write!(stdout, "\n{MARKER}{name}\n").and_then(|()| stdout.flush());
         drop(stdout);
         loop {

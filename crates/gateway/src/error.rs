@@ -176,7 +176,7 @@ impl RequestError {
         match error {
             RemoveError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
             RemoveError::Closed => Self::Closing,
-            RemoveError::Store(problem) => Self::Log(problem),
+            RemoveError::Store(problem) => Self::Log(problem.to_string()),
         }
     }
 

@@ -276,7 +276,7 @@ mod tests {
         for (time, draft) in [(1_000, Draft::new(created)), (2_000, turn(started)), (3_000, turn(ended))] {
             appender.append(vec![draft], Time(time)).await.unwrap().await.unwrap();
         }
-        log.settle().await;
+        log.flush().await;
         assert_eq!(last_time(&log, &id, &log.kept(&id).unwrap()), Some(Time(3_000)));
         let all = Keep { turns: Some(0), ..Keep::default() };
         assert_eq!(log.trim(&id, &all).await.unwrap().turns, 1);

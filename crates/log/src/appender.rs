@@ -16,8 +16,8 @@ use turnstream_model::event::Draft;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// The right to append to one session, under one owner epoch. There is one per epoch and it cannot be cloned; a newer
-/// epoch makes it useless.
+/// The right to append to one session under one owner epoch. There is one appender per epoch, and it cannot
+/// be cloned. A newer epoch fences it: its appends are refused.
 ///
 /// ```compile_fail
 /// fn two(appender: turnstream_log::Appender) -> (turnstream_log::Appender, turnstream_log::Appender) {
@@ -30,30 +30,31 @@ pub struct Appender {
     epoch: u64,
 }
 
-/// Resolves when the events are durable, to the last one's number. Dropping it changes nothing for them.
+/// Resolves to the seq of the last event once the events are durable. Dropping the receipt does not cancel
+/// the append.
 #[must_use = "without it nobody knows whether the events are durable"]
 pub struct Receipt(oneshot::Receiver<Result<Seq, AppendError>>);
 
 impl Appender {
-    /// What one append may hold. A commit holds at most twice this, and its length fits its record even if every byte of
-    /// it has to be escaped.
+    /// The largest append. A commit holds at most twice this. Its length fits the record header even if every
+    /// byte has to be escaped.
     pub const MOST_BYTES: usize = 64 << 20;
 
     pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>, epoch: u64) -> Self {
         Self { log, session, epoch }
     }
 
-    /// Its session.
+    /// The session.
     pub fn session(&self) -> &SessionId {
         &self.session.id
     }
 
-    /// The generation of its log.
+    /// The generation of the session's log.
     pub fn generation(&self) -> &Generation {
         &self.session.generation
     }
 
-    /// Its owner epoch.
+    /// The owner epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -63,21 +64,23 @@ impl Appender {
         self.session.head()
     }
 
-    /// Returns when every commit that began before it has ended.
-    pub(crate) async fn settle_in(&mut self) -> Result<(), AppendError> {
+    /// Returns when every commit that began before this call has ended.
+    pub(crate) async fn wait_for_earlier_commits(&mut self) -> Result<(), AppendError> {
         self.append(Vec::new(), Time(0)).await?.await.map(drop)
     }
 
-    /// Hands events to the next commit, in the order of the calls. Waits only while more than the log's budget is
-    /// under way; the receipt tells when they are durable. All of them become durable together, so there is a limit to
-    /// what one call may hold: [`Appender::MOST_BYTES`], about.
+    /// Queues events for the next commit, in call order. Waits only while the log's byte budget is used up;
+    /// the receipt resolves when the events are durable.
+    ///
+    /// All events of one call become durable together, so a call is limited to about
+    /// [`Appender::MOST_BYTES`].
     pub async fn append(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppendError> {
         let weight = weight::of_all(&drafts);
         enqueue(&self.log, &self.session, self.epoch, Content::Drafts(drafts, time), weight).await
     }
 }
 
-/// Hands it to the next commit, when there is room for it.
+/// Queues content for the next commit, after reserving its bytes in the budget.
 pub(crate) async fn enqueue(
     log: &Inner,
     session: &Arc<Session>,
@@ -90,7 +93,7 @@ pub(crate) async fn enqueue(
         return Err(AppendError::TooLarge { session, bytes: weight, most });
     }
     let since = Instant::now();
-    let permit = log.queue.room(&content, weight).await?;
+    let permit = log.queue.reserve(&content, weight).await?;
     let (done, receipt) = oneshot::channel();
     let append = Append { session: session.clone(), epoch, since, content, weight, permit, done };
     log.queue.append(append).map_err(|_| AppendError::Closed)?;

@@ -1,6 +1,7 @@
-//! One commit's worth of events: sequence numbers given, JSON written once, grouped by session.
+//! The events of one commit: numbered, encoded as JSON once, and grouped by session.
 
 use crate::committed::Committed;
+use crate::diagnostics::answer;
 use crate::error::AppendError;
 use crate::queue::{Append, Content};
 use crate::session::Session;
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tracing::debug;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Draft, Effect, Event, NoticeCode, Subject};
 use turnstream_model::id::TurnId;
@@ -19,9 +21,9 @@ use turnstream_model::time::Time;
 /// Where the events of a group come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Its session happens now.
+    /// A live session.
     Session,
-    /// Its session happened elsewhere: nothing of this log may come between them.
+    /// An import. No event of this log, such as a notice, may be inserted between imported events.
     Import,
 }
 
@@ -30,25 +32,25 @@ pub(crate) struct Group {
     pub(crate) session: Arc<Session>,
     pub(crate) epoch: u64,
     pub(crate) source: Source,
-    /// When the first of them was to be appended.
+    /// When the oldest of these appends was requested.
     pub(crate) since: Instant,
     pub(crate) first: Seq,
     /// One line of JSON per event.
     pub(crate) data: Bytes,
     pub(crate) events: Vec<Committed>,
-    /// The same events, for the stored fold.
+    /// The same events, decoded, for the stored fold.
     pub(crate) parsed: Vec<Event>,
-    /// Turns that start and end here, in order.
+    /// Turns that start or end in this group, in order.
     pub(crate) turns: Vec<TurnChange>,
-    /// Given back with the group, so that memory stays bounded.
+    /// The group's share of the byte budget, released when the group is dropped.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Group {
-    /// The store's readers find these events from now on.
-    pub(crate) fn settled(&self) {
+    /// Records that readers of the store can find these events now.
+    pub(crate) fn mark_flushed(&self) {
         if let Some(last) = self.events.last() {
-            self.session.settle(last.seq());
+            self.session.mark_flushed(last.seq());
         }
     }
 }
@@ -61,7 +63,7 @@ pub(crate) enum TurnChange {
 }
 
 impl TurnChange {
-    /// What an event does to the turns that are open.
+    /// The change that an event makes to the open turns.
     pub(crate) fn of(draft: &Draft) -> Option<Self> {
         let Some((Subject::Turn(turn), effect)) = draft.about() else { return None };
         match effect {
@@ -72,47 +74,47 @@ impl TurnChange {
     }
 }
 
-/// Who waits to hear of it, and what they hear on success.
+/// The caller of one append, and the seq it is told on success.
 pub(crate) struct Reply {
     pub(crate) done: oneshot::Sender<Result<Seq, AppendError>>,
     pub(crate) last: Seq,
-    /// Whose events they are.
+    /// The session and epoch of the events.
     owner: Owner,
 }
 
-/// A session and the epoch under which it is written.
+/// Session key and owner epoch.
 type Owner = (i64, u64);
 
-/// What goes into one commit.
+/// The content of one commit.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) groups: Vec<Group>,
     pub(crate) replies: Vec<Reply>,
 }
 
-/// A session whose events had to wait for the disk.
-pub(crate) struct Waited {
+/// A session whose events were delayed by a failing disk.
+pub(crate) struct DelayedSession {
     pub(crate) session: Arc<Session>,
-    /// The owner that waited.
+    /// The owner epoch that was delayed.
     pub(crate) epoch: u64,
-    /// The time of its last event.
+    /// The time of the session's last event.
     pub(crate) time: Time,
     pub(crate) wait: Duration,
-    /// What the disk said.
+    /// The error of the disk.
     pub(crate) problem: Arc<str>,
 }
 
 /// Whether adjacent text deltas of one item become one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// Every delta stays an event of its own.
+    /// Every delta stays a separate event.
     Nothing,
-    /// Those that wait for the same commit become one.
+    /// Adjacent deltas that wait for the same commit are merged.
     AdjacentDeltas,
 }
 
-/// The events of one session while a batch is put together.
-struct Growing {
+/// The events of one session while the batch is built.
+struct GroupBuilder {
     session: Arc<Session>,
     epoch: u64,
     source: Source,
@@ -123,66 +125,65 @@ struct Growing {
 }
 
 impl Batch {
-    /// Numbers what was appended. Each owner of a session has a group of its own: which of them may write, the store says.
+    /// Numbers the appended events. Each owner epoch of a session gets its own group; the store decides which
+    /// of them may write.
     pub(crate) fn of(appends: Vec<Append>, merge: Merge) -> Self {
         let mut batch = Self::default();
-        let mut order: Vec<Growing> = Vec::with_capacity(appends.len());
+        let mut order: Vec<GroupBuilder> = Vec::with_capacity(appends.len());
         let mut by_owner: HashMap<Owner, usize> = HashMap::with_capacity(appends.len());
         for append in appends {
             let Append { session, epoch, since, content, weight: _, permit, done } = append;
             let owner = (session.key, epoch);
             let index = *by_owner.entry(owner).or_insert_with(|| {
-                order.push(Growing::new(session, epoch, since));
+                order.push(GroupBuilder::new(session, epoch, since));
                 order.len() - 1
             });
-            let growing = &mut order[index];
-            growing.since = growing.since.min(since);
+            let builder = &mut order[index];
+            builder.since = builder.since.min(since);
             match content {
                 Content::Drafts(drafts, time) => {
                     for draft in drafts {
-                        growing.push(draft, time, merge);
+                        builder.push(draft, time, merge);
                     }
                 }
                 Content::Events(events) => {
-                    growing.source = Source::Import;
-                    growing.events.extend(events);
+                    builder.source = Source::Import;
+                    builder.events.extend(events);
                 }
             }
-            batch.replies.push(Reply { done, last: growing.last(), owner });
-            match &mut growing.permit {
+            batch.replies.push(Reply { done, last: builder.last(), owner });
+            match &mut builder.permit {
                 Some(held) => held.merge(permit),
                 none => *none = Some(permit),
             }
         }
-        for growing in order {
-            batch.groups.extend(growing.finish());
+        for builder in order {
+            batch.groups.extend(builder.finish());
         }
         batch
     }
 
-    /// For each of these sessions: that its durability was weakened, and that it holds again.
-    pub(crate) fn of_notices(all: &[Waited]) -> Self {
+    /// Two notices for each of these sessions: that durability was degraded, and that it is restored.
+    pub(crate) fn of_notices(all: &[DelayedSession]) -> Self {
         let mut batch = Self::default();
-        for Waited { session, epoch, time, wait, problem } in all {
+        for DelayedSession { session, epoch, time, wait, problem } in all {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let degraded = Body::Notice {
                 code: NoticeCode::Degraded,
-                message: format!(
-                    "events waited {millis} ms for the disk, which could not keep them: {problem}"
-                ),
+                message: format!("events waited {millis} ms because the disk failed: {problem}"),
                 detail: Some(json!({"problem": &**problem, "waited_ms": millis})),
             };
-            let message = "what is appended is durable again, and nothing was lost".to_owned();
+            let message = "events are durable again; nothing was lost".to_owned();
             let healed = Body::Notice { code: NoticeCode::Healed, message, detail: None };
-            let mut growing = Growing::new(session.clone(), *epoch, Instant::now());
-            growing.push(Draft::new(degraded), *time, Merge::Nothing);
-            growing.push(Draft::new(healed), *time, Merge::Nothing);
-            batch.groups.extend(growing.finish());
+            let mut builder = GroupBuilder::new(session.clone(), *epoch, Instant::now());
+            builder.push(Draft::new(degraded), *time, Merge::Nothing);
+            builder.push(Draft::new(healed), *time, Merge::Nothing);
+            batch.groups.extend(builder.finish());
         }
         batch
     }
 
-    /// Takes out what the store left out, and tells its owners that they have been replaced.
+    /// Removes the groups that the store refused, and answers their owners with the reason.
     pub(crate) fn fence(&mut self, stale: &[Stale]) {
         if stale.is_empty() {
             return;
@@ -195,42 +196,42 @@ impl Batch {
                 Some(current) => AppendError::Fenced { session: id, ours, current },
                 None => AppendError::Deleted(id),
             };
+            debug!(session = %session.id, epoch, error = %error, "append refused");
             fenced.insert((session.key, *epoch), error);
         }
         self.groups.retain(|group| !fenced.contains_key(&(group.session.key, group.epoch)));
         for reply in self.replies.extract_if(.., |reply| fenced.contains_key(&reply.owner)) {
             let error = fenced.get(&reply.owner).cloned().unwrap_or(AppendError::Closed);
-            // Whoever appended may have gone away; then nobody needs to hear it.
-            let _ = reply.done.send(Err(error));
+            answer(reply.done, Err(error));
         }
     }
 
-    /// How many events it has.
+    /// The number of events.
     pub(crate) fn events(&self) -> usize {
         self.groups.iter().map(|group| group.events.len()).sum()
     }
 
-    /// Nothing had to be written: what was asked for is already so.
+    /// Answers every caller of a batch that has nothing to write.
     pub(crate) fn accept(self) {
         for reply in self.replies {
-            let _ = reply.done.send(Ok(reply.last));
+            answer(reply.done, Ok(reply.last));
         }
     }
 
     pub(crate) fn refuse(self, error: &AppendError) {
         for reply in self.replies {
-            let _ = reply.done.send(Err(error.clone()));
+            answer(reply.done, Err(error.clone()));
         }
     }
 }
 
-impl Growing {
+impl GroupBuilder {
     fn new(session: Arc<Session>, epoch: u64, since: Instant) -> Self {
         let head = session.head();
         Self { session, epoch, source: Source::Session, since, head, events: Vec::new(), permit: None }
     }
 
-    /// The last event so far, which may be one that was there before.
+    /// The seq of the last event so far, which may have been committed earlier.
     fn last(&self) -> Seq {
         Seq(self.head.0 + self.events.len() as u64)
     }
@@ -249,7 +250,7 @@ impl Growing {
         self.events.push(draft.at(seq, time));
     }
 
-    /// Writes the events as JSON, once; `None` when there are none.
+    /// Encodes the events as JSON, once. `None` if there are no events.
     fn finish(self) -> Option<Group> {
         let Self { session, epoch, source, since, head, events: parsed, permit } = self;
         if parsed.is_empty() {
@@ -265,7 +266,7 @@ impl Growing {
         let mut events = Vec::with_capacity(parsed.len());
         let mut start = 0;
         for event in &parsed {
-            // A line of JSON has no line feed inside.
+            // A JSON line contains no line feed.
             let end = memchr::memchr(b'\n', &data[start..]).map_or(data.len(), |length| start + length);
             events.push(Committed::new(event.seq, event.draft.body.kind(), data.slice(start..end)));
             start = end + 1;
@@ -275,7 +276,7 @@ impl Growing {
     }
 }
 
-/// Two deltas that mean the same as one: same place, same text.
+/// Whether two deltas can be merged into one: same item, field, turn and attempt, and nothing else attached.
 fn joins(one: &Draft, other: &Draft) -> bool {
     let (Body::ItemDelta { field, .. }, Body::ItemDelta { field: other_field, .. }) =
         (&one.body, &other.body)

@@ -1,11 +1,11 @@
-//! An event that is durable: the only thing a reader is ever handed.
+//! A durable event: the only form in which readers receive events.
 
 use bytes::Bytes;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Event, EventError, Kind, Line};
 
-/// A durable event, with the JSON that was written for it. Cloning shares the bytes. It can only be made by this crate,
-/// from a commit that succeeded or from the store.
+/// A durable event with its JSON. Cloning shares the bytes. Only this crate can make one, from a successful
+/// commit or from the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     seq: Seq,
@@ -18,7 +18,7 @@ impl Committed {
         Self { seq, kind, json }
     }
 
-    /// The events of these lines from one on, the first line being event `first`.
+    /// Splits lines of JSON into events, starting at `from`. The first line is event `first`.
     pub(crate) fn of_lines(first: u64, lines: String, from: Seq) -> Vec<Self> {
         let lines = Bytes::from(lines);
         let mut events = Vec::new();
@@ -34,27 +34,27 @@ impl Committed {
         events
     }
 
-    /// Its place in the log.
+    /// The event's seq.
     pub fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// Its type.
+    /// The event's type.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
-    /// One line of JSON, the same bytes for every reader.
+    /// The event as one line of JSON; every reader gets the same bytes.
     pub fn json(&self) -> &Bytes {
         &self.json
     }
 
-    /// It as a dialect gets it.
+    /// The event in the form that dialects read.
     pub fn line(&self) -> Line<'_> {
         Line::new(self.seq, &self.kind, &self.json)
     }
 
-    /// The event itself.
+    /// Decodes the event.
     pub fn event(&self) -> Result<Event, EventError> {
         Event::from_json(&String::from_utf8_lossy(&self.json))
     }

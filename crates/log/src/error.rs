@@ -1,72 +1,150 @@
-//! What can go wrong, per operation.
+//! The errors of a log, one type per operation.
 
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use turnstream_model::cursor::Seq;
+use turnstream_model::event::EventError;
+
+/// The error behind a failed store operation. Clones share it: one failed commit answers many appends.
+///
+/// It reads as the error inside it, and has the same source.
+#[derive(Clone, Debug)]
+pub struct StoreFault(Arc<dyn Error + Send + Sync>);
+
+impl StoreFault {
+    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+
+    /// The error itself, for a look at its type.
+    pub fn get_ref(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl fmt::Display for StoreFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl Error for StoreFault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Equal if they read the same.
+impl PartialEq for StoreFault {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for StoreFault {}
+
+/// A stored event that cannot be decoded. It names no content: that may be a part of a conversation, and
+/// errors end up in log lines.
+#[derive(Debug, thiserror::Error)]
+#[error("event {seq} is damaged: {problem}")]
+pub(crate) struct DamagedEvent {
+    seq: Seq,
+    problem: String,
+}
+
+impl DamagedEvent {
+    pub(crate) fn new(seq: Seq, error: &EventError) -> Self {
+        let problem = match error {
+            EventError::NotAnObject(_) => "it is not a JSON object".to_owned(),
+            EventError::Missing { member, .. } => format!("member \"{member}\" is missing"),
+            EventError::Malformed { member, .. } => format!("member \"{member}\" is malformed"),
+        };
+        Self { seq, problem }
+    }
+}
+
+/// Stored JSON that cannot be decoded: what kind of error, and where. It names no content.
+#[derive(Debug, thiserror::Error)]
+#[error("{category:?} error at line {line} column {column}")]
+pub(crate) struct DamagedJson {
+    category: serde_json::error::Category,
+    line: usize,
+    column: usize,
+}
+
+impl From<serde_json::Error> for DamagedJson {
+    fn from(error: serde_json::Error) -> Self {
+        Self { category: error.classify(), line: error.line(), column: error.column() }
+    }
+}
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process uses it.
     #[error(
         "{} is in use by another turnstream; stop that one, or give this one another data directory", .0.display()
     )]
     InUse(PathBuf),
-    /// It cannot be made or reached.
+    /// It cannot be created or opened.
     #[error("cannot use {} as data directory: {source}", path.display())]
     Directory {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It holds something that is not our database, or a damaged one. It is left as it is.
+    /// The database is damaged, or belongs to another program. It was not changed.
     #[error(
-        "{} is not a sound turnstream log: {problem}. It was not touched. Restore it from a backup, or move it away \
-         to start empty; `sqlite3 FILE '.recover'` can save what is readable", path.display()
+        "{} is not a valid turnstream log: {problem}. It was not changed. Restore it from a backup, or move it away \
+         to start with an empty log; `sqlite3 FILE '.recover'` can save what is readable", path.display()
     )]
     Corrupt {
         /// The database file.
         path: PathBuf,
         /// What is wrong.
-        problem: String,
+        problem: StoreFault,
     },
-    /// Acknowledged events are in a file beside the database and cannot be read. Nothing was changed.
+    /// A segment file holds acknowledged events that cannot be read. Nothing was changed.
     #[error(
-        "{} is damaged at byte {byte}: {problem}. Events that were acknowledged cannot be read; nothing was touched. Put \
-         back a backup of the whole directory; or, to go on with what log.db has, move the files named segment-* and the \
-         file named boot out of the directory: clients are then told to reload", path.display()
+        "{} is damaged at byte {byte}: {problem}. Acknowledged events cannot be read. Nothing was changed. Restore a \
+         backup of the whole directory. Or, to continue with what log.db has, move the files named segment-* and the \
+         file named boot out of the directory; clients are then told to reload", path.display()
     )]
     Damaged {
-        /// The file; the directory if a file is missing.
+        /// The damaged file, or the directory if a file is missing.
         path: PathBuf,
-        /// Where reading it ends.
+        /// The byte at which reading stopped.
         byte: u64,
-        /// How that is known.
-        problem: String,
+        /// What was found there.
+        problem: StoreFault,
     },
-    /// The database is gone, and other files of the log are there.
+    /// The database is missing, but other files of the log exist.
     #[error(
-        "{} is missing or empty, and the files beside it say that it was in use. Put it back from a backup; or, to start \
+        "{} is missing or empty, but the files beside it show that it was in use. Restore it from a backup. Or, to start \
          with an empty log, move the files named segment-* and the file named boot out of the directory", .0.display()
     )]
     Missing(PathBuf),
-    /// It was written by a newer version.
+    /// A newer version has written it.
     #[error("{} has format {found}, this version reads up to {known}; use the newer turnstream", path.display())]
     TooNew {
         /// The database file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: i64,
-        /// The newest known one.
+        /// The newest format that this version knows.
         known: i64,
     },
-    /// The database answered with another error.
+    /// The database cannot be opened for another reason.
     #[error("cannot open {}: {problem}", path.display())]
     Store {
         /// The database file.
         path: PathBuf,
-        /// What it said.
-        problem: String,
+        /// The error of the database.
+        #[source]
+        problem: StoreFault,
     },
 }
 
@@ -76,26 +154,27 @@ pub enum ClaimError {
     /// There is no such session.
     #[error("there is no session {0}")]
     Unknown(String),
-    /// A session of that id is there already.
-    #[error("there is a session {0} already")]
+    /// The id is in use.
+    #[error("session {0} exists already")]
     Exists(String),
-    /// Another appender has it.
-    #[error("session {0} has an owner; take it over only if that one is known to be gone")]
+    /// The session has an owner.
+    #[error("session {0} has an owner; take it over only if that owner is known to be gone")]
     Held(String),
-    /// The store cannot record the new owner.
+    /// The new owner cannot be recorded.
     #[error("the owner of session {session} cannot be recorded: {problem}")]
     Store {
         /// The session.
         session: String,
-        /// What the store said.
-        problem: String,
+        /// The error of the store.
+        #[source]
+        problem: StoreFault,
     },
     /// The log is closed.
     #[error("the log is closed")]
     Closed,
 }
 
-/// Why events were not appended. None of them is durable or was shown to anyone.
+/// Why events were not appended. None of them is durable or was published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     /// A newer owner has the session.
@@ -103,15 +182,15 @@ pub enum AppendError {
     Fenced {
         /// The session.
         session: String,
-        /// The epoch that tried.
+        /// The epoch of this appender.
         ours: u64,
-        /// The epoch that holds.
+        /// The current epoch.
         current: u64,
     },
     /// The session was deleted.
     #[error("session {0} was deleted; nothing can be appended to it any more")]
     Deleted(String),
-    /// One append holds more than a commit can.
+    /// The append is larger than a commit may be.
     #[error(
         "an append of about {bytes} bytes to session {session} is larger than the {most} that one may hold; nothing of it \
          was written: append it in parts, or keep large results outside the log"
@@ -119,39 +198,39 @@ pub enum AppendError {
     TooLarge {
         /// The session.
         session: String,
-        /// About how much it was.
+        /// The approximate size of the append.
         bytes: usize,
-        /// How much it may be.
+        /// The largest size.
         most: usize,
     },
-    /// An imported event has another place than the next one.
+    /// An imported event does not have the next seq.
     #[error("event {found} was to be imported into session {session}, where event {expected} comes next")]
     OutOfPlace {
         /// The session.
         session: String,
-        /// The next place.
+        /// The next seq.
         expected: Seq,
-        /// The event's.
+        /// The seq of the event.
         found: Seq,
     },
-    /// The store is broken for good.
+    /// The store failed permanently.
     #[error("the store failed and will not recover by itself: {0}")]
-    Store(String),
-    /// The log was closed before it was durable.
+    Store(#[source] StoreFault),
+    /// The log was closed before the events were durable.
     #[error("the log is closed")]
     Closed,
 }
 
-/// Why nothing was deleted, trimmed or erased.
+/// Why a delete, a trim or an erase failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// There is no such session.
     #[error("there is no session {0}")]
     Unknown(String),
-    /// The store cannot do it.
+    /// The store failed.
     #[error("nothing can be removed: {0}")]
-    Store(String),
-    /// The log is closed. What was deleted stays deleted, and the next start goes on removing its bytes.
+    Store(#[source] StoreFault),
+    /// The log is closed. Deleted sessions stay deleted, and the next start continues to erase their bytes.
     #[error("the log is closed")]
     Closed,
 }
@@ -162,20 +241,20 @@ pub enum ReadError {
     /// There is no such session.
     #[error("there is no session {0}")]
     Unknown(String),
-    /// Events from there on are no longer kept.
+    /// The event was trimmed.
     #[error("event {seq} of session {session} is no longer kept; the oldest that is kept is {oldest}")]
     Trimmed {
         /// The session.
         session: String,
-        /// The event that was asked for.
+        /// The requested event.
         seq: Seq,
         /// The first event that is kept.
         oldest: Seq,
     },
     /// The store failed.
     #[error("the store cannot be read: {0}")]
-    Store(String),
-    /// The store has a hole where there must be none.
+    Store(#[source] StoreFault),
+    /// The store lacks an event that it must have.
     #[error("event {seq} of session {session} is missing from the store, which has up to {head}")]
     Missing {
         /// The session.

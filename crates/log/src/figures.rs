@@ -1,42 +1,43 @@
-//! What a log counts of itself: events, commits and how long they take, bytes under way.
+//! Counters of a log: events, commits and their latency, and queued bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The bounds of the buckets of [`Latency`], in microseconds. A good disk syncs within a millisecond or two, and one that
-/// takes a quarter of a second is in trouble.
+/// Upper bounds of the buckets of [`Latency`], in microseconds. A healthy disk syncs within one or two
+/// milliseconds; 250 ms means that the disk is failing or overloaded.
 const BOUNDS: [u64; 11] =
     [500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];
 
-/// What a log did since it was opened, and what is under way.
+/// Counters since the log was opened, and the current queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// Events that became durable.
     pub events: u64,
-    /// How long commits took until they were durable, with all the times they were tried.
+    /// The time from the first try of a commit until it was durable.
     pub commits: Latency,
-    /// Times that a commit failed; it is tried again.
+    /// Failed commit attempts. A failed commit is retried.
     pub failed_commits: u64,
     /// Late partial writes that the store refused.
     pub refused_writes: u64,
-    /// Bytes on their way into the database, about. Appends wait when it is [`Figures::most_under_way`].
+    /// Approximate bytes that are appended and not yet in the database. Appends wait at
+    /// [`Figures::most_under_way`].
     pub under_way: u64,
-    /// Bytes that may be on their way.
+    /// The byte budget.
     pub most_under_way: u64,
 }
 
-/// How long things took.
+/// A latency histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// How many took at most so long, by that, in ascending order. A longer one is in none of them.
+    /// Cumulative counts by upper bound, ascending. A longer duration is in no bucket.
     pub within: Vec<(Duration, u64)>,
-    /// How many there were.
+    /// The number of observations.
     pub count: u64,
-    /// How long all of them took together.
+    /// The sum of all durations.
     pub sum: Duration,
 }
 
-/// The cells that the writing thread adds to.
+/// The counters that the writer thread updates.
 #[derive(Default)]
 pub(crate) struct Meter {
     events: AtomicU64,
@@ -47,7 +48,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A commit is durable.
+    /// Counts a durable commit.
     pub(crate) fn committed(&self, events: usize, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.events.fetch_add(events as u64, Ordering::Relaxed);
@@ -58,7 +59,7 @@ impl Meter {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// A commit failed.
+    /// Counts a failed commit attempt.
     pub(crate) fn failed(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
@@ -71,7 +72,8 @@ impl Meter {
             (Duration::from_micros(*bound), sum)
         });
         let within: Vec<(Duration, u64)> = within.collect();
-        // Read while the writer adds, the parts may be of different moments: never fewer than the buckets hold.
+        // The counters are read one by one while the writer adds to them. The total is never less than the
+        // buckets.
         let count = of(&self.count).max(within.last().map_or(0, |(_, count)| *count));
         Figures {
             events: of(&self.events),

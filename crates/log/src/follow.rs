@@ -1,4 +1,4 @@
-//! Reading a session: a cursor that begins with what became of it, replays, and goes on live without a joint.
+//! Following a session: the outcome of the cursor, then the events after it, then live events.
 
 use crate::committed::Committed;
 use crate::error::ReadError;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use turnstream_model::cursor::{Cursor, CursorOutcome, ResetReason, Seq};
 
-/// Bytes handed out at a time; with the shared tail this is all a follower costs.
+/// Bytes per batch. Apart from the shared tail, this is all the memory that a follower needs.
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// One step of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// What became of the cursor. Always first. It comes again only as a reset, to a reader that was so far behind that what
-    /// it had not read is no longer kept; the next event is then the oldest that is.
+    /// What became of the cursor. Always the first step. It comes again only as a reset, if events that the
+    /// reader had not read yet were trimmed. The next event is then the oldest one that is kept.
     Outcome(CursorOutcome),
     /// The next events, in order, each exactly once.
     Events(Vec<Committed>),
-    /// The log was closed, and everything that is durable has been handed out. Nothing else will come.
+    /// The log was closed, and every durable event has been delivered. This is the last step.
     Closed,
-    /// The session was deleted, and what was still in memory has been handed out. Nothing else will come.
+    /// The session was deleted, and the events still in memory have been delivered. This is the last step.
     Deleted,
 }
 
-/// A reader's place in one session. It holds at most one batch; a slow one reads the store at its own pace.
+/// A reader's position in one session. It holds at most one batch; a slow reader reads from the store.
 pub struct Follower {
     log: Arc<Inner>,
     session: Arc<Session>,
@@ -46,16 +46,15 @@ impl Follower {
         Self { log, session, progress, outcome: Some(outcome), next }
     }
 
-    /// The next step. Waits for new events when it has seen all there are, until the log is closed; safe to drop and
-    /// call again.
+    /// The next step. Waits for new events when it has caught up, until the log is closed. Cancel-safe.
     pub async fn next(&mut self) -> Result<Follow, ReadError> {
         if let Some(outcome) = self.outcome.take() {
             return Ok(Follow::Outcome(outcome));
         }
         loop {
-            // The sender lives in the session that this follower holds: waiting cannot fail.
+            // Waiting cannot fail: the follower holds the session, and the session holds the sender.
             let next = self.next;
-            let _ = self.progress.wait_for(|now| now.head >= next || now.is_last).await;
+            drop(self.progress.wait_for(|now| now.head >= next || now.is_last).await);
             if self.session.head() < next {
                 return Ok(if self.session.is_deleted() { Follow::Deleted } else { Follow::Closed });
             }
@@ -65,7 +64,7 @@ impl Follower {
             let events = match self.session.recent_from(next, BATCH_BYTES) {
                 Some(events) if !events.is_empty() => events,
                 _ => match self.read(next).await {
-                    // It was trimmed while it was read.
+                    // The session was trimmed during the read.
                     Err(ReadError::Trimmed { .. }) => continue,
                     Err(ReadError::Unknown(_)) if self.session.is_deleted() => return Ok(Follow::Deleted),
                     read => read?,
@@ -82,7 +81,7 @@ impl Follower {
         self.log.clone().read_off_thread(self.session.clone(), next, BATCH_BYTES).await
     }
 
-    /// Goes on at the oldest event there is.
+    /// Continues at the oldest event that is kept.
     fn reset(&mut self) -> CursorOutcome {
         let (oldest, head) = (self.session.oldest(), self.session.head());
         self.next = oldest;

@@ -1,61 +1,80 @@
-//! Whether the log keeps its promise at the moment.
+//! Whether the log can make events durable.
 
+use crate::error::StoreFault;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use tokio::sync::watch;
+use tracing::{error, info, warn};
+use turnstream_model::Chain;
 
-/// The state of the disk as the log sees it.
+/// An outage of this length is logged as an error: somebody has to look at the disk.
+const LASTING_MILLIS: u64 = 5_000;
+
+/// The health of the disk as the log sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// What is appended becomes durable.
+    /// Appended events become durable.
     Sound,
-    /// Writes fail for now; what was appended waits, unseen, and is tried again.
+    /// Writes fail at the moment. Appended events wait, are not published, and are retried.
     Degraded {
-        /// Since when.
+        /// When the failures began.
         since: SystemTime,
-        /// What the disk said last.
+        /// The latest error.
         problem: String,
     },
-    /// Writes will not succeed again without help.
+    /// Writes will not succeed again without an operator.
     Failed {
-        /// What the disk said.
+        /// The error.
         problem: String,
     },
 }
 
-/// Who tells: the thread that commits, or the store of what it does beside commits. One that is sound does not hide that
-/// the other is not.
+/// Who reports: the writer thread, for commits, or the store, for its work after commits. Each has its own
+/// state, so that success of one does not hide failure of the other.
 #[derive(Clone, Copy)]
-pub(crate) enum Side {
+pub(crate) enum HealthSource {
     Writer,
     Store,
 }
 
-/// Tells how one side is doing.
-pub(crate) struct Reporter {
-    side: Side,
-    sides: Arc<watch::Sender<Sides>>,
+impl HealthSource {
+    /// Its name in log lines.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Writer => "commit",
+            Self::Store => "flush",
+        }
+    }
 }
 
-/// Both sides, for those who watch.
+/// Reports the health of one source.
+pub(crate) struct HealthReporter {
+    source: HealthSource,
+    by_source: Arc<watch::Sender<HealthBySource>>,
+    /// The current outage was logged as an error.
+    is_escalated: AtomicBool,
+}
+
+/// The health of both sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sides {
+pub(crate) struct HealthBySource {
     writer: Health,
     store: Health,
 }
 
-impl Sides {
-    pub(crate) fn watch() -> (Reporter, Reporter, watch::Receiver<Self>) {
+impl HealthBySource {
+    pub(crate) fn watch() -> (HealthReporter, HealthReporter, watch::Receiver<Self>) {
         let (sender, receiver) = watch::channel(Self { writer: Health::Sound, store: Health::Sound });
-        let sides = Arc::new(sender);
+        let by_source = Arc::new(sender);
         (
-            Reporter { side: Side::Writer, sides: sides.clone() },
-            Reporter { side: Side::Store, sides },
+            HealthReporter::new(HealthSource::Writer, by_source.clone()),
+            HealthReporter::new(HealthSource::Store, by_source),
             receiver,
         )
     }
 
-    /// The worse of the two.
+    /// The worse health of the two.
     pub(crate) fn worst(&self) -> Health {
         match (&self.writer, &self.store) {
             (Health::Failed { .. }, _)
@@ -65,23 +84,23 @@ impl Sides {
     }
 }
 
-/// Sees every lasting change of a log's health.
+/// Receives every change between sound, degraded and failed.
 pub struct HealthWatch {
-    sides: watch::Receiver<Sides>,
+    by_source: watch::Receiver<HealthBySource>,
     last: Health,
 }
 
 impl HealthWatch {
-    pub(crate) fn new(mut sides: watch::Receiver<Sides>) -> Self {
-        let last = sides.borrow_and_update().worst();
-        Self { sides, last }
+    pub(crate) fn new(mut by_source: watch::Receiver<HealthBySource>) -> Self {
+        let last = by_source.borrow_and_update().worst();
+        Self { by_source, last }
     }
 
-    /// The next health that differs from the last one in kind; `None` when the log is closed.
+    /// The next health of another kind than the last one. `None` when the log is closed.
     pub async fn changed(&mut self) -> Option<Health> {
         loop {
-            self.sides.changed().await.ok()?;
-            let health = self.sides.borrow_and_update().worst();
+            self.by_source.changed().await.ok()?;
+            let health = self.by_source.borrow_and_update().worst();
             let same = std::mem::discriminant(&health) == std::mem::discriminant(&self.last);
             self.last = health.clone();
             if !same {
@@ -91,38 +110,100 @@ impl HealthWatch {
     }
 }
 
-impl Reporter {
-    pub(crate) fn sound(&self) {
-        self.set(|health| (*health != Health::Sound).then_some(Health::Sound));
+impl HealthReporter {
+    fn new(source: HealthSource, by_source: Arc<watch::Sender<HealthBySource>>) -> Self {
+        Self { source, by_source, is_escalated: AtomicBool::new(false) }
     }
 
-    pub(crate) fn degraded(&self, problem: &str) {
-        self.set(|health| {
+    pub(crate) fn sound(&self) {
+        let previous = self.replace(|health| match health {
+            Health::Sound => None,
+            Health::Degraded { .. } | Health::Failed { .. } => Some(Health::Sound),
+        });
+        let millis = match previous {
+            None | Some(Health::Sound) => return,
+            Some(Health::Degraded { since, .. }) => Some(millis_since(since)),
+            Some(Health::Failed { .. }) => None,
+        };
+        self.is_escalated.store(false, Ordering::Relaxed);
+        info!(source = self.source.name(), millis, "writes succeed again");
+    }
+
+    /// Called for every failed try, and logs an outage once; once more, as an error, if it lasts.
+    pub(crate) fn degraded(&self, fault: &StoreFault) {
+        let began = SystemTime::now();
+        let previous = self.replace(|health| {
             let since = match health {
                 Health::Degraded { since, .. } => *since,
-                Health::Sound | Health::Failed { .. } => SystemTime::now(),
+                Health::Sound | Health::Failed { .. } => began,
             };
-            Some(Health::Degraded { since, problem: problem.to_owned() })
+            Some(Health::Degraded { since, problem: fault.to_string() })
         });
-    }
-
-    pub(crate) fn failed(&self, problem: &str) {
-        self.set(|_| Some(Health::Failed { problem: problem.to_owned() }));
-    }
-
-    fn set(&self, change: impl FnOnce(&Health) -> Option<Health>) {
-        self.sides.send_if_modified(|sides| {
-            let health = match self.side {
-                Side::Writer => &mut sides.writer,
-                Side::Store => &mut sides.store,
-            };
-            match change(health) {
-                Some(new) => {
-                    *health = new;
-                    true
+        let source = self.source.name();
+        match previous {
+            Some(Health::Degraded { since, .. }) => {
+                let millis = millis_since(since);
+                if millis >= LASTING_MILLIS && !self.is_escalated.swap(true, Ordering::Relaxed) {
+                    error!(source, millis, error = %Chain(fault), "writes still fail; events wait");
                 }
-                None => false,
             }
+            Some(Health::Sound | Health::Failed { .. }) | None => {
+                warn!(source, error = %Chain(fault), "writes fail; events wait and are retried");
+            }
+        }
+    }
+
+    pub(crate) fn failed(&self, fault: &StoreFault) {
+        let previous = self.replace(|_| Some(Health::Failed { problem: fault.to_string() }));
+        if !matches!(previous, Some(Health::Failed { .. })) {
+            let source = self.source.name();
+            error!(source, error = %Chain(fault), "the store failed permanently; nothing more is accepted");
+        }
+    }
+
+    /// Sets the health to what `change` returns, and returns the previous one. `None` if it stays.
+    fn replace(&self, change: impl FnOnce(&Health) -> Option<Health>) -> Option<Health> {
+        let mut previous = None;
+        self.by_source.send_if_modified(|by_source| {
+            let health = match self.source {
+                HealthSource::Writer => &mut by_source.writer,
+                HealthSource::Store => &mut by_source.store,
+            };
+            previous = change(health).map(|new| std::mem::replace(health, new));
+            previous.is_some()
         });
+        previous
+    }
+}
+
+fn millis_since(since: SystemTime) -> u64 {
+    // A clock that was set back shows no time.
+    since.elapsed().map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use turnstream_testkit::diagnostics::{Level, capture};
+
+    #[test]
+    fn an_outage_that_lasts_is_logged_once_more_as_an_error() {
+        let (writer, _store, health) = HealthBySource::watch();
+        let fault = StoreFault::new("no space left");
+        let ((), lines) = capture(|| {
+            writer.degraded(&fault);
+            writer.degraded(&fault);
+            let since = SystemTime::now() - Duration::from_millis(LASTING_MILLIS);
+            writer.replace(|_| Some(Health::Degraded { since, problem: String::new() }));
+            (0..20).for_each(|_| writer.degraded(&fault));
+            assert_ne!(health.borrow().worst(), Health::Sound);
+            writer.sound();
+            writer.sound();
+        });
+        let told = lines.iter().filter(|line| line.target.ends_with("log::health"));
+        let levels: Vec<Level> = told.map(|line| line.level).collect();
+        assert_eq!(levels, [Level::WARN, Level::ERROR, Level::INFO], "{lines:#?}");
+        assert_eq!(health.borrow().worst(), Health::Sound);
     }
 }

@@ -1,11 +1,11 @@
-//! A session that happened elsewhere comes into the log whole, or not at all.
+//! Importing a session from elsewhere, completely or not at all.
 
 use crate::appender::enqueue;
 use crate::error::{AppendError, ClaimError, ReadError};
 use crate::log::{Inner, Log};
 use crate::queue::Content;
 use crate::session::Session;
-use crate::store::Known;
+use crate::store::SessionRecord;
 use crate::weight;
 use std::sync::Arc;
 use turnstream_model::cursor::{Generation, Seq};
@@ -13,19 +13,20 @@ use turnstream_model::event::Event;
 use turnstream_model::fold::State;
 use turnstream_model::id::SessionId;
 
-/// What the log knows of a session beyond its events, because they say nothing of where they come from.
+/// What the log knows about an imported session besides its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// How the agent called it that it had before. No agent here may be asked for that: on the machine it comes from, the
-    /// session there is still in use.
+    /// The agent's own id of the session on the machine it came from. No agent here may use it: the session
+    /// may still be in use there.
     pub native_id: Option<String>,
 }
 
-/// The right to fill one session with events that have their places and times already. Nobody sees the session until
-/// [`Importer::finish`]; one that is dropped before leaves nothing, and so does a crash.
+/// The right to fill one session with events that already have a seq and a time. Nobody sees the session
+/// before [`Importer::finish`]. An importer that is dropped earlier leaves nothing behind, and neither does a
+/// crash.
 pub struct Importer {
     log: Arc<Inner>,
-    /// Not among the sessions in use, where others would find it.
+    /// Not registered in `Sessions`, where others would find it.
     session: Arc<Session>,
     epoch: u64,
     next: Seq,
@@ -33,29 +34,30 @@ pub struct Importer {
 }
 
 impl Log {
-    /// Begins to import a session. Its id is taken from here on.
+    /// Starts the import of a session. The id is reserved from now on.
     pub async fn import(&self, id: &SessionId) -> Result<Importer, ClaimError> {
         self.import_after(id, State::default()).await
     }
 
-    /// Begins to import a session whose beginning was trimmed where it comes from: its events follow this base, which is
-    /// kept as it is ([`Log::base`]).
+    /// Starts the import of a session whose beginning was trimmed at its origin. Its events follow `base`,
+    /// which is stored as it is ([`Log::base`]).
     pub async fn import_after(&self, id: &SessionId, base: State) -> Result<Importer, ClaimError> {
         let log = self.shared_inner();
         let next = base.seq.next();
-        let known: Known = log.store.import(id, base).await?;
+        let known: SessionRecord = log.store.import(id, base).await?;
         let session = Arc::new(Session::new(id, &known));
         Ok(Importer { log, session, epoch: known.epoch, next, finished: false })
     }
 
-    /// Whether a session was imported.
+    /// The import record of a session, if it was imported.
     pub fn imported(&self, id: &SessionId) -> Result<Option<Imported>, ReadError> {
         self.inner().store.imported(id)
     }
 }
 
 impl Importer {
-    /// Appends the next events. They are durable when this returns. One call may hold as much as an append.
+    /// Appends the next events. They are durable when this returns. The size limit is that of
+    /// [`Appender`](crate::Appender).
     pub async fn append(&mut self, events: Vec<Event>) -> Result<(), AppendError> {
         let mut next = self.next;
         let mut weight = 0;
@@ -74,7 +76,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Shows the session, whole. `native_id` is how its last agent called it; see [`Imported`].
+    /// Publishes the complete session. `native_id` is the id that its last agent gave it; see [`Imported`].
     pub async fn finish(mut self, native_id: Option<String>) -> Result<Generation, ClaimError> {
         turnstream_failpoint::reach("log.import.finish");
         let known = self.log.store.reveal(self.session.clone(), native_id).await?;

@@ -1,9 +1,19 @@
 //! The durable session log: every event is on disk before anyone sees it.
 //!
-//! One [`Log`] has a store: a data directory that it owns. An [`Appender`] is the one writer of a session, fenced by its owner epoch. What
-//! all sessions append while one commit is under way goes into the next one; only then is it published, as
-//! [`Committed`] events, which nothing outside this crate can make. A [`Follower`] is a cursor: it reads at its own
-//! pace from memory or from the store, and nothing is ever dropped for it.
+//! A [`Log`] has a store: a data directory that it owns. An [`Appender`] is the only writer of a session,
+//! fenced by its owner epoch. Everything that sessions append during one commit goes into the next commit.
+//! Events are published after their commit, as [`Committed`], which only this crate can make.
+//!
+//! A [`Follower`] is a cursor. It reads at its own pace from memory or from the store, and no event is
+//! skipped.
+//!
+//! | term | meaning |
+//! |---|---|
+//! | commit | One write and one `fdatasync` of a segment file: the events of all sessions that waited. |
+//! | segment | A pre-allocated file in front of the database. It is reused after its events are flushed. |
+//! | flush | Moving committed events from segments into SQLite, together with the stored folds. |
+//! | stored fold | The state of a session in SQLite. It may lag behind the events. |
+//! | erase | Removing the bytes of deleted and trimmed events from every file. |
 
 #[cfg(test)]
 extern crate self as turnstream_log;
@@ -12,6 +22,7 @@ mod appender;
 mod attempts;
 mod batch;
 mod committed;
+mod diagnostics;
 mod embedded;
 mod error;
 mod figures;
@@ -20,6 +31,7 @@ mod health;
 mod importer;
 mod log;
 mod open;
+mod outage;
 mod page;
 mod projection;
 mod queue;
@@ -29,11 +41,10 @@ mod session;
 mod sessions;
 mod snapshot;
 mod store;
-mod stored;
+mod stored_fold;
 mod summary;
 mod totals;
 mod trim;
-mod trouble;
 mod waker;
 mod weight;
 mod writer;
@@ -41,7 +52,7 @@ mod writer;
 pub use appender::{Appender, Receipt};
 pub use attempts::{Attempts, AttemptsReader};
 pub use committed::Committed;
-pub use error::{AppendError, ClaimError, OpenError, ReadError, RemoveError};
+pub use error::{AppendError, ClaimError, OpenError, ReadError, RemoveError, StoreFault};
 pub use figures::{Figures, Latency};
 pub use follow::{Follow, Follower};
 pub use health::{Health, HealthWatch};
@@ -52,7 +63,6 @@ pub use page::{EventsPage, EventsQuery, ItemsPage, ItemsQuery, PageError};
 pub use search::{
     Hit, Interest, MOST_HITS, MOST_QUERY_BYTES, Page, Part, Query, SearchError, Subject, USUAL_HITS, Waiting,
 };
-pub use snapshot::Which;
 pub use store::Removal;
 pub use summary::Summary;
 pub use totals::Removed;

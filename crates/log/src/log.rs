@@ -1,17 +1,18 @@
-//! The sessions of one store: claim them, read and follow them.
+//! A log: creates, claims, reads and follows the sessions of one store.
 
 use crate::appender::Appender;
 pub use crate::batch::Merge;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError};
+use crate::diagnostics::{SlowCommits, join};
+use crate::error::{ClaimError, ReadError, StoreFault};
 use crate::figures::{Figures, Meter};
 use crate::follow::Follower;
-use crate::health::{Health, HealthWatch, Reporter, Sides};
+use crate::health::{Health, HealthBySource, HealthReporter, HealthWatch};
 use crate::queue::Queue;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::store::{Commit, Known, Store, Take};
-use crate::totals::Counts;
+use crate::store::{ClaimMode, Commit, SessionRecord, Store};
+use crate::totals::RemovalCounts;
 use crate::waker::Waker;
 use crate::writer::Writer;
 use std::io;
@@ -20,23 +21,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
+use tracing::{error, info, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::id::SessionId;
 
-/// How much is read at a time, however much is asked for.
+/// Bytes per read of the store, regardless of how much is requested.
 const READ_BYTES: usize = 128 * 1024;
 
-/// How a log behaves.
+/// Options of a log.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether deltas that wait for the same commit are merged.
+    /// Whether adjacent deltas that wait for the same commit are merged.
     pub merge: Merge,
-    /// Bytes that may be on their way into the database, over all sessions; appends wait beyond it. Imports have
-    /// an eighth of it once more for themselves, so that none makes others wait.
+    /// Bytes that may be appended and not yet flushed, over all sessions. Further appends wait. Imports have
+    /// an extra budget of an eighth of this, so that they do not delay live sessions.
     pub budget: usize,
-    /// Bytes of one segment file.
+    /// Size of a segment file in bytes.
     pub segment: u64,
-    /// How long the stored fold of a session may be behind while it talks. Readers never are.
+    /// How long the stored fold of an active session may lag behind. Readers always see the latest state.
     pub debounce: Duration,
 }
 
@@ -51,8 +54,8 @@ impl Default for Options {
     }
 }
 
-/// The durable log of many sessions. Cloning shares it; it closes when [`Log::close`] is called or the last clone and
-/// the last reader and writer of it are gone.
+/// The durable log of many sessions. Clones share it. It closes on [`Log::close`], or when the last clone,
+/// reader and writer are dropped.
 #[derive(Clone)]
 pub struct Log {
     inner: Arc<Inner>,
@@ -61,63 +64,66 @@ pub struct Log {
 pub(crate) struct Inner {
     refused: Arc<AtomicU64>,
     meter: Arc<Meter>,
-    pub(crate) removed: Arc<Counts>,
+    pub(crate) removed: Arc<RemovalCounts>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) store: Arc<dyn Store>,
     sessions: Arc<Sessions>,
-    health: watch::Receiver<Sides>,
+    health: watch::Receiver<HealthBySource>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A log that has no store yet.
-pub(crate) struct Front {
+/// A log before it has a store.
+pub(crate) struct LogBuilder {
     queue: Arc<Queue>,
     pub(crate) sessions: Arc<Sessions>,
     refused: Arc<AtomicU64>,
-    removed: Arc<Counts>,
-    writer_health: Reporter,
-    health: watch::Receiver<Sides>,
+    removed: Arc<RemovalCounts>,
+    writer_health: HealthReporter,
+    health: watch::Receiver<HealthBySource>,
     merge: Merge,
 }
 
-/// What a store tells its log.
-pub(crate) struct Reports {
-    /// How the store is doing, apart from commits.
-    pub(crate) health: Reporter,
+/// How a store reports to its log.
+pub(crate) struct StoreReports {
+    /// The health of the store's work after commits.
+    pub(crate) health: HealthReporter,
     queue: Arc<Queue>,
     refused: Arc<AtomicU64>,
-    removed: Arc<Counts>,
+    removed: Arc<RemovalCounts>,
 }
 
-impl Reports {
-    /// So many late partial writes were refused (L8).
+impl StoreReports {
+    /// Counts late partial writes that the store refused (L8).
     pub(crate) fn refused(&self, writes: u64) {
-        self.refused.fetch_add(writes, Ordering::Relaxed);
+        if writes > 0 {
+            self.refused.fetch_add(writes, Ordering::Relaxed);
+            warn!(rows = writes, "refused late partial writes of items");
+        }
     }
 
-    /// What was removed before is in no file any more.
+    /// Everything that was deleted or trimmed before is erased from every file.
     pub(crate) fn erased(&self) {
         self.removed.erased();
     }
 
-    /// The writer is wanted: it calls [`Commit::between`].
-    pub(crate) fn nudge(&self) {
-        self.queue.nudge();
+    /// Wakes the writer, which then calls [`Commit::between_commits`].
+    pub(crate) fn wake_writer(&self) {
+        self.queue.wake_writer();
     }
 
-    /// The store is at its end, however it came to it: nothing more may be accepted.
-    pub(crate) fn gone(&self) {
+    /// The store has ended, for whatever reason. Further appends are refused.
+    pub(crate) fn store_ended(&self) {
         self.queue.close();
     }
 }
 
-impl Front {
-    pub(crate) fn new(options: &Options) -> (Self, Reports) {
+impl LogBuilder {
+    pub(crate) fn new(options: &Options) -> (Self, StoreReports) {
         let queue = Arc::new(Queue::new(options.budget));
         let refused = Arc::new(AtomicU64::new(0));
-        let removed = Arc::new(Counts::default());
-        let (writer_health, store_health, health) = Sides::watch();
-        let reports = Reports {
+        let removed = Arc::new(RemovalCounts::default());
+        let (writer_health, store_health, health) = HealthBySource::watch();
+        let reports = StoreReports {
             health: store_health,
             queue: queue.clone(),
             refused: refused.clone(),
@@ -127,7 +133,7 @@ impl Front {
         (Self { queue, sessions, refused, removed, writer_health, health, merge }, reports)
     }
 
-    /// Starts the thread that commits to this store.
+    /// Starts the writer thread for this store.
     pub(crate) fn start(self, commits: Box<dyn Commit>, store: Arc<dyn Store>) -> io::Result<Log> {
         let Self { queue, sessions, refused, removed, writer_health, health, merge } = self;
         let meter = Arc::new(Meter::default());
@@ -139,9 +145,10 @@ impl Front {
             health: writer_health,
             sessions: sessions.clone(),
             waker: Waker::start()?,
-            given_up: None,
-            trouble: None,
-            untold: Vec::new(),
+            refusal: None,
+            outage: None,
+            unnotified: Vec::new(),
+            slow_commits: SlowCommits::default(),
         };
         let thread = std::thread::Builder::new().name("log-writer".into()).spawn(move || writer.run())?;
         let writer = Mutex::new(Some(thread));
@@ -151,43 +158,44 @@ impl Front {
 }
 
 impl Log {
-    /// Makes a session and takes its first owner epoch.
+    /// Creates a session and claims its first owner epoch.
     pub async fn create(&self, id: &SessionId) -> Result<Appender, ClaimError> {
-        let Known { key, epoch, .. } = self.inner.store.create(id).await?;
-        // Looked for, and not made from the answer: somebody may have taken it over since, and written to it.
+        let SessionRecord { key, epoch, .. } = self.inner.store.create(id).await?;
+        // Looked up instead of made from the answer: another owner may have taken the session over and
+        // written to it.
         let session = self.find(id).map_err(|error| {
             self.inner.store.release(key, epoch);
-            claim_error(id, &error)
+            claim_error(id, error)
         })?;
         Ok(Appender::new(self.inner.clone(), session, epoch))
     }
 
-    /// Takes the next owner epoch of a session that has no owner.
+    /// Claims the next owner epoch of a session that has no owner.
     pub async fn claim(&self, id: &SessionId) -> Result<Appender, ClaimError> {
-        self.take(id, Take::IfFree).await
+        self.claim_with(id, ClaimMode::IfFree).await
     }
 
-    /// Takes the next owner epoch whether or not there is an owner: a living one can no longer append.
+    /// Claims the next owner epoch even if the session has an owner. That owner can no longer append.
     pub async fn take_over(&self, id: &SessionId) -> Result<Appender, ClaimError> {
-        self.take(id, Take::Over).await
+        self.claim_with(id, ClaimMode::TakeOver).await
     }
 
-    async fn take(&self, id: &SessionId, how: Take) -> Result<Appender, ClaimError> {
-        let session = self.find(id).map_err(|error| claim_error(id, &error))?;
-        let known = self.inner.store.claim(session.clone(), how).await?;
+    async fn claim_with(&self, id: &SessionId, mode: ClaimMode) -> Result<Appender, ClaimError> {
+        let session = self.find(id).map_err(|error| claim_error(id, error))?;
+        let known = self.inner.store.claim(session.clone(), mode).await?;
         let mut appender = Appender::new(self.inner.clone(), session, known.epoch);
-        // A commit of the old owner may be under way here that began before the new epoch. It ends before this one does:
-        // what the new owner reads from here on is all there is.
-        appender
-            .settle_in()
-            .await
-            .map_err(|error| ClaimError::Store { session: id.to_string(), problem: error.to_string() })?;
-        // What owners elsewhere wrote.
-        self.inner.sessions.heard(id, known.head);
+        // A commit of the previous owner may have begun before the new epoch. Wait for it, so that the new
+        // owner reads everything there is.
+        appender.wait_for_earlier_commits().await.map_err(|error| ClaimError::Store {
+            session: id.to_string(),
+            problem: StoreFault::new(error),
+        })?;
+        // Events that owners in other processes wrote.
+        self.inner.sessions.advance_head(id, known.head);
         Ok(appender)
     }
 
-    /// The ids of all sessions, in the order they were made.
+    /// The ids of all sessions, in creation order.
     pub fn sessions(&self) -> Result<Vec<SessionId>, ReadError> {
         Ok(self.inner.store.summaries()?.into_iter().map(|summary| summary.id).collect())
     }
@@ -198,8 +206,8 @@ impl Log {
         Ok((session.generation.clone(), session.head()))
     }
 
-    /// Events after this one, up to `limit` of them, as far as they are durable. [`ReadError::Trimmed`] when the first of them
-    /// is no longer kept.
+    /// Up to `limit` durable events after `after`. [`ReadError::Trimmed`] if the first of them is no longer
+    /// kept.
     pub fn read(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Committed>, ReadError> {
         let session = self.find(id)?;
         let mut events = Vec::new();
@@ -212,14 +220,15 @@ impl Log {
         Ok(events)
     }
 
-    /// Every event after the cursor exactly once, in order, then live ones.
+    /// Follows a session: every event after the cursor exactly once, in order, then live events.
     pub fn follow(&self, id: &SessionId, cursor: &Cursor) -> Result<Follower, ReadError> {
         let session = self.find(id)?;
-        // Where several logs share a store, another one may have handed this cursor out before its news came here.
+        // If several logs share a store, another log may have issued this cursor before its commit was
+        // announced here.
         if cursor.seq > session.head()
             && let Some(known) = self.inner.store.session(id)?
         {
-            session.heard(known.head);
+            session.advance_head(known.head);
         }
         Ok(Follower::new(self.inner.clone(), session, cursor))
     }
@@ -229,25 +238,27 @@ impl Log {
         self.inner.health.borrow().worst()
     }
 
-    /// Follows the health from now on.
+    /// Watches the health from now on.
     pub fn watch_health(&self) -> HealthWatch {
         HealthWatch::new(self.inner.health.clone())
     }
 
-    /// Commits what was appended, and gives the directory free. Appends that come later are refused, and followers end
-    /// with [`Follow::Closed`](crate::Follow::Closed) when they have seen all there is.
+    /// Commits what was appended and releases the directory. Later appends are refused. Followers receive the
+    /// remaining events and then [`Follow::Closed`](crate::Follow::Closed).
     pub async fn close(self) {
         let inner = self.inner.clone();
-        // The threads end within the writer's deadline for a failing disk.
-        let _ = tokio::task::spawn_blocking(move || inner.shut_down()).await;
+        // Bounded: on a failing disk the threads give up after the writer's deadline.
+        if let Err(error) = tokio::task::spawn_blocking(move || inner.shut_down()).await {
+            error!(error = %Chain(&error), "the log could not be closed");
+        }
     }
 
-    /// Late partial writes that the store refused since the log was opened.
+    /// Late partial writes that the store has refused since the log was opened.
     pub fn refused_writes(&self) -> u64 {
         self.inner.refused.load(Ordering::Relaxed)
     }
 
-    /// What it did since it was opened, and what is under way.
+    /// Counters since the log was opened, and the current queue.
     pub fn figures(&self) -> Figures {
         let (under_way, most_under_way) = self.inner.queue.under_way();
         self.inner.meter.read(self.refused_writes(), under_way, most_under_way)
@@ -266,14 +277,13 @@ impl Log {
     }
 }
 
-fn claim_error(id: &SessionId, error: &ReadError) -> ClaimError {
-    match error {
-        ReadError::Unknown(id) => ClaimError::Unknown(id.clone()),
-        ReadError::Store(problem) => ClaimError::Store { session: id.to_string(), problem: problem.clone() },
-        ReadError::Missing { .. } | ReadError::Trimmed { .. } => {
-            ClaimError::Store { session: id.to_string(), problem: error.to_string() }
-        }
-    }
+fn claim_error(id: &SessionId, error: ReadError) -> ClaimError {
+    let problem = match error {
+        ReadError::Unknown(id) => return ClaimError::Unknown(id),
+        ReadError::Store(fault) => fault,
+        ReadError::Missing { .. } | ReadError::Trimmed { .. } => StoreFault::new(error),
+    };
+    ClaimError::Store { session: id.to_string(), problem }
 }
 
 impl Inner {
@@ -284,17 +294,17 @@ impl Inner {
         max_bytes: usize,
     ) -> Result<Vec<Committed>, ReadError> {
         let read = tokio::task::spawn_blocking(move || self.read_some(&session, from, max_bytes));
-        read.await.unwrap_or_else(|error| Err(ReadError::Store(error.to_string())))
+        read.await.unwrap_or_else(|error| Err(ReadError::Store(StoreFault::new(error))))
     }
 
-    /// Events from `from` on, which must be durable: from memory, or else from the store.
+    /// Durable events from `from` on, out of memory or else from the store.
     pub(crate) fn read_some(
         &self,
         session: &Session,
         from: Seq,
         max_bytes: usize,
     ) -> Result<Vec<Committed>, ReadError> {
-        // What leaves memory between the two looks is in the store at the second.
+        // An event that leaves memory after the first look is in the store before the second.
         if let Some(events) = session.recent_from(from, max_bytes).filter(|events| !events.is_empty()) {
             return Ok(events);
         }
@@ -307,8 +317,8 @@ impl Inner {
         Err(self.why_missing(session, from)?)
     }
 
-    /// Why the store does not have that event. It may know more than the session here: whoever removes something changes the
-    /// store first.
+    /// Why the store does not have this event. The store may know more than the session: a removal changes
+    /// the store first.
     fn why_missing(&self, session: &Session, seq: Seq) -> Result<ReadError, ReadError> {
         let known = self.store.session(&session.id)?.filter(|known| known.key == session.key);
         let Some(known) = known.filter(|_| !session.is_deleted()) else {
@@ -324,10 +334,10 @@ impl Inner {
         })
     }
 
-    /// The sessions that have events which the store's readers do not find yet, and how far those go.
-    pub(crate) fn unsettled(&self) -> Vec<(Arc<Session>, Seq)> {
+    /// The sessions with events that readers of the store cannot find yet, and the last such event of each.
+    pub(crate) fn unflushed(&self) -> Vec<(Arc<Session>, Seq)> {
         let live = self.sessions.live().into_iter().map(|session| (session.head(), session));
-        live.filter(|(head, session)| !session.is_settled(*head))
+        live.filter(|(head, session)| !session.is_flushed(*head))
             .map(|(head, session)| (session, head))
             .collect()
     }
@@ -335,11 +345,14 @@ impl Inner {
     fn shut_down(&self) {
         self.queue.close();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let was_open = writer.is_some();
         if let Some(writer) = writer {
-            // A panic of the thread has been printed; the store is closed all the same.
-            let _ = writer.join();
+            join(writer);
         }
         self.store.close();
+        if was_open {
+            info!("log closed");
+        }
     }
 }
 

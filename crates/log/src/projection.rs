@@ -1,9 +1,9 @@
-//! The stored fold of one session: what changed since it was last written, and when it is worth writing again.
+//! The fold of one session, what changed since it was last stored, and when to store it again.
 //!
-//! Pure: events go in, rows come out. Partial and final content are built by the same function, [`Piece::of_item`].
+//! Pure: events in, rows out. One function, [`Piece::of_item`], makes the rows of partial and of final items.
 
 use crate::search::{Entry, Subject};
-use crate::stored::{Stored, damaged};
+use crate::stored_fold::{DamagedFold, StoredFold, decode_line};
 use crate::weight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use turnstream_model::event::{Effect, Event, Subject as About};
 use turnstream_model::fold::{Applied, Fold, Item, State};
 use turnstream_model::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 
-/// Dirty items up to this size are written whenever the debounce allows; larger ones only when events of half
-/// their size have come, so that what is written stays linear in what was said.
+/// Changed items up to this total size are written whenever the debounce allows. Larger ones wait for new
+/// events of half their size, so that the bytes written stay linear in the bytes received.
 const SMALL_BYTES: usize = 4 * 1024;
 
-/// What a row is about. The number is its place in the database.
+/// The kind of a row. The number is stored in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PieceKind {
     Turn = 1,
@@ -31,43 +31,43 @@ pub(crate) enum PieceKind {
 pub(crate) struct Piece {
     pub(crate) kind: PieceKind,
     pub(crate) id: String,
-    /// Only an item can still change a little at a time; everything else is written as it is.
+    /// Only items are written while they still change. All other rows are final when written.
     pub(crate) streaming: bool,
     pub(crate) body: String,
 }
 
-/// What one write of a stored fold consists of.
-pub(crate) struct Flush {
-    /// The state without its lists. Without it, the rows are ahead of the fold: of items that began and had none, which
-    /// readers of the fold make from the events until the fold is as far.
+/// One write of a stored fold.
+pub(crate) struct FoldWrite {
+    /// The state without its lists. If `None`, only rows of new items are written, ahead of the fold. Readers
+    /// of the fold rebuild those items from the events.
     pub(crate) head: Option<String>,
     pub(crate) seq: Seq,
     pub(crate) epoch: u64,
     pub(crate) pieces: Vec<Piece>,
     /// Items that were superseded or removed.
     pub(crate) gone: Vec<ItemId>,
-    /// What can be found from now on. It belongs to the events it is written with and does not wait for the fold, so it
-    /// may be ahead of it.
-    pub(crate) found: Findable,
+    /// Changes of the search index. They are written with their events and not with the fold, so they may be
+    /// ahead of it.
+    pub(crate) index_changes: IndexChanges,
 }
 
-/// What changed of the entries of a session.
+/// Changes of the search index for one session.
 #[derive(Default)]
-pub(crate) struct Findable {
+pub(crate) struct IndexChanges {
     /// The session's agent.
     pub(crate) agent: String,
     pub(crate) entries: Vec<Entry>,
-    /// What cannot be found any more, or never could.
+    /// Things that must not be found any more, or never could be.
     pub(crate) gone: Vec<Subject>,
 }
 
-impl Findable {
+impl IndexChanges {
     fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.gone.is_empty()
     }
 }
 
-/// The fold of one live session, and what of it is not stored yet.
+/// The fold of one live session, and which parts are not stored yet.
 pub(crate) struct Projection {
     fold: Fold,
     items: BTreeSet<ItemId>,
@@ -76,12 +76,13 @@ pub(crate) struct Projection {
     questions: BTreeSet<QuestionId>,
     prompts: BTreeSet<PromptId>,
     gone: BTreeSet<ItemId>,
-    /// Items that began and have no row, and items that went and may have one: they are written with their events.
-    begun: BTreeSet<ItemId>,
-    left: BTreeSet<ItemId>,
-    /// Items and prompts whose entries have to be looked at again, and the first event for which.
-    unfiled: BTreeMap<Subject, Seq>,
-    /// The first events are not in it: nothing can be said of the session as a whole.
+    /// New items without a row, and removed items that may have one. Their rows are written together with
+    /// their events.
+    early_started: BTreeSet<ItemId>,
+    early_removed: BTreeSet<ItemId>,
+    /// Items and prompts whose index entry may have changed, with the first event that changed each.
+    unindexed: BTreeMap<Subject, Seq>,
+    /// The fold lacks the first events, so nothing can be said about the whole session.
     is_partial: bool,
     /// Bytes of events since the last write.
     grown: usize,
@@ -92,13 +93,13 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// What is stored, with the events after it as not stored yet: their rows have to be written too.
-    pub(crate) fn load(stored: Stored, epoch: u64, now: Instant) -> Result<Self, String> {
+    /// Loads a stored fold. The events after it count as not stored: their rows must be written too.
+    pub(crate) fn load(stored: StoredFold, epoch: u64, now: Instant) -> Result<Self, DamagedFold> {
         let mut projection = Self::new(stored.state()?, now);
         for line in stored.lines_after(projection.fold.state().seq) {
-            let event = Event::from_json(line).map_err(|error| damaged(&error))?;
+            let event = decode_line(projection.fold.state().seq.next(), line)?;
             if let Applied::Gap { expected } = projection.apply(&event, line.len(), epoch, now) {
-                return Err(damaged(&format!("event {expected} is missing")));
+                return Err(DamagedFold::Missing(expected));
             }
         }
         Ok(projection)
@@ -117,11 +118,12 @@ impl Projection {
         let items = state.items.iter().map(|item| Subject::Item(item.id.clone()));
         let prompts = state.prompts.iter().chain(&state.queue);
         let subjects = items.chain(prompts.map(|prompt| Subject::Prompt(prompt.prompt.clone())));
-        projection.unfiled = subjects.map(|subject| (subject, state.seq)).collect();
+        projection.unindexed = subjects.map(|subject| (subject, state.seq)).collect();
         projection
     }
 
-    /// A fold that begins in the middle. It knows only what begins after that, which is enough for [`Projection::ahead`].
+    /// A fold that begins in the middle of a session. It knows only items that start later, which is enough
+    /// for [`Projection::early_rows`].
     pub(crate) fn after(seq: Seq, now: Instant) -> Self {
         let is_partial = seq > Seq(0);
         Self { is_partial, ..Self::new(State { seq, ..State::default() }, now) }
@@ -136,9 +138,9 @@ impl Projection {
             questions: BTreeSet::new(),
             prompts: BTreeSet::new(),
             gone: BTreeSet::new(),
-            begun: BTreeSet::new(),
-            left: BTreeSet::new(),
-            unfiled: BTreeMap::new(),
+            early_started: BTreeSet::new(),
+            early_removed: BTreeSet::new(),
+            unindexed: BTreeMap::new(),
             is_partial: false,
             grown: 0,
             turn_ended: false,
@@ -148,7 +150,7 @@ impl Projection {
         }
     }
 
-    /// Takes in the next event. One that does not follow the last changes nothing.
+    /// Applies the next event. An event with another seq than the next changes nothing.
     pub(crate) fn apply(&mut self, event: &Event, bytes: usize, epoch: u64, now: Instant) -> Applied {
         let applied = self.fold.apply(event);
         if applied != Applied::Yes {
@@ -163,7 +165,7 @@ impl Projection {
         match subject {
             About::Item(id) if effect == Effect::Begins => {
                 self.items.insert(id.clone());
-                self.begun.insert(id.clone());
+                self.early_started.insert(id.clone());
             }
             About::Item(id) if voided.is_empty() => self.changed(id),
             About::Item(_) => {}
@@ -184,11 +186,11 @@ impl Projection {
     /// A prompt has a row once it has its outcome. What it says can be found from its beginning on.
     fn prompt_changed(&mut self, id: &PromptId, turn: Option<&TurnId>, effect: Effect) {
         match effect {
-            Effect::Begins => self.refile(Subject::Prompt(id.clone())),
+            Effect::Begins => self.reindex(Subject::Prompt(id.clone())),
             Effect::Ends => {
                 self.turns.extend(turn.cloned());
                 self.prompts.insert(id.clone());
-                self.refile(Subject::Prompt(id.clone()));
+                self.reindex(Subject::Prompt(id.clone()));
             }
             Effect::Changes | Effect::Cancels => {}
         }
@@ -197,59 +199,67 @@ impl Projection {
     fn changed(&mut self, id: &ItemId) {
         self.items.insert(id.clone());
         if self.fold.item(id).is_some_and(|item| !item.is_open()) {
-            self.refile(Subject::Item(id.clone()));
+            self.reindex(Subject::Item(id.clone()));
         }
     }
 
-    fn refile(&mut self, subject: Subject) {
-        self.unfiled.entry(subject).or_insert(self.fold.state().seq);
+    fn reindex(&mut self, subject: Subject) {
+        self.unindexed.entry(subject).or_insert(self.fold.state().seq);
     }
 
     fn remove(&mut self, items: &[ItemId]) {
         for item in items {
             self.items.remove(item);
-            self.refile(Subject::Item(item.clone()));
-            self.begun.remove(item);
+            self.reindex(Subject::Item(item.clone()));
+            self.early_started.remove(item);
             self.gone.insert(item.clone());
-            self.left.insert(item.clone());
+            self.early_removed.insert(item.clone());
         }
     }
 
-    /// What is to be written now, if anything. What was not written is due again: call [`Projection::written`] only on
-    /// success.
-    pub(crate) fn due(&self, now: Instant, debounce: Duration) -> Option<Flush> {
-        if self.is_due(now, debounce) { Some(self.flush()) } else { self.ahead() }
+    /// The write that is due now, if any. It stays due until [`Projection::written`] is called.
+    pub(crate) fn due(&self, now: Instant, debounce: Duration) -> Option<FoldWrite> {
+        if self.is_due(now, debounce) { Some(self.full_write()) } else { self.early_rows() }
     }
 
-    /// The rows that belong to the events of items that began and went.
-    pub(crate) fn ahead(&self) -> Option<Flush> {
+    /// Rows of items that started or were removed, to be written with their events.
+    pub(crate) fn early_rows(&self) -> Option<FoldWrite> {
         let state = self.fold.state();
-        // In the order in which they began, which is the order of the rows for good.
-        let begun = newest(&state.items, self.begun.len(), |item| self.begun.contains(&item.id));
-        let pieces: Vec<Piece> = begun.into_iter().map(Piece::of_item).collect();
-        let gone: Vec<ItemId> = self.left.iter().cloned().collect();
-        let found = self.findable();
-        let is_some = !pieces.is_empty() || !gone.is_empty() || !found.is_empty();
-        is_some.then_some(Flush { head: None, seq: state.seq, epoch: self.epoch, pieces, gone, found })
+        // In the order in which they started: rows keep this order.
+        let early_started =
+            newest(&state.items, self.early_started.len(), |item| self.early_started.contains(&item.id));
+        let pieces: Vec<Piece> = early_started.into_iter().map(Piece::of_item).collect();
+        let gone: Vec<ItemId> = self.early_removed.iter().cloned().collect();
+        let index_changes = self.collect_index_changes();
+        let is_some = !pieces.is_empty() || !gone.is_empty() || !index_changes.is_empty();
+        is_some.then_some(FoldWrite {
+            head: None,
+            seq: state.seq,
+            epoch: self.epoch,
+            pieces,
+            gone,
+            index_changes,
+        })
     }
 
-    /// What changed of its entries. What is not whole has none (L7, L10).
-    fn findable(&self) -> Findable {
-        // Asked of every session several times a second, and mostly there is nothing.
-        if self.unfiled.is_empty() {
-            return Findable::default();
+    /// The changes of the index. Incomplete items have no entry (L7, L10).
+    fn collect_index_changes(&self) -> IndexChanges {
+        // This runs several times a second for every session, and mostly there are no changes.
+        if self.unindexed.is_empty() {
+            return IndexChanges::default();
         }
         let state = self.fold.state();
-        let mut found = Findable { agent: state.session.agent.clone(), ..Findable::default() };
+        let mut index_changes =
+            IndexChanges { agent: state.session.agent.clone(), ..IndexChanges::default() };
         if self.is_partial {
-            // Of anything else too little is known here: whoever loads the whole fold files it.
-            found.gone = self.left.iter().cloned().map(Subject::Item).collect();
-            return found;
+            // A partial fold knows too little of other items. They are indexed when the whole fold is loaded.
+            index_changes.gone = self.early_removed.iter().cloned().map(Subject::Item).collect();
+            return index_changes;
         }
-        // In the order in which they were finished, which is their order in results.
-        let mut unfiled: Vec<(&Subject, &Seq)> = self.unfiled.iter().collect();
-        unfiled.sort_by_key(|(_, seq)| **seq);
-        for (subject, _) in unfiled {
+        // In the order in which they were finished, which is the order of search results.
+        let mut unindexed: Vec<(&Subject, &Seq)> = self.unindexed.iter().collect();
+        unindexed.sort_by_key(|(_, seq)| **seq);
+        for (subject, _) in unindexed {
             let entry = match subject {
                 Subject::Item(id) => self.fold.item(id).and_then(Entry::of_item),
                 Subject::Prompt(id) => {
@@ -258,14 +268,14 @@ impl Projection {
                 }
             };
             match entry {
-                Some(entry) => found.entries.push(entry),
-                None => found.gone.push(subject.clone()),
+                Some(entry) => index_changes.entries.push(entry),
+                None => index_changes.gone.push(subject.clone()),
             }
         }
-        found
+        index_changes
     }
 
-    /// True when it is time to write all that changed: at the end of a turn, or after the debounce when it is worth it.
+    /// Whether a full write is due: at the end of a turn, or after the debounce if enough has changed.
     fn is_due(&self, now: Instant, debounce: Duration) -> bool {
         if self.grown == 0 {
             return false;
@@ -275,13 +285,13 @@ impl Projection {
         self.turn_ended || (worth_it && now.duration_since(self.written) >= debounce)
     }
 
-    /// True when it is stored and has not been used for so long.
+    /// True if everything is stored and the fold was not used for this long.
     pub(crate) fn is_idle(&self, now: Instant, after: Duration) -> bool {
         self.grown == 0 && now.duration_since(self.touched) >= after
     }
 
-    /// All that changed.
-    pub(crate) fn flush(&self) -> Flush {
+    /// A write of everything that changed.
+    pub(crate) fn full_write(&self) -> FoldWrite {
         let state = self.fold.state();
         let mut pieces = Vec::new();
         for item in newest(&state.items, self.items.len(), |item| self.items.contains(&item.id)) {
@@ -317,15 +327,15 @@ impl Projection {
             ..State::default()
         };
         let gone = self.gone.iter().cloned().collect();
-        let found = self.findable();
-        Flush { head: Some(json(&head)), seq: state.seq, epoch: self.epoch, pieces, gone, found }
+        let index_changes = self.collect_index_changes();
+        FoldWrite { head: Some(json(&head)), seq: state.seq, epoch: self.epoch, pieces, gone, index_changes }
     }
 
-    /// That flush is durable.
-    pub(crate) fn written(&mut self, flush: &Flush, now: Instant) {
-        self.begun.clear();
-        self.left.clear();
-        self.unfiled.clear();
+    /// Records that the write is durable.
+    pub(crate) fn written(&mut self, flush: &FoldWrite, now: Instant) {
+        self.early_started.clear();
+        self.early_removed.clear();
+        self.unindexed.clear();
         if flush.head.is_none() {
             return;
         }
@@ -342,14 +352,14 @@ impl Projection {
 }
 
 impl Piece {
-    /// The row of an item, however far it has come.
+    /// The row of an item, partial or final.
     fn of_item(item: &Item) -> Self {
         let streaming = item.is_open();
         Self { kind: PieceKind::Item, id: item.id.as_str().to_owned(), streaming, body: json(item) }
     }
 }
 
-/// The newest `count` members that are wanted, oldest first. What changed is near the end of these lists.
+/// The newest `count` matching members, oldest first. Changed members are near the end of these lists.
 fn newest<T>(list: &[T], count: usize, wanted: impl Fn(&T) -> bool) -> Vec<&T> {
     let mut found: Vec<&T> = list.iter().rev().filter(|member| wanted(member)).take(count).collect();
     found.reverse();
@@ -357,7 +367,7 @@ fn newest<T>(list: &[T], count: usize, wanted: impl Fn(&T) -> bool) -> Vec<&T> {
 }
 
 fn json(value: &impl serde::Serialize) -> String {
-    // Types of the model with string keys: there is nothing in them that JSON refuses.
+    // Model types have string keys and no values that JSON cannot represent.
     serde_json::to_string(value).unwrap_or_default()
 }
 
@@ -367,7 +377,7 @@ mod tests {
     use turnstream_model::event::{Body, Draft, Field, ItemKind};
     use turnstream_model::time::Time;
 
-    /// A projection that is fed and written as the settler does, once every 100 ms.
+    /// A projection that receives events and is written every 100 ms, as the flusher does.
     struct Fed {
         projection: Projection,
         seq: u64,
@@ -390,7 +400,7 @@ mod tests {
             assert_eq!(self.projection.apply(&event, 200, 1, self.now), Applied::Yes);
         }
 
-        fn settle(&mut self) {
+        fn tick(&mut self) {
             self.now += Duration::from_millis(100);
             if let Some(flush) = self.projection.due(self.now, Duration::from_secs(1)) {
                 self.written += flush.pieces.iter().map(|piece| piece.body.len()).sum::<usize>();
@@ -415,7 +425,7 @@ mod tests {
         fed.say("i1", started());
         for _ in 0..20_000 {
             fed.say("i1", delta());
-            fed.settle();
+            fed.tick();
         }
         assert!(fed.written < 4 * fed.said, "{} bytes were written for {}", fed.written, fed.said);
         assert!(2 * fed.written > fed.said, "it was written while it streamed");
@@ -428,7 +438,7 @@ mod tests {
         for number in 0..5_000 {
             fed.say("long", delta());
             fed.say(&format!("i{number}"), started());
-            fed.settle();
+            fed.tick();
         }
         assert!(fed.written < 8 * fed.said, "{} bytes were written for {}", fed.written, fed.said);
     }

@@ -1,5 +1,5 @@
-//! What waits for the next commit, and how much may be under way. Everything that arrives while one commit is under way
-//! goes into the next.
+//! Appends that wait for the next commit, and the byte budget. Everything that arrives during one commit goes
+//! into the next.
 
 use crate::appender::Appender;
 use crate::error::AppendError;
@@ -11,24 +11,24 @@ use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Draft, Event};
 use turnstream_model::time::Time;
 
-/// What is to be in the log.
+/// The content of an append.
 pub(crate) enum Content {
-    /// New events: the writer gives them their places.
+    /// New events, which the writer numbers.
     Drafts(Vec<Draft>, Time),
-    /// Events of an imported session, with the places and times that they have.
+    /// Events of an imported session, which keep their seq and time.
     Events(Vec<Event>),
 }
 
-/// Events one appender wants in the log.
+/// One append.
 pub(crate) struct Append {
     pub(crate) session: Arc<Session>,
     pub(crate) epoch: u64,
-    /// When it was asked for.
+    /// When it was requested.
     pub(crate) since: Instant,
     pub(crate) content: Content,
-    /// About how many bytes they are.
+    /// Approximate size in bytes.
     pub(crate) weight: usize,
-    /// The part of the log's budget to give back when it is settled.
+    /// Its share of the byte budget, released after the flush.
     pub(crate) permit: OwnedSemaphorePermit,
     pub(crate) done: oneshot::Sender<Result<Seq, AppendError>>,
 }
@@ -38,26 +38,27 @@ struct State {
     appends: Vec<Append>,
     weight: usize,
     closed: bool,
-    /// The writer is wanted, though there is nothing to commit.
-    nudged: bool,
+    /// The writer should run although there is nothing to commit.
+    woken: bool,
 }
 
-/// Many callers put, the writer takes all at once.
+/// Many callers append; the writer takes everything at once.
 pub(crate) struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
     budget: Arc<Semaphore>,
     budget_bytes: u32,
-    /// An import comes as fast as a file is read. It has a small budget of its own, beside which sessions go on talking.
+    /// Imports arrive as fast as a file is read. They have a small budget of their own, so that live sessions
+    /// are not delayed.
     imports: Arc<Semaphore>,
     imports_bytes: u32,
 }
 
-/// The part of the budget that imports have once more, for themselves.
+/// Imports get this fraction of the budget in addition to it.
 const IMPORTS_PART: u32 = 8;
 
 impl State {
-    fn take(&mut self) -> Vec<Append> {
+    fn drain_for_commit(&mut self) -> Vec<Append> {
         if self.weight <= Appender::MOST_BYTES {
             self.weight = 0;
             return std::mem::take(&mut self.appends);
@@ -76,7 +77,7 @@ impl State {
 }
 
 impl Queue {
-    /// A queue of a log in which so many bytes may be under way.
+    /// A queue with this byte budget.
     pub(crate) fn new(budget: usize) -> Self {
         let budget_bytes = u32::try_from(budget).unwrap_or(u32::MAX).max(1);
         let imports_bytes = (budget_bytes / IMPORTS_PART).max(1);
@@ -90,8 +91,9 @@ impl Queue {
         }
     }
 
-    /// Waits until this much more may be under way. What is larger than all that may be goes alone.
-    pub(crate) async fn room(
+    /// Reserves bytes of the budget, waiting if needed. An append larger than the whole budget waits until
+    /// the budget is free.
+    pub(crate) async fn reserve(
         &self,
         content: &Content,
         weight: usize,
@@ -104,7 +106,7 @@ impl Queue {
         budget.clone().acquire_many_owned(permits).await.map_err(|_| AppendError::Closed)
     }
 
-    /// Gives it back when the queue is closed.
+    /// Adds an append. Returns it if the queue is closed.
     pub(crate) fn append(&self, append: Append) -> Result<(), Append> {
         let mut state = self.lock();
         if state.closed {
@@ -117,7 +119,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Nothing more is accepted, and nobody waits for room any more.
+    /// Refuses further appends, and ends the wait for budget.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_one();
@@ -129,31 +131,31 @@ impl Queue {
         self.lock().closed
     }
 
-    /// Wakes the writer, which then takes nothing.
-    pub(crate) fn nudge(&self) {
-        self.lock().nudged = true;
+    /// Wakes the writer without an append.
+    pub(crate) fn wake_writer(&self) {
+        self.lock().woken = true;
         self.arrived.notify_one();
     }
 
-    /// Waits for work and takes everything that waits, as far as it fits into one commit; nothing when the writer is only
-    /// wanted. `None` when the queue is closed and everything that was put is taken.
-    pub(crate) fn take(&self) -> Option<Vec<Append>> {
+    /// Waits for appends and takes as many as fit into one commit. The list is empty if the writer was only
+    /// woken. `None` when the queue is closed and empty.
+    pub(crate) fn next_commit(&self) -> Option<Vec<Append>> {
         let mut state = self.lock();
-        while state.appends.is_empty() && !state.closed && !state.nudged {
+        while state.appends.is_empty() && !state.closed && !state.woken {
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let nudged = std::mem::take(&mut state.nudged);
-        (!state.appends.is_empty() || (nudged && !state.closed)).then(|| state.take())
+        let woken = std::mem::take(&mut state.woken);
+        (!state.appends.is_empty() || (woken && !state.closed)).then(|| state.drain_for_commit())
     }
 
-    /// Bytes that are under way, and how many may be.
+    /// Reserved bytes, and the budget.
     pub(crate) fn under_way(&self) -> (u64, u64) {
         let most = u64::from(self.budget_bytes);
         (most.saturating_sub(self.budget.available_permits() as u64), most)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A push or a take cannot panic half-way.
+        // No panic can happen between two changes under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,13 +163,13 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Known;
+    use crate::store::SessionRecord;
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
     use turnstream_model::cursor::Generation;
     use turnstream_model::id::SessionId;
 
-    /// What comes of it without waiting.
+    /// The result of a future that is ready at once.
     fn at_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         match future.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Some(value),
@@ -176,7 +178,7 @@ mod tests {
     }
 
     async fn append(queue: &Queue, number: u64, weight: usize) {
-        let known = Known {
+        let known = SessionRecord {
             key: 1,
             generation: Generation::new("g").unwrap(),
             epoch: 1,
@@ -188,7 +190,7 @@ mod tests {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,
             since: Instant::now(),
-            permit: queue.room(&content, 1).await.unwrap(),
+            permit: queue.reserve(&content, 1).await.unwrap(),
             content,
             weight,
             done: oneshot::channel().0,
@@ -200,16 +202,19 @@ mod tests {
     async fn an_import_waits_for_its_own_and_takes_no_room_from_those_who_talk() {
         let queue = Queue::new(800);
         let (import, talk) = (Content::Events(Vec::new()), Content::Drafts(Vec::new(), Time(0)));
-        let held = queue.room(&import, 90).await.unwrap();
-        let mut next = std::pin::pin!(queue.room(&import, 20));
+        let held = queue.reserve(&import, 90).await.unwrap();
+        let mut next = std::pin::pin!(queue.reserve(&import, 20));
         assert!(at_once(next.as_mut()).is_none(), "110 of 100");
         assert!(
-            at_once(std::pin::pin!(queue.room(&talk, 800))).is_some(),
+            at_once(std::pin::pin!(queue.reserve(&talk, 800))).is_some(),
             "all of it is free for the others"
         );
         drop(held);
         assert!(at_once(next).is_some());
-        assert!(at_once(std::pin::pin!(queue.room(&import, 5_000))).is_some(), "what is larger goes alone");
+        assert!(
+            at_once(std::pin::pin!(queue.reserve(&import, 5_000))).is_some(),
+            "what is larger goes alone"
+        );
     }
 
     #[tokio::test]
@@ -223,7 +228,7 @@ mod tests {
         queue.close();
         let mut taken = Vec::new();
         let mut commits = Vec::new();
-        while let Some(appends) = queue.take() {
+        while let Some(appends) = queue.next_commit() {
             commits.push(appends.iter().map(|append| append.weight / MIB).sum::<usize>());
             taken.extend(appends.iter().map(|append| match &append.content {
                 Content::Drafts(_, time) => time.0,

@@ -1,32 +1,36 @@
-//! Deleting sessions, and being sure that their bytes are gone.
+//! Deleting sessions, and waiting until their bytes are erased.
 
-use crate::error::{ReadError, RemoveError};
+use crate::error::{ReadError, RemoveError, StoreFault};
 use crate::log::Log;
 use crate::store::Removal;
 use crate::totals::Removed;
+use tracing::info;
 use turnstream_model::id::SessionId;
 
 impl Log {
-    /// Deletes a session, whether or not it has an owner: nobody finds it any more, and its owner's appends are refused with
-    /// [`AppendError::Deleted`](crate::AppendError::Deleted). That is durable when this returns; [`Log::erased`] tells when
-    /// its bytes are gone. Followers are handed what is still in memory and then
-    /// [`Follow::Deleted`](crate::Follow::Deleted). Another session may be made under the same id, with a generation of its
-    /// own.
+    /// Deletes a session, whether or not it has an owner. The deletion is durable when this returns;
+    /// [`Log::erased`] waits until the bytes are gone.
+    ///
+    /// Readers no longer find the session, and its owner's appends fail with
+    /// [`AppendError::Deleted`](crate::AppendError::Deleted). Followers receive the events still in memory
+    /// and then [`Follow::Deleted`](crate::Follow::Deleted). A new session may be created under the same id,
+    /// with its own generation.
     pub async fn delete(&self, id: &SessionId) -> Result<(), RemoveError> {
-        let session = self.find(id).map_err(|error| remove_error(&error))?;
+        let session = self.find(id).map_err(remove_error)?;
         self.inner().store.delete(session).await?;
         self.inner().removed.deleted();
+        info!(session = %id, "session deleted");
         Ok(())
     }
 
-    /// Returns when nothing of what was deleted or trimmed before the call is in any file of the log: no row, no free page, no
-    /// rest of an older commit. It waits as long as the disk fails.
+    /// Returns when everything that was deleted or trimmed before the call is erased from every file of the
+    /// log: rows, free pages, and old commits in segments. While the disk fails, this waits.
     pub async fn erased(&self) -> Result<(), RemoveError> {
         self.inner().store.erase().await
     }
 
-    /// How far the removal of a deleted session is; `None` when no session of that id was deleted, or so long ago that it is
-    /// not remembered.
+    /// The state of the removal of a deleted session. `None` if no session of this id was deleted, or it was
+    /// so long ago that the log has forgotten it.
     pub fn removal(&self, id: &SessionId) -> Result<Option<Removal>, ReadError> {
         self.inner().store.removal(id)
     }
@@ -37,10 +41,10 @@ impl Log {
     }
 }
 
-pub(crate) fn remove_error(error: &ReadError) -> RemoveError {
+pub(crate) fn remove_error(error: ReadError) -> RemoveError {
     match error {
-        ReadError::Unknown(id) => RemoveError::Unknown(id.clone()),
-        ReadError::Store(problem) => RemoveError::Store(problem.clone()),
-        ReadError::Missing { .. } | ReadError::Trimmed { .. } => RemoveError::Store(error.to_string()),
+        ReadError::Unknown(id) => RemoveError::Unknown(id),
+        ReadError::Store(fault) => RemoveError::Store(fault),
+        ReadError::Missing { .. } | ReadError::Trimmed { .. } => RemoveError::Store(StoreFault::new(error)),
     }
 }

@@ -1,7 +1,7 @@
-//! What the log knows of one session while somebody uses it.
+//! The in-memory state of one session that is in use.
 
 use crate::committed::Committed;
-use crate::store::Known;
+use crate::store::SessionRecord;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use tokio::sync::watch;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::id::SessionId;
 
-/// What one session keeps in memory beyond what is not settled yet. A follower that is further behind reads the store.
+/// Bytes of flushed events that a session keeps in memory. A follower that is further behind reads the store.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// Shared by the appender, the followers, the writer and the store of one session.
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// The store's name for it.
+    /// The store's key of the session.
     pub(crate) key: i64,
     pub(crate) generation: Generation,
-    /// The newest owner epoch that this process knows of. A store that is alone with its data compares with it.
+    /// The newest owner epoch known to this process. A store with a single process fences appends by it.
     epoch: AtomicU64,
     recent: Mutex<Recent>,
     /// The first event that is still kept.
@@ -33,32 +33,32 @@ pub(crate) struct Session {
 /// What followers wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// The last durable event, as far as followers were woken for it.
+    /// The last durable event that followers were woken for.
     pub(crate) head: Seq,
-    /// The log is closed, or the session deleted: there will be no other.
+    /// The log is closed or the session is deleted: nothing will be published any more.
     pub(crate) is_last: bool,
 }
 
-/// The last events that were committed here, without a hole. What the store's readers do not find yet is always here.
+/// The latest committed events, without gaps. Events that are not flushed yet are always here.
 #[derive(Default)]
 struct Recent {
     events: VecDeque<Committed>,
     bytes: usize,
-    /// The last event that the store's readers find.
-    settled: u64,
-    /// What is kept up to this event has bytes of its own.
+    /// The last flushed event: readers of the store can find it.
+    flushed: u64,
+    /// Events up to this one have a buffer of their own, not shared with their commits.
     compacted: u64,
 }
 
 impl Session {
-    pub(crate) fn new(id: &SessionId, known: &Known) -> Self {
-        let Known { key, generation, epoch, oldest, head } = known.clone();
+    pub(crate) fn new(id: &SessionId, known: &SessionRecord) -> Self {
+        let SessionRecord { key, generation, epoch, oldest, head } = known.clone();
         Self {
             id: id.clone(),
             key,
             generation,
             epoch: AtomicU64::new(epoch),
-            recent: Mutex::new(Recent { settled: head.0, ..Recent::default() }),
+            recent: Mutex::new(Recent { flushed: head.0, ..Recent::default() }),
             oldest: AtomicU64::new(oldest.0),
             head: AtomicU64::new(head.0),
             is_deleted: AtomicBool::new(false),
@@ -74,7 +74,8 @@ impl Session {
         Seq(self.oldest.load(Ordering::Acquire))
     }
 
-    /// Events before this one are no longer kept, in memory neither. Whoever would read them is told.
+    /// Forgets events before `oldest`, also in memory. Readers of them get
+    /// [`ReadError::Trimmed`](crate::ReadError::Trimmed).
     pub(crate) fn trim(&self, oldest: Seq) {
         if self.oldest.fetch_max(oldest.0, Ordering::AcqRel) < oldest.0 {
             self.recent().forget_before(oldest);
@@ -85,7 +86,7 @@ impl Session {
         self.is_deleted.load(Ordering::Acquire)
     }
 
-    /// Nobody finds it any more, and nothing more is taken for it. Who follows it is handed what is in memory and told.
+    /// Marks the session as deleted. Appends are refused, and followers end after the events in memory.
     pub(crate) fn delete(&self) {
         self.is_deleted.store(true, Ordering::Release);
         self.end();
@@ -95,7 +96,7 @@ impl Session {
         self.progress.subscribe()
     }
 
-    /// Nothing will be published any more: whoever waits for it is told.
+    /// Ends all followers: nothing will be published any more.
     pub(crate) fn end(&self) {
         self.progress.send_modify(|progress| progress.is_last = true);
     }
@@ -108,12 +109,12 @@ impl Session {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// Shows durable events to whoever reads. Called by the writer alone, after the commit.
+    /// Publishes durable events. Only the writer calls this, after the commit.
     pub(crate) fn publish(&self, events: &[Committed]) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
         let mut recent = self.recent();
         if recent.events.back().is_some_and(|newest| newest.seq().next() != first.seq()) {
-            // Another process wrote in between.
+            // Another process has written to the session in between.
             recent.clear();
         }
         for event in events {
@@ -121,43 +122,43 @@ impl Session {
             recent.events.push_back(event.clone());
         }
         recent.trim();
-        // Before anyone can be handed one of them: a cursor must never be beyond the head.
+        // Before anyone can receive an event: a cursor must never be beyond the head.
         self.head.fetch_max(last.seq().0, Ordering::AcqRel);
     }
 
-    /// Wakes the followers that wait for what was published. It may call the kernel for each: nobody else should wait for
-    /// it.
+    /// Wakes the followers. This may cost a system call per follower, so the waker thread does it and not the
+    /// writer.
     pub(crate) fn wake(&self) {
         self.progress.send_modify(|progress| progress.head = progress.head.max(self.head()));
     }
 
-    /// Another process has committed up to this event: followers read it from the store.
-    pub(crate) fn heard(&self, head: Seq) {
+    /// Another process has committed up to this event. Followers read it from the store.
+    pub(crate) fn advance_head(&self, head: Seq) {
         if self.head.fetch_max(head.0, Ordering::AcqRel) < head.0 {
             self.wake();
         }
     }
 
-    /// The store's readers find events up to this one.
-    pub(crate) fn settle(&self, up_to: Seq) {
+    /// Readers of the store can find events up to this one.
+    pub(crate) fn mark_flushed(&self, up_to: Seq) {
         let mut recent = self.recent();
-        recent.settled = recent.settled.max(up_to.0);
+        recent.flushed = recent.flushed.max(up_to.0);
         recent.trim();
         recent.compact();
     }
 
-    /// True when the store's readers find this event.
-    pub(crate) fn is_settled(&self, seq: Seq) -> bool {
-        self.recent().settled >= seq.0
+    /// True if readers of the store can find this event.
+    pub(crate) fn is_flushed(&self, seq: Seq) -> bool {
+        self.recent().flushed >= seq.0
     }
 
-    /// True when the store's readers find everything that is durable.
-    pub(crate) fn is_all_settled(&self) -> bool {
-        self.is_settled(self.head())
+    /// True if readers of the store can find every durable event.
+    pub(crate) fn is_all_flushed(&self) -> bool {
+        self.is_flushed(self.head())
     }
 
-    /// Events from `from` on, `max_bytes` of them but at least one; `None` when they are older than what is kept, and
-    /// so in the store.
+    /// Events from `from` on, up to `max_bytes` but at least one. `None` if they are older than what is in
+    /// memory, and therefore in the store.
     pub(crate) fn recent_from(&self, from: Seq, max_bytes: usize) -> Option<Vec<Committed>> {
         let recent = self.recent();
         let first = recent.events.front()?.seq();
@@ -175,7 +176,7 @@ impl Session {
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
-        // Nothing in here panics between two changes that belong together.
+        // No panic can happen between two related changes.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -186,14 +187,14 @@ impl Recent {
         self.bytes = 0;
     }
 
-    /// Nothing waits for the database any more. What is kept was written in a commit with what has gone, and would keep
-    /// all of that commit in memory: it gets bytes of its own.
+    /// Copies the kept events into one buffer when all of them are flushed. Otherwise each of them would keep
+    /// the buffer of its whole commit in memory.
     fn compact(&mut self) {
         let Some(last) = self.events.back().map(|event| event.seq().0) else {
             self.events = VecDeque::new();
             return;
         };
-        if last > self.settled || last == self.compacted {
+        if last > self.flushed || last == self.compacted {
             return;
         }
         self.compacted = last;
@@ -215,7 +216,7 @@ impl Recent {
         while let Some(event) = self.events.pop_front_if(|event| event.seq() < oldest) {
             self.bytes -= event.json().len();
         }
-        // What is kept may share its bytes with what has gone.
+        // The remaining events may share a buffer with the removed ones.
         self.compacted = 0;
         self.compact();
     }
@@ -223,7 +224,7 @@ impl Recent {
     fn trim(&mut self) {
         while self.bytes > KEPT_BYTES
             && let Some(oldest) = self.events.front()
-            && oldest.seq().0 <= self.settled
+            && oldest.seq().0 <= self.flushed
         {
             self.bytes -= oldest.json().len();
             self.events.pop_front();
@@ -235,7 +236,7 @@ impl Recent {
 mod tests {
     use super::{KEPT_BYTES, Session};
     use crate::committed::Committed;
-    use crate::store::Known;
+    use crate::store::SessionRecord;
     use bytes::Bytes;
     use turnstream_model::cursor::{Generation, Seq};
     use turnstream_model::event::Kind;
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_large_commit_does_not_keep_the_commit() {
-        let known = Known {
+        let known = SessionRecord {
             key: 1,
             generation: Generation::new("g").unwrap(),
             epoch: 1,
@@ -262,9 +263,9 @@ mod tests {
         };
         let events: Vec<Committed> = (1..=100_000).map(slice).collect();
         session.publish(&events);
-        session.settle(Seq(50_000));
+        session.mark_flushed(Seq(50_000));
         assert_eq!(session.recent().events.len(), 50_000, "the rest is nowhere else");
-        session.settle(Seq(100_000));
+        session.mark_flushed(Seq(100_000));
         let kept = session.recent_from(Seq(99_900), usize::MAX).unwrap();
         assert_eq!(kept, events[99_899..]);
         let recent = session.recent();
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn whoever_was_handed_an_event_never_finds_the_head_behind_it() {
-        let known = Known {
+        let known = SessionRecord {
             key: 1,
             generation: Generation::new("g").unwrap(),
             epoch: 1,
@@ -288,7 +289,7 @@ mod tests {
             scope.spawn(|| {
                 for seq in 1..=last {
                     session.publish(&[Committed::new(Seq(seq), kind(), Bytes::from_static(b"{}"))]);
-                    session.settle(Seq(seq.saturating_sub(8)));
+                    session.mark_flushed(Seq(seq.saturating_sub(8)));
                 }
             });
             let (mut behind, mut next) = (0, Seq(1));
@@ -298,7 +299,7 @@ mod tests {
                     next = session.head().next();
                     continue;
                 };
-                // What a client that comes back with this cursor is judged by.
+                // A client that returns with this cursor is compared with the head.
                 behind += u32::from(session.head() < event.seq());
                 next = session.head().max(event.seq()).next();
             }

@@ -1,18 +1,18 @@
-//! The sessions in use: one object each, however many look for it.
+//! The sessions in use: one shared object per session.
 
 use crate::error::ReadError;
 use crate::session::Session;
-use crate::store::{Known, Store};
+use crate::store::{SessionRecord, Store};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use turnstream_model::cursor::Seq;
 use turnstream_model::id::SessionId;
 
-/// Below so many entries nobody looks which of them are void.
+/// Fewer entries than this are not swept.
 const FEW: usize = 64;
 
-/// Sessions in use. Appenders, followers, commits and what is not settled all hold theirs, so what the store has of the
-/// others is all there is.
+/// The sessions in use. Appenders, followers, commits and the flush queue all hold their session, so the
+/// store has every event of a session that is not in here.
 #[derive(Default)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
@@ -21,16 +21,16 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct State {
     by_id: HashMap<SessionId, Weak<Session>>,
-    /// With so many entries, those of sessions that nobody has any more leave.
+    /// The number of entries at which unused ones are removed.
     sweep_at: usize,
-    /// Nothing is published any more.
+    /// The log is closed: nothing is published any more.
     ended: bool,
 }
 
 impl Sessions {
-    /// The session, from memory or from the store.
+    /// The session, from memory or else from the store.
     pub(crate) fn find(&self, id: &SessionId, store: &dyn Store) -> Result<Arc<Session>, ReadError> {
-        // Held throughout, so that two callers get the same one.
+        // Locked during the whole lookup, so that two callers get the same object.
         let mut state = self.lock();
         if let Some(session) = state.get(id) {
             return Ok(session);
@@ -39,10 +39,10 @@ impl Sessions {
         Ok(state.add(id, &known))
     }
 
-    /// Another process has committed to this session, up to that event. Its followers here are told.
-    pub(crate) fn heard(&self, id: &SessionId, head: Seq) {
+    /// Another process has committed to this session. Its followers here are woken.
+    pub(crate) fn advance_head(&self, id: &SessionId, head: Seq) {
         if let Some(session) = self.lock().get(id) {
-            session.heard(head);
+            session.advance_head(head);
         }
     }
 
@@ -51,7 +51,7 @@ impl Sessions {
         self.lock().by_id.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Nothing is published any more: tells every follower, and those that come.
+    /// Ends all followers, including those that are created later.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -61,18 +61,18 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic leaves it as it was before the call that panicked.
+        // A panic leaves the state unchanged.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        // One that was deleted makes room for another of its name.
+        // A deleted session makes room for a new one with the same id.
         self.by_id.get(id).and_then(Weak::upgrade).filter(|session| !session.is_deleted())
     }
 
-    fn add(&mut self, id: &SessionId, known: &Known) -> Arc<Session> {
+    fn add(&mut self, id: &SessionId, known: &SessionRecord) -> Arc<Session> {
         if self.by_id.len() >= self.sweep_at {
             self.by_id.retain(|_, session| session.strong_count() > 0);
             self.sweep_at = (2 * self.by_id.len()).max(FEW);
@@ -111,7 +111,7 @@ mod tests {
             }
         });
         let held = sessions.find(&name(0), &store).unwrap();
-        sessions.heard(&name(0), Seq(7));
+        sessions.advance_head(&name(0), Seq(7));
         for number in 1..1_000 {
             sessions.find(&name(number), &store).unwrap();
         }

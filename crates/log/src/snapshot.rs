@@ -1,53 +1,33 @@
-//! The fold of a session at its head: what is stored, with every event after it on top. Never stale by one event.
+//! The fold of a session at its head: the stored fold plus every later event (L4).
 
 use crate::committed::Committed;
-use crate::error::ReadError;
+use crate::error::{DamagedEvent, ReadError, StoreFault};
 use crate::health::Health;
 use crate::log::{Inner, Log};
 use crate::session::Session;
-use turnstream_model::fold::{Applied, Fold, Item, ItemStage, Snapshot, State};
+use turnstream_model::event::Event;
+use turnstream_model::fold::{Applied, Fold, Snapshot, State};
 use turnstream_model::id::SessionId;
 
-/// Which messages are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Also those that are being written, with their state: for a person who looks now.
-    All,
-    /// Only whole ones: for search, export and the next prompt (L10).
-    Finished,
-}
-
-/// How much is folded at a time.
+/// Bytes of events that are folded at a time.
 const AT_ONCE: usize = 1 << 20;
-/// How often a fold is read that is trimmed each time.
+/// Retries of a read during which the session was trimmed.
 const TRIES: u32 = 8;
 
 impl Log {
-    /// What the session is at its head.
+    /// The state of the session at its head.
     pub fn snapshot(&self, id: &SessionId) -> Result<Snapshot, ReadError> {
         let session = self.find(id)?;
         let mut state = self.inner().state(&session)?;
         state.degraded |= self.health() != Health::Sound;
         Ok(Snapshot { generation: session.generation.clone(), state })
     }
-
-    /// The items of the session, in the order in which they started.
-    pub fn items(&self, id: &SessionId, which: Which) -> Result<Vec<Item>, ReadError> {
-        let session = self.find(id)?;
-        let mut items = self.inner().state(&session)?.items;
-        if which == Which::Finished {
-            items.retain(|item| {
-                matches!(item.state, ItemStage::Completed | ItemStage::Failed) && !item.incomplete
-            });
-        }
-        Ok(items)
-    }
 }
 
 impl Inner {
     pub(crate) fn state(&self, session: &Session) -> Result<State, ReadError> {
         for _ in 1..TRIES {
-            // A fold that was read before a trim may lack events that are gone after it.
+            // A trim may remove events between the read of the fold and the read of the events after it.
             match self.state_now(session) {
                 Err(ReadError::Trimmed { .. }) => {}
                 state => return state,
@@ -63,7 +43,7 @@ impl Inner {
         let mut fold = self.store.fold(session.key)?;
         let head = session.head();
         while fold.state().seq < head {
-            // From memory, or what has left it since from the store.
+            // From memory, or from the store if they have left memory meanwhile.
             let events = self.read_some(session, fold.state().seq.next(), AT_ONCE)?;
             apply(session, &mut fold, &events)?;
         }
@@ -71,11 +51,15 @@ impl Inner {
     }
 }
 
+/// Decodes a stored event.
+pub(crate) fn decode(event: &Committed) -> Result<Event, ReadError> {
+    let damaged = |error| StoreFault::new(DamagedEvent::new(event.seq(), &error));
+    event.event().map_err(|error| ReadError::Store(damaged(error)))
+}
+
 pub(crate) fn apply(session: &Session, fold: &mut Fold, events: &[Committed]) -> Result<(), ReadError> {
     for event in events {
-        let event = event
-            .event()
-            .map_err(|error| ReadError::Store(format!("event {} is damaged: {error}", event.seq())))?;
+        let event = decode(event)?;
         match fold.apply(&event) {
             Applied::Yes | Applied::Repeated => {}
             Applied::Gap { expected: seq } => {

@@ -1,4 +1,4 @@
-//! Every session in one look: what the stored folds say, without their lists.
+//! A summary of every session, from the heads of the stored folds.
 
 use crate::error::ReadError;
 use crate::log::Log;
@@ -7,15 +7,15 @@ use turnstream_model::id::SessionId;
 
 /// A session as the store knows it.
 pub struct Summary {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
-    /// Its fold at the head without turns, items, approvals, questions and settled prompts; `None` when the stored fold is
-    /// behind, and a snapshot has to be asked for.
+    /// The state at the head, without turns, items, approvals, questions and prompts that have an outcome.
+    /// `None` if the stored fold lags behind; then request a snapshot.
     pub state: Option<State>,
 }
 
 impl Log {
-    /// Every session, in the order they were made.
+    /// Every session, in creation order.
     pub fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
         let mut summaries = self.inner().store.summaries()?;
         for summary in &mut summaries {

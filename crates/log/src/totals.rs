@@ -1,8 +1,8 @@
-//! What was removed since the log was opened, as numbers.
+//! Counts of what was removed since the log was opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was removed since the log was opened. Counters only grow.
+/// What was removed since the log was opened. The counts only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Sessions that were deleted.
@@ -13,13 +13,13 @@ pub struct Removed {
     pub events: u64,
     /// Bytes of those events.
     pub bytes: u64,
-    /// How often everything that had been removed was taken out of all files.
+    /// Completed passes that erased everything removed so far from every file.
     pub erasures: u64,
 }
 
-/// The same while it is counted.
+/// The live counters behind [`Removed`].
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct RemovalCounts {
     sessions: AtomicU64,
     turns: AtomicU64,
     events: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct Counts {
     erasures: AtomicU64,
 }
 
-impl Counts {
+impl RemovalCounts {
     pub(crate) fn deleted(&self) {
         self.sessions.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,107 +1,118 @@
-//! Trimming a session: which of its oldest turns go, and what is left of what they said.
+//! Trimming a session: which of its oldest turns are removed, and what remains of them.
 //!
-//! A log is cut behind the end of a turn and nowhere else, and never behind something that is still open at its head. What
-//! the store is given is decided here, so that it is the same for every store: it only has to make it durable.
+//! A log is cut only at the end of a turn, and never after the start of something that is still open at the
+//! head. The decision is made here, so that it is the same for every store; the store makes it durable.
 
 use crate::committed::Committed;
-use crate::error::{ReadError, RemoveError};
+use crate::error::{ReadError, RemoveError, StoreFault};
 use crate::log::{Inner, Log};
 use crate::remove::remove_error;
 use crate::session::Session;
+use crate::snapshot::decode;
 use crate::store::{Cut, Size};
 use std::sync::Arc;
+use tracing::{info, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Event, Known};
 use turnstream_model::fold::{Fold, Gone, OpenIds, State};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// About how much is trimmed in one step of the store, but at least one turn.
+/// Approximate bytes per trim step of the store; at least one turn.
 const STEP_BYTES: u64 = 1 << 20;
-/// How much is read at a time.
+/// Bytes per read of the store.
 const READ_BYTES: usize = 128 * 1024;
 
-/// What is to be kept of a session. What nothing is said of is kept.
+/// What to keep of a session. A limit that is `None` removes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Turns that ended before this time go.
+    /// Remove turns that ended before this time.
     pub since: Option<Time>,
-    /// The oldest turns go until its events are no more than so many bytes.
+    /// Remove the oldest turns until the events have at most this many bytes.
     pub bytes: Option<u64>,
-    /// The oldest turns go until there are no more than so many.
+    /// Remove the oldest turns until at most this many remain.
     pub turns: Option<u64>,
 }
 
 /// What was trimmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// How many turns.
+    /// Removed turns.
     pub turns: u64,
-    /// How many events.
+    /// Removed events.
     pub events: u64,
-    /// Of how many bytes.
+    /// Bytes of the removed events.
     pub bytes: u64,
 }
 
-/// How much is kept of a session.
+/// What is kept of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The first event that is kept; one after the head when none is.
+    /// The first event that is kept; head + 1 if none is.
     pub oldest: Seq,
     /// The last event.
     pub head: Seq,
-    /// Bytes of its events, as JSON. Those of the last second may not be counted yet.
+    /// Bytes of its events as JSON. Events of the last second may be missing.
     pub bytes: u64,
-    /// How many turns.
+    /// The number of turns.
     pub turns: u64,
 }
 
-/// How much too much there is.
+/// How far a session is above its limits.
 struct Excess {
     since: Option<Time>,
     bytes: u64,
     turns: u64,
 }
 
-/// What one step of a trim does.
+/// One step of a trim.
 struct Plan {
     cut: Cut,
     trimmed: Trimmed,
 }
 
 impl Log {
-    /// How much is kept of a session.
+    /// What is kept of a session.
     pub fn kept(&self, id: &SessionId) -> Result<Kept, ReadError> {
         let session = self.find(id)?;
         let Size { bytes, turns } = self.inner().store.size(session.key)?;
         Ok(Kept { oldest: session.oldest(), head: session.head(), bytes, turns })
     }
 
-    /// Removes the oldest turns of a session as far as they are not to be kept, with all that they said. An open turn, a
-    /// prompt that waits and an approval or question that is open are never touched, nor is what came after they began. What
-    /// is gone is gone for readers when this returns; [`Log::erased`] tells when its bytes are.
+    /// Removes the oldest turns of a session that exceed `keep`, with everything in them. An open turn, a
+    /// waiting prompt and an open approval or question are never removed, and neither is anything after their
+    /// start.
+    ///
+    /// Readers no longer find the removed turns when this returns; [`Log::erased`] waits until their bytes
+    /// are gone.
     pub async fn trim(&self, id: &SessionId, keep: &Keep) -> Result<Trimmed, RemoveError> {
-        let session = self.find(id).map_err(|error| remove_error(&error))?;
+        let session = self.find(id).map_err(remove_error)?;
         let mut all = Trimmed::default();
         loop {
             let (log, of, keep) = (self.clone(), session.clone(), *keep);
             let planned = tokio::task::spawn_blocking(move || log.inner().plan(&of, &keep));
-            let planned = planned.await.map_err(|error| RemoveError::Store(error.to_string()))?;
-            let Some(Plan { cut, trimmed }) = planned.map_err(|error| remove_error(&error))? else { break };
+            let planned = planned.await.map_err(|error| RemoveError::Store(StoreFault::new(error)))?;
+            let Some(Plan { cut, trimmed }) = planned.map_err(remove_error)? else { break };
             if !self.inner().store.trim(session.clone(), cut).await? {
-                // Somebody else trims it, or it is not settled so far: the next round sees what is left.
+                // Another trim was faster, or the events are not flushed yet. The next retention round
+                // continues.
                 break;
             }
             let Trimmed { turns, events, bytes } = trimmed;
             self.inner().removed.trimmed(turns, events, bytes);
             all = Trimmed { turns: all.turns + turns, events: all.events + events, bytes: all.bytes + bytes };
         }
+        if all.turns > 0 {
+            let Trimmed { turns, events, bytes } = all;
+            info!(session = %id, turns, events, bytes, "session trimmed");
+        }
         Ok(all)
     }
 }
 
 impl Log {
-    /// The session as it was before its oldest kept event; the empty state when every event is kept.
+    /// The state of the session before its oldest kept event. Empty if every event is kept.
     pub fn base(&self, id: &SessionId) -> Result<State, ReadError> {
         let session = self.find(id)?;
         self.inner().store.base(session.key)
@@ -123,7 +134,7 @@ impl Inner {
         let base = self.store.base(session.key)?;
         let first = self.store.read(session.key, base.seq.next(), READ_BYTES)?;
         if excess.bytes == 0 && excess.turns == 0 && first.iter().find_map(end_of_turn) >= excess.since {
-            // The usual case of a session that is looked at: its oldest turn is not old enough.
+            // The usual case: the oldest turn is not old enough.
             return Ok(None);
         }
         let now = self.state(session)?;
@@ -144,7 +155,7 @@ impl Excess {
         self.since.is_none() && self.bytes == 0 && self.turns == 0
     }
 
-    /// Whether a turn has to go that ended at this time, when so much before it goes already.
+    /// Whether to remove a turn that ended at this time, given what is removed before it.
     fn wants(&self, ended: Time, turns_before: u64, bytes_before: u64) -> bool {
         self.since.is_some_and(|since| ended < since)
             || turns_before < self.turns
@@ -152,33 +163,39 @@ impl Excess {
     }
 }
 
-/// Whether this base can be read again. A parser bounds how deep JSON may be, and what came in as a line
-/// is deeper here: among the things of a session, and in the header of a file.
+/// Whether this base can be parsed again. Parsers limit the depth of JSON, and a value that arrived in an
+/// event is nested deeper here: in the state, and in the header of an export.
 fn can_be_read_back(base: &State) -> bool {
     let header = serde_json::to_string(&[base]);
     header.is_ok_and(|header| serde_json::from_str::<[State; 1]>(&header).is_ok())
 }
 
-/// When a turn ended with this event, if one did.
+/// The time at which a turn ended with this event, if one did.
 fn end_of_turn(event: &Committed) -> Option<Time> {
     if !event.kind().is(Known::TurnEnded) {
         return None;
     }
-    event.event().ok().map(|event| event.time)
+    match decode(event) {
+        Ok(event) => Some(event.time),
+        Err(error) => {
+            warn!(seq = %event.seq(), error = %Chain(&error), "the end of a turn cannot be read");
+            None
+        }
+    }
 }
 
-/// A walk from the oldest event to the last place at which this step cuts.
+/// A walk from the oldest event to the cut of this step.
 struct Walk {
     fold: Fold,
     after: Seq,
-    /// What is open at the head, and where the head was then: nothing behind it is judged.
+    /// What is open at the head, and the head itself. Later events are not considered.
     open: OpenIds,
     head: Seq,
     seen: Trimmed,
     gone: Gone,
-    /// What goes besides if the cut comes to be behind what was looked at last.
+    /// What would be removed in addition if the cut moves to the current event.
     since_cut: Gone,
-    /// Where the cut is so far: what is left there, and what goes.
+    /// The cut so far: the base that remains there, and the counts of what is removed.
     cut: Option<(State, Trimmed)>,
     is_over: bool,
 }
@@ -207,9 +224,7 @@ impl Walk {
         if !self.goes_on() {
             return Ok(());
         }
-        let event: Event = committed
-            .event()
-            .map_err(|error| ReadError::Store(format!("event {} is damaged: {error}", committed.seq())))?;
+        let event: Event = decode(committed)?;
         if event.seq > self.head {
             self.is_over = true;
             return Ok(());
@@ -226,7 +241,7 @@ impl Walk {
             self.seen.turns += 1;
             self.cut_here(event.time);
         } else if is_end {
-            // What is open now is open at every later end too, and what may stay here may stay there.
+            // Whatever is open here is open at every later end, and whatever may stay here may stay there.
             self.is_over = true;
         }
         Ok(())
@@ -237,7 +252,8 @@ impl Walk {
         cut.map(|(base, trimmed)| Plan { cut: Cut { after, base, gone }, trimmed })
     }
 
-    /// The cut is behind this event, at the earliest. If what is open here is too deep for a base, it is behind a later one.
+    /// Moves the cut after this event. If the base is nested too deep to be parsed again, the cut waits for a
+    /// later end.
     fn cut_here(&mut self, time: Time) {
         let (base, gone) = std::mem::take(&mut self.fold).into_state().trimmed(time);
         self.fold = Fold::from(base.clone());

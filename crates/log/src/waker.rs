@@ -1,15 +1,16 @@
-//! The thread that wakes followers, so that the next commit does not wait until all of them are.
+//! The thread that wakes followers, so that the next commit does not wait for it.
 
+use crate::diagnostics::join;
 use crate::session::Session;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 
-/// Commits whose followers may wait for it; beyond that, whoever publishes wakes them.
+/// Commits that may wait for the waker. Beyond that the writer wakes the followers itself.
 const WAITING: usize = 8;
 
-/// Wakes the followers of sessions. When it is dropped, all of them have been woken.
+/// Wakes the followers of sessions. Dropping it waits until all of them are woken.
 pub(crate) struct Waker {
     published: Option<SyncSender<Vec<Arc<Session>>>>,
     thread: Option<JoinHandle<()>>,
@@ -23,7 +24,7 @@ impl Waker {
         Ok(Self { published: Some(published), thread: Some(thread) })
     }
 
-    /// Something was published in these sessions.
+    /// Events were published in these sessions.
     pub(crate) fn wake(&self, sessions: Vec<Arc<Session>>) {
         if let Some(published) = &self.published
             && let Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) =
@@ -38,8 +39,7 @@ impl Drop for Waker {
     fn drop(&mut self) {
         self.published = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been printed.
-            let _ = thread.join();
+            join(thread);
         }
     }
 }

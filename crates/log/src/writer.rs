@@ -1,57 +1,61 @@
-//! The thread that commits. One commit of the store for everything that waits; publication only after it.
+//! The writer thread: one commit for everything that waits, then publication.
 
-use crate::batch::{Batch, Merge, Waited};
-use crate::error::AppendError;
+use crate::batch::{Batch, DelayedSession, Merge};
+use crate::diagnostics::{SlowCommits, answer};
+use crate::error::{AppendError, StoreFault};
 use crate::figures::Meter;
-use crate::health::Reporter;
+use crate::health::HealthReporter;
+use crate::outage::Outage;
 use crate::queue::Queue;
 use crate::sessions::Sessions;
 use crate::store::{Commit, Stale, StoreError};
-use crate::trouble::Trouble;
 use crate::waker::Waker;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use tracing::{debug, error, trace};
+use turnstream_model::Chain;
 
-/// How often a failing commit is tried again: quickly at first, then about this often.
+/// The longest pause between two tries of a failing commit.
 pub(crate) const SLOWEST_RETRY: Duration = Duration::from_millis(250);
-/// How long a closing log goes on trying on a disk that fails.
+/// How long a log that is closing keeps trying on a failing disk.
 pub(crate) const CLOSING: Duration = Duration::from_millis(500);
 
-/// Everything the writing thread has.
+/// The state of the writer thread.
 pub(crate) struct Writer {
     pub(crate) commits: Box<dyn Commit>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) merge: Merge,
-    pub(crate) health: Reporter,
+    pub(crate) health: HealthReporter,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) waker: Waker,
-    /// What everyone is told since the store failed for good, or until the log was closed.
-    pub(crate) given_up: Option<AppendError>,
-    /// The last time that the disk failed for a while.
-    pub(crate) trouble: Option<Trouble>,
-    /// Sessions that do not know yet that they had to wait.
-    pub(crate) untold: Vec<Waited>,
+    /// The answer to every append after the store has failed permanently, or after the log gave up closing.
+    pub(crate) refusal: Option<AppendError>,
+    /// The latest outage of the disk.
+    pub(crate) outage: Option<Outage>,
+    /// Delayed sessions without a notice yet.
+    pub(crate) unnotified: Vec<DelayedSession>,
+    pub(crate) slow_commits: SlowCommits,
 }
 
 /// A commit that is durable.
 struct Persisted {
-    /// What the store left out of it.
+    /// Groups that the store left out.
     stale: Vec<Stale>,
-    /// What the disk said before it succeeded.
-    trouble: Option<String>,
+    /// The last error before the commit succeeded, if it was retried.
+    fault: Option<StoreFault>,
 }
 
 impl Writer {
-    /// Ends when the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(crate) fn run(mut self) {
-        // However this ends, followers end with what is durable. Those who wait for it may hear of it later than of the
-        // end, and look for themselves.
+        // However this thread ends, followers end after the durable events. A follower may learn of the end
+        // before it is woken for the last events; it then reads them anyway.
         let _end = EndOnDrop(self.sessions.clone());
-        while let Some(appends) = self.queue.take() {
+        while let Some(appends) = self.queue.next_commit() {
             self.commit(Batch::of(appends, self.merge));
-            self.commits.between();
+            self.commits.between_commits();
         }
     }
 
@@ -59,101 +63,114 @@ impl Writer {
         if batch.groups.is_empty() {
             return batch.accept();
         }
-        if let Some(error) = &self.given_up {
+        if let Some(error) = &self.refusal {
             return batch.refuse(error);
         }
         let since = Instant::now();
         match self.persist(&batch) {
-            Ok(Persisted { stale, trouble }) => {
+            Ok(Persisted { stale, fault }) => {
+                let took = since.elapsed();
                 batch.fence(&stale);
-                self.meter.committed(batch.events(), since.elapsed());
-                self.note(&batch, trouble);
+                self.meter.committed(batch.events(), took);
+                trace!(events = batch.events(), micros = took.as_micros(), "committed");
+                // A commit that was retried has been logged as an outage.
+                if fault.is_none() {
+                    self.slow_commits.note(batch.events(), took);
+                }
+                self.record_delays(&batch, fault);
                 self.publish(batch);
-                self.tell();
+                self.send_notices();
             }
             Err(error) => {
-                // What comes after a refused batch may not be kept in its place.
-                self.given_up = Some(error.clone());
+                // Later batches must not take the place of a refused one.
+                self.refusal = Some(error.clone());
                 batch.refuse(&error);
             }
         }
     }
 
-    /// Notes who had to wait, for this commit or for one before it.
-    fn note(&mut self, batch: &Batch, problem: Option<String>) {
-        let waited = match (problem, &mut self.trouble) {
-            (Some(problem), trouble) => trouble.insert(Trouble::ended(&problem)).struck(batch),
-            (None, Some(trouble)) if trouble.is_past() => {
-                self.trouble = None;
+    /// Records which sessions were delayed, by this commit or an earlier one.
+    fn record_delays(&mut self, batch: &Batch, fault: Option<StoreFault>) {
+        let waited = match (fault, &mut self.outage) {
+            (Some(fault), outage) => outage.insert(Outage::ended(&fault)).in_failed_commit(batch),
+            (None, Some(outage)) if outage.is_past() => {
+                self.outage = None;
                 return;
             }
-            (None, Some(trouble)) => trouble.held_up(batch),
+            (None, Some(outage)) => outage.delayed_behind(batch),
             (None, None) => return,
         };
-        // Whoever waited before and could not be told since is told once, of the longer wait.
+        // A session that has no notice of an earlier delay gets one notice, with the longer delay.
         for mut waited in waited {
-            if let Some(place) = self.untold.iter().position(|old| old.session.key == waited.session.key) {
-                waited.wait = waited.wait.max(self.untold.swap_remove(place).wait);
+            if let Some(place) = self.unnotified.iter().position(|old| old.session.key == waited.session.key)
+            {
+                waited.wait = waited.wait.max(self.unnotified.swap_remove(place).wait);
             }
-            self.untold.push(waited);
+            self.unnotified.push(waited);
         }
     }
 
-    /// Tells the sessions whose events had to wait: nothing was lost, and for how long nothing could be kept.
-    fn tell(&mut self) {
-        if self.untold.is_empty() {
+    /// Appends notices to the sessions that were delayed: how long, and that nothing was lost.
+    fn send_notices(&mut self) {
+        if self.unnotified.is_empty() {
             return;
         }
-        let mut batch = Batch::of_notices(&self.untold);
-        // If the disk fails again, they are told after the next commit.
+        let mut batch = Batch::of_notices(&self.unnotified);
         let since = Instant::now();
-        if let Ok(stale) = self.commits.commit(&batch.groups) {
-            self.untold.clear();
-            batch.fence(&stale);
-            self.meter.committed(batch.events(), since.elapsed());
-            self.publish(batch);
+        match self.commits.commit(&batch.groups) {
+            Ok(stale) => {
+                self.unnotified.clear();
+                batch.fence(&stale);
+                self.meter.committed(batch.events(), since.elapsed());
+                self.publish(batch);
+            }
+            Err(error) => {
+                let (sessions, error) = (self.unnotified.len(), Chain(&error));
+                debug!(sessions, %error, "no notice of the outage yet; the next commit retries");
+            }
         }
     }
 
-    /// Shows it, answers those who appended it, and has followers woken.
+    /// Publishes the events, answers their callers, and wakes the followers.
     fn publish(&mut self, batch: Batch) {
         let Batch { groups, replies } = batch;
         for group in &groups {
             group.session.publish(&group.events);
         }
         for reply in replies {
-            // Nobody waits for most appends.
-            let _ = reply.done.send(Ok(reply.last));
+            answer(reply.done, Ok(reply.last));
         }
         self.waker.wake(groups.iter().map(|group| group.session.clone()).collect());
         turnstream_failpoint::reach("log.published");
-        self.commits.keep(groups);
+        self.commits.published(groups);
     }
 
-    /// Tries until it succeeds, and gives up only when the log closes or the store has failed for good: nothing is lost
-    /// while it waits, and nothing is shown.
+    /// Commits until it succeeds. Gives up only if the log is closing or the store has failed permanently.
+    /// Nothing is lost or published while this retries.
     fn persist(&mut self, batch: &Batch) -> Result<Persisted, AppendError> {
         let mut pause = Duration::from_millis(5);
         let mut closing: Option<Instant> = None;
-        let mut trouble = None;
+        let mut last_fault = None;
         loop {
             match self.commits.commit(&batch.groups) {
                 Ok(stale) => {
                     self.health.sound();
-                    return Ok(Persisted { stale, trouble });
+                    return Ok(Persisted { stale, fault: last_fault });
                 }
-                Err(StoreError::Passing(problem)) => {
+                Err(StoreError::Transient(fault)) => {
                     self.meter.failed();
-                    self.health.degraded(&problem);
-                    trouble = Some(problem);
+                    self.health.degraded(&fault);
+                    last_fault = Some(fault);
                 }
-                Err(StoreError::Lasting(problem)) => {
+                Err(StoreError::Permanent(fault)) => {
                     self.meter.failed();
-                    self.health.failed(&problem);
-                    return Err(AppendError::Store(problem));
+                    self.health.failed(&fault);
+                    return Err(AppendError::Store(fault));
                 }
             }
             if self.queue.is_closed() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                let events = batch.events();
+                error!(events, "the log closes while the disk fails; these events are lost");
                 return Err(AppendError::Closed);
             }
             thread::sleep(pause);

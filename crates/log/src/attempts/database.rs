@@ -1,24 +1,27 @@
-//! Rows in and out of SQLite.
+//! Reads and writes the rows of the attempts database.
 
 use super::schema;
 use crate::embedded::scrub;
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
+use tracing::{debug, info};
+use turnstream_model::Chain;
 use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 
-/// The writing connection.
+/// The writing connection, used by one thread.
 pub(super) struct Database {
     connection: Connection,
-    /// The same file, for [`Database::scrub`]. Dropped after the connection: to close a file takes its locks with it.
+    /// The same file, for [`Database::scrub`]. Dropped after the connection: closing a file releases the
+    /// POSIX locks that the process holds on it.
     file: File,
-    /// Something was deleted and may have left copies.
+    /// Rows were deleted, and SQLite may have left copies of them in the file.
     is_unscrubbed: Cell<bool>,
-    /// This run. A row without an end that was begun by another one is orphaned.
+    /// The id of this run. A row without an end that another run began is orphaned.
     owner: String,
 }
 
@@ -26,35 +29,40 @@ impl Database {
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         let connection = schema::open(path)?;
         let orphan = "UPDATE attempt SET owner = NULL, verdict = 'unknown' WHERE ended IS NULL";
-        connection
+        let attempts = connection
             .execute(orphan, [])
-            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: error.to_string() })?;
+            .map_err(|error| OpenError::Store { path: path.to_owned(), problem: StoreFault::new(error) })?;
+        if attempts > 0 {
+            info!(attempts, "attempts of an earlier run have no end; their outcome is unknown");
+        }
         let file = File::options()
             .read(true)
             .write(true)
             .open(path)
             .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
         let owner = format!("{:016x}", fastrand::u64(..));
-        // The last run may have ended between a commit and the scrub.
+        // The last run may have stopped between a commit and its scrub.
         Ok(Self { connection, file, is_unscrubbed: Cell::new(true), owner })
     }
 
-    /// Begins a transaction, to which [`Database::commit`] belongs.
+    /// Begins a transaction, which [`Database::commit`] ends.
     pub(super) fn open_transaction(&self) -> Result<(), Unkept> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)
     }
 
-    /// All that was done since the transaction began, or nothing of it. A part that failed has failed alone.
+    /// Commits the transaction, all or nothing. A statement that failed inside it does not undo the others.
     pub(super) fn commit(&self) -> Result<(), Unkept> {
         turnstream_failpoint::reach("attempts.commit");
         self.connection.execute_batch("COMMIT").map_err(|error| {
-            // If there is nothing to roll back, SQLite has done it.
-            let _ = self.connection.execute_batch("ROLLBACK");
+            // Fails only if SQLite has rolled back by itself.
+            if let Err(error) = self.connection.execute_batch("ROLLBACK") {
+                debug!(error = %Chain(&error), "nothing to roll back");
+            }
             failed(error)
         })
     }
 
-    /// Takes what was deleted out of SQLite's own log too, and out of the gaps of pages in which rows have moved.
+    /// Removes deleted rows from the write-ahead log too, and from unused bytes inside pages.
     pub(super) fn scrub(&self) -> Result<(), Unkept> {
         if !self.is_unscrubbed.get() {
             return Ok(());
@@ -66,7 +74,7 @@ impl Database {
                            ask again when it has ended";
             return Err(Unkept::Store(problem.to_owned()));
         }
-        // A page that is in memory would bring the old bytes back when it is written next.
+        // A cached page would bring the old bytes back at its next write.
         self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)?;
         let every = scrub::extent(&self.file)
             .and_then(|(_, count)| scrub::pages(&self.file, &(0..count).collect::<Vec<u64>>()));
@@ -156,7 +164,7 @@ impl Database {
     }
 
     pub(super) fn trim(&self, before: Time) -> Result<u64, Unkept> {
-        // One that never ended is as old as its start.
+        // An attempt without an end is as old as its start.
         let old = "coalesce(ended, CASE WHEN verdict = 'unknown' THEN started END) < ?1";
         let evidence = format!(
             "DELETE FROM evidence WHERE (session, turn, number) IN (SELECT session, turn, number FROM attempt WHERE {old})"
@@ -223,7 +231,7 @@ fn read((begun, finished, orphaned): Columns) -> Result<Attempt, Unkept> {
     })
 }
 
-/// SQLite's integers are signed; no clock shows a time beyond them.
+/// SQLite's integers are signed; no clock shows a later time.
 fn millis(time: Time) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }

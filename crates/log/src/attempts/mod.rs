@@ -1,15 +1,17 @@
-//! The ledger of attempts and the parked waits, in a database of their own beside the log's.
+//! The ledger of attempts and the parked waits, in a database beside the log's.
 //!
-//! A row has to be durable before a request leaves, and that must neither wait for the log's commits nor make them
-//! wait: another file, another connection, another thread. An operator can read it with the sqlite3 shell.
+//! A row must be durable before a request leaves. It must not wait for the log's commits or delay them, so it
+//! has its own file, connection and thread. An operator can read the database with the sqlite3 shell.
 
 mod database;
 mod reader;
+mod requests;
 mod schema;
-mod work;
 
+use crate::diagnostics::join;
 use crate::error::OpenError;
 use database::Database;
+use requests::Request;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -20,34 +22,33 @@ use turnstream_model::attempts::{
 };
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
-use work::Work;
 
 pub use reader::AttemptsReader;
 
 const DATABASE: &str = "attempts.db";
 const LOCK: &str = "attempts.lock";
-/// Requests that may wait for the disk. A request to a provider takes longer than a row, so this is never reached in
-/// order; beyond it callers wait.
+/// Requests that may wait for the disk; further callers wait for a place. A model call takes longer than a
+/// row, so a healthy disk never fills the queue.
 const QUEUE: usize = 1024;
 
-/// The attempts of one data directory. Clones share it; it closes when the last one is gone, or by
-/// [`Attempts::close`].
+/// The attempts of one data directory. Clones share it. It closes with [`Attempts::close`] or when the last
+/// clone is dropped.
 #[derive(Clone)]
 pub struct Attempts {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    work: Mutex<Option<mpsc::SyncSender<Work>>>,
+    work: Mutex<Option<mpsc::SyncSender<Request>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Attempts {
-    /// Opens the attempts in this directory, making them if there are none. Rows that an earlier owner left without an
-    /// end are `unknown` from now on. A second owner is refused: it would call the first one's rows so.
+    /// Opens the attempts of this directory and creates them if needed. Rows that an earlier run left without
+    /// an end become `unknown`. A second owner is refused, because it would mark the rows of the first one.
     ///
-    /// The lock is not the log's, so that both can be open in one process, and a proxy that keeps no sessions needs
-    /// no log.
+    /// The lock is separate from the log's: both can be open in one process, and a proxy without sessions
+    /// needs no log.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         crate::embedded::make_directory(directory)
             .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
@@ -56,8 +57,8 @@ impl Attempts {
         let database = Database::open(&path)?;
         let (sender, receiver) = mpsc::sync_channel(QUEUE);
         let run = move || {
-            work::run(database, &receiver);
-            // Held until the last row is written.
+            requests::run(database, &receiver);
+            // The lock is released after the last row is written.
             drop(lock);
         };
         let thread = std::thread::Builder::new()
@@ -68,23 +69,23 @@ impl Attempts {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// True when there are attempts in this directory, open or not.
+    /// True if this directory has an attempts database.
     pub fn are_in(directory: &Path) -> bool {
         directory.join(DATABASE).exists()
     }
 
-    /// Writes what was asked for and gives the directory free. Whoever asks later is told so.
+    /// Writes the queued rows and releases the directory. Later requests are refused.
     pub fn close(&self) {
         self.inner.close();
     }
 
     fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(oneshot::Sender<Result<T, Unkept>>) -> Work,
+        work: impl FnOnce(oneshot::Sender<Result<T, Unkept>>) -> Request,
     ) -> Answer<T> {
         let (done, answer) = oneshot::channel();
         let sender = self.inner.work.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Sent here and not in the future: what was asked happens in the order of asking.
+        // Sent here and not in the future, so that requests are executed in call order.
         let mut refused = sender.is_none();
         let mut full = None;
         if let Some(sender) = sender {
@@ -113,8 +114,7 @@ impl Inner {
     fn close(&self) {
         drop(self.work.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // A panic of the thread has been printed; the directory is free all the same.
-            let _ = thread.join();
+            join(thread);
         }
     }
 }
@@ -127,47 +127,47 @@ impl Drop for Inner {
 
 impl Ledger for Attempts {
     fn begin(&self, begun: Begun) -> Answer<()> {
-        self.ask(|done| Work::Begin(begun, done))
+        self.ask(|done| Request::Begin(begun, done))
     }
 
     fn end(&self, name: AttemptName, ended: Ended) -> Answer<()> {
-        self.ask(|done| Work::End(name, Box::new(ended), done))
+        self.ask(|done| Request::End(name, Box::new(ended), done))
     }
 
     fn attempts(&self, session: SessionId) -> Answer<Vec<Attempt>> {
-        self.ask(|done| Work::Attempts(session, done))
+        self.ask(|done| Request::Attempts(session, done))
     }
 
     fn evidence(&self, name: AttemptName) -> Answer<Option<Evidence>> {
-        self.ask(|done| Work::Evidence(name, done))
+        self.ask(|done| Request::Evidence(name, done))
     }
 }
 
 impl Waits for Attempts {
     fn park(&self, parked: Parked) -> Answer<()> {
-        self.ask(|done| Work::Park(Box::new(parked), done))
+        self.ask(|done| Request::Park(Box::new(parked), done))
     }
 
     fn restate(&self, parked: Parked) -> Answer<bool> {
-        self.ask(|done| Work::Restate(Box::new(parked), done))
+        self.ask(|done| Request::Restate(Box::new(parked), done))
     }
 
     fn unpark(&self, session: SessionId, turn: TurnId) -> Answer<bool> {
-        self.ask(|done| Work::Unpark(session, turn, done))
+        self.ask(|done| Request::Unpark(session, turn, done))
     }
 
     fn parked(&self) -> Answer<Vec<Parked>> {
-        self.ask(Work::Parked)
+        self.ask(Request::Parked)
     }
 }
 
 impl Retention for Attempts {
     fn forget(&self, session: SessionId) -> Answer<u64> {
-        self.ask(|done| Work::Forget(session, done))
+        self.ask(|done| Request::Forget(session, done))
     }
 
     fn trim(&self, before: Time) -> Answer<u64> {
-        self.ask(|done| Work::Trim(before, done))
+        self.ask(|done| Request::Trim(before, done))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading attempts beside a running owner, or without one: for `turnstream inspect`.
+//! A read-only view of attempts, with or without a running owner. Used by `turnstream inspect`.
 
 use super::{DATABASE, database, schema};
 use crate::error::OpenError;
@@ -7,7 +7,7 @@ use std::path::Path;
 use turnstream_model::attempts::{Attempt, AttemptName, Evidence, Parked, Unkept};
 use turnstream_model::id::SessionId;
 
-/// A reader that changes nothing and needs no lock. A row without an end may belong to a running owner.
+/// A reader that needs no lock. A row without an end may belong to a running owner.
 pub struct AttemptsReader {
     connection: Connection,
 }
@@ -18,7 +18,7 @@ impl AttemptsReader {
         Ok(Self { connection: schema::open_reader(&directory.join(DATABASE))? })
     }
 
-    /// The attempts of a session in the order in which they began.
+    /// The attempts of a session, in the order in which they began.
     pub fn attempts(&self, session: &SessionId) -> Result<Vec<Attempt>, Unkept> {
         database::attempts(&self.connection, session)
     }
@@ -28,12 +28,12 @@ impl AttemptsReader {
         database::attempt(&self.connection, name)
     }
 
-    /// The kept bytes of one that went wrong.
+    /// The bytes that were kept of a failed attempt.
     pub fn evidence(&self, name: &AttemptName) -> Result<Option<Evidence>, Unkept> {
         database::evidence(&self.connection, name)
     }
 
-    /// All waits, the soonest first.
+    /// All parked waits, soonest first.
     pub fn parked(&self) -> Result<Vec<Parked>, Unkept> {
         database::parked(&self.connection)
     }

@@ -1,14 +1,14 @@
-//! The tables of attempts, and opening them.
+//! The tables of the attempts database, and opening it.
 
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// "tura" in ASCII: another mark than the log's, so that the files cannot be mistaken for each other.
+/// "tura" in ASCII. The log's database has another id, so the files cannot be confused.
 const APPLICATION: i64 = 0x7475_7261;
 const FORMAT: i64 = 1;
-/// How long a writer waits for a reader of another process that is in its way.
+/// How long a writer waits for a reader in another process.
 const BUSY: Duration = Duration::from_secs(5);
 
 const TABLES: &str = "
@@ -43,15 +43,15 @@ CREATE TABLE parked (
 ) STRICT;
 ";
 
-/// Opens the database for writing, making it if there is none. A damaged one is never recreated.
+/// Opens the database for writing and creates it if needed. A damaged database is never recreated.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |error: rusqlite::Error| describe(path, &error);
+    let failed = |error: rusqlite::Error| describe(path, error);
     let connection = Connection::open(path).map_err(failed)?;
     connection.busy_timeout(BUSY).map_err(failed)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
-    // A row that a power cut forgets is a request that nobody knows of.
+    // A row that a power cut loses would be a request that nobody knows of.
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-    // What is deleted is overwritten.
+    // Deleted rows are overwritten.
     connection.pragma_update(None, "secure_delete", true).map_err(failed)?;
     if is_new(&connection).map_err(failed)? {
         let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};");
@@ -62,11 +62,11 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// Opens the database for reading, also while another process writes it.
+/// Opens the database for reading, even while another process writes it.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| describe(path, &error))?;
-    connection.busy_timeout(BUSY).map_err(|error| describe(path, &error))?;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| describe(path, error))?;
+    connection.busy_timeout(BUSY).map_err(|error| describe(path, error))?;
     check(&connection, path)?;
     Ok(connection)
 }
@@ -81,9 +81,9 @@ fn is_new(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
-    let failed = |error: rusqlite::Error| describe(path, &error);
+    let failed = |error: rusqlite::Error| describe(path, error);
     if number(connection, "application_id").map_err(failed)? != APPLICATION {
-        let problem = "it is a database of another program".to_owned();
+        let problem = StoreFault::new("it is a database of another program");
         return Err(OpenError::Corrupt { path: path.to_owned(), problem });
     }
     let found = number(connection, "user_version").map_err(failed)?;
@@ -93,10 +93,10 @@ fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn describe(path: &Path, error: &rusqlite::Error) -> OpenError {
-    let path = path.to_owned();
-    let problem = error.to_string();
-    match error.sqlite_error_code() {
+fn describe(path: &Path, error: rusqlite::Error) -> OpenError {
+    let (path, code) = (path.to_owned(), error.sqlite_error_code());
+    let problem = StoreFault::new(error);
+    match code {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => OpenError::Corrupt { path, problem },
         _ => OpenError::Store { path, problem },
     }

@@ -1,6 +1,6 @@
-//! A data directory with one owner, and the note in it.
+//! A data directory with one owner, and its `boot` file.
 
-use super::note::Note;
+use super::note::BootNote;
 use crate::error::OpenError;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ const DATABASE: &str = "log.db";
 const LOCK: &str = "lock";
 const NOTE: &str = "boot";
 
-/// Held for as long as the log is open; another process is refused.
+/// Locked for as long as the log is open; another process is refused.
 pub(crate) struct Directory {
     path: PathBuf,
     _lock: File,
@@ -42,19 +42,19 @@ impl Directory {
         self.path.join(DATABASE)
     }
 
-    /// The note of the last owner; an empty one when there is none.
-    pub(crate) fn read_note(&self) -> io::Result<Note> {
+    /// The note of the last owner. Empty if there is none.
+    pub(crate) fn read_note(&self) -> io::Result<BootNote> {
         let mut bytes = Vec::new();
         match File::open(self.path.join(NOTE)) {
             Ok(mut file) => file.read_to_end(&mut bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
         };
-        Ok(Note::parse(&String::from_utf8_lossy(&bytes)))
+        Ok(BootNote::parse(&String::from_utf8_lossy(&bytes)))
     }
 
-    /// Replaces the note; durable when it returns.
-    pub(crate) fn write_note(&self, note: &Note) -> io::Result<()> {
+    /// Replaces the note. Durable when this returns.
+    pub(crate) fn write_note(&self, note: &BootNote) -> io::Result<()> {
         turnstream_failpoint::reach("log.note");
         let new = self.path.join("boot.new");
         let mut file = File::create(&new)?;
@@ -69,8 +69,8 @@ impl Directory {
         Ok(())
     }
 
-    /// What tells this database file from a copy of it. A file system may give the number of a deleted file to the next
-    /// one, so the time of its making is part of it where there is one.
+    /// Distinguishes this database file from a copy of it. A file system may reuse the inode of a deleted
+    /// file, so the creation time is included where it is available.
     pub(crate) fn database_identity(&self) -> io::Result<String> {
         use std::os::unix::fs::MetadataExt;
         let metadata = fs::metadata(self.database())?;
@@ -79,7 +79,8 @@ impl Directory {
     }
 }
 
-/// Makes a directory and those above it, durably: what is synced in one that a power cut takes away is gone with it.
+/// Creates a directory and its parents durably. Otherwise a power cut could remove a directory with
+/// everything that was synced in it.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
     fs::create_dir_all(path)?;
@@ -91,7 +92,7 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the names in a directory durable.
+/// Makes the file names in a directory durable.
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }

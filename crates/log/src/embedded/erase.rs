@@ -1,122 +1,133 @@
-//! Taking what was removed out of all files, a step at a time, beside the settler's work.
+//! Erases deleted and trimmed data from every file, step by step, between flushes.
 //!
-//! Readers do not find what was deleted or trimmed. Its bytes are still there: in rows, in SQLite's own log, in segments that
-//! are written, wait or are free, and where SQLite left copies of rows. A pass goes through all of them in this order, so that
-//! nothing comes back where it was already looked for. A pass that a crash cuts off is begun anew at the next start.
+//! Readers no longer find the data, but its bytes are still in rows, in SQLite's write-ahead log, in
+//! segments, and where SQLite left copies of rows. A pass visits these places in an order in which no bytes
+//! come back to a place that was already erased. A pass that a crash interrupts starts again at the next
+//! start.
 
-use super::segment::Spares;
+use super::segment::SegmentPool;
 use super::sqlite::{Database, More, Readers, Separator};
-use crate::log::Reports;
+use crate::diagnostics::{Retried, answer};
+use crate::log::StoreReports;
 use crate::store::StoreError;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use tracing::debug;
 
-/// How long a pass works before the settler does something else.
-const AT_ONCE: Duration = Duration::from_millis(20);
-/// Pages of the database that may wait to be looked at when nothing was removed: 64 MiB. A removal has to look at no more than
-/// these and what is written meanwhile.
-const UNSCRUBBED: usize = 16_384;
+/// How long a pass works before the flusher continues with other work.
+const SLICE: Duration = Duration::from_millis(20);
+/// Changed database pages at which a background scrub starts: 64 MiB. A removal then has to scrub no more
+/// than these and the pages written meanwhile.
+const BACKGROUND_PAGES: usize = 16_384;
 
-/// What is under way.
+/// The stage of a pass.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// Nothing is wanted.
-    Rest,
+    /// No pass is running.
+    Idle,
     Rows,
-    /// What the index keeps of words that were in them.
+    /// Prefixes of removed words that FTS5 keeps in its page index.
     Separators,
-    /// The writer shall leave its segment. One that has filled up meanwhile is not enough: a commit that began before the
-    /// removal may be on its way into the next.
-    Turn,
-    /// Up to this segment, everything shall be settled and overwritten.
+    /// The writer must change to a new segment. A segment that fills up meanwhile does not count: a commit
+    /// that began before the removal may still go into the next one.
+    Rotation,
+    /// Flush and overwrite every segment up to this one.
     Segments(u64),
-    /// Pages of the database.
+    /// Scrub unused bytes in database pages.
     Pages,
-    /// The same while nothing is wanted, so that few are left when something is.
-    Tidy,
+    /// Background scrub: runs when no removal is pending, so a later removal has few pages left.
+    BackgroundScrub,
 }
 
-/// What a step came to.
+/// The result of a step.
 enum Step {
-    /// There is more to do, now.
+    /// Continue with this stage.
     Done(Stage),
-    /// Somebody else has to do something first.
+    /// Another thread has to act first.
     Wait,
 }
 
-/// Takes what was removed out of all files.
+/// Erases deleted and trimmed data from every file.
 pub(crate) struct Eraser {
     stage: Stage,
-    /// How far the index is looked through.
+    /// The progress through the page index of FTS5.
     separator: Separator,
-    /// Something was removed since the pass began.
-    wanted: bool,
-    /// Who is told when the pass has ended, and when the next one has.
-    told: Vec<oneshot::Sender<()>>,
-    told_next: Vec<oneshot::Sender<()>>,
+    /// Something was removed since the pass began, so another pass is needed.
+    is_requested: bool,
+    /// Callers that wait for this pass, and for the next one.
+    waiting: Vec<oneshot::Sender<()>>,
+    waiting_for_next: Vec<oneshot::Sender<()>>,
+    /// When the pass began.
+    began: Instant,
+    steps: Retried,
 }
 
 impl Eraser {
-    /// `wanted`: the last run of the log left something.
-    pub(crate) fn new(wanted: bool) -> Self {
+    /// `is_requested`: an earlier run stopped before it had erased everything.
+    pub(crate) fn new(is_requested: bool) -> Self {
         Self {
-            stage: Stage::Rest,
+            stage: Stage::Idle,
             separator: Separator::default(),
-            wanted,
-            told: Vec::new(),
-            told_next: Vec::new(),
+            is_requested,
+            waiting: Vec::new(),
+            waiting_for_next: Vec::new(),
+            began: Instant::now(),
+            steps: Retried::new("erasing removed data"),
         }
     }
 
-    /// True while there is something to take out of the files.
+    /// True while removed data has to be erased.
     pub(crate) fn is_under_way(&self) -> bool {
         match self.stage {
-            Stage::Rest | Stage::Tidy => self.wanted,
-            Stage::Rows | Stage::Separators | Stage::Turn | Stage::Segments(_) | Stage::Pages => true,
+            Stage::Idle | Stage::BackgroundScrub => self.is_requested,
+            Stage::Rows | Stage::Separators | Stage::Rotation | Stage::Segments(_) | Stage::Pages => true,
         }
     }
 
     /// Something was removed.
-    pub(crate) fn want(&mut self) {
-        self.wanted = true;
+    pub(crate) fn request_pass(&mut self) {
+        self.is_requested = true;
     }
 
-    /// Tells when everything that was removed so far is out of all files.
-    pub(crate) fn tell(&mut self, done: oneshot::Sender<()>) {
-        match (self.stage, self.wanted) {
-            // If nobody waits any more, nobody is told.
-            (Stage::Rest | Stage::Tidy, false) => drop(done.send(())),
-            (_, true) => self.told_next.push(done),
-            (_, false) => self.told.push(done),
+    /// Notifies the caller when everything removed so far is erased.
+    pub(crate) fn notify_when_done(&mut self, done: oneshot::Sender<()>) {
+        match (self.stage, self.is_requested) {
+            (Stage::Idle | Stage::BackgroundScrub, false) => answer(done, ()),
+            (_, true) => self.waiting_for_next.push(done),
+            (_, false) => self.waiting.push(done),
         }
     }
 
-    /// Works for a moment.
+    /// Works for one time slice.
     pub(crate) fn work(
         &mut self,
         database: &mut Database,
         readers: &Readers,
-        spares: &Spares,
-        reports: &Reports,
+        pool: &SegmentPool,
+        reports: &StoreReports,
     ) {
         let begin = Instant::now();
         match self.stage {
-            Stage::Rest | Stage::Tidy if self.wanted => {
-                self.wanted = false;
-                self.told.append(&mut self.told_next);
+            Stage::Idle | Stage::BackgroundScrub if self.is_requested => {
+                self.is_requested = false;
+                self.waiting.append(&mut self.waiting_for_next);
                 self.stage = Stage::Rows;
+                self.began = Instant::now();
+                debug!("erasing removed data from every file");
             }
-            Stage::Rest if database.unscrubbed().is_some_and(|pages| pages >= UNSCRUBBED) => {
+            Stage::Idle if database.unscrubbed().is_some_and(|pages| pages >= BACKGROUND_PAGES) => {
+                debug!(pages = database.unscrubbed(), "background scrub begins");
                 database.begin_scrub();
-                self.stage = Stage::Tidy;
+                self.stage = Stage::BackgroundScrub;
             }
             _ => {}
         }
-        while !matches!(self.stage, Stage::Rest) && begin.elapsed() < AT_ONCE {
-            match self.step(database, readers, spares, reports) {
-                Ok(Step::Done(stage)) => self.stage = stage,
-                // An error is tried again: what is removed has been found by nobody since it was.
-                Ok(Step::Wait) | Err(_) => return,
+        while !matches!(self.stage, Stage::Idle) && begin.elapsed() < SLICE {
+            let step = self.step(database, readers, pool, reports);
+            // Until a step succeeds, readers already cannot find the removed data.
+            match self.steps.note(step) {
+                Some(Step::Done(stage)) => self.stage = stage,
+                Some(Step::Wait) | None => return,
             }
         }
     }
@@ -125,12 +136,11 @@ impl Eraser {
         &mut self,
         database: &mut Database,
         readers: &Readers,
-        spares: &Spares,
-        reports: &Reports,
+        pool: &SegmentPool,
+        reports: &StoreReports,
     ) -> Result<Step, StoreError> {
-        let passing = |error: std::io::Error| StoreError::Passing(error.to_string());
         Ok(Step::Done(match self.stage {
-            Stage::Rest => return Ok(Step::Wait),
+            Stage::Idle => return Ok(Step::Wait),
             Stage::Rows => match database.remove_some()? {
                 More::Yes => Stage::Rows,
                 More::No => {
@@ -142,22 +152,22 @@ impl Eraser {
                 More::Yes => Stage::Separators,
                 More::No => {
                     turnstream_failpoint::reach("log.erase.separators");
-                    spares.want_turn();
-                    reports.nudge();
-                    Stage::Turn
+                    pool.request_rotation();
+                    reports.wake_writer();
+                    Stage::Rotation
                 }
             },
-            Stage::Turn if spares.is_turn_wanted() => {
-                // It may have failed, and then nobody would try it again.
-                reports.nudge();
+            Stage::Rotation if pool.is_rotation_requested() => {
+                // The rotation may have failed, and is retried only when the writer runs.
+                reports.wake_writer();
                 return Ok(Step::Wait);
             }
-            Stage::Turn => Stage::Segments(spares.current().saturating_sub(1)),
-            Stage::Segments(last) if !spares.are_settled(last) => return Ok(Step::Wait),
-            Stage::Segments(last) => match spares.stale() {
+            Stage::Rotation => Stage::Segments(pool.current().saturating_sub(1)),
+            Stage::Segments(last) if !pool.are_flushed(last) => return Ok(Step::Wait),
+            Stage::Segments(last) => match pool.stale() {
                 Some(serial) => {
-                    database.settled(serial)?;
-                    spares.erase_one().map_err(passing)?;
+                    database.mark_flushed(serial)?;
+                    pool.erase_one()?;
                     Stage::Segments(last)
                 }
                 None => {
@@ -165,35 +175,45 @@ impl Eraser {
                     Stage::Pages
                 }
             },
-            Stage::Pages => {
-                let Some(more) = database.scrub_some(readers)? else {
-                    return Ok(Step::Wait);
-                };
-                turnstream_failpoint::reach("log.erase.pages");
-                match more {
-                    More::Yes => Stage::Pages,
-                    More::No => {
-                        self.finish(database, reports)?;
-                        Stage::Rest
-                    }
-                }
-            }
-            Stage::Tidy => match database.scrub_some(readers)? {
+            Stage::Pages => match self.scrub_step(database, readers, reports)? {
                 None => return Ok(Step::Wait),
-                Some(More::Yes) => Stage::Tidy,
-                Some(More::No) => Stage::Rest,
+                Some(stage) => stage,
+            },
+            Stage::BackgroundScrub => match database.scrub_some(readers)? {
+                None => return Ok(Step::Wait),
+                Some(More::Yes) => Stage::BackgroundScrub,
+                Some(More::No) => Stage::Idle,
             },
         }))
     }
 
-    fn finish(&mut self, database: &mut Database, reports: &Reports) -> Result<(), StoreError> {
-        if !self.wanted {
+    /// Scrubs some pages, and ends the pass after the last one. `None` while a reader is in the way.
+    fn scrub_step(
+        &mut self,
+        database: &mut Database,
+        readers: &Readers,
+        reports: &StoreReports,
+    ) -> Result<Option<Stage>, StoreError> {
+        let Some(more) = database.scrub_some(readers)? else { return Ok(None) };
+        turnstream_failpoint::reach("log.erase.pages");
+        match more {
+            More::Yes => Ok(Some(Stage::Pages)),
+            More::No => {
+                self.finish(database, reports)?;
+                Ok(Some(Stage::Idle))
+            }
+        }
+    }
+
+    fn finish(&mut self, database: &mut Database, reports: &StoreReports) -> Result<(), StoreError> {
+        if !self.is_requested {
             database.removed()?;
         }
         reports.erased();
-        for done in self.told.drain(..) {
-            // Whoever waited may have gone away.
-            let _ = done.send(());
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        debug!(millis, "removed data is erased from every file");
+        for done in self.waiting.drain(..) {
+            answer(done, ());
         }
         Ok(())
     }

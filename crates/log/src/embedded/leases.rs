@@ -1,19 +1,19 @@
-//! Who has which session. In memory: the directory has one process, and with it all of its owners are gone.
+//! The owners of sessions. In memory: a directory is used by one process, and its owners end with it.
 
-use crate::store::Known;
+use crate::store::SessionRecord;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The sessions that have an owner, with its epoch.
+/// The sessions that have an owner, with the owner's epoch.
 #[derive(Default)]
 pub(super) struct Leases {
     by_key: Mutex<HashMap<i64, u64>>,
 }
 
-/// A session that was taken for somebody who has not heard of it yet. Dropped unheard, it is free again.
+/// A claimed session that its caller has not received yet. If this is dropped, the session is free again.
 pub(super) struct Lease {
     leases: Arc<Leases>,
-    known: Known,
+    known: SessionRecord,
     kept: bool,
 }
 
@@ -22,12 +22,12 @@ impl Leases {
         self.lock().contains_key(&key)
     }
 
-    pub(super) fn hold(self: &Arc<Self>, known: Known) -> Lease {
+    pub(super) fn hold(self: &Arc<Self>, known: SessionRecord) -> Lease {
         self.lock().insert(known.key, known.epoch);
         Lease { leases: self.clone(), known, kept: false }
     }
 
-    /// The owner of that epoch is gone. If a newer one has the session, nothing changes.
+    /// Releases the session, unless a newer owner has it.
     pub(super) fn release(&self, key: i64, epoch: u64) {
         let mut by_key = self.lock();
         if by_key.get(&key) == Some(&epoch) {
@@ -36,14 +36,14 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, u64>> {
-        // An insert or a removal cannot panic half-way.
+        // No panic can happen during an insert or a removal.
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lease {
-    /// Whoever asked has it, and gives it back.
-    pub(super) fn keep(mut self) -> Known {
+    /// The caller has received the session and will release it.
+    pub(super) fn keep(mut self) -> SessionRecord {
         self.kept = true;
         self.known.clone()
     }

@@ -1,116 +1,133 @@
-//! The store of one process on one directory: segment files for commits, SQLite for all else, and a thread between them.
+//! The store of one process in one directory: segment files for commits, SQLite for everything else, and a
+//! flusher thread between them.
 
-mod catch_up;
+mod claims;
 mod directory;
 mod erase;
+mod flush_queue;
+mod flusher;
+mod index_backlog;
 mod leases;
 mod note;
 mod open;
 mod recover;
 mod segment;
-mod settler;
 mod sqlite;
-mod unsettled;
 
 pub(crate) use directory::make as make_directory;
-pub(crate) use open::{Found, open};
+pub(crate) use open::{OpenedDirectory, open};
 pub(crate) use sqlite::scrub;
 
 use crate::batch::Group;
 use crate::committed::Committed;
-use crate::error::{ClaimError, ReadError, RemoveError};
+use crate::diagnostics::{DamagedFolds, Retried, join};
+use crate::error::{ClaimError, DamagedJson, ReadError, RemoveError, StoreFault};
 use crate::importer::Imported;
-use crate::log::{Options, Reports};
+use crate::log::{Options, StoreReports};
 use crate::open::Abandoned;
 use crate::page::{Window, WindowQuery};
-use crate::search::{Found as FoundHits, Search, SearchError};
+use crate::search::{FoundPage, Search, SearchError};
 use crate::session::Session;
 use crate::store::{
-    Claiming, Commit, Cut, Known, Removal, Removing, Settling, Size, Stale, Store, StoreError, Take,
+    ClaimMode, Claiming, Commit, Cut, Flushing, Removal, Removing, SessionRecord, Size, Stale, Store,
+    StoreError,
 };
-use crate::stored::damaged;
+use crate::stored_fold::DamagedFold;
 use crate::summary::Summary;
-use catch_up::CatchUp;
+use claims::{Claim, ClaimKind};
 use directory::Directory;
 use erase::Eraser;
+use flush_queue::{FlushQueue, FlushRequest};
+use flusher::{Flusher, FlusherCommand};
+use index_backlog::IndexBacklog;
 use leases::{Lease, Leases};
-use note::{Entry, Note};
+use note::{BootEntry, BootNote};
 use open::Ready;
 use segment::Segments;
-use settler::{Claim, Order, Settler, Wanted};
-use sqlite::{Readers, Revision};
+use sqlite::{FoldError, Readers, Revision};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::SessionId;
-use unsettled::{Haste, Unsettled};
 
-/// How long events may be in segments only. This is also how far the sqlite3 shell is behind.
+/// How long events may be only in segments. The sqlite3 shell sees them this much later.
 const LAG: Duration = Duration::from_secs(1);
 
-/// What everyone has of the store.
+/// The shared side of the store.
 pub(crate) struct Embedded {
     readers: Arc<Readers>,
-    unsettled: Arc<Unsettled>,
+    queue: Arc<FlushQueue>,
     leases: Arc<Leases>,
-    catch_up: Arc<CatchUp>,
-    settler: Mutex<Option<JoinHandle<()>>>,
+    index_backlog: Arc<IndexBacklog>,
+    damaged_folds: Arc<DamagedFolds>,
+    flusher: Mutex<Option<JoinHandle<()>>>,
     /// Released when everything is closed.
-    held: Mutex<Option<Held>>,
+    open_directory: Mutex<Option<OpenDirectory>>,
 }
 
-/// What the writer has of it: commits go into segments, and from there to the settler.
+/// The writer's side of the store: commits go into segments, and then to the flusher.
 pub(crate) struct Commits {
     segments: Segments,
-    unsettled: Arc<Unsettled>,
+    queue: Arc<FlushQueue>,
     /// The segment of the last commit.
     serial: u64,
+    rotation: Retried,
 }
 
-/// A directory in use, and what its note says when the store is closed.
-struct Held {
+/// A locked directory, and the note to write when the store is closed.
+struct OpenDirectory {
     directory: Directory,
-    entry: Entry,
+    entry: BootEntry,
     revision: Revision,
 }
 
 impl Embedded {
-    /// Starts the settler of a directory that was opened.
-    pub(crate) fn start(ready: Ready, options: &Options, reports: Reports) -> io::Result<(Commits, Self)> {
+    /// Starts the flusher of a directory that was opened.
+    pub(crate) fn start(
+        ready: Ready,
+        options: &Options,
+        reports: StoreReports,
+    ) -> io::Result<(Commits, Self)> {
         let Ready { directory, database, readers, segments, entry } = ready;
-        let held = Held { directory, entry, revision: database.revision().clone() };
-        let unsettled = Arc::new(Unsettled::new(options.debounce.min(LAG), options.budget));
+        let open_directory = OpenDirectory { directory, entry, revision: database.revision().clone() };
+        let queue = Arc::new(FlushQueue::new(options.debounce.min(LAG), options.budget));
         let leases = Arc::new(Leases::default());
-        let catch_up = Arc::new(CatchUp::find(&readers).map_err(io::Error::other)?);
-        let eraser =
-            Eraser::new(database.is_removing().map_err(|error| io::Error::other(error.to_string()))?);
-        let settler = Settler {
+        let index_backlog = Arc::new(IndexBacklog::find(&readers).map_err(io::Error::other)?);
+        let damaged_folds = Arc::new(DamagedFolds::default());
+        let eraser = Eraser::new(database.is_removing().map_err(io::Error::other)?);
+        let flusher = Flusher {
             database,
             readers: readers.clone(),
-            spares: segments.spares(),
+            pool: segments.pool(),
             debounce: options.debounce,
             projections: HashMap::new(),
-            unsettled: unsettled.clone(),
+            queue: queue.clone(),
             leases: leases.clone(),
-            catch_up: catch_up.clone(),
-            unrevealed: Vec::new(),
+            index_backlog: index_backlog.clone(),
+            unpublished_imports: Vec::new(),
             reports: Arc::new(reports),
             eraser,
+            damaged_folds: damaged_folds.clone(),
+            checkpoints: Retried::new("truncating the write-ahead log"),
+            segment_files: Retried::new("making a segment file ahead of time"),
         };
-        let commits = Commits { segments, unsettled: unsettled.clone(), serial: 0 };
-        let thread = std::thread::Builder::new().name("log-settler".into()).spawn(move || settler.run())?;
-        let (settler, held) = (Mutex::new(Some(thread)), Mutex::new(Some(held)));
-        Ok((commits, Self { readers, unsettled, leases, catch_up, settler, held }))
+        let rotation = Retried::new("the change to a new segment");
+        let commits = Commits { segments, queue: queue.clone(), serial: 0, rotation };
+        let thread = std::thread::Builder::new().name("log-flusher".into()).spawn(move || flusher.run())?;
+        let (flusher, open_directory) = (Mutex::new(Some(thread)), Mutex::new(Some(open_directory)));
+        Ok((commits, Self { readers, queue, leases, index_backlog, damaged_folds, flusher, open_directory }))
     }
 
-    fn ask(&self, wanted: Wanted) -> Claiming {
+    fn ask(&self, kind: ClaimKind) -> Claiming {
         let (done, answer) = oneshot::channel();
-        let asked = self.unsettled.order(Order::Claim(Claim { wanted, done }));
+        let asked = self.queue.submit(FlusherCommand::Claim(Claim { kind, done }));
         Box::pin(async move {
             asked.map_err(|_| ClaimError::Closed)?;
             answer.await.unwrap_or(Err(ClaimError::Closed)).map(Lease::keep)
@@ -119,13 +136,13 @@ impl Embedded {
 }
 
 impl Embedded {
-    /// Has the settler do it.
+    /// Sends a removal to the flusher.
     fn remove<T: Send + 'static>(
         &self,
-        order: impl FnOnce(oneshot::Sender<Result<T, RemoveError>>) -> Order,
+        command: impl FnOnce(oneshot::Sender<Result<T, RemoveError>>) -> FlusherCommand,
     ) -> Removing<T> {
         let (done, answer) = oneshot::channel();
-        let asked = self.unsettled.order(order(done));
+        let asked = self.queue.submit(command(done));
         Box::pin(async move {
             asked.map_err(|_| RemoveError::Closed)?;
             answer.await.unwrap_or(Err(RemoveError::Closed))
@@ -142,62 +159,61 @@ impl Commit for Commits {
         let stale: Vec<Stale> = fenced.collect();
         let is_stale = |place| stale.iter().any(|stale| stale.group == place);
         let rest = groups.iter().enumerate().filter(|(place, _)| !is_stale(*place)).map(|(_, group)| group);
-        // The disk may be full now and not later: an error of it is never taken to last.
-        self.serial = self.segments.append(rest).map_err(|error| StoreError::Passing(error.to_string()))?;
+        self.serial = self.segments.append(rest)?;
         Ok(stale)
     }
 
-    fn keep(&mut self, groups: Vec<Group>) {
-        self.unsettled.put(groups, self.serial);
+    fn published(&mut self, groups: Vec<Group>) {
+        self.queue.push(groups, self.serial);
     }
 
-    fn between(&mut self) {
-        // If it fails now, it is wanted again.
-        if let Ok(Some(serial)) = self.segments.turn_over_if_wanted() {
+    fn between_commits(&mut self) {
+        let rotated = self.segments.rotate_if_requested();
+        if let Some(Some(serial)) = self.rotation.note(rotated) {
             self.serial = serial;
-            self.unsettled.turned_over(serial);
+            self.queue.segment_changed(serial);
         }
     }
 }
 
 impl Drop for Commits {
     fn drop(&mut self) {
-        // The settler settles what it has, and ends.
-        self.unsettled.end();
+        // The flusher flushes what is left, and ends.
+        self.queue.writer_ended();
     }
 }
 
 impl Store for Embedded {
     fn create(&self, id: &SessionId) -> Claiming {
-        self.ask(Wanted::New(id.clone()))
+        self.ask(ClaimKind::New(id.clone()))
     }
 
     fn import(&self, id: &SessionId, base: State) -> Claiming {
-        self.ask(Wanted::Import(id.clone(), Box::new(base)))
+        self.ask(ClaimKind::Import(id.clone(), Box::new(base)))
     }
 
     fn reveal(&self, session: Arc<Session>, native_id: Option<String>) -> Claiming {
-        self.ask(Wanted::Reveal(session, native_id))
+        self.ask(ClaimKind::Reveal(session, native_id))
     }
 
     fn give_up(&self, session: Arc<Session>) {
-        // Nobody waits: if it is not done now, it is when the directory is opened again.
-        drop(self.ask(Wanted::GiveUp(session)));
+        // Nobody waits for it. If it is not done now, the next start does it.
+        drop(self.ask(ClaimKind::GiveUp(session)));
     }
 
     fn imported(&self, id: &SessionId) -> Result<Option<Imported>, ReadError> {
         self.readers.imported(id.as_str()).map_err(unreadable)
     }
 
-    fn claim(&self, session: Arc<Session>, how: Take) -> Claiming {
-        self.ask(Wanted::Next(session, how))
+    fn claim(&self, session: Arc<Session>, how: ClaimMode) -> Claiming {
+        self.ask(ClaimKind::Next(session, how))
     }
 
     fn release(&self, key: i64, epoch: u64) {
         self.leases.release(key, epoch);
     }
 
-    fn session(&self, id: &SessionId) -> Result<Option<Known>, ReadError> {
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
         self.readers.session(id.as_str()).map_err(unreadable)
     }
 
@@ -222,24 +238,30 @@ impl Store for Embedded {
     }
 
     fn fold(&self, key: i64) -> Result<Fold, ReadError> {
-        // One that is damaged is only a shorter way that is not there.
         match self.readers.stored(key).map_err(unreadable)?.fold() {
             Ok(fold) => Ok(fold),
-            Err(_) => Ok(Fold::from(self.base(key)?)),
+            Err(error) => {
+                self.damaged_folds.note(key, || self.readers.name_of(key), &error);
+                Ok(Fold::from(self.base(key)?))
+            }
         }
     }
 
     fn window(&self, key: i64, wanted: &WindowQuery) -> Result<Window, ReadError> {
         match self.readers.window(key, wanted).map_err(unreadable)? {
             Ok(window) => Ok(window),
-            // One that is damaged is only a shorter way that is not there.
-            Err(_) => Ok(Window::of(self.fold(key)?.into_state(), wanted)),
+            Err(FoldError::Damaged(error)) => {
+                self.damaged_folds.note(key, || self.readers.name_of(key), &error);
+                Ok(Window::of(self.fold(key)?.into_state(), wanted))
+            }
+            Err(FoldError::Sqlite(error)) => Err(unreadable(error)),
         }
     }
 
     fn base(&self, key: i64) -> Result<State, ReadError> {
         let Some(body) = self.readers.base(key).map_err(unreadable)? else { return Ok(State::default()) };
-        serde_json::from_str(&body).map_err(|error| ReadError::Store(damaged(&error)))
+        serde_json::from_str(&body)
+            .map_err(|error| ReadError::Store(StoreFault::new(DamagedFold::Row(error.into()))))
     }
 
     fn size(&self, key: i64) -> Result<Size, ReadError> {
@@ -247,16 +269,16 @@ impl Store for Embedded {
     }
 
     fn trim(&self, session: Arc<Session>, cut: Cut) -> Removing<bool> {
-        self.remove(|done| Order::Trim(session, Box::new(cut), done))
+        self.remove(|done| FlusherCommand::Trim(session, Box::new(cut), done))
     }
 
     fn delete(&self, session: Arc<Session>) -> Removing<()> {
-        self.remove(|done| Order::Delete(session, done))
+        self.remove(|done| FlusherCommand::Delete(session, done))
     }
 
     fn erase(&self) -> Removing<()> {
         let (done, told) = oneshot::channel();
-        let asked = self.unsettled.order(Order::Erase(done));
+        let asked = self.queue.submit(FlusherCommand::Erase(done));
         Box::pin(async move {
             asked.map_err(|_| RemoveError::Closed)?;
             told.await.map_err(|_| RemoveError::Closed)
@@ -269,9 +291,17 @@ impl Store for Embedded {
 
     fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
         let heads = self.readers.fold_heads().map_err(unreadable)?;
-        let summary = |(id, body): (String, Option<String>)| Summary {
-            id: SessionId::from(id),
-            state: body.and_then(|body| serde_json::from_str(&body).ok()),
+        let summary = |(id, body): (String, Option<String>)| {
+            let state = body.and_then(|body| match serde_json::from_str(&body) {
+                Ok(state) => Some(state),
+                Err(error) => {
+                    // A snapshot is requested instead, which reports it.
+                    let error = DamagedJson::from(error);
+                    debug!(session = id, %error, "the head of a stored fold is damaged");
+                    None
+                }
+            });
+            Summary { id: SessionId::from(id), state }
         };
         Ok(heads.into_iter().map(summary).collect())
     }
@@ -281,30 +311,32 @@ impl Store for Embedded {
         Ok(open.into_iter().filter(|(key, _)| !self.leases.is_held(*key)).map(|(_, turn)| turn).collect())
     }
 
-    fn search(&self, search: &Search) -> Result<FoundHits, SearchError> {
-        // Looked at first: what is filed in between is found, and said to be missing at worst.
-        let is_indexing = !self.catch_up.is_done();
-        Ok(FoundHits { is_indexing, ..self.readers.search(search)? })
+    fn search(&self, search: &Search) -> Result<FoundPage, SearchError> {
+        // Read before the search: if the backlog is completed meanwhile, the page only claims to be behind.
+        let is_indexing = !self.index_backlog.is_done();
+        Ok(FoundPage { is_indexing, ..self.readers.search(search)? })
     }
 
-    fn settle(&self, sessions: Vec<(Arc<Session>, Seq)>) -> Settling {
-        let (done, settled) = oneshot::channel();
-        self.unsettled.hurry_up(Haste { sessions, done });
+    fn flush(&self, sessions: Vec<(Arc<Session>, Seq)>) -> Flushing {
+        let (done, flushed) = oneshot::channel();
+        self.queue.request_flush(FlushRequest { sessions, done });
         Box::pin(async move {
-            // Without an answer the settler is gone, and nothing more will be settled.
-            let _ = settled.await;
+            // Without an answer, the flusher has ended and nothing more will be flushed.
+            drop(flushed.await);
         })
     }
 
     fn close(&self) {
-        if let Some(settler) = lock(&self.settler).take() {
-            // A panic of the thread has been printed; the directory is given free all the same.
-            let _ = settler.join();
+        if let Some(flusher) = lock(&self.flusher).take() {
+            join(flusher);
         }
-        if let Some(Held { directory, entry, revision }) = lock(&self.held).take() {
-            // A backup that is put back later is then recognised without the segments. If it cannot be written now, they
-            // know almost as much.
-            let _ = directory.write_note(&Note::of(Entry { revision: revision.get(), ..entry }));
+        if let Some(OpenDirectory { directory, entry, revision }) = lock(&self.open_directory).take() {
+            // With this note, a backup that is restored later is recognised without the segments. If it
+            // cannot be written, the segments know almost as much.
+            let note = BootNote::of(BootEntry { revision: revision.get(), ..entry });
+            if let Err(error) = directory.write_note(&note) {
+                warn!(error = %Chain(&error), "the boot file could not be updated on close");
+            }
         }
     }
 }
@@ -316,10 +348,10 @@ impl Drop for Embedded {
 }
 
 fn unreadable(error: rusqlite::Error) -> ReadError {
-    ReadError::Store(error.to_string())
+    ReadError::Store(StoreFault::new(error))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is taken out is gone in one step.
+    // Taking a value out of an option is a single step.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

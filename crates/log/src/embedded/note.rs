@@ -1,35 +1,37 @@
-//! The note beside the database, by which one that was put back from a backup is told from one that goes on.
+//! The `boot` file beside the database. It shows whether the database continues its history or was restored
+//! from a backup.
 
 use std::fmt;
 
 /// A run of the log, and the database it used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct BootEntry {
     pub(crate) boot: u64,
-    /// Tells that file from a copy of it.
+    /// The identity of the database file, which a copy does not share.
     pub(crate) file: String,
-    /// The database was at least this far.
+    /// A revision that the database had reached.
     pub(crate) revision: u64,
 }
 
-/// The file `boot`. It has one entry, and two while a log is being opened: a crash may leave either boot in the database.
+/// The file `boot`. It has one entry, and two while a log is being opened: after a crash, the database may
+/// have the boot id of either.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Note {
-    entries: Vec<Entry>,
-    /// The database is being made, and has no boot yet.
+pub(crate) struct BootNote {
+    entries: Vec<BootEntry>,
+    /// The database is being created and has no boot id yet.
     is_first: bool,
 }
 
-/// The line of a note whose database is being made.
+/// Marks a note whose database is being created.
 const FIRST: &str = "first";
 
-impl Note {
-    pub(crate) fn of(entry: Entry) -> Self {
+impl BootNote {
+    pub(crate) fn of(entry: BootEntry) -> Self {
         Self { entries: vec![entry], is_first: false }
     }
 
-    /// With what the last run noted; without it when there was none.
-    pub(crate) fn opening(next: Entry, last: Option<Entry>, is_first: bool) -> Self {
+    /// A note with the new entry and, if there was one, that of the last run.
+    pub(crate) fn opening(next: BootEntry, last: Option<BootEntry>, is_first: bool) -> Self {
         Self { entries: [Some(next), last].into_iter().flatten().collect(), is_first }
     }
 
@@ -39,26 +41,26 @@ impl Note {
             let boot = u64::from_str_radix(words.next()?, 16).ok()?;
             let (file, revision) =
                 (words.next()?.to_owned(), words.next().and_then(|word| word.parse().ok()));
-            Some(Entry { boot, file, revision: revision.unwrap_or(0) })
+            Some(BootEntry { boot, file, revision: revision.unwrap_or(0) })
         };
         let entries = text.lines().filter_map(entry).collect();
         Self { entries, is_first: text.lines().any(|line| line == FIRST) }
     }
 
-    /// What it says of that run.
-    pub(crate) fn entry(&self, boot: u64) -> Option<&Entry> {
+    /// The entry of a run.
+    pub(crate) fn entry(&self, boot: u64) -> Option<&BootEntry> {
         self.entries.iter().find(|entry| entry.boot == boot)
     }
 
-    /// True when the directory had a database that was in use.
+    /// True if the directory had a database that was in use.
     pub(crate) fn knows_a_database(&self) -> bool {
         !self.entries.is_empty() && !self.is_first
     }
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for BootNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { boot, file, revision } in &self.entries {
+        for BootEntry { boot, file, revision } in &self.entries {
             writeln!(f, "{boot:016x} {file} {revision}")?;
         }
         if self.is_first { writeln!(f, "{FIRST}") } else { Ok(()) }
@@ -71,15 +73,15 @@ mod tests {
 
     #[test]
     fn a_note_reads_back_as_it_was_written_and_noise_says_nothing() {
-        let entry = |boot| Entry { boot, file: "8:1:2".into(), revision: 7 };
+        let entry = |boot| BootEntry { boot, file: "8:1:2".into(), revision: 7 };
         for note in [
-            Note::default(),
-            Note::of(entry(1)),
-            Note::opening(entry(u64::MAX), Some(entry(1)), false),
-            Note::opening(entry(3), None, true),
+            BootNote::default(),
+            BootNote::of(entry(1)),
+            BootNote::opening(entry(u64::MAX), Some(entry(1)), false),
+            BootNote::opening(entry(3), None, true),
         ] {
-            assert_eq!(Note::parse(&note.to_string()), note);
+            assert_eq!(BootNote::parse(&note.to_string()), note);
         }
-        assert_eq!(Note::parse("\0\0 \nno note\n"), Note::default());
+        assert_eq!(BootNote::parse("\0\0 \nno note\n"), BootNote::default());
     }
 }

@@ -1,85 +1,101 @@
-//! Putting into the database what a crash left in segments.
+//! Recovery: flushes the events that a crash left in segments into the database.
 
-use super::segment::record::Recovered;
-use super::segment::{Damage, Place};
-use super::sqlite::{Chunks, Database, Readers, Settlement, TurnRow};
+use super::segment::record::RecoveredGroup;
+use super::segment::{Damage, FilePosition};
+use super::sqlite::{Chunks, Database, FlushBatch, Readers, TurnRow};
 use crate::batch::TurnChange;
+use crate::error::{DamagedEvent, StoreFault};
 use crate::projection::Projection;
+use crate::store::StoreError;
 use std::collections::HashMap;
 use std::time::Instant;
+use tracing::debug;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
 
-/// Why what a crash left is not in the database.
-pub(crate) enum NotRecovered {
+/// Why recovery failed.
+pub(crate) enum RecoveryError {
     Damage(Damage),
-    Store(String),
+    Store(StoreFault),
 }
 
-/// What is put together from the segments.
+impl From<StoreError> for RecoveryError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.into_fault())
+    }
+}
+
+/// The content to flush.
 #[derive(Default)]
 struct Recovery {
     /// The last event of each session so far.
     heads: HashMap<i64, u64>,
     chunks: Chunks,
     turns: Vec<TurnRow>,
-    /// For the rows of items that began.
+    /// Folds that provide the rows of new items.
     projections: HashMap<i64, Projection>,
     events: u64,
 }
 
-/// Settles these records, which follow what the database has. Returns how many events that were.
+/// Flushes these records, which follow the events in the database. Returns the number of events.
 pub(crate) fn recover(
     database: &mut Database,
     readers: &Readers,
-    records: Vec<(Place, Vec<Recovered>)>,
-) -> Result<u64, NotRecovered> {
+    records: Vec<(FilePosition, Vec<RecoveredGroup>)>,
+) -> Result<u64, RecoveryError> {
     let mut recovery = Recovery::default();
-    // What was imported half is removed, and not made a little more.
-    let void = database.unfinished_imports().map_err(|error| NotRecovered::Store(error.to_string()))?;
-    for (place, groups) in records {
+    // Unfinished imports are removed, so their events are not recovered.
+    let void = database.unfinished_imports()?;
+    for (position, groups) in records {
         for group in groups.into_iter().filter(|group| !void.contains(&group.session)) {
             let head = match recovery.heads.get(&group.session) {
                 Some(head) => Some(*head),
-                None => {
-                    readers.head(group.session).map_err(|error| NotRecovered::Store(error.to_string()))?
-                }
+                None => readers.head(group.session).map_err(StoreError::from)?,
             };
-            // A session has its row before its first event: this one was deleted.
-            let Some(head) = head else { continue };
-            let damaged = |problem| NotRecovered::Damage(Damage { place: place.clone(), problem });
+            // A session has its row before its first event, so this one was deleted.
+            let Some(head) = head else {
+                debug!(
+                    session_key = group.session,
+                    events = group.count,
+                    "skipped events of a deleted session"
+                );
+                continue;
+            };
+            let damaged = |problem| RecoveryError::Damage(Damage { position: position.clone(), problem });
             recovery.add(group, head).map_err(damaged)?;
         }
     }
     let Recovery { chunks, turns, projections, events, .. } = recovery;
     if events > 0 {
-        let ahead = |(session, projection): (&i64, &Projection)| Some((*session, projection.ahead()?));
+        let ahead = |(session, projection): (&i64, &Projection)| Some((*session, projection.early_rows()?));
         let folds: Vec<_> = projections.iter().filter_map(ahead).collect();
-        let settlement = Settlement { chunks: &chunks, turns: &turns, folds: &folds, settled: 0 };
-        database.settle(&settlement).map_err(|error| NotRecovered::Store(error.to_string()))?;
+        let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: 0 };
+        database.flush(&batch)?;
     }
     Ok(events)
 }
 
 impl Recovery {
-    /// Adds the next events of a session that ends at `head`.
-    fn add(&mut self, group: Recovered, head: u64) -> Result<(), String> {
-        let Recovered { session, epoch, first, count, data } = group;
+    /// Adds the next events of a session whose last event is `head`.
+    fn add(&mut self, group: RecoveredGroup, head: u64) -> Result<(), StoreFault> {
+        let RecoveredGroup { session, epoch, first, count, data } = group;
         let last = first.0 + count - 1;
         self.heads.insert(session, head.max(last));
         if last <= head {
             return Ok(());
         }
         if first.0 != head + 1 {
-            return Err(format!("event {} of session {session} is missing before event {first}", head + 1));
+            let missing = format!("event {} of session {session} is missing before event {first}", head + 1);
+            return Err(StoreFault::new(missing));
         }
         let now = Instant::now();
         let projection = self.projections.entry(session).or_insert_with(|| Projection::after(Seq(head), now));
         for (seq, line) in (first.0..).zip(data.lines()) {
-            let event = Event::from_json(line).map_err(|error| format!("it holds no event: {error}"))?;
+            let damaged = |error| StoreFault::new(DamagedEvent::new(Seq(seq), &error));
+            let event = Event::from_json(line).map_err(damaged)?;
             self.turns
                 .extend(TurnChange::of(&event.draft).map(|change| TurnRow::new(session, epoch, &change)));
-            // Its place follows the last one's, as was just seen.
+            // Its seq follows the last one, as was checked above.
             projection.apply(&event, line.len(), epoch, now);
             self.chunks.push(session, Seq(seq), line);
         }

@@ -1,4 +1,4 @@
-//! A page of events, as they stand in the log.
+//! A page of raw events.
 
 use super::{PAGE_BYTES, PageError, TRIES};
 use crate::committed::Committed;
@@ -8,36 +8,36 @@ use crate::session::Session;
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::id::SessionId;
 
-/// How much is read at a time.
+/// Bytes per read of the store.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Which events are wanted.
+/// A query for a page of events.
 #[derive(Clone, Debug)]
 pub struct EventsQuery {
-    /// The first of them; `None`, or event 0, for the oldest that is kept.
+    /// The first event of the page. `None`, or event 0, means the oldest event that is kept.
     pub from: Option<Cursor>,
-    /// At most so many.
+    /// The largest number of events.
     pub limit: usize,
 }
 
-/// Events that follow each other.
+/// Consecutive events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsPage {
     /// The log's generation.
     pub generation: Generation,
-    /// The first event that is kept; one after the head when none is.
+    /// The first event that is kept; head + 1 if none is.
     pub oldest: Seq,
     /// The last event.
     pub head: Seq,
-    /// The events, oldest first; none when the page begins behind the head.
+    /// The events, oldest first. Empty if the page begins after the head.
     pub events: Vec<Committed>,
-    /// Where the next page begins; `None` when this one ends with the head.
+    /// The first event of the next page. `None` if this page ends at the head.
     pub next: Option<Seq>,
 }
 
 impl Log {
-    /// A page of events. It may have fewer than were asked for when they are large.
-    /// [`ReadError::Trimmed`] when its first event is no longer kept.
+    /// Reads a page of events. It may hold fewer than requested if events are large. [`ReadError::Trimmed`]
+    /// if its first event is no longer kept.
     pub fn events_page(&self, id: &SessionId, query: &EventsQuery) -> Result<EventsPage, PageError> {
         let session = self.find(id)?;
         let asked = query.from.as_ref().filter(|from| from.seq > Seq(0) || from.generation.is_some());
@@ -50,7 +50,7 @@ impl Log {
         let from = asked.map(|from| from.seq).filter(|from| *from > Seq(0));
         for _ in 1..TRIES {
             match self.inner().events_page(&session, from, query.limit) {
-                // Whoever asks for the oldest gets what is the oldest by now.
+                // The oldest event was trimmed during the read: start at the new oldest one.
                 Err(PageError::Read(ReadError::Trimmed { .. })) if from.is_none() => {}
                 page => return page,
             }

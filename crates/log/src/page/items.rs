@@ -1,4 +1,4 @@
-//! A page of folded items, the newest first, with their turns and what the user said in them.
+//! A page of folded items, newest first, with their turns and prompts.
 
 use super::window::weight_of_prompt;
 use super::{PAGE_BYTES, PageError, Reach, TRIES, Window, WindowQuery, number_of};
@@ -12,40 +12,40 @@ use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::fold::{Fold, Item, Prompt, State, Turn};
 use turnstream_model::id::{ItemId, PromptId, SessionId, TurnId};
 
-/// How much is folded at a time.
+/// Bytes of events that are folded at a time.
 const AT_ONCE: usize = 1 << 20;
 
-/// Which items are wanted.
+/// A query for a page of items.
 #[derive(Clone, Debug)]
 pub struct ItemsQuery {
-    /// Those that began before this one; `None` for the newest. It may have been superseded, removed or
-    /// trimmed since.
+    /// Return items that began before this one. `None` for the newest items. The item itself may have been
+    /// superseded, removed or trimmed since.
     pub before: Option<ItemId>,
-    /// At most so many.
+    /// The largest number of items.
     pub limit: usize,
 }
 
-/// Items that began one after the other.
+/// Consecutive items.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemsPage {
     /// The log's generation.
     pub generation: Generation,
-    /// The first event that is kept; one after the head when none is.
+    /// The first event that is kept; head + 1 if none is.
     pub oldest: Seq,
-    /// The last event that is in the page.
+    /// The last event that the page includes.
     pub head: Seq,
-    /// The items, newest first; superseded and removed ones are not here.
+    /// The items, newest first, without superseded and removed ones.
     pub items: Vec<Item>,
-    /// Their turns, newest first, and the turns without items between them.
+    /// The turns of these items and the turns between them, newest first.
     pub turns: Vec<Turn>,
     /// The prompts that these turns took, newest first.
     pub prompts: Vec<Prompt>,
-    /// What the next page is before; `None` when there are no older items.
+    /// Pass this as `before` to get the next page. `None` if there are no older items.
     pub next: Option<ItemId>,
 }
 
 impl Log {
-    /// A page of items at the head. It may have fewer than were asked for when they are large.
+    /// Reads a page of items at the head. It may hold fewer than requested if items are large.
     pub fn items_page(&self, id: &SessionId, query: &ItemsQuery) -> Result<ItemsPage, PageError> {
         let session = self.find(id)?;
         let mut tries = 0;
@@ -53,9 +53,10 @@ impl Log {
         loop {
             tries += 1;
             match self.inner().items_page(&session, query, limit) {
-                // It was trimmed while it was read.
+                // The session was trimmed during the read.
                 Err(PageError::Read(ReadError::Trimmed { .. })) if tries < TRIES => {}
-                // What is not stored yet has voided some of the items that are.
+                // Events that are not stored yet have voided some of the stored items. Read more in their
+                // place.
                 Ok(Read { page, void }) if void > 0 && page.items.len() < query.limit && tries < TRIES => {
                     limit = limit.saturating_add(void);
                 }
@@ -65,7 +66,7 @@ impl Log {
     }
 }
 
-/// A page, and how many of the items that were read for it are void.
+/// A page, and the number of items read for it that are void.
 struct Read {
     page: ItemsPage,
     void: usize,
@@ -90,7 +91,7 @@ impl Inner {
             apply(session, &mut fold, &events)?;
         }
         if session.is_deleted() {
-            // What was read may lack what is being removed.
+            // Rows of a deleted session may already be missing.
             return Err(ReadError::Unknown(session.id.to_string()).into());
         }
         if session.oldest() != oldest {
@@ -103,13 +104,13 @@ impl Inner {
         let (items, until) = cut(session, &state, query, reach, until, &stored)?;
         let oldest_read = stored.first().filter(|_| more);
         let page = page(session, &state, items, until, oldest_read, query);
-        // Others are read in their place, unless there are none or the page was full of bytes.
+        // Only if the item limit ended the read, and not the byte limit or the last item.
         let void = if more && stored.len() == limit { void } else { 0 };
         Ok(Read { page, void })
     }
 }
 
-/// The items before the one that was asked for, oldest first, and its turn.
+/// The items before the requested one, oldest first, and its turn.
 fn cut<'a>(
     session: &Session,
     state: &'a State,
@@ -151,7 +152,7 @@ fn page(
     let next = if taken < items.len() {
         items.get(items.len() - taken).map(|item| item.id.clone())
     } else {
-        // The oldest that was looked at, whether or not it is still there.
+        // The oldest item that was read, even if it is void now.
         oldest_read.cloned()
     };
     let items: Vec<Item> = items[items.len() - taken..].iter().rev().map(|item| (*item).clone()).collect();
@@ -171,7 +172,7 @@ fn page(
     ItemsPage { generation, oldest, head: state.seq, items, turns, prompts, next }
 }
 
-/// How many of the newest items fit on a page, with what was said in their turns; one does in any case.
+/// How many of the newest items fit on a page together with their prompts; at least one.
 fn fitting(
     items: &[&Item],
     state: &State,

@@ -1,5 +1,5 @@
-//! Pages of a session's history. A page reads from the store what is on it, however long the session is, and
-//! agrees with the log at one moment: the generation and the head that it carries.
+//! Pages of a session's history. A page reads only what is on it, however long the session is. Its generation
+//! and head say which moment of the log it shows.
 
 mod events;
 mod items;
@@ -13,46 +13,46 @@ use crate::error::ReadError;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::id::ItemId;
 
-/// What a page may hold, about: the one item or event that is larger has a page of its own.
+/// The approximate size of a page. A larger item or event gets its own page.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
-/// How often a page is read that is trimmed each time.
+/// Retries of a read during which the session was trimmed.
 const TRIES: u32 = 8;
 
-/// Why there is no such page.
+/// Why a page cannot be returned.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The session cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The session never had that item.
-    #[error("session {session} has no item {item}; leave it out to get the newest items")]
+    /// The session never had this item.
+    #[error("session {session} has no item {item}; request the newest items instead")]
     UnknownItem {
         /// The session.
         session: String,
-        /// What was asked for.
+        /// The requested item.
         item: ItemId,
     },
-    /// The place is one of another history.
+    /// The requested position belongs to an earlier history of the session.
     #[error(
-        "session {session} has the generation {}, not {}: what was read before is no longer its history; leave it \
-         out to begin again", current.as_str(), asked.as_str()
+        "session {session} has generation {}, not {}: its history was replaced; read it again from the beginning",
+        current.as_str(), asked.as_str()
     )]
     Generation {
         /// The session.
         session: String,
-        /// What was asked for.
+        /// The requested generation.
         asked: Generation,
-        /// The generation of the log now.
+        /// The current generation.
         current: Generation,
     },
-    /// The log does not reach so far.
+    /// The requested position is beyond the head.
     #[error("session {session} ends with event {head}; event {} comes next, {asked} is beyond it", head.next())]
     BeyondHead {
         /// The session.
         session: String,
-        /// What was asked for.
+        /// The requested event.
         asked: Seq,
-        /// Its last event.
+        /// The last event.
         head: Seq,
     },
 }

@@ -1,4 +1,4 @@
-//! A part of a stored fold: the items before a place, and the turns and prompts that belong to them.
+//! A window of a stored fold: the items before a position, with their turns and prompts.
 
 use super::PAGE_BYTES;
 use crate::weight;
@@ -7,46 +7,46 @@ use turnstream_model::event::Event;
 use turnstream_model::fold::{Item, Prompt, State};
 use turnstream_model::id::{ItemId, PromptId, TurnId};
 
-/// Turns without items that are taken along in one place; the oldest of more than these are left out.
+/// The most turns without items in one window. The oldest ones beyond this are left out.
 pub(crate) const MOST_TURNS: usize = 500;
 
-/// Which part is wanted.
+/// A query for a window.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowQuery {
-    /// The newest items that began before this one; `None` for the newest of all.
+    /// The newest items that began before this one. `None` for the newest of all.
     pub(crate) before: Option<ItemId>,
-    /// At most so many.
+    /// The largest number of items.
     pub(crate) limit: usize,
 }
 
-/// A part of a stored fold, as it was at one moment.
+/// A window of a stored fold, read at one moment.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// The stored fold with these items only, oldest first, and the turns from the one of the oldest item on
-    /// up to the one of the item that was asked for, with their prompts. The newest turn is there in any
-    /// case: an event after the fold may void items of it.
+    /// The stored fold with only these items, oldest first. Its turns reach from the turn of the oldest item
+    /// to the turn of the requested item, with their prompts. The newest turn is always included, because an
+    /// event after the fold may void its items.
     pub(crate) state: State,
-    /// Events after the fold that the store has too.
+    /// Stored events after the fold.
     pub(crate) tail: Vec<Event>,
-    /// How far it reaches.
+    /// Where the window ends.
     pub(crate) reach: Reach,
-    /// The turn of the item that was asked for, where that is stored.
+    /// The turn of the requested item, if that item is stored.
     pub(crate) until: Option<TurnId>,
-    /// Whether there are items before these.
+    /// Whether there are older items.
     pub(crate) more: bool,
 }
 
-/// How far a window reaches.
+/// Where a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Up to the end of the stored fold: what began after it follows.
+    /// At the end of the stored fold: newer items follow.
     Newest,
-    /// Up to an item of the stored fold: what began after it is no part of it.
+    /// At an item of the stored fold: newer items do not belong to the window.
     Stored,
 }
 
 impl Window {
-    /// The window of a whole fold.
+    /// The window of a complete fold.
     pub(crate) fn of(state: State, wanted: &WindowQuery) -> Self {
         let (end, reach) = match &wanted.before {
             None => (state.items.len(), Reach::Newest),
@@ -65,7 +65,7 @@ impl Window {
     }
 }
 
-/// Where the items before this one end.
+/// The end of the items before this one.
 fn place_of(state: &State, id: &ItemId) -> (usize, Reach) {
     if let Some(place) = state.items.iter().position(|item| item.id == *id) {
         return (place, Reach::Stored);
@@ -89,7 +89,7 @@ fn start_of(items: &[Item], limit: usize) -> usize {
     items.len() - items.iter().rev().take(limit).take_while(fits).count()
 }
 
-/// The places of the turns that belong to these items.
+/// The indexes of the turns that belong to these items.
 fn turns_of(state: &State, items: &[Item], until: Option<&TurnId>, reach: Reach, more: bool) -> Vec<usize> {
     let at = |id: &TurnId| state.turns.iter().position(|turn| turn.turn == *id);
     let places: Vec<usize> = items.iter().filter_map(|item| at(item.turn.as_ref()?)).collect();
@@ -112,13 +112,13 @@ fn turns_of(state: &State, items: &[Item], until: Option<&TurnId>, reach: Reach,
     turns
 }
 
-/// What an item's id counts. Ids are no order by themselves; where an item is gone, the number is all that is
-/// left of its place.
+/// The counter in an item's id. Ids do not define an order; but for a removed item, this number is all that
+/// is known of its position.
 pub(crate) fn number_of(id: &str) -> Option<u64> {
     id.strip_prefix('i')?.parse().ok()
 }
 
-/// About how many bytes a prompt has.
+/// The approximate size of a prompt in bytes.
 pub(crate) fn weight_of_prompt(prompt: &Prompt) -> usize {
     weight::list(&prompt.content)
 }

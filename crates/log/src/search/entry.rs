@@ -1,4 +1,4 @@
-//! What of a session can be found: finished items, and what the user said. Anything else has no entry (L7, L10).
+//! What search can find of a session: finished items and prompts. Nothing else has an index entry (L7, L10).
 
 use serde_json::Value;
 use std::collections::HashSet;
@@ -7,32 +7,32 @@ use turnstream_model::fold::{Item, ItemStage, Prompt, PromptStage};
 use turnstream_model::id::{ItemId, PromptId, TurnId};
 use turnstream_model::time::Time;
 
-/// Bytes of one item that can be found. The rest of a longer one is in the log all the same.
+/// Bytes of one item that are indexed. The rest of a longer item is only in the log.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Which thing of a session an entry is about.
+/// The item or prompt that an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A finished item.
     Item(ItemId),
-    /// What the user said.
+    /// A prompt of the user.
     Prompt(PromptId),
 }
 
-/// One thing that can be found.
+/// One entry of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) subject: Subject,
     pub(crate) turn: Option<TurnId>,
     pub(crate) kind: ItemKind,
     pub(crate) role: Option<Role>,
-    /// When it began.
+    /// When the item or prompt began.
     pub(crate) time: Time,
     pub(crate) text: String,
 }
 
 impl Entry {
-    /// `None` for an item that is not whole, or that has no text.
+    /// `None` for an incomplete item, and for an item without text.
     pub(crate) fn of_item(item: &Item) -> Option<Self> {
         let is_whole = match item.state {
             ItemStage::Completed => !item.incomplete,
@@ -60,7 +60,7 @@ impl Entry {
         Some(Self { subject, turn, kind: item.kind, role: item.role, time: item.time, text })
     }
 
-    /// `None` for a prompt that was withdrawn, or that has no text.
+    /// `None` for a withdrawn prompt, and for a prompt without text.
     pub(crate) fn of_prompt(prompt: &Prompt) -> Option<Self> {
         match prompt.state {
             PromptStage::Waiting | PromptStage::Sent | PromptStage::Taken => {}
@@ -75,7 +75,7 @@ impl Entry {
     }
 }
 
-/// Texts of one thing, each once: agents send the same output as raw result and as content to show.
+/// The distinct texts of an item: agents send the same output as a raw result and as content.
 #[derive(Default)]
 struct Texts<'a> {
     seen: HashSet<&'a str>,
@@ -90,7 +90,8 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Every string in it that a person could have read. JSON comes from a parser that bounds its depth, so this does too.
+    /// Adds every string that a person could have read. The recursion is bounded, because parsers limit the
+    /// depth of JSON.
     fn add_all(&mut self, value: &'a Value) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -99,7 +100,7 @@ impl<'a> Texts<'a> {
             Value::Object(members) => {
                 let is_block = members.contains_key("type");
                 for (name, member) in members {
-                    // ACP's blocks: what kind of block it is, and encoded pictures and sounds, are no text.
+                    // In ACP blocks, the type and encoded media are not text.
                     let is_shape = is_block && matches!(name.as_str(), "type" | "data" | "blob" | "mimeType");
                     if !is_shape && name != "blob" {
                         self.add_all(member);

@@ -1,28 +1,28 @@
-//! Whether anybody still waits for a page: a query of somebody who went away is not carried on.
+//! Cancels a search when its caller stops waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Somebody who waits. Dropping it says that nobody does any more.
+/// Held by the caller of a search. Dropping it cancels the search.
 #[derive(Debug)]
 pub struct Waiting {
     is_over: Arc<AtomicBool>,
 }
 
-/// What whoever looks is asked by. Cloning shares it.
+/// Tells a search whether its caller still waits. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Interest {
     is_over: Arc<AtomicBool>,
 }
 
 impl Waiting {
-    /// Somebody who begins to wait.
+    /// A caller that waits from now on.
     #[allow(clippy::new_without_default, reason = "one that is dropped at once would be a mistake")]
     pub fn new() -> Self {
         Self { is_over: Arc::new(AtomicBool::new(false)) }
     }
 
-    /// For [`crate::Log::search_while`].
+    /// The argument for [`crate::Log::search_while`].
     pub fn interest(&self) -> Interest {
         Interest { is_over: Arc::clone(&self.is_over) }
     }
@@ -35,7 +35,7 @@ impl Drop for Waiting {
 }
 
 impl Interest {
-    /// True when nobody waits any more.
+    /// True if the caller no longer waits.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }

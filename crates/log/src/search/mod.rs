@@ -1,6 +1,6 @@
-//! Search over what is finished: words and filters in, a page of hits out, the newest first.
+//! Full-text search: words and filters in, a page of hits out, newest first.
 
-pub(crate) mod effort;
+pub(crate) mod budget;
 mod entry;
 mod interest;
 mod snippet;
@@ -16,7 +16,7 @@ pub use terms::MOST_QUERY_BYTES;
 
 use crate::error::ReadError;
 use crate::log::Log;
-use effort::Effort;
+use budget::SearchBudget;
 use std::sync::Arc;
 use std::time::Duration;
 use terms::Terms;
@@ -24,85 +24,85 @@ use turnstream_model::event::{ItemKind, Role};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 
-/// Hits on a page when nothing else is said.
+/// The default number of hits on a page.
 pub const USUAL_HITS: usize = 20;
-/// Hits on a page at most.
+/// The largest number of hits on a page.
 pub const MOST_HITS: usize = 100;
 
-/// What is looked for. Filters that are not set let everything through.
+/// A search query. Filters that are not set accept everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Words, all of which must be there; `"a phrase"`; `retr*` for how a word begins; `-word` for what must not be there.
+    /// Words that must all occur; `"a phrase"`; `retr*` for a prefix; `-word` for a word that must not occur.
     pub words: String,
-    /// Only of this session.
+    /// Only this session.
     pub session: Option<SessionId>,
-    /// Only of sessions with this agent.
+    /// Only sessions with this agent.
     pub agent: Option<String>,
-    /// Only messages of this one.
+    /// Only messages with this role.
     pub role: Option<Role>,
-    /// Only items of this kind. What the user said is a message.
+    /// Only items of this kind. A prompt counts as a message.
     pub kind: Option<ItemKind>,
-    /// Only what began at this time or later.
+    /// Only items that began at this time or later (inclusive).
     pub from: Option<Time>,
-    /// Only what began before this time.
+    /// Only items that began before this time (exclusive).
     pub to: Option<Time>,
-    /// Hits on a page: 1 to [`MOST_HITS`], or [`USUAL_HITS`].
+    /// The number of hits on a page, 1 to [`MOST_HITS`]. [`USUAL_HITS`] if not set.
     pub limit: Option<usize>,
-    /// [`Page::next`] of the page before; with it, everything else must be as it was.
+    /// [`Page::next`] of the previous page. All other members must be unchanged.
     pub cursor: Option<String>,
-    /// About how long is looked before a page is what was found so far. When nothing else is said, 60 ms for the first page
-    /// and a second for each of the others. A page gets on by something in any case, so that the last one is reached with any
-    /// patience.
+    /// The approximate time after which a page is returned with the hits so far. By default 60 ms for the
+    /// first page, and 1 s for later ones. Every page makes some progress, so the last page is reached with
+    /// any value.
     pub patience: Option<Duration>,
 }
 
-/// Some of what was found, the newest first.
+/// A page of hits, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// What was found.
+    /// The hits.
     pub hits: Vec<Hit>,
-    /// Where the next page begins; `None` when this is the last. A page can have fewer hits than asked for, and still
-    /// not be the last.
+    /// The cursor of the next page. `None` on the last page. A page that is not the last may have fewer hits
+    /// than requested.
     pub next: Option<String>,
-    /// The index is being built, after an upgrade or a crash: more may be found in a while.
+    /// The index is being built after an upgrade or a crash: later searches may find more.
     pub is_indexing: bool,
-    /// It took too long to look further than this: the page is not full, and [`Page::next`] goes on from where it was left.
+    /// The time ran out before the page was full. [`Page::next`] continues from there.
     pub is_incomplete: bool,
 }
 
-/// One thing that was found.
+/// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Its session.
+    /// The session.
     pub session: SessionId,
     /// The session's agent.
     pub agent: String,
-    /// What it is.
+    /// The item or prompt.
     pub subject: Subject,
-    /// Its turn; background work has none, and neither has a prompt that waits.
+    /// The turn. Background work and waiting prompts have none.
     pub turn: Option<TurnId>,
-    /// Its kind.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// Whose message it is.
+    /// The role of a message.
     pub role: Option<Role>,
-    /// When it began.
+    /// When the item or prompt began.
     pub time: Time,
-    /// The place where it was found.
+    /// An excerpt around the match.
     pub snippet: Vec<Part>,
 }
 
-/// Why nothing was looked for.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// The words are none.
-    #[error("the words cannot be looked for: {0}")]
+    /// The query has no usable words.
+    #[error("the query cannot be searched: {0}")]
     Words(String),
-    /// The page is too small or too large.
+    /// The requested page size is out of range.
     #[error("a page cannot have {0} hits; ask for 1 to {MOST_HITS}")]
     Limit(usize),
-    /// The cursor is not one of this index.
+    /// The cursor belongs to another index.
     #[error(
-        "{0:?} is no cursor of this index, which may have been made anew since; search again without one"
+        "{0:?} is not a cursor of this index, which may have been rebuilt since; search again without one"
     )]
     Cursor(String),
     /// There is no such session, or the store failed.
@@ -110,10 +110,10 @@ pub enum SearchError {
     Read(#[from] ReadError),
 }
 
-/// A query as a store gets it: checked, and in its own words.
+/// A validated query, as the store gets it.
 pub(crate) struct Search {
     pub(crate) terms: Terms,
-    /// The store's name of the session.
+    /// The store's key of the session.
     pub(crate) session: Option<i64>,
     pub(crate) agent: Option<String>,
     pub(crate) role: Option<Role>,
@@ -121,20 +121,20 @@ pub(crate) struct Search {
     pub(crate) from: Option<Time>,
     pub(crate) to: Option<Time>,
     pub(crate) limit: usize,
-    pub(crate) after: Option<Place>,
-    /// Shared with what watches over the reading.
-    pub(crate) effort: Arc<Effort>,
+    pub(crate) after: Option<IndexPosition>,
+    /// Shared with the callback that interrupts the search.
+    pub(crate) budget: Arc<SearchBudget>,
 }
 
-/// A place in the order of all entries. The newest has the highest number, and no number is used twice.
+/// A position in the order of all entries. Newer entries have higher ordinals, and no ordinal is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Which index the number is of.
+pub(crate) struct IndexPosition {
+    /// The index that the ordinal belongs to.
     pub(crate) index: u64,
     pub(crate) ordinal: i64,
 }
 
-impl Place {
+impl IndexPosition {
     fn parse(text: &str) -> Option<Self> {
         let (index, ordinal) = text.split_once('-')?;
         let is_plain = |digits: &str, most| {
@@ -151,58 +151,59 @@ impl Place {
     }
 }
 
-/// What a store found.
-pub(crate) struct Found {
+/// A page of hits, as the store returns it.
+pub(crate) struct FoundPage {
     pub(crate) hits: Vec<Hit>,
-    /// Where to go on, if there may be more.
-    pub(crate) next: Option<Place>,
+    /// Where the next page begins, if there may be more.
+    pub(crate) next: Option<IndexPosition>,
     pub(crate) is_indexing: bool,
-    /// There is a place to go on from because the effort was spent, and not because the page is full.
+    /// The page ended because the budget was used up, and not because it is full.
     pub(crate) is_incomplete: bool,
 }
 
 impl Log {
-    /// Looks for finished items and for what users said. It blocks as long as the store does, which is about as long as the
-    /// query has patience.
+    /// Searches finished items and prompts. Blocks for about [`Query::patience`].
     ///
-    /// What is durable can be found about a second later, when it is settled; [`Log::settle`] waits for that.
+    /// Durable events can be found about a second later, when they are flushed; [`Log::flush`] waits for
+    /// that.
     pub fn search(&self, query: &Query) -> Result<Page, SearchError> {
-        self.search_with(query, Effort::of(query))
+        self.search_with(query, SearchBudget::of(query))
     }
 
-    /// The same, and it is given up when nobody waits any more. What it returns then is for nobody.
+    /// The same, but stops early if the caller stops waiting. The result is then meaningless.
     pub fn search_while(&self, query: &Query, interest: Interest) -> Result<Page, SearchError> {
-        self.search_with(query, Effort::of(query).while_wanted(interest))
+        self.search_with(query, SearchBudget::of(query).while_wanted(interest))
     }
 
-    fn search_with(&self, query: &Query, effort: Effort) -> Result<Page, SearchError> {
+    fn search_with(&self, query: &Query, budget: SearchBudget) -> Result<Page, SearchError> {
         let Query { words, session, agent, role, kind, from, to, limit, cursor, patience: _ } = query;
         let limit = limit.unwrap_or(USUAL_HITS);
         if !(1..=MOST_HITS).contains(&limit) {
             return Err(SearchError::Limit(limit));
         }
-        let place = |text: &String| Place::parse(text).ok_or_else(|| SearchError::Cursor(text.clone()));
+        let place =
+            |text: &String| IndexPosition::parse(text).ok_or_else(|| SearchError::Cursor(text.clone()));
         let after = cursor.as_ref().map(place).transpose()?;
         let terms = Terms::parse(words)?;
         let session = session.as_ref().map(|id| self.find(id)).transpose()?.map(|session| session.key);
         let (agent, role, kind, from, to) = (agent.clone(), *role, *kind, *from, *to);
-        let effort = Arc::new(effort);
-        let search = Search { terms, session, agent, role, kind, from, to, limit, after, effort };
-        let Found { hits, next, is_indexing, is_incomplete } = self.inner().store.search(&search)?;
-        Ok(Page { hits, next: next.map(Place::shown), is_indexing, is_incomplete })
+        let budget = Arc::new(budget);
+        let search = Search { terms, session, agent, role, kind, from, to, limit, after, budget };
+        let FoundPage { hits, next, is_indexing, is_incomplete } = self.inner().store.search(&search)?;
+        Ok(Page { hits, next: next.map(IndexPosition::shown), is_indexing, is_incomplete })
     }
 
-    /// Waits until all that is durable now can be found, without the rests that are otherwise made for the sake of
-    /// commits. When the log is closed or its store fails, it returns all the same.
-    pub async fn settle(&self) {
-        let sessions = self.inner().unsettled();
-        self.inner().store.settle(sessions).await;
+    /// Flushes everything that is durable now, without the usual pauses between transactions, and waits until
+    /// search finds it. Also returns if the log is closed or the store fails.
+    pub async fn flush(&self) {
+        let sessions = self.inner().unflushed();
+        self.inner().store.flush(sessions).await;
     }
 }
 
 impl Search {
-    /// The store's word for a cursor of another index.
+    /// The error for a cursor of another index.
     pub(crate) fn foreign_cursor(&self) -> SearchError {
-        SearchError::Cursor(self.after.map(Place::shown).unwrap_or_default())
+        SearchError::Cursor(self.after.map(IndexPosition::shown).unwrap_or_default())
     }
 }

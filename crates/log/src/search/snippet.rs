@@ -1,27 +1,26 @@
-//! The place in a text where something was found: a few words around it, with what was found marked.
+//! Excerpts: a few words around a match, with the match marked.
 
 use super::terms::{Finder, Term};
 use super::words::Words;
 use serde::Serialize;
 use std::ops::Range;
 
-/// Characters shown before the first hit.
+/// Characters before the first match.
 const BEFORE: usize = 60;
-/// Characters shown in all.
+/// Characters in total.
 const WIDTH: usize = 240;
 
-/// A piece of a snippet. Its text is as it is in the log, whatever that is: whoever shows it escapes it for the place
-/// where it is shown.
+/// A part of an excerpt. The text is unescaped, as in the log: escape it for the place where it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What is shown. Runs of white space are one space, and an ellipsis stands for what is left out.
+    /// The text. Runs of white space are one space, and an ellipsis stands for omitted text.
     pub text: String,
-    /// It is what was looked for.
+    /// Whether this part is a match.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hit: bool,
 }
 
-/// What is shown of this text.
+/// The excerpt of a text.
 pub(crate) fn snippet(text: &str, terms: &[Term]) -> Vec<Part> {
     let mut hits: Vec<Range<usize>> = Vec::new();
     let mut finder = Finder::new(terms);
@@ -30,7 +29,7 @@ pub(crate) fn snippet(text: &str, terms: &[Term]) -> Vec<Part> {
         if hits.first().is_some_and(|first| word.range.start > first.start + 4 * WIDTH) {
             break;
         }
-        hits.extend(finder.take(&word));
+        hits.extend(finder.push(&word));
     }
     hits.sort_by_key(|hit| (hit.start, hit.end));
     let first = hits.first().map_or(0, |hit| hit.start);
@@ -56,7 +55,7 @@ pub(crate) fn snippet(text: &str, terms: &[Term]) -> Vec<Part> {
     parts.done
 }
 
-/// About so many characters around a place, from the beginning of a word if one is near.
+/// A range of about `WIDTH` characters around a position, beginning at a word if one is near.
 fn window(text: &str, first: usize) -> Range<usize> {
     let start = text[..first].char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
     let start = if start == 0 {

@@ -1,32 +1,32 @@
-//! What a person typed, as terms: words, `"phrases"`, the beginning of a word (`retr*`), and what must not be there
-//! (`-word`). Everything else that is typed separates words, so no query can be malformed, only empty or too large.
+//! Parses a query into terms: words, `"phrases"`, prefixes (`retr*`), and negated words (`-word`). All other
+//! characters separate words, so a query cannot be malformed, only empty or too large.
 
 use super::SearchError;
 use super::words::{Words, stands_alone};
 use std::ops::Range;
 
-/// Bytes of a query at most.
+/// The largest query in bytes.
 pub const MOST_QUERY_BYTES: usize = 1_024;
-/// Words of a query.
+/// The largest number of words in a query.
 const MOST_WORDS: usize = 32;
-/// Letters before a star: with one, half of everything begins so.
+/// The shortest prefix before a star. One letter would match half of all words.
 const SHORTEST_BEGINNING: usize = 2;
 
-/// A query that can be looked for.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// All of these; at least one.
+    /// Terms that must all occur; at least one.
     pub(crate) wanted: Vec<Term>,
-    /// None of these.
+    /// Terms that must not occur.
     pub(crate) unwanted: Vec<Term>,
 }
 
-/// Words that follow each other.
+/// Consecutive words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// At least one.
+    /// The words; at least one.
     pub(crate) keys: Vec<String>,
-    /// The last one is only the beginning of a word.
+    /// The last word is a prefix.
     pub(crate) is_beginning: bool,
 }
 
@@ -40,12 +40,12 @@ impl Terms {
         let mut terms = Self { wanted: Vec::new(), unwanted: Vec::new() };
         let mut rest = query.trim_start();
         while !rest.is_empty() {
-            // `--flag` is a word; `-flag` says that it must not be there.
+            // `--flag` is a word; `-flag` is a negated one.
             let negated = rest
                 .strip_prefix('-')
                 .filter(|after| after.starts_with(|next: char| !next.is_whitespace() && next != '-'));
             let is_unwanted = negated.is_some();
-            let (typed, after) = take_one(negated.unwrap_or(rest));
+            let (typed, after) = split_first(negated.unwrap_or(rest));
             rest = after.trim_start();
             let Some(term) = Term::of(typed)? else { continue };
             if is_unwanted { terms.unwanted.push(term) } else { terms.wanted.push(term) }
@@ -56,23 +56,24 @@ impl Terms {
     fn check(self) -> Result<Self, SearchError> {
         let count: usize = self.wanted.iter().chain(&self.unwanted).map(|term| term.keys.len()).sum();
         let problem = match (self.wanted.is_empty(), self.unwanted.is_empty()) {
-            _ if count > MOST_WORDS => format!("it has {count} words and may have {MOST_WORDS}; use fewer"),
-            (true, true) => "there is no word in it; name at least one".to_owned(),
-            (true, false) => "it only says what must not be there; name a word that must be".to_owned(),
+            _ if count > MOST_WORDS => {
+                format!("it has {count} words and may have {MOST_WORDS}; use fewer")
+            }
+            (true, true) => "there is no word in it; give at least one".to_owned(),
+            (true, false) => "it has only excluded words; give one that must occur".to_owned(),
             (false, _) => return Ok(self),
         };
         Err(SearchError::Words(problem))
     }
 
-    /// True when this text has all that is wanted and nothing that is not. The text is gone through once, however many terms
-    /// there are.
+    /// True if the text matches the query. Reads the text once for all terms.
     pub(crate) fn fit(&self, text: &str) -> bool {
         let mut missing: Vec<bool> = self.wanted.iter().map(|_| true).collect();
         let (mut wanted, mut unwanted) = (Finder::new(&self.wanted), Finder::new(&self.unwanted));
         for word in Words::of(text) {
-            wanted.take_each(&word, |term, _| missing[term] = false);
+            wanted.push_each(&word, |term, _| missing[term] = false);
             let mut is_refused = false;
-            unwanted.take_each(&word, |_, _| is_refused = true);
+            unwanted.push_each(&word, |_, _| is_refused = true);
             if is_refused {
                 return false;
             }
@@ -84,9 +85,8 @@ impl Terms {
     }
 }
 
-/// The next phrase in quotes, or run without spaces, and what follows it. A quote that
-/// is not closed goes to the end.
-fn take_one(text: &str) -> (&str, &str) {
+/// The next quoted phrase or run without spaces, and the rest. An unclosed quote extends to the end.
+fn split_first(text: &str) -> (&str, &str) {
     if let Some(quoted) = text.strip_prefix('"') {
         let Some(end) = quoted.find('"') else { return (quoted, "") };
         return (&quoted[..end], &quoted[end + 1..]);
@@ -96,16 +96,17 @@ fn take_one(text: &str) -> (&str, &str) {
 }
 
 impl Term {
-    /// `None` when there is no word in it. Words that were typed as one (`snake_case`, `a/path`) are looked for as a phrase.
+    /// `None` if the input has no word. Words that were typed as one (`snake_case`, `a/path`) become a
+    /// phrase.
     fn of(typed: &str) -> Result<Option<Self>, SearchError> {
         let mut words: Vec<_> = Words::of(typed).collect();
         let Some(last) = words.pop() else { return Ok(None) };
-        // One that stands alone is found in any case, whatever follows it.
+        // A character that is a word by itself needs no prefix search.
         let is_beginning =
             typed[last.range.end..].starts_with('*') && !typed[last.range.clone()].starts_with(stands_alone);
         if is_beginning && last.key.chars().count() < SHORTEST_BEGINNING {
             let problem = format!(
-                "{:?} is too short for a beginning; put at least {SHORTEST_BEGINNING} letters before the star",
+                "the prefix {:?} is too short; put at least {SHORTEST_BEGINNING} letters before the star",
                 format!("{}*", last.key)
             );
             return Err(SearchError::Words(problem));
@@ -115,7 +116,7 @@ impl Term {
         Ok(Some(Self { keys, is_beginning }))
     }
 
-    /// True when these words, which follow each other, end with the term.
+    /// True if these words, newest first, end with the term.
     fn ends<'k>(&self, newest_first: impl Iterator<Item = &'k str>) -> bool {
         let mut newest_first = newest_first;
         self.keys.iter().rev().enumerate().all(|(place, key)| {
@@ -126,10 +127,10 @@ impl Term {
     }
 }
 
-/// Finds terms in words that come one after the other.
+/// Finds terms in a stream of words.
 pub(crate) struct Finder<'t> {
     terms: &'t [Term],
-    /// As many of the last words as the longest term has.
+    /// The latest words, as many as the longest term has.
     last: std::collections::VecDeque<(Range<usize>, String)>,
     longest: usize,
 }
@@ -140,15 +141,15 @@ impl<'t> Finder<'t> {
         Self { terms, last: std::collections::VecDeque::with_capacity(longest + 1), longest }
     }
 
-    /// Takes in the next word, and returns what of the text is found with it.
-    pub(crate) fn take(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
+    /// Adds the next word. Returns the range of the text that matches with it, if any.
+    pub(crate) fn push(&mut self, word: &super::words::Word<'_>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        self.take_each(word, |_, range| found.push(range));
+        self.push_each(word, |_, range| found.push(range));
         found
     }
 
-    /// The same, with the place of the term that is found.
-    fn take_each(&mut self, word: &super::words::Word<'_>, mut found: impl FnMut(usize, Range<usize>)) {
+    /// Adds the next word, and calls `found` with every term that matches with it.
+    fn push_each(&mut self, word: &super::words::Word<'_>, mut found: impl FnMut(usize, Range<usize>)) {
         if self.terms.is_empty() {
             return;
         }
@@ -206,7 +207,7 @@ mod tests {
         for (query, told) in [
             ("", "there is no word in it"),
             ("  \"\" -- *** ^:()", "there is no word in it"),
-            ("-only", "only says what must not be there"),
+            ("-only", "only excluded words"),
             ("a*", "at least 2 letters"),
             ("ж*", "at least 2 letters"),
         ] {

@@ -1,32 +1,33 @@
-//! Text as words: how it is cut, and which words count as the same. The index, queries and snippets all use this, and no
-//! other cut is made anywhere: what is found is what is marked.
+//! Splits text into words, and decides which words are equal. The index, queries and excerpts all use this
+//! tokenizer, so the marked words are exactly the matching ones.
 //!
-//! A word is a run of letters, digits and the marks on them; everything else separates, so `snake_case`, a path and an
-//! address are found by their parts. `camelCase` is one word that is found by its parts too. Scripts that are written
-//! without spaces, and emoji, are cut into single characters, so that any piece of them is found as a phrase. Case,
-//! accents and full-width forms do not count.
+//! A word is a run of letters, digits and combining marks; everything else separates words. So `snake_case`,
+//! a path and an address are found by their parts. `camelCase` is one word that is also found by its parts.
+//!
+//! Scripts without spaces, and emoji, are split into single characters, so that any piece is found as a
+//! phrase. Case, accents and full-width forms are ignored.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 
-/// Characters of a word that count. A longer one is nothing a person types: a hash, a key, encoded bytes.
+/// The significant characters of a word. Nobody types longer ones: they are hashes, keys, encoded bytes.
 const LONGEST: usize = 64;
 
-/// Changes whenever the same text could be cut differently: an index of another version is made anew.
+/// Changes whenever the same text could be split differently. An index of another version is rebuilt.
 pub(crate) fn version() -> String {
     let (std, tables) = (char::UNICODE_VERSION, unicode_normalization::UNICODE_VERSION);
     format!("1/{}.{}.{}/{}.{}.{}", std.0, std.1, std.2, tables.0, tables.1, tables.2)
 }
 
-/// One word and where it stands.
+/// A word and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word<'a> {
-    /// Its bytes in the text.
+    /// The byte range in the text.
     pub(crate) range: Range<usize>,
-    /// What it is compared by: letters, digits and emoji only, never empty.
+    /// The normalised form for comparison: only letters, digits and emoji, never empty.
     pub(crate) key: Cow<'a, str>,
-    /// What `camelCase` is made of; empty for a word of one part.
+    /// The parts of a `camelCase` word. Empty for a word of one part.
     pub(crate) parts: Vec<(Range<usize>, Cow<'a, str>)>,
 }
 
@@ -60,7 +61,7 @@ impl<'a> Iterator for Words<'a> {
             self.at = end;
             let word = &self.text[start..end];
             let key = key(word);
-            // Nothing but marks.
+            // Only combining marks.
             if key.is_empty() {
                 continue;
             }
@@ -80,8 +81,8 @@ fn is_emoji(character: char) -> bool {
     matches!(character, '\u{2600}'..='\u{27BF}' | '\u{1F000}'..='\u{1FAFF}')
 }
 
-/// Emoji, and scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese; and Korean, whose
-/// particles stand at the end of words.
+/// True for emoji and for scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese. Also for
+/// Korean, which attaches particles to words.
 pub(super) fn stands_alone(character: char) -> bool {
     is_emoji(character)
         || matches!(character,
@@ -91,7 +92,7 @@ pub(super) fn stands_alone(character: char) -> bool {
             | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9F}' | '\u{1B000}'..='\u{1B16F}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// What a word is compared by.
+/// The normalised form of a word.
 fn key(word: &str) -> Cow<'_, str> {
     if word.len() <= LONGEST && word.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()) {
         return Cow::Borrowed(word);
@@ -106,15 +107,16 @@ fn key(word: &str) -> Cow<'_, str> {
 fn fold(character: char, key: &mut String) {
     match character {
         '\0'..='\u{7F}' => key.push(character.to_ascii_lowercase()),
-        // Full-width letters and digits stand in the order of ASCII.
+        // Full-width letters and digits have the order of ASCII.
         '\u{FF10}'..='\u{FF5A}' => {
             let narrow = char::from_u32(u32::from(character) - 0xFEE0);
             key.extend(narrow.map(|narrow| narrow.to_ascii_lowercase()));
         }
-        // Latin, Greek and Cyrillic, where a mark is an accent. Elsewhere it is a vowel or makes another letter.
+        // In Latin, Greek and Cyrillic a combining mark is an accent. In other scripts it is a vowel or makes
+        // another letter.
         '\u{80}'..='\u{5FF}' | '\u{1E00}'..='\u{1FFF}' => decompose_canonical(character, |part| match part {
             '\u{300}'..='\u{36F}' => {}
-            // At the end of a word, the same letter has another form.
+            // The final form of the same letter.
             'ς' => key.push('σ'),
             part => key.extend(part.to_lowercase().filter(|lower| !is_combining_mark(*lower))),
         }),
@@ -122,7 +124,7 @@ fn fold(character: char, key: &mut String) {
     }
 }
 
-/// Where `camelCase` and `HTTPServer` begin anew.
+/// The parts of `camelCase` and `HTTPServer`.
 fn parts(word: &str, start: usize) -> Vec<(Range<usize>, Cow<'_, str>)> {
     let has_capital_inside = word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii());
     if !has_capital_inside || word.len() > 2 * LONGEST {
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(spans, ["parse", "It"]);
     }
 
-    /// FTS5 would cut at any other ASCII character, and take an underscore for a tag.
+    /// FTS5 would split at any other ASCII character, and an underscore begins a tag.
     #[test]
     fn a_key_of_any_character_is_one_token() {
         for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {

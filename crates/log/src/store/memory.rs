@@ -1,7 +1,8 @@
-//! A store in memory that several logs share as if they were replicas: the smallest thing that keeps the promises.
+//! A store in memory that several logs share like replicas: the smallest store that keeps the promises.
 
 use super::{
-    Claiming, Commit, Cut, Known, Removal, Removing, Settling, Size, Stale, Store, StoreError, Take,
+    ClaimMode, Claiming, Commit, Cut, Flushing, Removal, Removing, SessionRecord, Size, Stale, Store,
+    StoreError,
 };
 use crate::batch::{Group, TurnChange};
 use crate::committed::Committed;
@@ -9,7 +10,7 @@ use crate::error::{ClaimError, ReadError, RemoveError};
 use crate::importer::Imported;
 use crate::open::Abandoned;
 use crate::page::{Window, WindowQuery};
-use crate::search::{Entry, Found, Hit, Place, Search, SearchError, Subject, snippet};
+use crate::search::{Entry, FoundPage, Hit, IndexPosition, Search, SearchError, Subject, snippet};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::summary::Summary;
@@ -20,7 +21,7 @@ use turnstream_model::event::Event;
 use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::{SessionId, TurnId};
 
-/// How long after a commit the other replicas hear of it.
+/// The delay after which other replicas learn of a commit.
 const NEWS: Duration = Duration::from_millis(3);
 
 /// What all replicas see.
@@ -31,41 +32,41 @@ pub(crate) struct Shared(Arc<Mutex<Data>>);
 struct Data {
     /// By key.
     sessions: Vec<Row>,
-    /// How many sessions were made, for generations.
+    /// The number of sessions created, for generations.
     made: u64,
-    /// Each log, to be told of what the others commit.
+    /// Every log, to announce the commits of the others.
     replicas: Vec<Arc<Sessions>>,
-    /// What could ever be found, in the order in which it was first seen; a place in it is a place in the results.
+    /// Everything that was ever searchable, in order of appearance. The index is the position in results.
     filed: Vec<(usize, Subject)>,
 }
 
 struct Row {
     id: SessionId,
     generation: Generation,
-    /// Nothing of it is left but its name.
+    /// Deleted: only its id remains.
     is_deleted: bool,
     epoch: u64,
-    /// What was before the first of its events.
+    /// The state before its first event.
     base: State,
-    /// The replica that has it, and under which epoch.
+    /// The replica that owns it, and its epoch.
     lease: Option<(usize, u64)>,
     events: Vec<Committed>,
     parsed: Vec<Event>,
     open: Vec<(TurnId, u64)>,
-    /// How far the stored fold is.
+    /// The seq of the stored fold.
     folded: Seq,
-    /// It is being imported: nobody finds it.
+    /// An unfinished import, which readers do not find.
     hidden: bool,
     imported: Option<Imported>,
 }
 
-/// One log's side of the store.
+/// The shared side of one log.
 pub(crate) struct Replica {
     shared: Shared,
     number: usize,
 }
 
-/// Its writing side.
+/// The writing side of one log.
 pub(crate) struct Commits {
     shared: Shared,
     number: usize,
@@ -73,7 +74,7 @@ pub(crate) struct Commits {
 }
 
 impl Shared {
-    /// The two sides for one more log.
+    /// Adds a log, and returns its two sides.
     pub(crate) fn join(&self, sessions: Arc<Sessions>) -> (Commits, Replica) {
         let mut data = self.lock();
         let number = data.replicas.len();
@@ -82,17 +83,17 @@ impl Shared {
         (Commits { shared: self.clone(), number, kept: 0 }, Replica { shared: self.clone(), number })
     }
 
-    /// Somebody who only reads.
+    /// A side that only reads.
     pub(crate) fn reader(&self) -> Replica {
         Replica { shared: self.clone(), number: usize::MAX }
     }
 
-    /// Makes a session without an owner.
+    /// Creates a session without an owner.
     pub(crate) fn make(&self, id: &SessionId) {
         self.lock().push(id, None);
     }
 
-    /// That replica is gone, with no time to say so: whatever holds its leases notices.
+    /// This replica has crashed; its leases expire.
     pub(crate) fn lose(&self, number: usize) {
         for row in &mut self.lock().sessions {
             row.lease.take_if(|(holder, _)| *holder == number);
@@ -105,7 +106,7 @@ impl Shared {
 }
 
 impl Data {
-    fn push(&mut self, id: &SessionId, lease: Option<(usize, u64)>) -> Known {
+    fn push(&mut self, id: &SessionId, lease: Option<(usize, u64)>) -> SessionRecord {
         self.made += 1;
         let generation = Generation::new(format!("memory{}", self.made)).unwrap();
         let row = Row {
@@ -127,21 +128,21 @@ impl Data {
         known
     }
 
-    /// Those that are there, with their keys.
+    /// The sessions that exist, with their keys.
     fn there(&self) -> impl Iterator<Item = (usize, &Row)> {
         self.sessions.iter().enumerate().filter(|(_, row)| !row.is_deleted)
     }
 
-    /// Those that anybody finds.
+    /// The sessions that readers find.
     fn seen(&self) -> impl Iterator<Item = (usize, &Row)> {
         self.there().filter(|(_, row)| !row.hidden)
     }
 }
 
 impl Row {
-    fn known(&self, key: usize) -> Known {
+    fn known(&self, key: usize) -> SessionRecord {
         let (generation, oldest) = (self.generation.clone(), self.base.seq.next());
-        Known { key: key as i64, generation, epoch: self.epoch, oldest, head: self.head() }
+        SessionRecord { key: key as i64, generation, epoch: self.epoch, oldest, head: self.head() }
     }
 
     fn head(&self) -> Seq {
@@ -156,7 +157,7 @@ impl Row {
         fold
     }
 
-    /// With all that was said.
+    /// The fold of all events.
     fn whole(&self) -> Fold {
         let mut fold = Fold::from(self.base.clone());
         for event in &self.parsed {
@@ -179,7 +180,7 @@ impl Row {
 }
 
 impl Data {
-    /// Everything that can be found now, by its place.
+    /// Everything that can be found now, by position.
     fn entries(&mut self) -> Vec<(i64, usize, String, Entry)> {
         let mut entries = Vec::new();
         let states: Vec<(usize, State)> =
@@ -218,25 +219,25 @@ impl Commit for Commits {
         }
         let others = data.replicas.iter().enumerate().filter(|(number, _)| *number != self.number);
         let others: Vec<Arc<Sessions>> = others.map(|(_, sessions)| sessions.clone()).collect();
-        // News comes late: whoever needs to know at once has to ask.
+        // The announcement comes late; whoever needs to know at once has to ask.
         std::thread::spawn(move || {
             std::thread::sleep(NEWS);
             for sessions in others {
-                news.iter().for_each(|(id, head)| sessions.heard(id, *head));
+                news.iter().for_each(|(id, head)| sessions.advance_head(id, *head));
             }
         });
         Ok(stale)
     }
 
-    fn keep(&mut self, groups: Vec<Group>) {
+    fn published(&mut self, groups: Vec<Group>) {
         self.kept += 1;
         for group in groups {
-            // Only now and then, so that what was folded is usually behind.
+            // Only sometimes, so that the stored fold usually lags.
             if self.kept.is_multiple_of(3) {
                 let row = &mut self.shared.lock().sessions[group.session.key as usize];
                 row.folded = row.head();
             }
-            group.settled();
+            group.mark_flushed();
         }
     }
 }
@@ -284,7 +285,7 @@ impl Store for Replica {
         Ok(data.sessions.iter().find(|row| row.id == *id).and_then(|row| row.imported.clone()))
     }
 
-    fn claim(&self, session: Arc<Session>, how: Take) -> Claiming {
+    fn claim(&self, session: Arc<Session>, how: ClaimMode) -> Claiming {
         let (shared, number) = (self.shared.clone(), self.number);
         Box::pin(async move {
             let key = session.key as usize;
@@ -292,7 +293,7 @@ impl Store for Replica {
             if row.is_deleted {
                 return Err(ClaimError::Unknown(row.id.to_string()));
             }
-            if how == Take::IfFree && row.lease.is_some() {
+            if how == ClaimMode::IfFree && row.lease.is_some() {
                 return Err(ClaimError::Held(row.id.to_string()));
             }
             row.epoch += 1;
@@ -306,7 +307,7 @@ impl Store for Replica {
         row.lease.take_if(|lease| *lease == (self.number, epoch));
     }
 
-    fn session(&self, id: &SessionId) -> Result<Option<Known>, ReadError> {
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
         let data = self.shared.lock();
         let found = data.seen().find(|(_, row)| row.id == *id).map(|(key, row)| row.known(key));
         Ok(found)
@@ -378,7 +379,7 @@ impl Store for Replica {
     }
 
     fn erase(&self) -> Removing<()> {
-        // Nothing is in a file.
+        // There are no files.
         Box::pin(async { Ok(()) })
     }
 
@@ -412,9 +413,9 @@ impl Store for Replica {
         Ok(turns.collect())
     }
 
-    fn search(&self, search: &Search) -> Result<Found, SearchError> {
+    fn search(&self, search: &Search) -> Result<FoundPage, SearchError> {
         const INDEX: u64 = 7;
-        let Search { terms, session, agent, role, kind, from, to, limit, after, effort: _ } = search;
+        let Search { terms, session, agent, role, kind, from, to, limit, after, budget: _ } = search;
         let newest = match after {
             Some(after) if after.index != INDEX => return Err(search.foreign_cursor()),
             Some(after) => after.ordinal,
@@ -434,18 +435,18 @@ impl Store for Replica {
         });
         let more = found.len() > *limit;
         found.truncate(*limit);
-        let last = found.last().map(|(place, ..)| Place { index: INDEX, ordinal: *place });
+        let last = found.last().map(|(place, ..)| IndexPosition { index: INDEX, ordinal: *place });
         let hit = |(_, key, agent, entry): (i64, usize, String, Entry)| {
             let Entry { subject, turn, kind, role, time, text } = entry;
             let (session, snippet) = (data.sessions[key].id.clone(), snippet(&text, &terms.wanted));
             Hit { session, agent, subject, turn, kind, role, time, snippet }
         };
         let hits = found.into_iter().map(hit).collect();
-        Ok(Found { hits, next: last.filter(|_| more), is_indexing: false, is_incomplete: false })
+        Ok(FoundPage { hits, next: last.filter(|_| more), is_indexing: false, is_incomplete: false })
     }
 
-    fn settle(&self, _: Vec<(Arc<Session>, Seq)>) -> Settling {
-        // What is committed is found.
+    fn flush(&self, _: Vec<(Arc<Session>, Seq)>) -> Flushing {
+        // Committed events can be found at once.
         Box::pin(std::future::ready(()))
     }
 

@@ -69,7 +69,7 @@ async fn nothing_of_an_old_owner_follows_a_take_over() {
         let name = format!("s{round}");
         let mut old = talking(&log, &name).await;
         let flood = tokio::spawn(async move {
-            // Until it is refused; nobody waits for the receipts in between.
+            // Until an append is refused; nobody waits for the receipts in between.
             loop {
                 let receipt = old.append(vec![delta("t1", "i1", "old")], NOW).await.unwrap();
                 tokio::task::yield_now().await;

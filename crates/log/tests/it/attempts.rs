@@ -1,4 +1,4 @@
-//! The ledger of attempts: durable before the request leaves, honest after a crash, gone when it is to be forgotten.
+//! The ledger of attempts: durable before the request leaves, correct after a crash, erased on request.
 
 use std::path::Path;
 use tempfile::TempDir;
@@ -198,7 +198,7 @@ async fn a_row_does_not_fail_because_another_session_cannot_be_scrubbed_yet() {
     let reader = other_connection(directory.path(), "BEGIN");
     let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
     assert_eq!(reader.query_row("SELECT count(*) FROM attempt", [], count), Ok(1));
-    // What comes while the first one waits for the lock goes into one commit.
+    // Requests that arrive while the first one waits for the lock share one commit.
     let holder = other_connection(directory.path(), "BEGIN IMMEDIATE");
     let first = attempts.begin(begun("ses_1", 1));
     let forgotten = attempts.forget("ses_old".into());
@@ -210,14 +210,14 @@ async fn a_row_does_not_fail_because_another_session_cannot_be_scrubbed_yet() {
     assert!(matches!(&forgotten, Err(Unkept::Store(problem)) if problem.contains("wal")), "{forgotten:?}");
 }
 
-/// Rows of very different sizes that grow between each other: SQLite leaves copies of them where it makes room.
+/// Rows of very different sizes grow among each other, so that SQLite leaves copies where it makes room.
 #[tokio::test]
 async fn nothing_of_what_is_forgotten_is_left_between_the_rows_of_others() {
     let directory = TempDir::new().unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
     let mut random = fastrand::Rng::with_seed(11);
     let mut planted = Vec::new();
-    // Many are under way at once, and end in any order.
+    // Many attempts are open at once, and end in any order.
     let mut names: Vec<(String, u32)> =
         (1..60).flat_map(|number| (0..8).map(move |session| (format!("ses_{session}"), number))).collect();
     for (session, number) in &names {
@@ -273,7 +273,8 @@ async fn retention_takes_what_ended_before_and_what_will_never_end_and_leaves_wh
     assert_eq!(attempts.parked().await.unwrap().len(), 1);
 }
 
-/// The child of the next test: is killed when what it trims is gone from the rows and not yet from the files.
+/// The child of the next test. It is killed after its trim has removed the rows, and before their bytes are
+/// erased from the files.
 #[tokio::test]
 async fn a_child_that_trims() {
     if role().as_deref() != Some("trims") {
@@ -298,7 +299,7 @@ async fn what_a_killed_run_has_trimmed_leaves_the_files_with_the_next_round() {
     assert!(!holds(directory.path(), "planted by the child"));
 }
 
-/// The child of the next test: says which rows it was told to be durable.
+/// The child of the next test. It prints the rows that were acknowledged as durable.
 #[tokio::test]
 async fn a_child_that_writes_rows() {
     if role().as_deref() != Some("rows") {
@@ -317,7 +318,7 @@ fn child(directory: &Path) -> Program {
     program.env(DIRECTORY, directory)
 }
 
-/// How many rows there are, after making sure that all that were told are, and that nobody knows what became of them.
+/// The number of rows, after asserting that every acknowledged row exists and is `unknown`.
 async fn rows_after(seen: &Seen, directory: &Path) -> usize {
     let told = seen.lines("row ").len();
     let attempts = Attempts::open(directory).unwrap();
@@ -332,7 +333,7 @@ async fn every_row_that_was_answered_outlives_a_kill_and_is_unknown_after_it() {
     let directory = TempDir::new().unwrap();
     let seen = child(directory.path()).run(&KillPoint::line("row ", 25)).unwrap();
     assert!(rows_after(&seen, directory.path()).await >= 25);
-    // Before a commit there is nothing of it, after it there is all of it, told or not.
+    // Before a commit none of its rows exists; after it all of them do, acknowledged or not.
     for (point, rows) in [("attempts.commit", 9), ("attempts.committed", 10)] {
         let directory = TempDir::new().unwrap();
         let seen = child(directory.path()).run(&KillPoint::failpoint(point, 10)).unwrap();

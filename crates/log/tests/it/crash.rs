@@ -1,4 +1,4 @@
-//! Kills and power cuts: what a follower was given is there afterwards, byte for byte.
+//! Kills and power cuts: every event that a follower received is still there, byte for byte.
 
 use crate::removal::REMOVAL_POINTS;
 use crate::support::*;
@@ -14,14 +14,14 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
 const CHILD: &str = "crash::talking_child";
-/// How many deltas the child appends before it closes the log; far more than any test waits for if it is not set.
+/// The number of deltas that the child appends before it closes the log. Unlimited if not set.
 const DELTAS: &str = "TURNSTREAM_LOG_TEST_DELTAS";
 
-/// Which delta is a large one.
+/// The number of the large delta.
 const LARGE: u64 = 30;
 
-/// The child of the tests below: settles what the last one left open, then talks. Every frame that a follower is given
-/// is printed.
+/// The child of the tests below. It ends the turn that the last child left open, then appends, and prints
+/// every frame that a follower receives.
 #[test]
 fn talking_child() {
     if role().as_deref() != Some("talk") {
@@ -62,14 +62,14 @@ fn talking_child() {
             append(&mut appender, vec![item_ended(turn, &item, ItemState::Abandoned), turn_ended(turn)])
                 .await;
         }
-        // The epoch is new each time: a name that no earlier turn has.
+        // The epoch is new each time, so no earlier turn has this id.
         let (turn, item) = (format!("t{}", appender.epoch()), format!("i{}", appender.epoch()));
         append(&mut appender, vec![turn_started(&turn), item_started(&turn, &item)]).await;
         let deltas = std::env::var(DELTAS).map_or(200_000, |number| number.parse().unwrap());
         for number in 0_u64..deltas {
             let mut text = format!("{number} ");
             if number == LARGE {
-                // Larger than a segment, so that it gets a file of its own.
+                // Larger than a segment, so that it gets its own file.
                 text = text.repeat(50_000);
             }
             let receipt = appender.append(vec![delta(&turn, &item, &text)], NOW).await.unwrap();
@@ -86,14 +86,15 @@ pub(crate) fn child(directory: &Path) -> Program {
     Program::this_test(CHILD, "talk").unwrap().env(DIRECTORY, directory)
 }
 
-/// Every frame the child was seen to give out, by its number. A line that the kill cut is none.
+/// Every frame that the child printed, by seq. A line that the kill cut off is ignored.
 pub(crate) fn delivered(seen: &Seen) -> BTreeMap<u64, String> {
     let frames = seen.lines("FRAME ").into_iter().filter(|line| line.ends_with('}'));
     let number = |line: &str| line.split(&[':', ','][..]).nth(1).and_then(|seq| seq.parse().ok());
     frames.filter_map(|line| Some((number(&line)?, line))).collect()
 }
 
-/// Opens what a crash left in the same files, which is no backup that was put back; for the rest see [`verify_copy`].
+/// Opens a directory after a crash. It must not be taken for a restored backup; for the rest see
+/// [`verify_copy`].
 pub(crate) fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<(), String> {
     match verify_copy(directory, delivered)? {
         None => Ok(()),
@@ -101,7 +102,8 @@ pub(crate) fn verify(directory: &Path, delivered: &BTreeMap<u64, String>) -> Res
     }
 }
 
-/// Opens what is left, and says whether every delivered frame is in it, unchanged, in a lawful log without holes.
+/// Opens a directory, and checks that every delivered frame is in it, unchanged, in a lawful log without
+/// gaps.
 fn verify_copy(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<Option<Restored>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let opened = open(directory);
@@ -136,7 +138,7 @@ fn verify_copy(directory: &Path, delivered: &BTreeMap<u64, String>) -> Result<Op
     }
     let page = page.map_err(|error| error.to_string())?;
     let newest = snapshot.state.items.iter().rev().take(page.items.len());
-    // A page is never empty where there are items; large ones make it short.
+    // A page is never empty if there are items. Large items make it short.
     let is_short = page.items.is_empty() && !snapshot.state.items.is_empty();
     if page.head != snapshot.state.seq || is_short || !page.items.iter().eq(newest) {
         return Err("the newest page is not the end of the snapshot".to_owned());
@@ -158,7 +160,7 @@ pub(crate) fn rounds(quick: u32, full: u32) -> u32 {
 
 #[test]
 fn what_was_delivered_before_a_kill_is_there_after_it() {
-    // Each kill is followed by a look at the whole log, so the logs are kept short.
+    // The whole log is read after each kill, so the logs are kept short.
     for seed in 0..rounds(1, 10) {
         let directory = tempfile::tempdir().unwrap();
         let mut delivered_so_far = BTreeMap::new();
@@ -176,7 +178,7 @@ fn what_was_delivered_before_a_kill_is_there_after_it() {
     }
 }
 
-/// The failpoints of opening a log, and at which time one is reached a child is killed there.
+/// The failpoints of opening a log, and the counts at which a child is killed there.
 const OPENING_POINTS: &[(&str, &[u64])] = &[
     ("log.directory", &[1]),
     ("log.locked", &[1]),
@@ -192,7 +194,7 @@ const OPENING_POINTS: &[(&str, &[u64])] = &[
     ("log.open.ready", &[1]),
 ];
 
-/// Those of a log that goes on.
+/// The failpoints of a running log.
 const POINTS: &[(&str, &[u64])] = &[
     ("log.segment.remove", &[1]),
     ("log.next_epoch", &[1]),
@@ -212,7 +214,7 @@ const POINTS: &[(&str, &[u64])] = &[
     ("log.settled", &[1, 2, 5]),
 ];
 
-/// Those that only a new directory reaches.
+/// The failpoints that only a new directory reaches.
 const FIRST_POINTS: &[&str] = &[
     "log.tables",
     "log.up_to_date",
@@ -222,7 +224,7 @@ const FIRST_POINTS: &[&str] = &[
     "log.create",
 ];
 
-/// Those that only a closing log reaches, and at which time.
+/// The failpoints that only a closing log reaches, and the count.
 const LAST_POINTS: &[(&str, u64)] = &[
     ("log.checkpoint", 1),
     ("log.checkpointed", 1),
@@ -233,9 +235,15 @@ const LAST_POINTS: &[(&str, u64)] = &[
     ("log.noted", 3),
 ];
 
-/// Those with a test of their own: a kill while a foreign log is put aside is in `restore.rs`, those of an import are in
-/// `import.rs`, filling an index is in `search.rs`, an older format is taken over in `removal.rs`, the ledger of attempts is in
-/// `attempts.rs`, and erasing a record that failed leaves what its failing left, or less.
+/// Failpoints with tests elsewhere:
+///
+/// - `restore.rs`: moving a foreign write-ahead log aside
+/// - `import.rs`: imports
+/// - `search.rs`: filling an index
+/// - `removal.rs`: upgrading an older format
+/// - `attempts.rs`: the ledger of attempts
+///
+/// Erasing a failed record leaves what its failure left, or less.
 const OTHER_POINTS: &[&str] = &[
     "log.wal.aside",
     "log.segment.erase",
@@ -251,7 +259,7 @@ const OTHER_POINTS: &[&str] = &[
     "attempts.committed",
 ];
 
-/// Every name given to `reach` in the files below.
+/// Every name that the files in this directory pass to `reach`.
 fn failpoints_in(directory: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -282,7 +290,7 @@ fn a_kill_at_every_step_of_the_log_loses_nothing_that_was_delivered() {
         let directory = tempfile::tempdir().unwrap();
         let mut all = BTreeMap::new();
         for nth in times {
-            // One that leaves something to recover, then one that dies at the point.
+            // First a child that leaves something to recover, then one that dies at the failpoint.
             for kill in [KillPoint::line("FRAME ", 20), KillPoint::failpoint(point, *nth)] {
                 let seen = child(directory.path()).run(&kill).unwrap();
                 all.extend(delivered(&seen));
@@ -324,7 +332,7 @@ fn what_was_delivered_before_a_power_cut_is_there_after_it() {
     for round in 0..rounds(8, 60) {
         let mut program = child(&directory);
         disk.arm(program.command_mut()).unwrap();
-        // Every fifth lives long enough for checkpoints.
+        // Every fifth child lives long enough for checkpoints.
         let frames = if round % 5 == 4 { 6_000 } else { u64::from(round) * 37 % 200 + 1 };
         let seen = program.run(&KillPoint::line("FRAME ", frames)).unwrap();
         delivered_so_far.extend(delivered(&seen));
@@ -336,7 +344,7 @@ fn what_was_delivered_before_a_power_cut_is_there_after_it() {
             _ => PowerCut::Everything,
         };
         disk.power_cut(cut).unwrap();
-        // Looked at in a copy: looking writes.
+        // Checked in a copy, because opening writes to the directory.
         let copy = tempfile::tempdir().unwrap();
         for entry in std::fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
@@ -382,7 +390,7 @@ fn a_torn_commit_is_reported_and_never_read() {
     assert_eq!(torn.0, segment);
     assert!(torn.1 < last as u64);
     drop(opened);
-    // The damaged commit was never delivered: it was killed before publication.
+    // The damaged commit was never delivered: the child was killed before publication.
     verify(directory.path(), &delivered(&seen)).unwrap();
 }
 
@@ -391,12 +399,12 @@ pub(crate) fn segments(directory: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("segment-")).collect()
 }
 
-/// Which use of the file this is; 0 for a file that was never used, or not even made to its end when the kill came.
+/// The serial of a segment file; 0 for a file that was never used or not completely created.
 pub(crate) fn serial(segment: &Path) -> u64 {
     let bytes = std::fs::read(segment).unwrap();
     bytes.get(8..16).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-fn newest_segment(directory: &Path) -> PathBuf {
+pub(crate) fn newest_segment(directory: &Path) -> PathBuf {
     segments(directory).into_iter().max_by_key(|path| serial(path)).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Damage to the files of a log: what was acknowledged is never left out in silence.
+//! Damaged files: acknowledged events are never dropped silently.
 
 use crate::crash::{child, delivered, segments, serial, verify};
 use crate::support::*;
@@ -10,24 +10,24 @@ use turnstream_testkit::crash::KillPoint;
 /// The records begin here.
 const START: u64 = 4096;
 
-/// A directory whose events are in segments only, of which there are several.
+/// A directory whose events are only in segments, of which there are several.
 fn killed_before_anything_was_settled() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    // The settler stops, and the others go on: nothing leaves the segments.
+    // The flusher stops and the other threads continue, so nothing leaves the segments.
     let mut running = child(directory.path()).start(&KillPoint::failpoint("log.settle", 1)).unwrap();
     running.wait_for(&KillPoint::line("FRAME ", 3_000)).unwrap();
     assert!(delivered(&running.kill().unwrap()).len() >= 3_000);
     directory
 }
 
-/// Those that are in use, in order.
+/// The used segments, in order.
 fn in_order(directory: &Path) -> Vec<PathBuf> {
     let mut used: Vec<PathBuf> = segments(directory).into_iter().filter(|path| serial(path) > 0).collect();
     used.sort_by_key(|path| serial(path));
     used
 }
 
-/// As if the log had been killed in its first segment, which then holds many commits.
+/// As if the log had been killed in its first segment, which holds many commits.
 fn first_of(directory: &Path) -> PathBuf {
     let used = in_order(directory);
     for path in &used[1..] {
@@ -42,7 +42,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Opening is refused, for this file, and changes nothing.
+/// Asserts that opening is refused because of this file, and changes nothing.
 fn assert_refused(directory: &Path, file: &Path) -> u64 {
     let before: Vec<_> = segments(directory).iter().map(|path| std::fs::read(path).unwrap()).collect();
     let error = match Log::open(directory, &options()) {
@@ -68,7 +68,7 @@ async fn damage_in_the_middle_of_a_segment_is_no_torn_end() {
     let byte = assert_refused(directory.path(), &segment);
     assert!((START..=middle as u64).contains(&byte), "{byte} is not at the record around {middle}");
 
-    // The way out that the message names.
+    // The workaround that the error message gives.
     for path in segments(directory.path()).into_iter().chain([directory.path().join("boot")]) {
         std::fs::remove_file(path).unwrap();
     }
@@ -145,7 +145,7 @@ async fn a_database_that_is_gone_is_not_made_anew_beside_the_rest_of_its_log() {
         Ok(_) => panic!("it was opened"),
         Err(error) => {
             assert!(matches!(&error, OpenError::Missing(path) if *path == database), "{error}");
-            assert!(error.to_string().contains("Put it back from a backup"), "{error}");
+            assert!(error.to_string().contains("Restore it from a backup"), "{error}");
         }
     };
     refused();
@@ -155,7 +155,7 @@ async fn a_database_that_is_gone_is_not_made_anew_beside_the_rest_of_its_log() {
     std::fs::remove_file(&database).unwrap();
     std::fs::remove_file(directory.path().join("boot")).unwrap();
     refused();
-    // The way out that the message names.
+    // The workaround that the error message gives.
     for path in segments(directory.path()) {
         std::fs::remove_file(path).unwrap();
     }

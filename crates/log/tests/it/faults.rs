@@ -1,4 +1,5 @@
-//! A disk that fails for a while: nothing is lost, nothing is shown too early, it is said, and it heals by itself.
+//! A disk that fails for a while: nothing is lost or published too early, the outage is reported, and the log
+//! recovers by itself.
 
 use crate::crash::{child, delivered, verify};
 use crate::support::*;
@@ -9,7 +10,8 @@ use turnstream_model::cursor::Cursor;
 use turnstream_testkit::crash::{KillPoint, Program, role};
 use turnstream_testkit::disk::{FaultDisk, Faults};
 
-/// Breaks the disk under a talking child, heals it, and returns what the child delivered once it has gone on.
+/// Breaks the disk under a busy child, repairs it, and returns the frames that the child delivered after it
+/// continued.
 fn break_and_heal(faults: Faults) -> BTreeMap<u64, String> {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("data");
@@ -24,7 +26,7 @@ fn break_and_heal(faults: Faults) -> BTreeMap<u64, String> {
     std::thread::sleep(std::time::Duration::from_millis(300));
     disk.set(Faults::none()).unwrap();
     running.wait_for(&KillPoint::line("HEALTH Sound", 1)).unwrap();
-    // It goes on: far more than could have been under way when the disk broke.
+    // Far more frames than could have been in progress when the disk broke.
     running.wait_for(&KillPoint::line("FRAME ", 5_000)).unwrap();
     let delivered = delivered(&running.kill().unwrap());
     verify(&directory, &delivered).unwrap();
@@ -50,7 +52,7 @@ fn a_full_disk_is_waited_for() {
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
 const CROWD: usize = 8;
 
-/// The child of the test below: several sessions that all talk, and say when they are told of trouble.
+/// The child of the test below: several busy sessions that print the notices they get.
 #[test]
 fn crowded_child() {
     if role().as_deref() != Some("crowd") {

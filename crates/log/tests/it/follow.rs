@@ -1,4 +1,4 @@
-//! Following: the outcome first, then every event once, in order, without a joint.
+//! Following: the outcome first, then every event once, in order, without a gap.
 
 use crate::support::*;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn replay_joins_live_without_gap_or_repeat_from_every_start() {
     for start in 0..12 {
         let log = log.clone();
         followers.push(tokio::spawn(async move {
-            // They come at all times: before, while and after events settle.
+            // Followers start at all times: before, during and after the flush of events.
             tokio::time::sleep(Duration::from_millis(start * 20)).await;
             let (_, head) = log.head(&id("s")).unwrap();
             let from = head.0 * start / 12;
@@ -74,7 +74,7 @@ async fn a_slow_follower_misses_nothing() {
     let mut slow = log.follow(&id("s"), &after(0)).unwrap();
     let text = "x".repeat(1_000);
     for _ in 0..5 {
-        // Far more than is kept in memory, between two looks.
+        // Far more than is kept in memory between two reads.
         for _ in 0..400 {
             drop(appender.append(vec![delta("t1", "i1", &text)], NOW).await.unwrap());
         }

@@ -1,4 +1,4 @@
-//! Imports that are killed: a session is there whole, or nothing of it is.
+//! Killed imports: the session exists completely or not at all.
 
 use crate::support::*;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use turnstream_testkit::crash::{KillPoint, Program, Rounds, role};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
 const EVENTS: u64 = 3_000;
-/// Events before the place at which a log may be cut.
+/// Events before the position at which the log may be cut.
 const BEGINNING: usize = 3;
 
-/// What is imported.
+/// What to import.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Whole,
-    /// The same without its beginning.
+    /// The same session without its beginning.
     Trimmed,
 }
 
@@ -41,7 +41,7 @@ impl What {
         })
     }
 
-    /// The role of the child that imports it.
+    /// The name of the child that imports it.
     fn role(self) -> &'static str {
         match self {
             Self::Whole => "import",
@@ -69,7 +69,7 @@ async fn import(log: &Log, what: What) -> Result<(), ClaimError> {
     importer.finish(Some("native".to_owned())).await.map(drop)
 }
 
-/// The child of the tests below: imports while another session talks.
+/// The child of the tests below. It imports while another session is busy.
 #[test]
 fn importing_child() {
     let all = [What::Whole, What::Trimmed];
@@ -97,7 +97,7 @@ pub(crate) fn child(directory: &Path, what: What) -> Program {
     Program::this_test("import::importing_child", what.role()).unwrap().env(DIRECTORY, directory)
 }
 
-/// Whether the session is there, and then whole; else nothing in the database knows of it.
+/// Whether the session exists, and then completely. If not, the database knows nothing of it.
 pub(crate) fn is_there(directory: &Path, what: What) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let log = open(directory).log;
@@ -128,7 +128,7 @@ pub(crate) fn is_there(directory: &Path, what: What) -> bool {
     there
 }
 
-/// The failpoints of an import, at which time one is reached, and whether the session is there from that one on.
+/// The failpoints of an import, the counts, and whether the session exists from that failpoint on.
 pub(crate) const IMPORT_POINTS: &[(&str, &[u64], bool)] = &[
     ("log.import", &[1], false),
     ("log.import.appended", &[1, 2, 15], false),
@@ -144,7 +144,7 @@ fn an_import_that_is_killed_at_any_step_leaves_nothing_or_all() {
             let directory = tempfile::tempdir().unwrap();
             child(directory.path(), What::Whole).run(&KillPoint::failpoint(*point, *nth)).unwrap();
             assert_eq!(is_there(directory.path(), What::Whole), *is_whole, "{point}:{nth}");
-            // Whoever tries again succeeds, or hears that it is there.
+            // A second import succeeds, or learns that the session exists.
             let said = if *is_whole { "EXISTS" } else { "IMPORTED" };
             child(directory.path(), What::Whole).run(&KillPoint::line(said, 1)).unwrap();
             assert!(is_there(directory.path(), What::Whole));
@@ -156,7 +156,7 @@ fn an_import_that_is_killed_at_any_step_leaves_nothing_or_all() {
 fn a_kill_while_the_rest_of_an_import_is_removed_leaves_the_rest_to_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     for point in ["log.import.void", "log.remove"] {
-        // All of it is in the database by then.
+        // Everything is in the database by then.
         child(directory.path(), What::Whole).run(&KillPoint::failpoint("log.import.reveal", 1)).unwrap();
         child(directory.path(), What::Whole).run(&KillPoint::failpoint(point, 1)).unwrap();
     }
@@ -171,7 +171,7 @@ fn an_import_that_is_killed_at_any_moment_leaves_nothing_or_all() {
         .run(
             &mut ends,
             |_, round| {
-                // Around the time that it takes.
+                // About as long as an import takes.
                 let times = std::time::Duration::from_millis(20)..std::time::Duration::from_millis(600);
                 Ok((child(directory.path(), What::Whole), KillPoint::random_time(&mut round.rng, times)))
             },

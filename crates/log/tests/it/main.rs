@@ -5,6 +5,7 @@ mod append;
 mod attempts;
 mod crash;
 mod damage;
+mod diagnostics;
 mod faults;
 mod follow;
 mod import;

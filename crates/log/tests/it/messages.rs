@@ -1,10 +1,11 @@
-//! The rows of messages: there from the first event on, partial while they stream, final once, and gone when they are void.
+//! Rows of messages: they exist from the first event on, are partial while they stream, become final once,
+//! and are removed when void.
 
 use crate::support::*;
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use turnstream_log::{Appender, Health, Log, Options, Which};
+use turnstream_log::{Appender, Health, Log, Options};
 use turnstream_model::event::{Body, Draft, ItemKind, ItemState, Outcome, StopReason, Tool};
 use turnstream_model::id::{AttemptId, ItemId, TurnId};
 
@@ -68,7 +69,7 @@ fn ended_with(outcome: Outcome) -> Draft {
     Draft { turn: Some(TurnId::from("t1")), ..Draft::new(body) }
 }
 
-/// No write happens in a time in which many were due if any still could be.
+/// Asserts that nothing is written in a period in which many writes would be due.
 async fn assert_quiet(directory: &Path, after: &str) {
     let connection = watch(directory);
     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -121,7 +122,7 @@ async fn after_an_owner_is_gone_nothing_more_is_written_also_when_it_panicked() 
         assert_eq!(tokio::spawn(talk_and_go(appender, panics)).await.is_err(), panics);
         stored_up_to(directory.path(), 4).await;
         assert_quiet(directory.path(), if panics { "a panic" } else { "a drop" }).await;
-        // The next owner finds the session free and has the last word.
+        // The next owner finds the session free and writes last.
         let mut next = log.claim(&id("s")).await.unwrap();
         let ends = vec![item_ended("t1", "i1", ItemState::Abandoned), ended_with(Outcome::Lost)];
         let head = append(&mut next, ends).await;
@@ -188,17 +189,17 @@ async fn a_delayed_partial_after_finalise_is_rejected_by_the_store_and_counted()
     let mut appender = talking(&log, "s").await;
     stored_up_to(directory.path(), 3).await;
     assert_eq!(log.refused_writes(), 0);
-    // Someone else has finalised the row meanwhile.
+    // Somebody else has finalised the row meanwhile.
     let connection = database(directory.path());
     connection.execute("UPDATE piece SET streaming = 0, body = '\"final\"' WHERE id = 'i1'", []).unwrap();
     let head = append(&mut appender, vec![delta("t1", "i1", "late")]).await;
     stored_up_to(directory.path(), head).await;
     assert_eq!(row(&connection, "i1").unwrap(), (false, "\"final\"".to_owned()));
-    // It is counted behind the transaction.
+    // The refusal is counted after the transaction.
     eventually(|| log.refused_writes() == 1).await;
 }
 
-/// What one look at the database shows: whether this event is in it, and whether the item has a row.
+/// One read of the database: whether it has this event, and whether the item has a row.
 fn look(connection: &mut Connection, event: &str, item: &str) -> (bool, bool) {
     let transaction = connection.transaction().unwrap();
     let found = "SELECT count(*) > 0 FROM chunk WHERE instr(data, ?1) > 0";
@@ -209,7 +210,7 @@ fn look(connection: &mut Connection, event: &str, item: &str) -> (bool, bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_items_row_and_the_event_that_began_it_appear_together() {
     let directory = tempfile::tempdir().unwrap();
-    // The stored fold is never due: the rows do not wait for it.
+    // The stored fold is never due, and the rows do not wait for it.
     let log = open_with(directory.path(), Duration::from_secs(3600));
     let mut appender = talking(&log, "s").await;
     let mut connection = database(directory.path());
@@ -226,11 +227,11 @@ async fn an_items_row_and_the_event_that_began_it_appear_together() {
         let (streaming, body) = row(&connection, &item).unwrap();
         assert!(streaming && body.contains("word"), "{body}");
     }
-    assert_eq!(log.items(&id("s"), Which::All).unwrap().len(), 4);
+    assert_eq!(log.snapshot(&id("s")).unwrap().state.items.len(), 4);
     drop(appender);
     log.close().await;
     let log = open_with(directory.path(), Duration::from_secs(3600));
-    let names: Vec<_> = log.items(&id("s"), Which::All).unwrap().into_iter().map(|item| item.id).collect();
+    let names: Vec<_> = log.snapshot(&id("s")).unwrap().state.items.into_iter().map(|item| item.id).collect();
     assert_eq!(names, ["i1", "i2", "i3", "i4"].map(ItemId::from));
 }
 
@@ -246,7 +247,7 @@ async fn a_superseded_attempts_rows_disappear_from_messages_with_its_event() {
     let turn = Some(TurnId::from("t1"));
     append(&mut appender, vec![Draft { turn, attempt: Some(AttemptId::from("a1")), ..Draft::new(body) }])
         .await;
-    assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
+    assert!(log.snapshot(&id("s")).unwrap().state.items.is_empty());
     eventually(|| {
         let (has_event, has_row) = look(&mut connection, "attempt.superseded", "i1");
         assert_ne!(has_event, has_row);
@@ -256,27 +257,7 @@ async fn a_superseded_attempts_rows_disappear_from_messages_with_its_event() {
     drop(appender);
     log.close().await;
     let log = open_with(directory.path(), Duration::ZERO);
-    assert!(log.items(&id("s"), Which::All).unwrap().is_empty());
+    assert!(log.snapshot(&id("s")).unwrap().state.items.is_empty());
     let rows: i64 = connection.query_row("SELECT count(*) FROM piece", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 1, "only the turn's row is left");
-}
-
-#[tokio::test]
-async fn nothing_partial_appears_in_messages_of_finished_state() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = open_with(directory.path(), Duration::ZERO);
-    let mut appender = talking(&log, "s").await;
-    append(
-        &mut appender,
-        vec![delta("t1", "i1", "half"), item_started("t1", "i2"), delta("t1", "i2", "whole")],
-    )
-    .await;
-    append(&mut appender, vec![item_ended("t1", "i2", ItemState::Completed), item_started("t1", "i3")]).await;
-    append(&mut appender, vec![item_ended("t1", "i3", ItemState::Abandoned)]).await;
-    let names = |which| {
-        let items = log.items(&id("s"), which).unwrap();
-        items.into_iter().map(|item| item.id.as_str().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(Which::All), ["i1", "i2", "i3"]);
-    assert_eq!(names(Which::Finished), ["i2"]);
 }

@@ -1,4 +1,4 @@
-//! Opening: one owner, damage that is named and left alone.
+//! Opening: one owner, and damage that is reported and left alone.
 
 use crate::support::*;
 use std::path::Path;
@@ -34,7 +34,7 @@ async fn a_damaged_database_is_named_and_not_touched() {
     std::fs::write(&database, &rubbish).unwrap();
     let error = refused(directory.path());
     assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
-    assert!(error.to_string().contains("log.db is not a sound turnstream log"), "{error}");
+    assert!(error.to_string().contains("log.db is not a valid turnstream log"), "{error}");
     assert_eq!(std::fs::read(&database).unwrap(), rubbish);
 }
 
@@ -101,7 +101,7 @@ async fn a_database_that_breaks_while_it_is_used_leaves_nobody_waiting() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path()).log;
     let mut appender = talking(&log, "s").await;
-    // Somebody takes a table away.
+    // Somebody drops a table.
     let connection = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
     connection.execute_batch("DROP TABLE chunk;").unwrap();

@@ -1,16 +1,16 @@
-//! The power goes while something is deleted, trimmed or imported: a session is whole, trimmed or gone, never half, and what
-//! was said to be out of all files is in none of them.
+//! Power cuts during a deletion, a trim or an import. A session is whole, trimmed or gone, never half.
+//! Whatever was reported as erased is in no file.
 
 use crate::crash::rounds;
 use crate::import::{self, IMPORT_POINTS, What};
-use crate::removal::{Left, REMOVAL_POINTS, found, half_imported, half_importing, removing, text_of};
+use crate::removal::{Expected, REMOVAL_POINTS, found, half_imported, half_importing, removing, text_of};
 use std::path::Path;
 use tempfile::TempDir;
 use turnstream_log::Restored;
 use turnstream_testkit::crash::{KillPoint, Program, Seen};
 use turnstream_testkit::disk::{FaultDisk, PowerCut};
 
-/// A child that ended on a disk of its own, and what that disk could have left of it.
+/// A child that ended on a disk of its own, and the states that its disk could have after a power cut.
 struct Ended {
     _home: TempDir,
     disk: FaultDisk,
@@ -29,7 +29,7 @@ impl Ended {
         Self { _home: home, disk, seen }
     }
 
-    /// Looks at what each of several cuts leaves. Returns how many changes they took away.
+    /// Checks several cuts. Returns how many changes they lost.
     fn after_cuts(&self, seed: u64, look: impl Fn(&Path, PowerCut)) -> usize {
         let some = (0..u64::from(rounds(1, 12))).map(|round| match (seed + round) % 2 {
             0 => PowerCut::Subset(1_000 * seed + round),
@@ -61,9 +61,9 @@ fn a_power_cut_at_every_step_of_a_removal_leaves_nothing_half_removed() {
                 let gone = [text_of(0, 1), text_of(0, 2), text_of(0, 3), text_of(1, 1), text_of(1, 2)];
                 assert_eq!(found(image, &gone), Vec::<String>::new(), "{when}");
             }
-            // An image is another file than the one that the directory had.
-            let left = Left::new(&ended.seen, Some(Restored::Copied), when);
-            runtime.block_on(left.judge(image));
+            // The image is another file than the directory had.
+            let expected = Expected::new(&ended.seen, Some(Restored::Copied), when);
+            runtime.block_on(expected.judge(image));
         });
     }
     assert!(forgotten > 0, "the cuts took nothing away");
@@ -76,7 +76,7 @@ fn a_power_cut_at_every_step_of_an_import_leaves_nothing_or_all() {
     });
     let mut forgotten = 0;
     for (seed, (kill, is_whole)) in points.enumerate() {
-        // A trimmed session has rows from the beginning on.
+        // A trimmed session has rows from the start.
         let what = What::Trimmed;
         forgotten += Ended::at(|directory| import::child(directory, what), &kill).after_cuts(
             seed as u64,

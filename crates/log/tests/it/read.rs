@@ -1,4 +1,4 @@
-//! How much is read from the disk to answer, as the kernel counts it. Each test has a process of its own.
+//! How many bytes the log reads from disk to answer, as counted by the kernel. Each test has its own process.
 
 use crate::support::*;
 use std::path::Path;
@@ -8,13 +8,13 @@ use turnstream_model::cursor::{Cursor, Seq};
 const EVENTS: u64 = 40_000;
 const TEXT: usize = 500;
 
-/// Bytes that this process has read so far, from wherever.
+/// Bytes that this process has read so far, from any file.
 fn bytes_read() -> u64 {
     let counters = std::fs::read_to_string("/proc/self/io").unwrap();
     counters.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
 }
 
-/// A log that was just opened, with one long session in it.
+/// A log that was just opened, with one long session.
 async fn long(directory: &Path) -> Log {
     let log = open(directory).log;
     let mut appender = talking(&log, "s").await;
@@ -75,7 +75,7 @@ async fn an_event_that_was_read_is_never_beyond_the_head_for_whoever_follows_it(
             let (mut resets, mut looks) = (0, 0);
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let (_, head) = log.head(&id("s")).unwrap();
-                // The newest event there is, if there is one more than the head was a moment ago.
+                // The newest event, one before the head that was just read.
                 let after = turnstream_model::cursor::Seq(head.0.saturating_sub(1));
                 let Some(newest) = log.read(&id("s"), after, 10).unwrap().last().map(|event| event.seq())
                 else {

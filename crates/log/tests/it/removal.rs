@@ -1,4 +1,4 @@
-//! Bytes that were deleted or trimmed are in no file of the data directory, also when the process was killed on the way.
+//! Deleted and trimmed bytes are in no file of the data directory, even if the process was killed meanwhile.
 
 use crate::support::*;
 use std::collections::HashSet;
@@ -11,16 +11,16 @@ use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
-/// A file that holds so much of a planted text is one too many.
+/// The length of a piece of planted text that must not be found in any file.
 const PIECE: usize = 12;
 
-/// A text that is nowhere else.
+/// A text that occurs nowhere else.
 pub(crate) fn planted(seed: u64, length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..length).map(|_| random.alphanumeric()).collect()
 }
 
-/// Files of the directory with a piece of one of these texts.
+/// Files of the directory that contain a piece of these texts.
 pub(crate) fn found(directory: &Path, texts: &[String]) -> Vec<String> {
     let windows = |text: &String| text.as_bytes().windows(PIECE).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let pieces: HashSet<Vec<u8>> = texts.iter().flat_map(windows).collect();
@@ -39,7 +39,7 @@ pub(crate) fn found(directory: &Path, texts: &[String]) -> Vec<String> {
     found
 }
 
-/// The settled events of a session are there whole.
+/// Waits until all events of a session are flushed.
 pub(crate) async fn settled(log: &Log, name: &str) {
     for _ in 0..30_000 {
         let kept = log.kept(&id(name)).unwrap();
@@ -52,7 +52,7 @@ pub(crate) async fn settled(log: &Log, name: &str) {
     panic!("session {name} was not settled within 300 s");
 }
 
-/// L4 on what is kept, and its laws.
+/// Checks L4 on what is kept, and the laws.
 pub(crate) fn assert_whole(log: &Log, name: &str, turns: usize) {
     let kept = log.kept(&id(name)).unwrap();
     let events = log.read(&id(name), Seq(kept.oldest.0 - 1), usize::MAX).unwrap();
@@ -74,7 +74,7 @@ async fn a_deleted_session_is_in_no_file_when_that_is_said() {
     let mut appender = log.create(&id("s")).await.unwrap();
     append(&mut appender, vec![created("s")]).await;
     say(&mut appender, 1, &text).await;
-    // Half of it may still be on its way into the database.
+    // Half of it may not be in the database yet.
     settled(&log, "s").await;
     say(&mut appender, 2, &text).await;
     assert!(!found(directory.path(), std::slice::from_ref(&text)).is_empty());
@@ -85,7 +85,7 @@ async fn a_deleted_session_is_in_no_file_when_that_is_said() {
     assert_eq!((log.removed().sessions, log.removed().erasures), (1, 1));
 }
 
-/// Its words leave the index later than it is answered.
+/// The words leave the index after the trim is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_end() {
     let directory = tempfile::tempdir().unwrap();
@@ -96,14 +96,14 @@ async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_
     for (turn, text) in (1..).zip(&texts) {
         say(&mut appender, turn, text).await;
     }
-    log.settle().await;
+    log.flush().await;
     assert_eq!(findable(&log, &texts), texts);
     for turns in [6, 3, 2] {
         let keep = Keep { turns: Some(turns), ..Keep::default() };
         log.trim(&id("s"), &keep).await.unwrap();
         assert_eq!(findable(&log, &texts), texts[8 - turns as usize..]);
     }
-    // What comes under a name that was used before is another thing.
+    // An item under a reused id is another item.
     append(&mut appender, vec![turn_started("t9"), item_started("t9", "i1")]).await;
     let again = [words(9, 600)];
     append(
@@ -111,14 +111,14 @@ async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_
         vec![delta("t9", "i1", &again[0]), item_ended("t9", "i1", ItemState::Completed), turn_ended("t9")],
     )
     .await;
-    log.settle().await;
+    log.flush().await;
     assert_eq!(findable(&log, &again), again);
     log.erased().await.unwrap();
     let gone: Vec<String> = texts[..6].iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect();
     assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
     assert_eq!(findable(&log, &texts), texts[6..]);
     assert_eq!(findable(&log, &again), again);
-    // The same when the whole session goes while words of its beginning are still in.
+    // The same if the whole session is deleted while words of its beginning are still in the index.
     log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap();
     drop(appender);
     log.delete(&id("s")).await.unwrap();
@@ -127,7 +127,7 @@ async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_
     assert_eq!(found(directory.path(), &all), Vec::<String>::new());
 }
 
-/// The child of the test below: makes sessions, removes, and says so.
+/// The child of the test below: creates sessions, removes data, and prints what it did.
 #[test]
 fn removing_child() {
     if role().as_deref() != Some("remove") {
@@ -160,12 +160,12 @@ pub(crate) fn text_of(session: u64, turn: u64) -> String {
     format!("{} {}", planted(100 * session + turn, 30_000), words_of(session, turn))
 }
 
-/// What of it can be searched for.
+/// The searchable words of a turn.
 fn words_of(session: u64, turn: u64) -> String {
     words(100 * session + turn, 60)
 }
 
-/// The failpoints of removing, and at which time one is reached.
+/// The failpoints of a removal, and the counts.
 pub(crate) const REMOVAL_POINTS: &[(&str, &[u64])] = &[
     ("log.delete", &[1]),
     ("log.deleted", &[1]),
@@ -188,30 +188,31 @@ fn a_kill_at_every_step_of_a_removal_leaves_nothing_half_removed() {
         for nth in *times {
             let directory = tempfile::tempdir().unwrap();
             let seen = removing(directory.path()).run(&KillPoint::failpoint(*point, *nth)).unwrap();
-            let left = Left::new(&seen, None, format!("{point}:{nth}"));
+            let expected = Expected::new(&seen, None, format!("{point}:{nth}"));
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-            runtime.block_on(left.judge(directory.path()));
+            runtime.block_on(expected.judge(directory.path()));
         }
     }
 }
 
-/// What the end of a removing child has to have left.
-pub(crate) struct Left {
+/// What a killed child must have left.
+pub(crate) struct Expected {
     deleted: bool,
     trimmed: bool,
-    /// As what the directory is taken that it left.
+    /// How the directory that it left is recognised.
     restored: Option<Restored>,
     when: String,
 }
 
-impl Left {
-    /// After what this child has said.
+impl Expected {
+    /// According to what this child has printed.
     pub(crate) fn new(seen: &Seen, restored: Option<Restored>, when: String) -> Self {
         let said = |line: &str| !seen.lines(line).is_empty();
         Self { deleted: said("DELETED"), trimmed: said("TRIMMED"), restored, when }
     }
 
-    /// Every session is whole, trimmed or gone; what was said holds; what was begun is finished, in every file.
+    /// Asserts that every session is whole, trimmed or gone, that acknowledged removals hold, and that
+    /// pending ones are completed in every file.
     pub(crate) async fn judge(&self, directory: &Path) {
         let Self { deleted, trimmed, restored, when } = self;
         let Opened { log, restored: found_restored, .. } = open(directory);
@@ -222,7 +223,7 @@ impl Left {
         }
         let gone: Vec<String> = (1..=3).map(|turn| text_of(0, turn)).collect();
         match log.head(&id("gone")) {
-            // Nobody was told that it is deleted.
+            // The deletion was not acknowledged.
             Ok(_) => {
                 assert!(!deleted, "{when}: what was said to be deleted is back");
                 assert_whole(&log, "gone", 3);
@@ -231,7 +232,7 @@ impl Left {
             Err(ReadError::Unknown(_)) => assert!(log.removal(&id("gone")).unwrap().is_some(), "{when}"),
             Err(error) => panic!("{when}: {error}"),
         }
-        // What the last run began, this one finishes.
+        // This run completes what the last one began.
         log.erased().await.unwrap();
         assert_eq!(found(directory, &gone), Vec::<String>::new(), "{when}");
         assert_eq!(log.removal(&id("gone")).unwrap(), Some(Removal::Done), "{when}");
@@ -247,12 +248,12 @@ impl Left {
         assert_whole(&log, "trimmed", 1);
         assert_eq!(found(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{when}");
         assert_whole(&log, "kept", 3);
-        log.settle().await;
+        log.flush().await;
         let findable = findable(&log, &[words_of(1, 1), words_of(1, 2), words_of(1, 3), words_of(2, 1)]);
         assert_eq!(findable, [words_of(1, 3), words_of(2, 1)], "{when}");
         let keep = Keep { turns: Some(9), ..Keep::default() };
         assert_eq!(log.trim(&id("kept"), &keep).await.unwrap(), Trimmed::default());
-        // The name is free, and what comes under it is another session.
+        // The id is free, and a new session under it is another one.
         let mut again = log.create(&id("gone")).await.unwrap();
         append(&mut again, vec![created("gone")]).await;
         say(&mut again, 1, "new").await;
@@ -267,7 +268,7 @@ impl Left {
     }
 }
 
-/// A session that comes from elsewhere, with this text.
+/// An imported session with this text.
 fn told_elsewhere(text: &str) -> Vec<turnstream_model::event::Event> {
     let drafts = vec![
         created("s"),
@@ -292,7 +293,7 @@ async fn an_import_that_was_given_up_is_in_no_file_either() {
     let mut importer = log.import(&id("s")).await.unwrap();
     importer.append(events[..5].to_vec()).await.unwrap();
     drop(importer);
-    // The second time it comes whole, and goes again.
+    // The second import is complete, and is deleted again.
     let mut importer = loop {
         match log.import(&id("s")).await {
             Ok(importer) => break importer,
@@ -315,7 +316,7 @@ pub(crate) fn half_imported() -> String {
     planted(9, 4_000)
 }
 
-/// The child of the test below: imports half of a session, and says so.
+/// The child of the test below: imports half of a session, and prints it.
 #[test]
 fn half_importing_child() {
     if role().as_deref() != Some("half-import") {
@@ -326,7 +327,7 @@ fn half_importing_child() {
         let log = open(&PathBuf::from(std::env::var(DIRECTORY).unwrap())).log;
         let mut importer = log.import(&id("s")).await.unwrap();
         importer.append(told_elsewhere(&half_imported())[..5].to_vec()).await.unwrap();
-        // What is settled is in the database too.
+        // Flushed events are in the database too.
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         println!("APPENDED");
         std::future::pending::<()>().await;
@@ -398,7 +399,7 @@ async fn a_database_of_the_first_format_is_taken_over() {
     }
     let Opened { log, restored, .. } = open(directory.path());
     assert_eq!(restored, None);
-    log.settle().await;
+    log.flush().await;
     let text = turnstream_log::Query { words: "text".to_owned(), ..Default::default() };
     assert_eq!(log.search(&text).unwrap().hits.len(), 1);
     assert_whole(&log, "s", 1);
@@ -407,7 +408,7 @@ async fn a_database_of_the_first_format_is_taken_over() {
     assert_eq!(log.search(&text).unwrap().hits.len(), 0);
 }
 
-/// What search finds of these texts.
+/// The texts that search finds.
 fn findable(log: &Log, texts: &[String]) -> Vec<String> {
     let found = |text: &&String| {
         let query = turnstream_log::Query { words: format!("\"{}\"", &text[..27]), ..Default::default() };
@@ -416,14 +417,14 @@ fn findable(log: &Log, texts: &[String]) -> Vec<String> {
     texts.iter().filter(found).cloned().collect()
 }
 
-/// Words of one text, each nowhere else.
+/// Words of one text that occur nowhere else.
 fn words(seed: u64, count: usize) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut word = || (0..13).map(|_| random.lowercase()).collect::<String>();
     (0..count).map(|_| word()).collect::<Vec<_>>().join(" ")
 }
 
-/// An index that is made anew is filled from what is stored: also from what is being removed.
+/// A new index is filled from stored rows, also from rows that are being removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -439,7 +440,7 @@ async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_fil
             texts[if number % 3 == 1 && turn == 3 { 2 } else { (number % 3) as usize }].push(text);
         }
     }
-    log.settle().await;
+    log.flush().await;
     log.close().await;
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
     database.execute("UPDATE meta SET value = 'other' WHERE name = 'words'", []).unwrap();
@@ -465,7 +466,7 @@ async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_fil
     };
     assert_eq!(pieces(&texts[0]), Vec::<String>::new());
     assert_eq!(pieces(&texts[1]), Vec::<String>::new());
-    log.settle().await;
+    log.flush().await;
     let check = |log: &Log| {
         assert_eq!(findable(log, &texts[0]), Vec::<String>::new());
         assert_eq!(findable(log, &texts[1]), Vec::<String>::new());
@@ -475,13 +476,13 @@ async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_fil
     assert_eq!(pieces(&texts[0]), Vec::<String>::new());
     log.close().await;
     let log = open(directory.path()).log;
-    log.settle().await;
+    log.flush().await;
     check(&log);
     let database = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
     database.execute_batch("INSERT INTO entry_word (entry_word) VALUES ('integrity-check')").unwrap();
 }
 
-/// A parser of JSON bounds how deep it goes, and what is in a line is deeper in a base.
+/// JSON parsers limit the depth, and a value of an event is nested deeper in a base.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_not_cut_where_what_waits_is_too_deep_for_a_base() {
     let directory = tempfile::tempdir().unwrap();
@@ -489,7 +490,7 @@ async fn a_session_is_not_cut_where_what_waits_is_too_deep_for_a_base() {
     let mut appender = log.create(&id("s")).await.unwrap();
     append(&mut appender, vec![created("s")]).await;
     say(&mut appender, 1, "one").await;
-    // As deep as a line can be.
+    // As deep as an event can be.
     let deep = (0..124).fold(serde_json::json!("x"), |inner, _| serde_json::json!([inner]));
     let prompt = turnstream_model::id::PromptId::from("p1");
     let content = vec![serde_json::json!({"type": "text", "text": "x", "_meta": deep})];
@@ -500,12 +501,12 @@ async fn a_session_is_not_cut_where_what_waits_is_too_deep_for_a_base() {
     let taken = of_turn(Body::PromptTaken { prompt });
     append(&mut appender, vec![turn_started("t3"), taken, turn_ended("t3")]).await;
     say(&mut appender, 4, "four").await;
-    log.settle().await;
+    log.flush().await;
     let turns = |log: &Log| {
         let state = log.snapshot(&id("s")).unwrap().state;
         state.turns.iter().map(|turn| turn.turn.to_string()).collect::<Vec<_>>()
     };
-    // Two of four turns are to go, but behind the second the prompt waits.
+    // Two of four turns should be removed, but a prompt waits after the second.
     assert_eq!(log.trim(&id("s"), &Keep { turns: Some(2), ..Keep::default() }).await.unwrap().turns, 1);
     assert_eq!(log.base(&id("s")).unwrap().queue.len(), 0);
     assert_eq!(turns(&log), ["t2", "t3", "t4"]);

@@ -1,4 +1,4 @@
-//! What SQLite leaves between rows when it moves them: nothing of what was removed is there either.
+//! Copies of rows that SQLite leaves inside pages: they contain nothing that was removed.
 
 use crate::removal::{assert_whole, found, planted, settled};
 use crate::support::*;
@@ -7,8 +7,8 @@ use turnstream_log::{Keep, Log, Opened, Options};
 use turnstream_model::event::{Body, Draft};
 use turnstream_model::id::PromptId;
 
-/// Sessions of very different sizes whose rows grow, move and go between each other: SQLite leaves copies of rows behind
-/// where it makes room.
+/// Sessions of very different sizes whose rows grow, move and disappear among each other, so that SQLite
+/// leaves copies of them where it makes room.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_between_the_rows_of_others() {
     let directory = tempfile::tempdir().unwrap();
@@ -72,8 +72,8 @@ async fn nothing_is_left_between_the_rows_of_others() {
     assert_eq!(sound, "ok");
 }
 
-/// What is stored of sessions that talk grows and shrinks in its place: SQLite moves rows, and leaves copies in the gaps of
-/// pages. They are looked for only in pages that were written, so every write has to be noticed.
+/// Stored rows of busy sessions grow and shrink in place: SQLite moves them and leaves copies inside pages.
+/// Only written pages are scrubbed, so every write has to be noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_rows_that_grew() {
     let directory = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ async fn nothing_is_left_of_rows_that_grew() {
                     kept.extend(texts)
                 };
             }
-            log.settle().await;
+            log.flush().await;
         }
         drop(appenders);
         if run == 0 {
@@ -128,7 +128,7 @@ async fn nothing_is_left_of_rows_that_grew() {
     }
 }
 
-/// Which pages have to be looked at is known from run to run: only those that were written, and all after a crash.
+/// The pages to scrub are known from run to run: only the written ones, and all pages after a crash.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_said_before_a_restart_is_in_no_file_either_when_it_is_deleted_after_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -171,7 +171,8 @@ async fn what_was_said_before_a_restart_is_in_no_file_either_when_it_is_deleted_
     }
 }
 
-/// After a `VACUUM` everything is in other pages than were noted, and SQLite leaves copies of rows in those too.
+/// After a `VACUUM` every row is on another page than was recorded, and SQLite leaves copies on those pages
+/// too.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_in_a_database_that_was_vacuumed_while_the_log_was_closed() {
     let directory = tempfile::tempdir().unwrap();
@@ -187,12 +188,12 @@ async fn nothing_is_left_in_a_database_that_was_vacuumed_while_the_log_was_close
         say(&mut appender, 1, &text).await;
         gone.push(text);
     }
-    log.settle().await;
-    // From here on few pages are to be looked at.
+    log.flush().await;
+    // From here on few pages are unscrubbed.
     log.delete(&id("s39")).await.unwrap();
     log.erased().await.unwrap();
     log.close().await;
-    // A copy of a row in the gap of a page that nothing will be written to, as SQLite leaves them.
+    // A copy of a row in the gap of a page that nothing will be written to, as SQLite leaves it.
     let database = rusqlite::Connection::open(&path).unwrap();
     database.execute_batch("VACUUM").unwrap();
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'imported'";

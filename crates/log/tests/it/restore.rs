@@ -1,4 +1,4 @@
-//! Backups: whatever is put back, no client is ever given another event under a number it has seen.
+//! Backups: whatever is restored, no client ever gets another event under a seq it has seen.
 
 use crate::crash::{child, delivered};
 use crate::support::*;
@@ -18,7 +18,7 @@ async fn one_run(directory: &Path) -> Generation {
     generation
 }
 
-/// One more run, with one more event.
+/// Another run, with one more event.
 async fn another_run(directory: &Path) -> Option<Restored> {
     let Opened { log, restored, .. } = open(directory);
     let mut appender = log.claim(&id("s")).await.unwrap();
@@ -32,7 +32,7 @@ fn database(directory: &Path) -> PathBuf {
     directory.join("log.db")
 }
 
-/// As SQLite wants a backup put back: without the files beside the one that is replaced.
+/// Restores a backup as SQLite requires: without the files beside the replaced one.
 fn put_back(backup: &Path, directory: &Path) {
     for beside in ["log.db-wal", "log.db-shm"] {
         let _ = std::fs::remove_file(directory.join(beside));
@@ -46,7 +46,7 @@ fn back_up(directory: &Path, into: &Path) {
     source.execute("VACUUM INTO ?1", [into.to_str().unwrap()]).unwrap();
 }
 
-/// Opens it, and asserts that it is known for a restored one in which no old cursor fits.
+/// Opens the directory, and asserts that it is recognised as restored and that no old cursor is valid.
 async fn assert_restored(directory: &Path, old: &Generation, head: u64, how: Restored) {
     let Opened { log, restored, .. } = open(directory);
     assert_eq!(restored, Some(how));
@@ -58,7 +58,7 @@ async fn assert_restored(directory: &Path, old: &Generation, head: u64, how: Res
     let outcome = follower.next().await.unwrap();
     assert!(matches!(outcome, Follow::Outcome(CursorOutcome::Reset { .. })), "{outcome:?}");
     drop(follower);
-    // It goes on as any other, and from then on it is the one that the directory knows.
+    // It continues like any other, and the directory knows it from now on.
     let mut appender = log.claim(&id("s")).await.unwrap();
     assert_eq!(append(&mut appender, vec![delta("t1", "i1", "after")]).await, head + 1);
     drop(appender);
@@ -122,7 +122,7 @@ async fn a_backup_put_back_after_a_kill_in_the_same_run_is_recognised() {
     running.wait_for(&KillPoint::line("FRAME ", 300)).unwrap();
     eventually(|| log_rows(&directory) > 0);
     back_up(&directory, &backup);
-    // Far more than the segments hold at a time: what came after the backup is in none of them any more.
+    // Far more than the segments hold: everything after the backup has left them.
     running.wait_for(&KillPoint::line("FRAME ", 20_000)).unwrap();
     let seen = running.kill().unwrap();
     assert!(delivered(&seen).len() >= 20_000);
@@ -136,8 +136,9 @@ async fn a_backup_put_back_after_a_kill_in_the_same_run_is_recognised() {
     assert_restored(&directory, &old, head, Restored::Older).await;
 }
 
-/// A directory whose database file alone was put back, after a kill at a moment at which SQLite's own log holds later commits
-/// than that. Now and then the log has just begun anew, and there is nothing in it that could be mixed up: then once more.
+/// A directory in which only the database file was restored, after a kill at a moment when the write-ahead
+/// log holds later commits. Sometimes that log has just restarted and holds nothing that could be mixed up;
+/// then this tries again.
 fn put_back_beside_a_later_log() -> (tempfile::TempDir, u32) {
     let mut tries = 0;
     loop {
@@ -150,7 +151,7 @@ fn put_back_beside_a_later_log() -> (tempfile::TempDir, u32) {
         running.wait_for(&KillPoint::line("FRAME ", 60_000)).unwrap();
         drop(running.kill().unwrap());
         assert!(directory.join("log.db-wal").exists());
-        // The file alone: what SQLite has beside it is left where it is.
+        // Only the file: what SQLite keeps beside it stays.
         std::fs::copy(&backup, database(&directory)).unwrap();
         let looked_at = home.path().join("looked_at");
         copy_all(&directory, &looked_at);
@@ -159,7 +160,7 @@ fn put_back_beside_a_later_log() -> (tempfile::TempDir, u32) {
             let revision = "SELECT value FROM meta WHERE name = 'revision'";
             connection.query_row(revision, [], |row| row.get::<_, String>(0))
         };
-        // Two histories in one may not even be readable.
+        // Two mixed histories may not even be readable.
         if of(&database(&looked_at)).ok() != of(&backup).ok() || tries == 10 {
             return (home, tries);
         }
@@ -172,7 +173,7 @@ async fn a_database_put_back_beside_sqlites_own_log_of_later_is_not_mixed_with_i
     let (home, tries) = put_back_beside_a_later_log();
     assert!(tries < 10, "the log of SQLite was empty at every kill");
     let (directory, backup) = (home.path().join("data"), home.path().join("backup"));
-    // A kill while that is being put out of the way changes nothing.
+    // A kill while the foreign log is moved aside changes nothing.
     drop(child(&directory).run(&KillPoint::failpoint("log.wal.aside", 1)).unwrap());
     let opened = open(&directory);
     assert_eq!(opened.restored, Some(Restored::Older));
@@ -192,7 +193,7 @@ async fn a_database_put_back_beside_sqlites_own_log_of_later_is_not_mixed_with_i
 async fn a_backup_that_the_segments_still_complete_loses_nothing() {
     let home = tempfile::tempdir().unwrap();
     let (directory, backup) = (home.path().join("data"), home.path().join("backup"));
-    // Killed before anything of the turn was settled: all of it is in segments.
+    // Killed before anything of the turn was flushed: all of it is in segments.
     let seen = child(&directory).run(&KillPoint::failpoint("log.settle", 1)).unwrap();
     back_up(&directory, &backup);
     put_back(&backup, &directory);
@@ -231,7 +232,7 @@ async fn a_directory_whose_every_byte_is_put_back_in_place_needs_its_note_remove
     let first = one_run(&directory).await;
     copy_all(&directory, &backup);
     another_run(&directory).await;
-    // Into the same files, as a snapshot of the volume would: nothing in it tells that time has passed.
+    // Into the same files, like a snapshot of the volume: nothing shows that time has passed.
     copy_all(&backup, &directory);
     let opened = open(&directory);
     assert_eq!(opened.restored, None, "if this is recognised now, the documentation can say so");

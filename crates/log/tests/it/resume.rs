@@ -1,5 +1,5 @@
-//! L4 as a property: a snapshot at S and the events after S are the whole, for every S, whatever is written, flushed and
-//! read at the same time.
+//! L4 as a property: for every S, a snapshot at S plus the events after S is the whole. It holds whatever is
+//! written, flushed and read at the same time.
 
 use crate::support::*;
 use proptest::prelude::*;
@@ -10,20 +10,20 @@ use turnstream_model::event::{Body, Draft, ItemState};
 use turnstream_model::fold::{Applied, Fold, State};
 use turnstream_model::id::{AttemptId, ItemId, TurnId};
 
-/// What one writer does next.
+/// A step of one writer.
 #[derive(Clone, Debug)]
 enum Step {
     /// A new item of the open turn.
     Begin,
-    /// So many words for the newest item, as so many events.
+    /// This many deltas for the newest item, with this text.
     Say(u8, String),
     /// The newest item ends.
     Finish,
-    /// The newest item is void.
+    /// The newest item is superseded.
     Supersede,
     /// The turn ends, and another begins.
     NextTurn,
-    /// Time passes, in which folds are written and events leave memory.
+    /// A pause in which folds are written and events leave memory.
     Wait(u8),
 }
 
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One session's turn and items while it is written.
+/// The open turn and items of one session.
 struct Writer {
     appender: Appender,
     turns: u32,
@@ -84,7 +84,7 @@ impl Writer {
         }
     }
 
-    /// Takes every step, and a snapshot after each.
+    /// Executes every step, and takes a snapshot after each.
     async fn run(mut self, log: Log, name: String, steps: Vec<Step>) -> Vec<State> {
         let mut snapshots = Vec::new();
         for step in &steps {
@@ -113,7 +113,7 @@ async fn look(log: Log, name: String, stop: tokio::sync::watch::Receiver<bool>) 
     snapshots
 }
 
-/// The state at every S, and that the rest on top of it is the whole.
+/// Asserts that for every S, the state at S plus the rest is the whole.
 fn assert_whole(all: &[Committed], snapshots: Vec<State>) {
     let events: Vec<_> = all.iter().map(|event| event.event().unwrap()).collect();
     assert_eq!(seqs(all), (1..=all.len() as u64).collect::<Vec<u64>>());
@@ -136,13 +136,13 @@ fn assert_whole(all: &[Committed], snapshots: Vec<State>) {
     }
 }
 
-/// What a follower is given from every S on is exactly what comes after it.
+/// Asserts that a follower from every S gets exactly the events after it.
 async fn assert_resumes(log: &Log, name: &str, all: &[Committed]) {
     for after in 0..all.len() {
         let cursor = Cursor { generation: None, seq: Seq(after as u64) };
         let mut follower = log.follow(&id(name), &cursor).unwrap();
         assert!(matches!(follower.next().await.unwrap(), Follow::Outcome(_)));
-        // The first batch is enough for most: the next one begins where it ends.
+        // The first batch is enough in most cases: the next one begins where it ends.
         let Follow::Events(first) = follower.next().await.unwrap() else { panic!("no events after {after}") };
         assert_eq!(first, all[after..after + first.len()], "after {after}");
     }
@@ -177,7 +177,7 @@ async fn run(debounce: Duration, merge: Merge, scripts: Vec<Vec<Step>>) {
         histories.push(all);
     }
     log.close().await;
-    // And once more from what is on the disk.
+    // Once more, from disk.
     let log = Log::open(directory.path(), &options).unwrap().log;
     for (number, before) in histories.into_iter().enumerate() {
         let name = format!("s{number}");

@@ -1,5 +1,5 @@
-//! Search on a real directory: after kills, after an upgrade, and while the index is filled. What search owes in general
-//! is in `store/conformance`.
+//! Search on a real directory: after kills, after an upgrade, and while the index is filled. The general
+//! rules are tested in `store/conformance`.
 
 use crate::support::*;
 use rusqlite::Connection;
@@ -12,7 +12,7 @@ use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_SEARCHED";
 
-/// How a child talks until it is killed: every word is printed when what it says of it is durable.
+/// The child of the test below. It prints every word once it is durable.
 #[test]
 fn saying_child() {
     if role().as_deref() != Some("say") {
@@ -34,7 +34,8 @@ fn saying_child() {
             let name = |what: &str| format!("{what}{epoch}x{number}");
             let whole = item_ended(&turn, &name("whole"), ItemState::Completed);
             append(&mut appender, vec![item_started(&turn, &name("whole"))]).await;
-            // An item may begin in one transaction and end in another, or in a segment that no transaction has seen.
+            // An item may begin in one transaction and end in another, or in a segment that was never
+            // flushed.
             append(&mut appender, vec![delta(&turn, &name("whole"), &name("whole")), whole]).await;
             println!("WHOLE {}", name("whole"));
             let partial = delta(&turn, &name("partial"), &name("partial"));
@@ -56,7 +57,7 @@ fn child(directory: &Path) -> Program {
 }
 
 fn said(seen: &Seen, what: &str) -> Vec<String> {
-    // A line that the kill cut has no whole name.
+    // A line that the kill cut off has no complete word.
     seen.lines(what).into_iter().filter(|word| word.contains('x') && !word.ends_with('x')).collect()
 }
 
@@ -119,7 +120,7 @@ fn after_a_kill_at_any_step_everything_whole_is_found_and_nothing_else() {
             let seen = child(directory.path()).run(&kill).unwrap();
             whole.extend(said(&seen, "WHOLE "));
             let log = open(directory.path()).log;
-            runtime.block_on(log.settle());
+            runtime.block_on(log.flush());
             let mut found = all(&log, "whole*");
             for word in &whole {
                 assert!(found.contains(word), "{point}: {word} is not found");
@@ -138,7 +139,7 @@ fn after_a_kill_at_any_step_everything_whole_is_found_and_nothing_else() {
     }
 }
 
-/// Makes a database of the format that had no index, if there is one.
+/// Turns the database into one of the format without an index.
 fn make_old(directory: &Path) {
     let path = directory.join("log.db");
     if path.exists() {
@@ -153,7 +154,7 @@ fn make_old(directory: &Path) {
     }
 }
 
-/// So many messages of one session, each with its number.
+/// Appends this many numbered messages to one session.
 async fn talk(log: &Log, name: &str, count: u64) {
     let mut appender = log.create(&id(name)).await.unwrap();
     append(&mut appender, vec![created(name), turn_started("t1")]).await;
@@ -181,7 +182,7 @@ async fn a_database_of_the_earlier_format_opens_and_becomes_searchable_in_the_ol
     let log = open(directory.path()).log;
     assert!(log.search(&query("word")).unwrap().is_indexing, "it says that there may be more");
     talk(&log, "new", 5).await;
-    log.settle().await;
+    log.flush().await;
     let expected = (0..5).rev().map(|number| format!("new{number}"));
     let expected: Vec<String> =
         expected.chain((0..3_000).rev().map(|number| format!("old{number}"))).collect();
@@ -198,11 +199,11 @@ async fn an_index_whose_words_were_cut_differently_is_made_anew_and_its_cursors_
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path()).log;
     talk(&log, "s", 40).await;
-    log.settle().await;
+    log.flush().await;
     let page = log.search(&query("word")).unwrap();
     let cursor = page.next.clone();
     log.close().await;
-    // The same index goes on with its cursors.
+    // The same index accepts the old cursors.
     let log = open(directory.path()).log;
     let rest = log.search(&Query { cursor: cursor.clone(), ..query("word") }).unwrap();
     assert_eq!((page.hits.len(), rest.hits.len(), rest.next), (20, 20, None));
@@ -211,7 +212,7 @@ async fn an_index_whose_words_were_cut_differently_is_made_anew_and_its_cursors_
     database.execute("UPDATE meta SET value = '0' WHERE name = 'words'", []).unwrap();
     drop(database);
     let log = open(directory.path()).log;
-    log.settle().await;
+    log.flush().await;
     assert_eq!(all(&log, "word").len(), 40);
     let refused = log.search(&Query { cursor, ..query("word") }).unwrap_err();
     assert!(matches!(refused, SearchError::Cursor(_)), "{refused}");
@@ -225,18 +226,18 @@ async fn what_is_finished_is_found_beside_a_long_item_whose_fold_is_not_due() {
     let log = Log::open(directory.path(), &options).unwrap().log;
     let mut appender = talking(&log, "s").await;
     append(&mut appender, vec![delta("t1", "i1", &"long ".repeat(50_000)), item_started("t1", "i2")]).await;
-    log.settle().await;
+    log.flush().await;
     let ended = item_ended("t1", "i2", ItemState::Completed);
     append(&mut appender, vec![delta("t1", "i2", "short"), ended]).await;
-    log.settle().await;
+    log.flush().await;
     assert_eq!((all(&log, "short"), all(&log, "long")), (vec!["i2".to_owned()], vec![]));
-    // The row of the stored fold is behind, and stays a row that can be folded on.
+    // The stored fold lags, and can still be continued.
     let snapshot = log.snapshot(&id("s")).unwrap().state;
     assert_eq!(snapshot.items[1].text.as_deref(), Some("short"));
     drop(appender);
     log.close().await;
     let log = open(directory.path()).log;
-    log.settle().await;
+    log.flush().await;
     assert_eq!(log.snapshot(&id("s")).unwrap().state.items, snapshot.items);
     assert_eq!(all(&log, "short"), ["i2"]);
 }
@@ -248,7 +249,7 @@ async fn waiting_for_a_log_that_is_closed_ends() {
     let other = log.clone();
     talk(&log, "s", 5).await;
     log.close().await;
-    other.settle().await;
+    other.flush().await;
     assert_eq!(all(&other, "word").len(), 5, "a closed log can still be read");
 }
 
@@ -263,7 +264,7 @@ async fn what_nobody_waits_for_any_more_is_not_looked_for_to_the_end() {
         let ended = item_ended("t1", &item, ItemState::Completed);
         append(&mut appender, vec![item_started("t1", &item), delta("t1", &item, "a word"), ended]).await;
     }
-    log.settle().await;
+    log.flush().await;
     let patient = Query { patience: Some(Duration::from_secs(3_600)), ..query("word") };
     let waiting = Waiting::new();
     let page = log.search_while(&patient, waiting.interest()).unwrap();

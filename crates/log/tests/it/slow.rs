@@ -1,4 +1,4 @@
-//! Readers far behind: they get everything, and cost next to nothing while they do.
+//! Readers far behind: they get everything, and need almost no memory.
 
 use crate::support::*;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use turnstream_model::cursor::{Cursor, Seq};
 const BACKLOG: u64 = 100_000;
 const READERS: usize = 40;
 
-/// Memory of this process in KiB.
+/// Resident memory of this process in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -22,7 +22,7 @@ async fn talk(appender: &mut Appender) {
     }
 }
 
-/// One batch now and then, until the others have stopped talking. At this pace the backlog alone takes minutes.
+/// Reads one batch now and then, until the others have stopped. At this pace the backlog alone takes minutes.
 async fn dawdle(mut follower: Follower, done: tokio::sync::watch::Receiver<bool>) -> (Follower, u64) {
     let mut seen = 0;
     while !*done.borrow() {
@@ -49,7 +49,7 @@ async fn readers_behind_a_large_backlog_get_all_of_it_in_bounded_memory() {
 
     let log = open(directory.path()).log;
     let mut appender = log.claim(&id("s")).await.unwrap();
-    // What talking itself takes, the session's fold above all, is not the readers' doing.
+    // The memory of the writer itself, mostly the session's fold, is not counted.
     talk(&mut appender).await;
     let before = resident();
     let (stop, done) = tokio::sync::watch::channel(false);
@@ -72,6 +72,6 @@ async fn readers_behind_a_large_backlog_get_all_of_it_in_bounded_memory() {
     }
     let (seen, mut follower) = (slowest.0, slowest.1.unwrap());
     assert_eq!(seqs(&events(&mut follower, head).await), (seen + 1..=head).collect::<Vec<u64>>());
-    // A batch of 64 KiB each, and what the allocator makes of it; the backlog is 30 MB.
+    // One batch of 64 KiB per reader, plus overhead of the allocator. The backlog is 30 MB.
     assert!(grown < READERS as u64 * 512, "memory grew by {grown} KiB for {READERS} slow readers");
 }

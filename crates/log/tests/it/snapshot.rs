@@ -1,9 +1,9 @@
-//! Snapshots: the fold at the head, at any moment, whatever is stored of it.
+//! Snapshots: the fold at the head, at any moment, whatever is stored.
 
 use crate::support::*;
 use std::path::Path;
 use std::time::Duration;
-use turnstream_log::{Committed, ItemsQuery, Log, Options, Which};
+use turnstream_log::{Committed, ItemsQuery, Log, Options};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::ItemState;
 use turnstream_model::fold::{Applied, Fold, ItemStage, State};
@@ -12,7 +12,7 @@ fn fold(events: &[Committed]) -> State {
     Fold::of(events.iter().map(|event| event.event().unwrap()).collect::<Vec<_>>().iter()).into_state()
 }
 
-/// Rows of stored folds, as an operator sees them.
+/// The number of rows of stored folds, as an operator sees them.
 fn stored(directory: &Path, table: &str) -> i64 {
     let connection = rusqlite::Connection::open(directory.join("log.db")).unwrap();
     connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
@@ -90,7 +90,7 @@ async fn the_stored_fold_waits_for_its_debounce_and_for_nothing_at_the_end_of_a_
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(stored(directory.path(), "fold"), 0, "nothing was written within the window");
-    let item = &log.items(&id("s"), Which::All).unwrap()[0];
+    let item = &log.snapshot(&id("s")).unwrap().state.items[0];
     assert_eq!((item.state, item.text.as_deref().map(str::len)), (ItemStage::Streaming, Some(30)));
     append(&mut appender, vec![item_ended("t1", "i1", ItemState::Completed), turn_ended("t1")]).await;
     for _ in 0..30_000 {
@@ -115,7 +115,7 @@ async fn what_was_not_stored_when_the_owner_went_away_is_stored_later() {
     append(&mut appender, vec![delta("t1", "i1", "the reply"), item_started("t1", "i2")]).await;
     drop(appender);
     log.close().await;
-    // As a kill within the debounce leaves it: the events, and no fold of them.
+    // As a kill within the debounce leaves it: events without a fold.
     sql(directory.path(), "DELETE FROM fold; DELETE FROM piece;");
     let log = Log::open(directory.path(), &with_debounce(Duration::ZERO)).unwrap().log;
     let mut appender = log.claim(&id("s")).await.unwrap();

@@ -1,4 +1,4 @@
-//! A log in a temporary directory, and drafts to put into it.
+//! Helpers: a log in a temporary directory, and drafts to append.
 
 use std::path::Path;
 use turnstream_log::{Appender, Committed, Follow, Follower, Log, Merge, Opened, Options};
@@ -71,7 +71,7 @@ pub(crate) fn delta(turn: &str, item: &str, text: &str) -> Draft {
     Draft { turn: Some(TurnId::from(turn)), item: Some(ItemId::from(item)), ..Draft::new(body) }
 }
 
-/// Appends and waits until it is durable.
+/// Appends events and waits until they are durable.
 pub(crate) async fn append(appender: &mut Appender, drafts: Vec<Draft>) -> u64 {
     appender.append(drafts, NOW).await.unwrap().await.unwrap().0
 }
@@ -97,7 +97,7 @@ pub(crate) async fn events(follower: &mut Follower, up_to: u64) -> Vec<Committed
     all
 }
 
-/// Appends a whole turn that says this.
+/// Appends a complete turn with this text.
 pub(crate) async fn say(appender: &mut Appender, number: u64, text: &str) {
     let (turn, item) = (format!("t{number}"), format!("i{number}"));
     let drafts = vec![

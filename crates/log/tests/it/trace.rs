@@ -1,22 +1,22 @@
-//! The order of system calls, as the kernel saw them: no byte of an event leaves for a follower before the sync that
-//! covers it has returned. Needs strace, which `cargo xtask test` installs.
+//! The order of system calls, as the kernel saw them: no byte of an event is sent to a follower before the
+//! sync that covers it has returned. Needs strace, which `cargo xtask test` installs.
 
 use crate::crash::child;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use turnstream_testkit::crash::KillPoint;
 
-/// What a trace showed.
+/// The result of a trace.
 #[derive(Default)]
 struct Order {
-    /// The line at which the write of an event had been made.
+    /// The line of the trace that writes the event.
     written: HashMap<u64, usize>,
     durable: HashSet<u64>,
     delivered: Vec<u64>,
     too_early: Vec<u64>,
 }
 
-/// The numbers of all events whose JSON is in a traced string; quotes are escaped there.
+/// The seqs of all events whose JSON is in a traced string, where quotes are escaped.
 fn seqs(line: &str) -> Vec<u64> {
     let numbers = line.split("{\\\"seq\\\":").skip(1);
     numbers.filter_map(|rest| rest.split(',').next()?.parse().ok()).collect()
@@ -24,7 +24,7 @@ fn seqs(line: &str) -> Vec<u64> {
 
 fn order(trace: &str) -> Order {
     let mut order = Order::default();
-    // Where each thread's unfinished call began, and what it was about.
+    // Where each thread's unfinished call began, and its events.
     let mut begun: HashMap<&str, (usize, Vec<u64>)> = HashMap::new();
     for (at, line) in trace.lines().enumerate() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
@@ -58,7 +58,7 @@ fn order(trace: &str) -> Order {
     order
 }
 
-/// Runs a child under strace until so many frames are delivered, and returns the trace.
+/// Runs a child under strace until this many frames are delivered, and returns the trace.
 fn trace(options: &[&str], frames: u64) -> String {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("trace");
@@ -79,7 +79,7 @@ fn no_byte_of_an_event_leaves_before_the_sync_that_covers_it() {
 
 #[test]
 fn the_database_is_synced_without_the_times_of_its_files() {
-    // Long enough for settlements and checkpoints.
+    // Long enough for flushes and checkpoints.
     let trace = trace(&["-y", "-e", "trace=fsync,fdatasync"], 6_000);
     let of_database = |call: &str| {
         let calls = trace.lines().filter(|line| line.contains(call));

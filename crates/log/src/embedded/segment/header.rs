@@ -1,4 +1,4 @@
-//! The head of a segment file: which use of the file this is, and what was known when that use began.
+//! The header of a segment file: the serial of this use of the file, and what was known when it began.
 
 use super::Segment;
 use std::io;
@@ -10,22 +10,22 @@ const BYTES: usize = 44;
 /// Written and synced before the first record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Counts the uses of all files of a directory.
+    /// Counts the uses of all segment files in a directory.
     pub(crate) serial: u64,
-    /// The run of the log that wrote it.
+    /// The boot id of the run that wrote it.
     pub(crate) boot: u64,
-    /// The database was at least this far.
+    /// A revision that the database had reached.
     pub(crate) revision: u64,
-    /// Where the records of the segment before it end.
+    /// Where the records of the previous segment end.
     pub(crate) previous_end: u64,
 }
 
-/// What stands at the head of a file.
+/// The header that was found in a file.
 pub(super) enum Head {
-    /// Zeros: never used, or not even made to its end.
+    /// Zeros: the file was never used, or not completely created.
     Blank,
     Sound(Header),
-    /// Something else. A header that was being written when the power went, or damage.
+    /// Neither zeros nor a valid header: damage, or a power cut during the write of the header.
     Unreadable,
 }
 
@@ -49,7 +49,7 @@ impl Header {
 }
 
 impl Head {
-    /// Reads the head of a file, given from its first byte on.
+    /// Parses the header from the first bytes of a file.
     pub(super) fn of(file: &[u8]) -> Self {
         let Some(bytes) = file.get(..BYTES) else { return Self::Blank };
         let number = |place: usize| {

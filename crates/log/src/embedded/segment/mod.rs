@@ -1,14 +1,14 @@
-//! Pre-written files in front of the database: a commit is one write and one `fdatasync` of already allocated blocks.
+//! Segment files in front of the database: a commit is one write and one `fdatasync` of allocated blocks.
 //!
-//! SQLite alone commits as safely, and under 50,000 deltas/s its slowest hundredth took thirty times as long
-//! (`cargo xtask bench log` measures both sides). What is in a segment is settled in the database moments later,
-//! and the file is used again.
+//! SQLite alone is as safe, but at 50,000 deltas/s the slowest 1% of its commits took thirty times as long
+//! (`cargo xtask bench log` measures both). The events of a segment are flushed into the database soon after,
+//! and the file is reused.
 
 mod header;
-mod left;
 pub(crate) mod record;
+mod scan;
 
-pub(crate) use left::{Damage, Left, Place, Replay};
+pub(crate) use scan::{Damage, FilePosition, Replay, ScannedSegments};
 
 use super::sqlite::Revision;
 use crate::batch::Group;
@@ -20,100 +20,108 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 
-/// The file's own header; records begin behind it, at a block of their own.
+/// The size of the file header. Records begin after it, at a block boundary.
 const START: u64 = 4096;
 
-/// A buffer that grew beyond this for one commit is given back after it.
+/// A larger write buffer is freed after the commit that needed it.
 const KEPT_BUFFER: usize = 4 << 20;
 
-/// A file of records.
+/// A segment file.
 struct Segment {
     path: PathBuf,
     file: File,
     serial: u64,
     size: u64,
-    /// It holds records of this or of an earlier use.
+    /// It holds records of this use or an earlier one.
     is_stale: bool,
 }
 
-/// The segments of a log: one that is written, and the others.
+/// The current segment of a log, and the pool of the others.
 pub(crate) struct Segments {
     current: Option<Segment>,
     offset: u64,
-    spares: Arc<Spares>,
+    pool: Arc<SegmentPool>,
     next_serial: u64,
     boot: u64,
     revision: Revision,
-    /// A record that failed may be whole at the current place, and must not be found there.
+    /// A failed record may be complete at the current offset, and recovery must not find it there.
     dirty: bool,
     buffer: Vec<u8>,
 }
 
-/// Files that wait to be settled, and files that are free. Making one takes as long as many commits, so it is done beside
-/// them.
-pub(crate) struct Spares {
+/// Segments that wait for the flusher, and free ones. Creating a file takes as long as many commits, so the
+/// flusher does it ahead of time.
+pub(crate) struct SegmentPool {
     directory: PathBuf,
-    /// Room in one segment. A record that is larger gets a file of its own size.
+    /// The size of a segment. A larger record gets a file of its own size.
     size: u64,
     next_name: AtomicU64,
-    /// There will be no other commit, and no need for files.
+    /// There will be no further commit, so no files are needed.
     is_closing: AtomicBool,
-    /// The segment that is written; 0 before the first commit.
+    /// The serial of the current segment; 0 before the first commit.
     current: AtomicU64,
-    /// The next commit shall go into another one.
-    is_turn_wanted: AtomicBool,
+    /// The next commit must go into a new segment.
+    is_rotation_requested: AtomicBool,
     files: Mutex<Files>,
 }
 
 #[derive(Default)]
 struct Files {
-    /// Full ones, the oldest first.
+    /// Full segments that are not flushed yet, oldest first.
     waiting: VecDeque<Segment>,
     free: Vec<Segment>,
 }
 
-/// How many files are ready at any time: one is in use moments after another.
+/// The number of free files to keep ready.
 const READY: usize = 2;
 
 /// How a new file is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Somebody waits for it.
+    /// A commit waits for it.
     Fast,
-    /// Commits go on beside it: one sync of all of it would hold them up.
+    /// In the background: a single sync of the whole file would delay commits.
     InSteps,
 }
 
-/// What is written of a new file at a time.
+/// Bytes per write of a new file.
 const STEP: usize = 256 * 1024;
 
 impl Segments {
-    /// What was left is in the database or of no use: its files are written anew, under this boot. Every record tells how
-    /// far the database was.
-    pub(crate) fn begin(left: Left, boot: u64, revision: Revision, size: u64) -> io::Result<Self> {
-        let next_serial = left.last_serial() + 1;
-        // Files that may not be whole, or hold records of any serial, are made anew.
-        for path in left.blank.into_iter().chain(left.unread.into_iter().map(|segment| segment.path)) {
+    /// Takes over the files of earlier runs, whose records are in the database or no longer needed. Every new
+    /// record carries the boot id and the revision of the database.
+    pub(crate) fn begin(
+        scanned: ScannedSegments,
+        boot: u64,
+        revision: Revision,
+        size: u64,
+    ) -> io::Result<Self> {
+        let next_serial = scanned.last_serial() + 1;
+        // Incomplete files, and files that may hold records of any serial, are created again.
+        for path in scanned.blank.into_iter().chain(scanned.unread.into_iter().map(|segment| segment.path)) {
+            debug!(path = %path.display(), "removing an unusable segment file");
             std::fs::remove_file(path)?;
             turnstream_failpoint::reach("log.segment.remove");
         }
-        let spares = Spares {
-            directory: left.directory,
+        let pool = SegmentPool {
+            directory: scanned.directory,
             size: size.max(2 * START),
-            next_name: AtomicU64::new(left.next_name),
+            next_name: AtomicU64::new(scanned.next_name),
             is_closing: AtomicBool::new(false),
             current: AtomicU64::new(0),
-            is_turn_wanted: AtomicBool::new(false),
+            is_rotation_requested: AtomicBool::new(false),
             files: Mutex::new(Files {
                 waiting: VecDeque::new(),
-                free: left.used.into_iter().map(|(_, segment)| segment).collect(),
+                free: scanned.used.into_iter().map(|(_, segment)| segment).collect(),
             }),
         };
         Ok(Self {
             current: None,
             offset: START,
-            spares: Arc::new(spares),
+            pool: Arc::new(pool),
             next_serial,
             boot,
             revision,
@@ -122,7 +130,7 @@ impl Segments {
         })
     }
 
-    /// Makes these events durable. Returns the serial of the segment that holds the last ones.
+    /// Makes these events durable. Returns the serial of the segment that holds them.
     pub(crate) fn append<'a>(&mut self, groups: impl Iterator<Item = &'a Group> + Clone) -> io::Result<u64> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.append_with(groups, &mut buffer);
@@ -138,7 +146,7 @@ impl Segments {
         buffer: &mut Vec<u8>,
     ) -> io::Result<u64> {
         if groups.clone().next().is_none() {
-            // An attempt that failed may have had some.
+            // An earlier try of this commit may have written a record.
             self.erase()?;
             return Ok(self.next_serial - 1);
         }
@@ -159,18 +167,19 @@ impl Segments {
         turnstream_failpoint::reach("log.before_sync");
         segment.file.sync_data()?;
         turnstream_failpoint::reach("log.after_sync");
-        // Only now: a record that failed is written again at the same place, which makes its pages dirty again.
+        // Only after the sync: a failed record is written again at the same offset, which makes its pages
+        // dirty again.
         self.offset += buffer.len() as u64;
         self.dirty = false;
         Ok(segment.serial)
     }
 
-    /// The files that are free, for the thread that keeps some ready.
-    pub(crate) fn spares(&self) -> Arc<Spares> {
-        self.spares.clone()
+    /// The pool, for the thread that keeps free files ready.
+    pub(crate) fn pool(&self) -> Arc<SegmentPool> {
+        self.pool.clone()
     }
 
-    /// Makes sure that a record that failed is not found at the current place.
+    /// Makes sure that recovery does not find a failed record at the current offset.
     fn erase(&mut self) -> io::Result<()> {
         if let Some(segment) = self.current.as_ref().filter(|_| self.dirty) {
             let room = segment.size.saturating_sub(self.offset).min(record::HEADER as u64);
@@ -183,39 +192,40 @@ impl Segments {
     }
 
     fn rotate(&mut self, needed: u64) -> io::Result<()> {
-        // Nothing will be written over it here any more.
+        // Nothing will overwrite the failed record in this file any more.
         self.erase()?;
-        let mut segment = self.spares.take(START + needed)?;
+        let mut segment = self.pool.take_free(START + needed)?;
         segment.serial = self.next_serial;
         segment.is_stale = true;
         let (serial, boot, revision) = (segment.serial, self.boot, self.revision.get());
         let header = Header { serial, boot, revision, previous_end: self.offset };
         if let Err(error) = header.write(&segment) {
-            self.spares.lock().free.push(segment);
+            self.pool.lock().free.push(segment);
             return Err(error);
         }
+        debug!(serial, "changed to a new segment");
         turnstream_failpoint::reach("log.segment.rotated");
         self.next_serial += 1;
         self.offset = START;
-        self.spares.lock().waiting.extend(self.current.replace(segment));
-        // Only now: whoever sees this finds the one before among those that wait.
-        self.spares.current.store(serial, Ordering::Release);
+        self.pool.lock().waiting.extend(self.current.replace(segment));
+        // Only now: whoever reads the new serial finds the previous segment among the waiting ones.
+        self.pool.current.store(serial, Ordering::Release);
         Ok(())
     }
 
-    /// Goes on in another file, if that is wanted, so that this one can be erased when it is settled. Returns the serial of
-    /// the new one.
-    pub(crate) fn turn_over_if_wanted(&mut self) -> io::Result<Option<u64>> {
-        if !self.spares.is_turn_wanted() {
+    /// Changes to a new segment if that was requested, so that the current one can be erased after its flush.
+    /// Returns the serial of the new segment.
+    pub(crate) fn rotate_if_requested(&mut self) -> io::Result<Option<u64>> {
+        if !self.pool.is_rotation_requested() {
             return Ok(None);
         }
-        // Where nothing was written yet, there is nothing to leave.
+        // Before the first commit there is no segment to leave.
         let turned = self.current.is_some();
         if turned {
             self.rotate(0)?;
         }
-        // Only now: whoever wanted it takes this for the sign that it is done.
-        self.spares.is_turn_wanted.store(false, Ordering::Release);
+        // Only now: whoever requested the rotation takes this as its completion.
+        self.pool.is_rotation_requested.store(false, Ordering::Release);
         Ok(self.current.as_ref().filter(|_| turned).map(|segment| segment.serial))
     }
 }
@@ -227,7 +237,7 @@ impl Segment {
         while at < self.size {
             let piece = (self.size - at).min(zeros.len() as u64);
             self.file.write_all_at(&zeros[..piece as usize], at)?;
-            // In steps: one sync of all of it would hold up the commits beside it.
+            // In steps: a single sync of the whole file would delay commits.
             self.file.sync_data()?;
             turnstream_failpoint::reach("log.erase.segment");
             at += piece;
@@ -238,61 +248,75 @@ impl Segment {
 
 impl Drop for Segments {
     fn drop(&mut self) {
-        // Whoever is making a file need not finish it.
-        self.spares.is_closing.store(true, Ordering::Relaxed);
+        // A file that is being created need not be finished.
+        self.pool.is_closing.store(true, Ordering::Relaxed);
     }
 }
 
-impl Spares {
-    /// Has files ready before they are needed.
+impl SegmentPool {
+    /// Creates free files ahead of time.
     pub(crate) fn top_up(&self, pace: Pace) -> io::Result<()> {
         while self.lock().free.len() < READY {
-            let segment = self.make(self.size, pace)?;
-            self.lock().free.push(segment);
+            match self.make(self.size, pace) {
+                Ok(segment) => self.lock().free.push(segment),
+                // No further file is needed.
+                Err(_) if self.is_closing.load(Ordering::Relaxed) => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
 
-    /// Everything up to this serial is in the database: those files can be used again. One that was made for a large
-    /// record goes.
-    pub(crate) fn settled(&self, serial: u64) {
-        while let Some(segment) = self.next_settled(serial) {
-            if segment.size <= self.size || std::fs::remove_file(&segment.path).is_err() {
+    /// The database has every event up to this serial: these files are free. A file of a large record is
+    /// deleted.
+    pub(crate) fn mark_flushed(&self, serial: u64) {
+        while let Some(segment) = self.pop_flushed(serial) {
+            if segment.size <= self.size {
                 self.lock().free.push(segment);
-            } else {
-                turnstream_failpoint::reach("log.segment.discard");
+                continue;
+            }
+            let path = segment.path.display();
+            match std::fs::remove_file(&segment.path) {
+                Ok(()) => {
+                    debug!(%path, bytes = segment.size, "removed the segment file of a large commit");
+                    turnstream_failpoint::reach("log.segment.discard");
+                }
+                Err(error) => {
+                    warn!(%path, error = %Chain(&error), "a large segment file cannot be removed; it is reused");
+                    self.lock().free.push(segment);
+                }
             }
         }
     }
 
-    /// The segment that is written; 0 before the first commit.
+    /// The serial of the current segment; 0 before the first commit.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
     }
 
-    /// The writer shall go on in another file.
-    pub(crate) fn want_turn(&self) {
-        self.is_turn_wanted.store(true, Ordering::Release);
+    /// Asks the writer to change to a new segment.
+    pub(crate) fn request_rotation(&self) {
+        self.is_rotation_requested.store(true, Ordering::Release);
     }
 
-    /// False when the writer has gone on in another file since that was wanted. No commit is then under way that began
-    /// before.
-    pub(crate) fn is_turn_wanted(&self) -> bool {
-        self.is_turn_wanted.load(Ordering::Acquire)
+    /// False once the writer has changed to a new segment after a request. No commit that began before the
+    /// request is then in progress.
+    pub(crate) fn is_rotation_requested(&self) -> bool {
+        self.is_rotation_requested.load(Ordering::Acquire)
     }
 
-    /// True when no segment up to this one waits to be settled.
-    pub(crate) fn are_settled(&self, serial: u64) -> bool {
+    /// True if every segment up to this one is flushed.
+    pub(crate) fn are_flushed(&self, serial: u64) -> bool {
         self.lock().waiting.front().is_none_or(|oldest| oldest.serial > serial)
     }
 
-    /// The newest use of a file that is free and was not erased; `None` when there is no such file.
+    /// The newest serial of a free file that is not erased. `None` if there is no such file.
     pub(crate) fn stale(&self) -> Option<u64> {
         self.lock().free.iter().filter(|segment| segment.is_stale).map(|segment| segment.serial).max()
     }
 
-    /// Overwrites one free file, except for its header. It has to be settled, and noted as such: after a crash its records
-    /// are not there any more.
+    /// Overwrites one free file except for its header. Its events must be flushed and recorded as such: after
+    /// a crash they are not in the file any more.
     pub(crate) fn erase_one(&self) -> io::Result<()> {
         let mut files = self.lock();
         let Some(place) = files.free.iter().position(|segment| segment.is_stale) else { return Ok(()) };
@@ -304,12 +328,12 @@ impl Spares {
         erased
     }
 
-    fn next_settled(&self, serial: u64) -> Option<Segment> {
+    fn pop_flushed(&self, serial: u64) -> Option<Segment> {
         self.lock().waiting.pop_front_if(|segment| segment.serial <= serial)
     }
 
-    /// A file with so much room: a free one, or else a new one.
-    fn take(&self, room: u64) -> io::Result<Segment> {
+    /// A file with this much room, free or newly created.
+    fn take_free(&self, room: u64) -> io::Result<Segment> {
         let size = self.size.max(room);
         let mut files = self.lock();
         if let Some(index) = files.free.iter().position(|segment| segment.size >= size) {
@@ -319,14 +343,20 @@ impl Spares {
         self.make(size, Pace::Fast)
     }
 
-    /// Makes one more file and writes all of it: blocks that are allocated and written sync twice as fast.
+    /// Creates a file and writes all of it: blocks that are allocated and written sync twice as fast.
     fn make(&self, size: u64, pace: Pace) -> io::Result<Segment> {
         let name = self.next_name.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("segment-{name}"));
         let made = self.make_at(&path, size, pace);
-        if made.is_err() {
-            // On a full disk what is left of it would be in the way; if it cannot go, it is taken up at the next start.
-            let _ = std::fs::remove_file(&path);
+        match &made {
+            Ok(_) => debug!(path = %path.display(), bytes = size, "made a segment file"),
+            Err(_) => {
+                // On a full disk the partial file would be in the way.
+                if let Err(error) = std::fs::remove_file(&path) {
+                    let path = path.display();
+                    debug!(%path, error = %Chain(&error), "no partial segment file to remove");
+                }
+            }
         }
         made
     }
@@ -355,7 +385,7 @@ impl Spares {
     }
 
     fn lock(&self) -> MutexGuard<'_, Files> {
-        // A push or a take cannot panic half-way.
+        // No panic can happen during a push or a removal.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -366,7 +396,7 @@ mod tests {
     use crate::batch::{Batch, Merge};
     use crate::queue::{Append, Content, Queue};
     use crate::session::Session;
-    use crate::store::Known;
+    use crate::store::SessionRecord;
     use std::time::Instant;
     use tokio::sync::oneshot;
     use turnstream_model::cursor::{Generation, Seq};
@@ -376,14 +406,14 @@ mod tests {
 
     async fn batch() -> Batch {
         let generation = Generation::new("g").unwrap();
-        let known = Known { key: 1, generation, epoch: 1, oldest: Seq(1), head: Seq(0) };
+        let known = SessionRecord { key: 1, generation, epoch: 1, oldest: Seq(1), head: Seq(0) };
         let drafts = vec![Draft::new(Body::SessionEnded { reason: "r".into() })];
         let content = Content::Drafts(drafts, Time(1));
         let append = Append {
             session: Arc::new(Session::new(&SessionId::from("s"), &known)),
             epoch: 1,
             since: Instant::now(),
-            permit: Queue::new(1).room(&content, 1).await.unwrap(),
+            permit: Queue::new(1).reserve(&content, 1).await.unwrap(),
             content,
             weight: 1,
             done: oneshot::channel().0,
@@ -394,13 +424,13 @@ mod tests {
     #[tokio::test]
     async fn a_record_that_failed_and_is_not_wanted_any_more_is_not_found() {
         let directory = tempfile::tempdir().unwrap();
-        let records = || Left::scan(directory.path()).unwrap().replay(7, 0).unwrap().records.len();
-        let left = Left::scan(directory.path()).unwrap();
-        let mut segments = Segments::begin(left, 7, Revision::new(0), 8 * START).unwrap();
+        let records = || ScannedSegments::scan(directory.path()).unwrap().replay(7, 0).unwrap().records.len();
+        let scanned = ScannedSegments::scan(directory.path()).unwrap();
+        let mut segments = Segments::begin(scanned, 7, Revision::new(0), 8 * START).unwrap();
         let batch = batch().await;
         segments.append(batch.groups.iter()).unwrap();
         assert_eq!(records(), 1);
-        // The bytes of the next one have come to the disk, and its sync has failed.
+        // The bytes of the next record have reached the disk, but its sync has failed.
         let offset = segments.offset;
         segments.append(batch.groups.iter()).unwrap();
         (segments.offset, segments.dirty) = (offset, true);

@@ -1,24 +1,24 @@
-//! One commit as bytes: a checksummed record of the new events of several sessions.
+//! One commit as a checksummed record with the new events of several sessions.
 
 use crate::batch::Group;
 use turnstream_model::cursor::Seq;
 
-/// Length of the payload, its checksum, the serial of the segment it was written for, the database's revision.
+/// Payload length, checksum, segment serial, database revision.
 pub(crate) const HEADER: usize = 24;
-/// Session, epoch, first event, how many, how many bytes.
+/// Session key, epoch, first seq, event count, byte count.
 const GROUP_HEADER: usize = 32;
 
-/// A record, read back.
+/// A decoded record.
 pub(crate) struct Record {
-    /// The database was at least this far when it was written.
+    /// A revision that the database had reached when the record was written.
     pub(crate) revision: u64,
-    pub(crate) groups: Vec<Recovered>,
-    /// Bytes it takes.
+    pub(crate) groups: Vec<RecoveredGroup>,
+    /// The length of the record in bytes.
     pub(crate) length: usize,
 }
 
-/// The new events of one session, read back.
-pub(crate) struct Recovered {
+/// The decoded events of one session.
+pub(crate) struct RecoveredGroup {
     pub(crate) session: i64,
     pub(crate) epoch: u64,
     pub(crate) first: Seq,
@@ -27,8 +27,8 @@ pub(crate) struct Recovered {
     pub(crate) data: String,
 }
 
-/// Writes a record for this segment. The serial is part of the checksum: what an earlier use of the file left behind
-/// is never taken for a record of this one.
+/// Encodes a record for this segment. The checksum covers the serial, so that a record of an earlier use of
+/// the file is never taken for a current one.
 pub(crate) fn encode<'a>(
     groups: impl Iterator<Item = &'a Group>,
     serial: u64,
@@ -53,7 +53,7 @@ pub(crate) fn encode<'a>(
     out[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Reads the record at the beginning of `bytes`. `None` for anything that is not whole.
+/// Decodes the record at the beginning of `bytes`. `None` if it is incomplete or invalid.
 pub(crate) fn decode(bytes: &[u8], serial: u64) -> Option<Record> {
     let length = u32::from_le_bytes(bytes.get(0..4)?.try_into().ok()?);
     let sum = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
@@ -69,19 +69,19 @@ pub(crate) fn decode(bytes: &[u8], serial: u64) -> Option<Record> {
     groups(&record[HEADER..]).map(|groups| Record { revision, groups, length })
 }
 
-/// The serial in what may be the header of a record.
+/// The serial in a possible record header.
 pub(crate) fn serial_at(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?))
 }
 
-/// Where in `bytes` the next whole record of this segment begins.
+/// The offset of the next complete record of this segment in `bytes`.
 pub(crate) fn find(bytes: &[u8], serial: u64) -> Option<usize> {
     let wanted = serial.to_le_bytes();
     let mut starts = memchr::memmem::find_iter(bytes, &wanted).filter_map(|at| at.checked_sub(8));
     starts.find(|start| decode(&bytes[*start..], serial).is_some())
 }
 
-fn groups(mut payload: &[u8]) -> Option<Vec<Recovered>> {
+fn groups(mut payload: &[u8]) -> Option<Vec<RecoveredGroup>> {
     let mut groups = Vec::new();
     while !payload.is_empty() {
         let number = |from: usize, to: usize| payload.get(from..to);
@@ -91,13 +91,19 @@ fn groups(mut payload: &[u8]) -> Option<Vec<Recovered>> {
         let count = u64::from(u32::from_le_bytes(number(24, 28)?.try_into().ok()?));
         let length = u32::from_le_bytes(number(28, GROUP_HEADER)?.try_into().ok()?) as usize;
         let data = payload.get(GROUP_HEADER..GROUP_HEADER.checked_add(length)?)?;
-        groups.push(Recovered { session, epoch, first, count, data: String::from_utf8(data.to_vec()).ok()? });
+        groups.push(RecoveredGroup {
+            session,
+            epoch,
+            first,
+            count,
+            data: String::from_utf8(data.to_vec()).ok()?,
+        });
         payload = &payload[GROUP_HEADER + length..];
     }
     Some(groups)
 }
 
-/// Of the whole record but the place of the checksum itself.
+/// The checksum of the record, without the checksum field.
 fn checksum(record: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&record[..4]);

@@ -1,16 +1,18 @@
-//! Reading the index: a query becomes one FTS5 expression, and its matches are read from the newest on.
+//! Reads the index: a query becomes one FTS5 expression, and matches are read newest first.
 //!
-//! FTS5 can be stopped, and then does not tell how far it came: what is known to be looked at is down to the last match that
-//! it gave. It also cannot be asked for a part of the numbers, because it goes on to its next match whatever the bounds are.
-//! So where it gives no match in time, the texts are compared one by one, as far as the time goes. With that a page can be
-//! left at any time, and the next one goes on from there.
+//! FTS5 can be interrupted, but then it does not say how far it came. Only the range down to its last match
+//! is known to be searched. It also cannot be restricted to a range of row ids, because it continues to the
+//! next match regardless of the bounds.
+//!
+//! So if FTS5 finds no match in time, the texts are compared one by one until the time is up. A page can
+//! therefore end anywhere, and the next page continues from there.
 
-use super::imports::SEEN;
+use super::imports::VISIBLE;
 use super::index::{HOUR, tags};
-use crate::error::ReadError;
+use crate::error::{ReadError, StoreFault};
 use crate::projection::PieceKind;
 use crate::search::terms::{Term, Terms};
-use crate::search::{Found, Hit, Place, Search, SearchError, Subject, snippet};
+use crate::search::{FoundPage, Hit, IndexPosition, Search, SearchError, Subject, snippet};
 use rusqlite::types::Type;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 use std::ops::RangeInclusive;
@@ -19,17 +21,17 @@ use turnstream_model::event::{ItemKind, Role};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// Instructions of SQLite after which it is asked whether to stop. To read one page of FTS5 takes three.
+/// SQLite instructions between two checks of the search budget. Reading one FTS5 page takes three.
 const INSTRUCTIONS: i32 = 48;
 
 impl From<rusqlite::Error> for SearchError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Read(ReadError::Store(error.to_string()))
+        Self::Read(ReadError::Store(StoreFault::new(error)))
     }
 }
 
-/// One page, from one state of the database.
-pub(super) fn find(connection: &mut Connection, search: &Search) -> Result<Found, SearchError> {
+/// One page of results, from one snapshot of the database.
+pub(super) fn find(connection: &mut Connection, search: &Search) -> Result<FoundPage, SearchError> {
     find_asking(connection, search, INSTRUCTIONS)
 }
 
@@ -37,15 +39,15 @@ fn find_asking(
     connection: &mut Connection,
     search: &Search,
     instructions: i32,
-) -> Result<Found, SearchError> {
-    let effort = Arc::clone(&search.effort);
-    connection.progress_handler(instructions, Some(move || effort.is_in_vain()))?;
-    let found = look(connection, search);
+) -> Result<FoundPage, SearchError> {
+    let budget = Arc::clone(&search.budget);
+    connection.progress_handler(instructions, Some(move || budget.should_abandon_attempt()))?;
+    let found = search_snapshot(connection, search);
     connection.progress_handler(0, None::<fn() -> bool>)?;
     found
 }
 
-fn look(connection: &Connection, search: &Search) -> Result<Found, SearchError> {
+fn search_snapshot(connection: &Connection, search: &Search) -> Result<FoundPage, SearchError> {
     let transaction = connection.unchecked_transaction()?;
     let index = name_of_index(&transaction)?;
     let newest = match search.after {
@@ -53,67 +55,67 @@ fn look(connection: &Connection, search: &Search) -> Result<Found, SearchError> 
         Some(after) => after.ordinal.saturating_sub(1),
         None => i64::MAX,
     };
-    let mut looking = Looking { connection: &transaction, search, hits: Vec::new(), reached: None };
+    let mut pass = SearchPass { connection: &transaction, search, hits: Vec::new(), reached: None };
     let end = match bounds(&transaction, search)? {
-        Some((first, last)) => looking.look(first..=last.min(newest))?,
-        None => End::Whole,
+        Some((first, last)) => pass.run(first..=last.min(newest))?,
+        None => StopReason::Whole,
     };
-    let Looking { hits, reached, .. } = looking;
+    let SearchPass { hits, reached, .. } = pass;
     let next = match end {
-        End::Whole => None,
-        End::Full | End::Spent => reached.map(|ordinal| Place { index, ordinal }),
+        StopReason::Whole => None,
+        StopReason::Full | StopReason::Spent => reached.map(|ordinal| IndexPosition { index, ordinal }),
     };
-    let is_incomplete = end == End::Spent && hits.len() < search.limit;
-    Ok(Found { hits, next, is_indexing: false, is_incomplete })
+    let is_incomplete = end == StopReason::Spent && hits.len() < search.limit;
+    Ok(FoundPage { hits, next, is_indexing: false, is_incomplete })
 }
 
 /// A page that is being filled.
-struct Looking<'a> {
+struct SearchPass<'a> {
     connection: &'a Connection,
     search: &'a Search,
     hits: Vec<Hit>,
-    /// Everything that has this number or a higher one was looked at.
+    /// Every entry with this ordinal or a higher one has been searched.
     reached: Option<i64>,
 }
 
-/// Why it was stopped to look.
+/// Why a search stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// There is nothing more.
+enum StopReason {
+    /// There are no further entries.
     Whole,
-    /// The page is, and there may be more.
+    /// The page is full, and there may be more.
     Full,
-    /// The effort was spent.
+    /// The search budget is used up.
     Spent,
 }
 
-/// What is known of an entry.
+/// What is known about an entry.
 #[derive(Clone, Copy)]
 enum Matches {
     Fit,
-    /// Its text is to be compared.
+    /// Its text must be compared.
     MayFit,
 }
 
-impl<'a> Looking<'a> {
-    /// In the index, and if that does not lead to anything in time, in the texts.
-    fn look(&mut self, numbers: RangeInclusive<i64>) -> Result<End, SearchError> {
-        let effort = &self.search.effort;
-        effort.begin_attempt();
-        let matched = self.matches(&numbers);
-        effort.end_attempt();
+impl<'a> SearchPass<'a> {
+    /// Searches the index, and the texts if the index gives no match in time.
+    fn run(&mut self, numbers: RangeInclusive<i64>) -> Result<StopReason, SearchError> {
+        let budget = &self.search.budget;
+        budget.begin_attempt();
+        let matched = self.search_index(&numbers);
+        budget.end_attempt();
         match matched {
             Err(error) if error.sqlite_error_code() != Some(ErrorCode::OperationInterrupted) => {
                 Err(error.into())
             }
             Ok(end) => Ok(end),
-            Err(_) if self.reached.is_some() => Ok(End::Spent),
-            Err(_) => Ok(self.texts(&numbers)?),
+            Err(_) if self.reached.is_some() => Ok(StopReason::Spent),
+            Err(_) => Ok(self.compare_texts(&numbers)?),
         }
     }
 
-    /// Everything with these numbers that the index says matches.
-    fn matches(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<End> {
+    /// Adds every entry of this range that the index matches.
+    fn search_index(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<StopReason> {
         let mut query = self.connection.prepare_cached(
             "SELECT rowid FROM entry_word WHERE entry_word MATCH ?1 AND rowid <= ?2 AND rowid >= ?3
              ORDER BY rowid DESC",
@@ -121,16 +123,16 @@ impl<'a> Looking<'a> {
         let mut entry = self.entry()?;
         let mut rows = query.query(params![expression(self.search), numbers.end(), numbers.start()])?;
         while let Some(row) = rows.next()? {
-            if let Some(end) = self.end() {
-                return Ok(end);
+            if let Some(reason) = self.stop_reason() {
+                return Ok(reason);
             }
-            self.take(&mut entry, row.get(0)?, Matches::Fit)?;
+            self.add_hit(&mut entry, row.get(0)?, Matches::Fit)?;
         }
-        Ok(End::Whole)
+        Ok(StopReason::Whole)
     }
 
-    /// Everything with these numbers whose text fits. This is slow, and gets on whatever is asked.
-    fn texts(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<End> {
+    /// Adds every entry of this range whose text matches. Slow, but it makes progress for any query.
+    fn compare_texts(&mut self, numbers: &RangeInclusive<i64>) -> rusqlite::Result<StopReason> {
         let Search { session, agent, kind, role, .. } = self.search;
         let mut query = self.connection.prepare_cached(
             "SELECT ordinal, session, agent, kind, role FROM entry WHERE ordinal <= ?1 AND ordinal >= ?2
@@ -139,8 +141,8 @@ impl<'a> Looking<'a> {
         let mut entry = self.entry()?;
         let mut rows = query.query([numbers.end(), numbers.start()])?;
         while let Some(row) = rows.next()? {
-            if let Some(end) = self.end() {
-                return Ok(end);
+            if let Some(reason) = self.stop_reason() {
+                return Ok(reason);
             }
             let (ordinal, its_session): (i64, i64) = (row.get(0)?, row.get(1)?);
             let has = |column: usize, word: Option<&str>| -> rusqlite::Result<bool> {
@@ -151,32 +153,33 @@ impl<'a> Looking<'a> {
                 && has(3, kind.map(ItemKind::as_str))?
                 && has(4, role.map(Role::as_str))?;
             if passes {
-                self.take(&mut entry, ordinal, Matches::MayFit)?;
+                self.add_hit(&mut entry, ordinal, Matches::MayFit)?;
             }
             self.reached = Some(ordinal);
         }
-        Ok(End::Whole)
+        Ok(StopReason::Whole)
     }
 
-    /// Why no more can be taken. A long text takes a while to show, and a filter by time may refuse much of what matches.
-    fn end(&self) -> Option<End> {
+    /// Why the search must stop now, if it must. Long texts are slow to excerpt, and a time filter may reject
+    /// many matches.
+    fn stop_reason(&self) -> Option<StopReason> {
         if self.hits.len() == self.search.limit {
-            return Some(End::Full);
+            return Some(StopReason::Full);
         }
-        (self.reached.is_some() && self.search.effort.is_spent()).then_some(End::Spent)
+        (self.reached.is_some() && self.search.budget.is_spent()).then_some(StopReason::Spent)
     }
 
-    /// How an entry is read by its number.
+    /// The statement that reads an entry by its ordinal.
     fn entry(&self) -> rusqlite::Result<CachedStatement<'a>> {
         self.connection.prepare_cached(&format!(
             "SELECT session.id, subject, entry.id, time, turn, kind, role, agent, text
              FROM entry JOIN session ON session.key = entry.session
-             WHERE ordinal = ?1 AND time >= ?2 AND time < ?3 AND {SEEN}"
+             WHERE ordinal = ?1 AND time >= ?2 AND time < ?3 AND {VISIBLE}"
         ))
     }
 
-    /// Puts the entry of that number on the page, if it belongs there.
-    fn take(
+    /// Adds the entry with this ordinal to the page if it passes the filters.
+    fn add_hit(
         &mut self,
         entry: &mut CachedStatement<'_>,
         ordinal: i64,
@@ -197,8 +200,9 @@ fn name_of_index(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::from_str_radix(&name, 16).unwrap_or(0))
 }
 
-/// Between which numbers everything is, or everything of that time; `None` when there is nothing. Things are filed about in the order in
-/// which they began, so this is most of what a filter by time has to do.
+/// The range of ordinals to search, restricted by time if the query is. `None` if there are no entries.
+/// Entries are indexed roughly in the order in which they began, so this does most of the work of a time
+/// filter.
 fn bounds(connection: &Connection, search: &Search) -> rusqlite::Result<Option<(i64, i64)>> {
     if search.from.is_none() && search.to.is_none() {
         let mut query = connection
@@ -220,7 +224,7 @@ fn millis(time: Option<Time>, otherwise: i64) -> i64 {
     time.map_or(otherwise, |time| i64::try_from(time.0).unwrap_or(i64::MAX))
 }
 
-/// All tags and wanted terms, and none of the others.
+/// The FTS5 expression: all tags and wanted terms, and none of the unwanted ones.
 fn expression(search: &Search) -> String {
     let Terms { wanted, unwanted } = &search.terms;
     let tags = tags(search.session, search.agent.as_deref(), search.kind, search.role);
@@ -234,12 +238,12 @@ fn phrase(term: &Term) -> String {
     quoted(&keys.join(" ")) + if *is_beginning { " *" } else { "" }
 }
 
-/// Nothing but tokens can be inside: neither a key nor a tag has a quote.
+/// Contains only tokens: neither a key nor a tag has a quote.
 fn quoted(tokens: &str) -> String {
     format!("\"{}\"", tokens.replace('"', " "))
 }
 
-/// `None` when it does not fit.
+/// `None` if the text does not match.
 fn hit(row: &Row<'_>, search: &Search, matches: Matches) -> rusqlite::Result<Option<Hit>> {
     let text = row.get_ref(8)?.as_str()?;
     match matches {
@@ -278,17 +282,17 @@ mod stopped;
 
 #[cfg(test)]
 mod tests {
-    use super::super::index::{self, Row};
+    use super::super::index::{self, EntryRow};
     use super::super::schema;
     use super::*;
     use crate::search::Entry;
-    use crate::search::effort::Effort;
+    use crate::search::budget::SearchBudget;
     use crate::search::terms::Terms;
     use std::path::Path;
 
     const ENTRIES: u64 = 6_000;
 
-    /// What is said in an entry: words that all have, in an order that few have, and words that few have.
+    /// The text of an entry: words that all entries have, in an order that few have, and words that few have.
     fn text(number: u64) -> String {
         let rare = if number % 601 == 7 { "one two one two one" } else { "two one three one one two" };
         format!(
@@ -306,16 +310,16 @@ mod tests {
         transaction.execute_batch("INSERT INTO session VALUES (1, 's', 'g', 1)").unwrap();
         for number in 0..ENTRIES {
             let (subject, kind) = (Subject::Item(format!("i{number}").into()), ItemKind::Message);
-            // Every other one began long before it was filed.
+            // Every second entry began long before it was indexed.
             let time = Time(if number % 2 == 0 { number * 1_000 } else { 0 });
             let entry = Entry { subject, turn: None, kind, role: None, time, text: text(number) };
-            index::insert(&transaction, None, 1, &Row::of("agent", &entry)).unwrap();
+            index::insert(&transaction, None, 1, &EntryRow::of("agent", &entry)).unwrap();
         }
         transaction.commit().unwrap();
         connection
     }
 
-    fn search(words: &str, after: Option<Place>, effort: Effort) -> Search {
+    fn search(words: &str, after: Option<IndexPosition>, budget: SearchBudget) -> Search {
         Search {
             terms: Terms::parse(words).unwrap(),
             session: None,
@@ -326,7 +330,7 @@ mod tests {
             to: None,
             limit: 5,
             after,
-            effort: Arc::new(effort),
+            budget: Arc::new(budget),
         }
     }
 
@@ -335,15 +339,16 @@ mod tests {
         item.as_str()[1..].parse().unwrap()
     }
 
-    /// Pages with so little effort each, to the last one or a few: what was found, how far that is, and how many were left
-    /// incomplete.
+    /// Reads pages with this budget each, at most forty of them. Returns what was found, how far that is, and
+    /// how many pages were incomplete.
     fn pages(connection: &mut Connection, asked: &Search, most: u64) -> (Vec<u64>, i64, usize) {
-        let (mut found, mut incomplete, mut after) = (Vec::new(), 0, None::<Place>);
+        let (mut found, mut incomplete, mut after) = (Vec::new(), 0, None::<IndexPosition>);
         for _ in 0..40 {
-            let effort = Arc::new(Effort::of_asking(most));
+            let budget = Arc::new(SearchBudget::of_asking(most));
             let terms = asked.terms.clone();
             let (from, to) = (asked.from, asked.to);
-            let page = Search { terms, after, from, to, effort, ..search("x", None, Effort::of_asking(0)) };
+            let page =
+                Search { terms, after, from, to, budget, ..search("x", None, SearchBudget::of_asking(0)) };
             let page = find(connection, &page).unwrap();
             found.extend(page.hits.iter().map(number_of));
             assert!(page.hits.len() <= 5);
@@ -361,18 +366,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut connection = database(directory.path());
         for (words, times) in [
-            // Positions of words that are everywhere.
+            // Words that every entry has, in a rare order.
             ("\"one two one two one\"", None),
             ("one two three -seven -\"two one\"", None),
             ("nowhere", None),
-            // Their lists are made of thousands.
+            // A prefix with thousands of words.
             ("beginn*", None),
             ("seven beginning0*", None),
             ("\"two beginning1*\" -beginning12*", None),
-            // Half of what is between these numbers began at another time.
+            // Half of the entries in this range began at another time.
             ("seven", Some((5_000_000, 5_900_000))),
         ] {
-            let mut asked = search(words, None, Effort::of_asking(0));
+            let mut asked = search(words, None, SearchBudget::of_asking(0));
             (asked.from, asked.to) = (times.map(|(from, _)| Time(from)), times.map(|(_, to)| Time(to)));
             let fits = |number: &u64| {
                 let is_of_then = times.is_none_or(|(from, to)| {
@@ -383,11 +388,11 @@ mod tests {
             let expected: Vec<u64> = (0..ENTRIES).rev().filter(fits).collect();
             for most in [0, 1, 3, 40, 1_000_000] {
                 let (found, reached, incomplete) = pages(&mut connection, &asked, most);
-                // The first entry has the number 1.
+                // The first entry has the ordinal 1.
                 let is_reached = |number: &&u64| **number as i64 + 1 >= reached;
                 let expected: Vec<u64> = expected.iter().take_while(is_reached).copied().collect();
                 assert_eq!(found, expected, "{words} with {most}");
-                assert!(most < 1_000_000 || incomplete == 0, "{words} with all the effort it takes");
+                assert!(most < 1_000_000 || incomplete == 0, "{words} with all the budget it takes");
             }
         }
     }
@@ -396,11 +401,11 @@ mod tests {
     fn a_page_that_is_stopped_gets_on_and_the_connection_reads_on() {
         let directory = tempfile::tempdir().unwrap();
         let mut connection = database(directory.path());
-        let asked = search("\"one two one two three one two\"", None, Effort::of_asking(0));
+        let asked = search("\"one two one two three one two\"", None, SearchBudget::of_asking(0));
         let page = find(&mut connection, &asked).unwrap();
-        // One entry was compared, and no more.
+        // Exactly one entry was compared.
         let index = name_of_index(&connection).unwrap();
-        let next = Some(Place { index, ordinal: ENTRIES as i64 });
+        let next = Some(IndexPosition { index, ordinal: ENTRIES as i64 });
         assert_eq!((page.hits, page.next, page.is_incomplete), (vec![], next, true));
         let count: i64 = connection
             .query_row("SELECT count(*) FROM entry_word WHERE entry_word MATCH 'one'", [], |row| row.get(0))

@@ -1,5 +1,5 @@
-//! Sessions that were imported. One that is being imported has its rows like any other and is found by nobody, until one
-//! transaction shows it; what a crash before that leaves, the next opening gives up.
+//! Imported sessions. During the import a session has rows like any other, but no reader finds it until one
+//! transaction publishes it. If a crash interrupts the import, the next start discards it.
 
 use super::read::Readers;
 use super::write::{Database, FIRST_EPOCH};
@@ -10,10 +10,11 @@ use crate::store::StoreError;
 use rusqlite::{OptionalExtension, Transaction, params};
 use std::collections::HashSet;
 use std::time::Instant;
+use tracing::info;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::State;
 
-/// Beside the first tables: a database of an earlier version gets it when it is opened.
+/// Created when a database of an earlier version is opened.
 pub(super) const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS imported (
     session   INTEGER PRIMARY KEY,
@@ -22,34 +23,34 @@ CREATE TABLE IF NOT EXISTS imported (
 ) STRICT;
 ";
 
-/// A condition on rows of `session`: it is not one that is being imported.
-pub(super) const SEEN: &str = "session.key NOT IN (SELECT session FROM imported WHERE NOT finished)";
+/// A condition on rows of `session`: not an unfinished import.
+pub(super) const VISIBLE: &str = "session.key NOT IN (SELECT session FROM imported WHERE NOT finished)";
 
-/// When a new session is found by those who look.
+/// When readers can find a new session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum Visibility<'a> {
     /// From its first row on.
-    AtOnce,
-    /// When it is whole. Its events follow this base.
-    Later { base: &'a State },
+    Immediate,
+    /// When the import is complete. Its events follow this base.
+    AfterImport { base: &'a State },
 }
 
-/// The session of that key is being imported.
+/// Marks a session as an unfinished import.
 pub(super) fn hide(transaction: &Transaction<'_>, key: i64, base: &State) -> rusqlite::Result<()> {
     transaction.execute("INSERT INTO imported (session, finished) VALUES (?1, 0)", [key])?;
     if base.seq > Seq(0) {
         pieces::set_base(transaction, key, base)?;
-        // A fold that is not stored is taken for one of no events.
-        let flush = Projection::unstored(base.clone(), FIRST_EPOCH, Instant::now()).flush();
+        // Without a stored fold, readers would assume a session without events.
+        let flush = Projection::unstored(base.clone(), FIRST_EPOCH, Instant::now()).full_write();
         pieces::write(transaction, key, &flush)?;
-        index::write(transaction, key, &flush.found)?;
+        index::write(transaction, key, &flush.index_changes)?;
     }
     turnstream_failpoint::reach("log.import");
     Ok(())
 }
 
 impl Database {
-    /// Shows a session that was imported.
+    /// Publishes an imported session.
     pub(crate) fn reveal(&mut self, key: i64, native_id: Option<&str>) -> Result<(), StoreError> {
         self.transact(0, |transaction| {
             transaction.execute(
@@ -63,20 +64,20 @@ impl Database {
         Ok(())
     }
 
-    /// Gives the id of an import free; its rows go as those of a deleted session do. False for one that was shown a moment
-    /// before: it stays.
+    /// Frees the id of an unfinished import; its rows are removed like those of a deleted session. False if
+    /// the import was published before: it stays.
     pub(crate) fn give_up(&mut self, key: i64) -> Result<bool, StoreError> {
         self.transact(0, |transaction| {
             let unseen = "SELECT 1 FROM imported WHERE session = ?1 AND NOT finished";
             let is_unseen = transaction.prepare_cached(unseen)?.exists([key])?;
             if is_unseen {
-                remove::void(transaction, key)?;
+                remove::discard_import(transaction, key)?;
             }
             Ok(is_unseen)
         })
     }
 
-    /// The sessions whose import did not come to its end.
+    /// The sessions with an unfinished import.
     pub(crate) fn unfinished_imports(&self) -> Result<HashSet<i64>, StoreError> {
         let mut table = self
             .connection
@@ -88,9 +89,10 @@ impl Database {
         Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 
-    /// Gives all of them up.
+    /// Discards all unfinished imports.
     pub(crate) fn give_up_unfinished_imports(&mut self) -> Result<(), StoreError> {
         for key in self.unfinished_imports()? {
+            info!(session_key = key, "discarding an import that did not finish");
             self.give_up(key)?;
         }
         Ok(())
@@ -98,7 +100,7 @@ impl Database {
 }
 
 impl Readers {
-    /// What is known of the import of a session, if it was imported.
+    /// The import record of a session, if it was imported.
     pub(crate) fn imported(&self, id: &str) -> rusqlite::Result<Option<Imported>> {
         self.with(|connection| {
             let mut query = connection.prepare_cached(

@@ -1,21 +1,21 @@
-//! The index: a row for each thing that can be found, and the words of it in an FTS5 table.
+//! The search index: one row per entry, and its words in an FTS5 table.
 //!
-//! The words are cut by us (`search/words.rs`) and given to FTS5 as one line of plain tokens, so that it has nothing left to
-//! decide. Filters are tokens of the same line: they begin with an underscore, which no word does. The number of a row is
-//! its place in the order of results, so that the newest matches are read first and no others.
+//! We split the text into words ourselves (`search/words.rs`) and give FTS5 one line of plain tokens. Filters
+//! are tokens of the same line; they begin with an underscore, which no word does. The ordinal of a row is
+//! its position in the results, so that the newest matches are read first.
 //!
-//! The FTS5 table has no copy of the text. To take a line out it must be given again, exactly as it was put in: it is made
-//! from the row, by the same version of the same function ([`is_current`] sees to that). It is taken out of the pages at
-//! once (`secure-delete`), not only marked.
+//! The FTS5 table has no copy of the text. To remove a line, FTS5 needs exactly the line that was inserted.
+//! It is rebuilt from the row by the same version of the same function, which [`is_current`] checks. With
+//! `secure-delete`, FTS5 removes the words from its pages at once.
 
-use crate::projection::{Findable, PieceKind};
+use crate::projection::{IndexChanges, PieceKind};
 use crate::search::words::Words;
 use crate::search::{Entry, Subject, words};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::fmt::Write;
 use turnstream_model::event::{ItemKind, Role};
 
-/// Milliseconds of one row of `entry_hour`.
+/// Milliseconds covered by one row of `entry_hour`.
 pub(super) const HOUR: i64 = 3_600_000;
 
 const TABLES: &str = "
@@ -48,46 +48,50 @@ INSERT INTO sqlite_sequence (name, seq) SELECT 'entry', coalesce(max(ordinal), 0
 INSERT OR REPLACE INTO meta (name, value) SELECT 'unindexed', '0 ' || max(ordinal) FROM piece HAVING count(*) > 0;
 ";
 
-/// True when there is an index whose words were cut as they are now.
+/// True if there is an index that was built by the current tokenizer.
 pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
     let mut query = connection.prepare("SELECT value FROM meta WHERE name = 'words'")?;
     let cut: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
     Ok(cut.is_some_and(|cut| cut == words::version()))
 }
 
-/// Makes an index in the place of the one that may be there. What is stored is put into it afterwards, a little at a
-/// time (`backfill.rs`). Part of the caller's transaction.
+/// Creates an empty index in place of any existing one, in the caller's transaction. `backfill.rs` fills it
+/// afterwards.
 pub(super) fn make(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TABLES)?;
     let mut set = connection.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
     set.execute(params!["words", words::version()])?;
-    // Its name is in every cursor: the numbers of one index mean nothing in another.
+    // The name is part of every cursor: ordinals of one index mean nothing in another.
     set.execute(params!["index", format!("{:x}", fastrand::u64(..))])?;
     Ok(())
 }
 
-/// Puts in what can be found now, and takes out what cannot any more.
-pub(super) fn write(transaction: &Transaction<'_>, session: i64, found: &Findable) -> rusqlite::Result<()> {
-    let Findable { agent, entries, gone } = found;
+/// Writes changed entries, and removes entries that must not be found any more.
+pub(super) fn write(
+    transaction: &Transaction<'_>,
+    session: i64,
+    found: &IndexChanges,
+) -> rusqlite::Result<()> {
+    let IndexChanges { agent, entries, gone } = found;
     for entry in entries {
-        put(transaction, session, agent, entry)?;
+        upsert(transaction, session, agent, entry)?;
     }
-    gone.iter().try_for_each(|subject| take(transaction, session, subject))
+    gone.iter().try_for_each(|subject| remove(transaction, session, subject))
 }
 
-/// Takes out one thing, if it is in.
-pub(super) fn take(transaction: &Transaction<'_>, session: i64, subject: &Subject) -> rusqlite::Result<()> {
+/// Removes an entry if it exists.
+pub(super) fn remove(transaction: &Transaction<'_>, session: i64, subject: &Subject) -> rusqlite::Result<()> {
     match stored(transaction, session, subject)? {
-        Some((ordinal, old)) => take_out(transaction, ordinal, session, &old),
+        Some((ordinal, old)) => delete_row(transaction, ordinal, session, &old),
         None => Ok(()),
     }
 }
 
-/// Nobody finds one thing any more, if it is in. To take its words out takes long and comes later: until then its row is of no
-/// session, but of the negative of its number.
+/// Hides an entry if it exists. Removing its words is slow and happens later; until then its row belongs to
+/// the negated session key.
 pub(super) fn hide(transaction: &Transaction<'_>, session: i64, subject: &Subject) -> rusqlite::Result<()> {
-    // One of the same name that was hidden before, and whose words are still in.
-    take(transaction, -session, subject)?;
+    // An entry of the same name may still be hidden.
+    remove(transaction, -session, subject)?;
     let (subject, id) = key_of(subject);
     transaction
         .prepare_cached(
@@ -97,16 +101,22 @@ pub(super) fn hide(transaction: &Transaction<'_>, session: i64, subject: &Subjec
     Ok(())
 }
 
-/// A number under which entries are hidden, if there are any.
-pub(super) fn hidden(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
+/// A session key under which entries are hidden, if there is one.
+pub(super) fn hidden_session(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
     let mut query = transaction.prepare_cached("SELECT session FROM entry WHERE session < 0 LIMIT 1")?;
     query.query_row([], |row| row.get(0)).optional()
 }
 
-/// Takes out entries of a session, or hidden ones, of about so many bytes of text, but at least one; returns how many. With
-/// none left, nothing of them is in the index but what pages that were given free still hold, which `PRAGMA secure_delete` or
-/// `VACUUM` sees to.
-pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -> rusqlite::Result<usize> {
+/// Removes entries of a session, or hidden ones, up to this many bytes of text but at least one. Returns
+/// their number.
+///
+/// When none is left, only freed pages may still hold their words; `PRAGMA secure_delete` or `VACUUM` clears
+/// those.
+pub(super) fn remove_entries(
+    transaction: &Transaction<'_>,
+    session: i64,
+    most: usize,
+) -> rusqlite::Result<usize> {
     let mut query = transaction
         .prepare_cached("SELECT ordinal FROM entry WHERE session = ?1 ORDER BY subject, id LIMIT ?2")?;
     let ordinals = query.query_map(params![session, most as i64], |row| row.get(0))?;
@@ -117,7 +127,7 @@ pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -
             "SELECT ordinal, subject, id, time, turn, kind, role, agent, text FROM entry WHERE ordinal = ?1",
         )?;
         let (ordinal, old) = query.query_row([ordinal], row_of)?;
-        take_out(transaction, ordinal, session, &old)?;
+        delete_row(transaction, ordinal, session, &old)?;
         (taken, bytes) = (taken + 1, bytes + old.text.len());
         if bytes >= most {
             break;
@@ -126,9 +136,9 @@ pub(super) fn forget(transaction: &Transaction<'_>, session: i64, most: usize) -
     Ok(taken)
 }
 
-/// A row as it is stored.
+/// A row of the `entry` table.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct EntryRow {
     pub(super) subject: i64,
     pub(super) id: String,
     pub(super) time: i64,
@@ -139,7 +149,7 @@ pub(super) struct Row {
     pub(super) text: String,
 }
 
-impl Row {
+impl EntryRow {
     pub(super) fn of(agent: &str, entry: &Entry) -> Self {
         let Entry { subject, turn, kind, role, time, text } = entry;
         let (subject, id) = key_of(subject);
@@ -155,9 +165,10 @@ impl Row {
         }
     }
 
-    /// What FTS5 is given: tags, the words, and the parts of words that have some. Nothing follows across an underscore.
+    /// The line for FTS5: tags, words, and the parts of compound words. No phrase can match across an
+    /// underscore.
     fn line(&self, session: i64) -> String {
-        // Of a hidden one it is the negative.
+        // The key of a hidden entry is negative.
         let mut line = format!("_s{} {} _k{}", session.abs(), agent_tag(&self.agent), self.kind);
         if let Some(role) = &self.role {
             line.push_str(" _r");
@@ -179,7 +190,7 @@ impl Row {
     }
 }
 
-/// The tokens that stand for filters.
+/// The tokens for these filters.
 pub(super) fn tags(
     session: Option<i64>,
     agent: Option<&str>,
@@ -195,7 +206,7 @@ pub(super) fn tags(
     tags.into_iter().flatten().collect()
 }
 
-/// An agent's name may have any characters.
+/// Hexadecimal, because the name of an agent may have any characters.
 fn agent_tag(agent: &str) -> String {
     agent.bytes().fold("_a".to_owned(), |mut tag, byte| {
         // Writing to a `String` does not fail.
@@ -204,27 +215,27 @@ fn agent_tag(agent: &str) -> String {
     })
 }
 
-/// Puts an entry in, or in the place of the one that is there.
-fn put(transaction: &Transaction<'_>, session: i64, agent: &str, entry: &Entry) -> rusqlite::Result<()> {
-    let row = Row::of(agent, entry);
+/// Inserts an entry or replaces the existing one.
+fn upsert(transaction: &Transaction<'_>, session: i64, agent: &str, entry: &Entry) -> rusqlite::Result<()> {
+    let row = EntryRow::of(agent, entry);
     match stored(transaction, session, &entry.subject)? {
         Some((_, old)) if old == row => Ok(()),
         Some((ordinal, old)) => {
-            take_out(transaction, ordinal, session, &old)?;
+            delete_row(transaction, ordinal, session, &old)?;
             insert(transaction, Some(ordinal), session, &row)
         }
         None => insert(transaction, None, session, &row),
     }
 }
 
-/// The next number, or one that is free.
+/// Inserts a row with this ordinal, or with the next one.
 pub(super) fn insert(
     transaction: &Transaction<'_>,
     ordinal: Option<i64>,
     session: i64,
-    row: &Row,
+    row: &EntryRow,
 ) -> rusqlite::Result<()> {
-    let Row { subject, id, time, turn, kind, role, agent, text } = row;
+    let EntryRow { subject, id, time, turn, kind, role, agent, text } = row;
     transaction
         .prepare_cached(
             "INSERT INTO entry (ordinal, session, subject, id, time, turn, kind, role, agent, text)
@@ -244,7 +255,12 @@ pub(super) fn insert(
     Ok(())
 }
 
-fn take_out(transaction: &Transaction<'_>, ordinal: i64, session: i64, old: &Row) -> rusqlite::Result<()> {
+fn delete_row(
+    transaction: &Transaction<'_>,
+    ordinal: i64,
+    session: i64,
+    old: &EntryRow,
+) -> rusqlite::Result<()> {
     transaction
         .prepare_cached("INSERT INTO entry_word (entry_word, rowid, line) VALUES ('delete', ?1, ?2)")?
         .execute(params![ordinal, old.line(session)])?;
@@ -256,7 +272,7 @@ fn stored(
     transaction: &Transaction<'_>,
     session: i64,
     subject: &Subject,
-) -> rusqlite::Result<Option<(i64, Row)>> {
+) -> rusqlite::Result<Option<(i64, EntryRow)>> {
     let (subject, id) = key_of(subject);
     let mut query = transaction.prepare_cached(
         "SELECT ordinal, subject, id, time, turn, kind, role, agent, text FROM entry
@@ -265,8 +281,8 @@ fn stored(
     query.query_row(params![session, subject, id], row_of).optional()
 }
 
-fn row_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Row)> {
-    let found = Row {
+fn row_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, EntryRow)> {
+    let found = EntryRow {
         subject: row.get(1)?,
         id: row.get(2)?,
         time: row.get(3)?,
@@ -279,7 +295,7 @@ fn row_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Row)> {
     Ok((row.get(0)?, found))
 }
 
-/// How a subject is named in the database: as its row in `piece` is.
+/// The key of a subject, the same as of its row in `piece`.
 fn key_of(subject: &Subject) -> (i64, &str) {
     match subject {
         Subject::Item(id) => (PieceKind::Item as i64, id.as_str()),
@@ -308,11 +324,11 @@ mod tests {
         let transaction = connection.transaction().unwrap();
         let (subject, kind) = (Subject::Item(ItemId::from(item)), ItemKind::Message);
         let entry = Entry { subject, turn: None, kind, role: None, time: Time(1), text };
-        put(&transaction, session, "agent", &entry).unwrap();
+        upsert(&transaction, session, "agent", &entry).unwrap();
         transaction.commit().unwrap();
     }
 
-    /// A word that is nowhere else, and shares no beginning with any.
+    /// A random word that shares no prefix with any other.
     fn secret(number: u64) -> String {
         let mut random = fastrand::Rng::with_seed(number);
         std::iter::repeat_with(|| random.lowercase()).take(16).collect()
@@ -342,7 +358,7 @@ mod tests {
         let mut forgotten = 0;
         loop {
             let transaction = connection.transaction().unwrap();
-            let some = forget(&transaction, 1, 100).unwrap();
+            let some = remove_entries(&transaction, 1, 100).unwrap();
             transaction.commit().unwrap();
             forgotten += some;
             if some == 0 {
@@ -360,7 +376,7 @@ mod tests {
         assert_eq!((count("words"), count("_s1"), count("have"), count("\"other 599\"")), (600, 0, 0, 1));
     }
 
-    /// Words that begin alike stand next to each other in the index, and its own index of pages holds the beginnings of some.
+    /// Words with a common prefix are neighbours in the index, and its page index holds prefixes of some.
     #[test]
     fn of_words_that_begin_alike_no_byte_stays_either() {
         let directory = tempfile::tempdir().unwrap();
@@ -378,7 +394,7 @@ mod tests {
         }
         loop {
             let transaction = connection.transaction().unwrap();
-            let some = forget(&transaction, 1, 100).unwrap();
+            let some = remove_entries(&transaction, 1, 100).unwrap();
             transaction.commit().unwrap();
             if some == 0 {
                 break;
@@ -421,7 +437,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut connection = database(&directory.path().join("log.db"));
         let subject = Subject::Item(ItemId::from("i1"));
-        // Twice, as if an agent had used a name again before the words of the first were out.
+        // Twice, as if an agent had reused an id before the words of the first entry were removed.
         for text in ["first words", "second words"] {
             file(&mut connection, 1, "i1", text.to_owned());
             let transaction = connection.transaction().unwrap();
@@ -436,9 +452,9 @@ mod tests {
         };
         let transaction = connection.transaction().unwrap();
         assert_eq!((found(&transaction, "first"), found(&transaction, "second")), (0, 1));
-        assert_eq!(hidden(&transaction).unwrap(), Some(-1));
-        assert_eq!(forget(&transaction, -1, 1).unwrap(), 1);
-        assert_eq!(hidden(&transaction).unwrap(), None);
+        assert_eq!(hidden_session(&transaction).unwrap(), Some(-1));
+        assert_eq!(remove_entries(&transaction, -1, 1).unwrap(), 1);
+        assert_eq!(hidden_session(&transaction).unwrap(), None);
         transaction.commit().unwrap();
         let left = ["second", "_s1", "third"].map(|words| found(&connection, words));
         assert_eq!(left, [0, 1, 1]);
@@ -454,7 +470,7 @@ mod tests {
             file(&mut connection, 1 + i64::from(number % 2 == 0), &format!("i{number}"), secret(number));
         }
         let transaction = connection.transaction().unwrap();
-        assert_eq!(forget(&transaction, 1, usize::MAX >> 1).unwrap(), 300);
+        assert_eq!(remove_entries(&transaction, 1, usize::MAX >> 1).unwrap(), 300);
         transaction.commit().unwrap();
         connection.execute_batch("VACUUM").unwrap();
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();

@@ -1,19 +1,19 @@
-//! Stored folds: one row for what is small, one for each thing in the lists. A finished item's row can no longer be
-//! overwritten by a partial one, whoever tries (L8).
+//! Stored folds: one row for the head, and one row for each member of the lists. No partial row can overwrite
+//! the row of a finished item (L8).
 
-use crate::projection::{Flush, Piece, PieceKind};
-use crate::stored::Stored;
+use crate::projection::{FoldWrite, Piece, PieceKind};
+use crate::stored_fold::StoredFold;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::BTreeMap;
 use turnstream_model::fold::State;
 
-/// The pieces of a session in their order, for pages. A database of an earlier version gets it when it is
-/// opened.
+/// The pieces of a session in order, for pages. Created when a database of an earlier version is opened.
 pub(super) const INDEX: &str = "CREATE INDEX IF NOT EXISTS piece_place ON piece (session, kind);";
 
-/// Writes what changed. Returns how many rows were refused because a final one, or a newer owner's, was there.
-pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) -> rusqlite::Result<u64> {
-    let Flush { head, seq, epoch, pieces, gone, found: _ } = flush;
+/// Writes what changed. Returns the number of rows that were refused because a final row, or one of a newer
+/// owner, exists.
+pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &FoldWrite) -> rusqlite::Result<u64> {
+    let FoldWrite { head, seq, epoch, pieces, gone, index_changes: _ } = flush;
     let (seq, epoch) = (seq.0 as i64, *epoch as i64);
     if let Some(head) = head {
         transaction
@@ -44,9 +44,9 @@ pub(super) fn write(transaction: &Transaction<'_>, session: i64, flush: &Flush) 
     Ok(refused)
 }
 
-/// Reads a stored fold and what follows it, in one transaction. Rows that are ahead of the fold are made again from what
-/// follows.
-pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<Stored> {
+/// Reads a stored fold and the events after it in one transaction. Rows that are ahead of the fold are left
+/// out: they are rebuilt from the events.
+pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<StoredFold> {
     let transaction = connection.unchecked_transaction()?;
     let head = transaction
         .prepare_cached("SELECT seq, body FROM fold WHERE session = ?1")?
@@ -66,10 +66,10 @@ pub(super) fn read(connection: &Connection, session: i64) -> rusqlite::Result<St
         }
     }
     let tail = tail(&transaction, session, seq)?;
-    Ok(Stored { head, pieces, tail })
+    Ok(StoredFold { head, pieces, tail })
 }
 
-/// Rows of events after this one, with the number of the first in each; the first row may begin before it.
+/// Rows of events after this one, each with the seq of its first event. The first row may begin earlier.
 pub(super) fn tail(connection: &Connection, session: i64, seq: i64) -> rusqlite::Result<Vec<(u64, String)>> {
     let mut query = connection.prepare_cached(
         "SELECT first_seq, data FROM chunk WHERE session = ?1 AND first_seq + count > ?2 + 1
@@ -80,13 +80,13 @@ pub(super) fn tail(connection: &Connection, session: i64, seq: i64) -> rusqlite:
     rows.collect()
 }
 
-/// The base of a session: what it was before its oldest kept event. `None` when every event is kept.
+/// The base of a session: its seq and state before the oldest kept event. `None` if every event is kept.
 pub(super) fn base(connection: &Connection, session: i64) -> rusqlite::Result<Option<(u64, String)>> {
     let mut query = connection.prepare_cached("SELECT seq, body FROM base WHERE session = ?1")?;
     query.query_row([session], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))).optional()
 }
 
-/// From now on this is what a session was before its oldest kept event.
+/// Sets the base of a session.
 pub(super) fn set_base(transaction: &Transaction<'_>, session: i64, base: &State) -> rusqlite::Result<()> {
     transaction
         .execute(
@@ -96,9 +96,9 @@ pub(super) fn set_base(transaction: &Transaction<'_>, session: i64, base: &State
         .map(drop)
 }
 
-/// A state as it stands in a row.
+/// A state as JSON for a row.
 pub(super) fn json(state: &State) -> String {
-    // Types of the model with string keys: there is nothing in them that JSON refuses.
+    // Model types have string keys and no values that JSON cannot represent.
     serde_json::to_string(state).unwrap_or_default()
 }
 
@@ -111,7 +111,7 @@ fn kind_of(number: i64) -> Option<PieceKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::projection::Findable;
+    use crate::projection::IndexChanges;
     use turnstream_model::cursor::Seq;
     use turnstream_model::id::ItemId;
 
@@ -120,8 +120,9 @@ mod tests {
     }
 
     fn flush(connection: &mut Connection, seq: u64, epoch: u64, piece: Piece) -> u64 {
-        let (head, pieces, gone, found) = (Some("{}".into()), vec![piece], Vec::new(), Findable::default());
-        let flush = Flush { head, seq: Seq(seq), epoch, pieces, gone, found };
+        let (head, pieces, gone, index_changes) =
+            (Some("{}".into()), vec![piece], Vec::new(), IndexChanges::default());
+        let flush = FoldWrite { head, seq: Seq(seq), epoch, pieces, gone, index_changes };
         let transaction = connection.transaction().unwrap();
         let refused = write(&transaction, 1, &flush).unwrap();
         transaction.commit().unwrap();
@@ -163,13 +164,13 @@ mod tests {
     fn a_superseded_item_has_no_row() {
         let mut connection = database();
         flush(&mut connection, 1, 1, item(true, "void"));
-        let gone = Flush {
+        let gone = FoldWrite {
             head: Some("{}".into()),
             seq: Seq(2),
             epoch: 1,
             pieces: Vec::new(),
             gone: vec![ItemId::from("i1")],
-            found: Findable::default(),
+            index_changes: IndexChanges::default(),
         };
         let transaction = connection.transaction().unwrap();
         write(&transaction, 1, &gone).unwrap();

@@ -1,15 +1,16 @@
 //! The reading side of the database: connections that never wait for a commit.
 
-use super::imports::SEEN;
-use super::passage::{Closed, Passage};
+use super::imports::VISIBLE;
 use super::schema::open_reader;
+use super::search_gate::{ClosedGate, SearchGate};
+use super::window::FoldError;
 use super::{find, pieces, window};
 use crate::open::Abandoned;
 use crate::page::{Window, WindowQuery};
 use crate::projection::PieceKind;
-use crate::search::{Found, Search, SearchError};
-use crate::store::{Known, Removal, Size};
-use crate::stored::Stored;
+use crate::search::{FoundPage, Search, SearchError};
+use crate::store::{Removal, SessionRecord, Size};
+use crate::stored_fold::StoredFold;
 use rusqlite::Error::FromSqlConversionFailure;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -19,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use turnstream_model::cursor::{Generation, Seq};
 
-/// Idle connections are kept for the next reader.
+/// A pool of reading connections.
 pub(crate) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    passage: Passage,
+    gate: SearchGate,
     /// Dropped after the connections.
     file: OnceLock<File>,
 }
 
-/// How many connections are kept idle.
+/// The number of idle connections to keep.
 const KEPT: usize = 4;
 
-/// Some events in one row: the first one's number, how many, and their lines.
-pub(crate) struct Row {
+/// A row of events: the seq of the first, their number, and their JSON lines.
+pub(crate) struct ChunkData {
     pub(crate) first: u64,
     pub(crate) count: u64,
     pub(crate) data: String,
@@ -43,13 +44,18 @@ impl Readers {
         Self {
             path: path.to_owned(),
             idle: Mutex::default(),
-            passage: Passage::default(),
+            gate: SearchGate::default(),
             file: OnceLock::new(),
         }
     }
 
-    /// Chunks from the one that holds this event on, up to about so many bytes.
-    pub(crate) fn chunks(&self, session: i64, seq: u64, max_bytes: usize) -> rusqlite::Result<Vec<Row>> {
+    /// Reads rows of events, beginning with the one that holds `seq`, up to about `max_bytes`.
+    pub(crate) fn chunks(
+        &self,
+        session: i64,
+        seq: u64,
+        max_bytes: usize,
+    ) -> rusqlite::Result<Vec<ChunkData>> {
         self.with(|connection| {
             let mut query = connection.prepare_cached(
                 "SELECT first_seq, count, data FROM chunk WHERE session = ?1 AND first_seq >= coalesce(
@@ -66,17 +72,17 @@ impl Readers {
                 let (first, count): (i64, i64) = (row.get(0)?, row.get(1)?);
                 let data: String = row.get(2)?;
                 bytes += data.len();
-                chunks.push(Row { first: first as u64, count: count as u64, data });
+                chunks.push(ChunkData { first: first as u64, count: count as u64, data });
             }
             Ok(chunks)
         })
     }
 
-    /// The session of that id.
-    pub(crate) fn session(&self, id: &str) -> rusqlite::Result<Option<Known>> {
+    /// The session with this id.
+    pub(crate) fn session(&self, id: &str) -> rusqlite::Result<Option<SessionRecord>> {
         self.with(|connection| {
             let mut query = connection.prepare_cached(&format!(
-                "SELECT key, generation, epoch FROM session WHERE id = ?1 AND {SEEN}"
+                "SELECT key, generation, epoch FROM session WHERE id = ?1 AND {VISIBLE}"
             ))?;
             let found = query.query_row([id], |row| {
                 let (key, generation): (i64, String) = (row.get(0)?, row.get(1)?);
@@ -85,27 +91,34 @@ impl Readers {
                 let epoch = row.get::<_, i64>(2)? as u64;
                 let base = base_seq(connection, key)?;
                 let head = Seq(last_row(connection, key)?.max(base));
-                Ok(Known { key, generation, epoch, oldest: Seq(base).next(), head })
+                Ok(SessionRecord { key, generation, epoch, oldest: Seq(base).next(), head })
             });
             found.optional()
         })
     }
 
-    /// The stored fold of a session and what follows it.
-    pub(crate) fn stored(&self, session: i64) -> rusqlite::Result<Stored> {
+    /// The stored fold of a session and the events after it.
+    pub(crate) fn stored(&self, session: i64) -> rusqlite::Result<StoredFold> {
         self.with(|connection| pieces::read(connection, session))
     }
 
-    /// A part of the stored fold of a session and what follows it; an error that says what is damaged.
+    /// A window of the stored fold and the events after it. The inner error says what is damaged.
     pub(crate) fn window(
         &self,
         session: i64,
         wanted: &WindowQuery,
-    ) -> rusqlite::Result<Result<Window, String>> {
-        self.with(|connection| window::read(connection, session, wanted))
+    ) -> rusqlite::Result<Result<Window, FoldError>> {
+        self.with(|connection| Ok(window::read(connection, session, wanted)))
     }
 
-    /// The last event of a session, by its key; `None` when there is no such session.
+    /// What a person calls the session with this key: its id, or the key if the id cannot be read.
+    pub(crate) fn name_of(&self, session: i64) -> String {
+        let query = "SELECT id FROM session WHERE key = ?1";
+        let id = self.with(|connection| connection.query_row(query, [session], |row| row.get(0)));
+        id.unwrap_or_else(|_| format!("key {session}"))
+    }
+
+    /// The last event of a session, by key. `None` if there is no such session.
     pub(crate) fn head(&self, session: i64) -> rusqlite::Result<Option<u64>> {
         self.with(|connection| {
             let mut query = connection.prepare_cached("SELECT 1 FROM session WHERE key = ?1")?;
@@ -116,12 +129,12 @@ impl Readers {
         })
     }
 
-    /// The state of a session before its oldest kept event; `None` when every event is kept.
+    /// The state of a session before its oldest kept event. `None` if every event is kept.
     pub(crate) fn base(&self, session: i64) -> rusqlite::Result<Option<String>> {
         self.with(|connection| Ok(pieces::base(connection, session)?.map(|(_, body)| body)))
     }
 
-    /// How much is kept of a session.
+    /// What is kept of a session.
     pub(crate) fn size(&self, session: i64) -> rusqlite::Result<Size> {
         self.with(|connection| {
             let mut query = connection.prepare_cached(
@@ -136,7 +149,7 @@ impl Readers {
         })
     }
 
-    /// The newest deleted session of that id, and whether its bytes are gone.
+    /// The newest deleted session with this id, and whether its bytes are erased.
     pub(crate) fn removal(&self, id: &str) -> rusqlite::Result<Option<Removal>> {
         self.with(|connection| {
             let mut query = connection
@@ -146,8 +159,8 @@ impl Readers {
         })
     }
 
-    /// The database file itself. It stays open until the last connection is closed: to close a file takes the locks of
-    /// every connection of this process with it.
+    /// The database file. It stays open until the last connection is closed: closing a file releases the
+    /// POSIX locks of every connection in this process.
     pub(crate) fn file(&self) -> io::Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -156,12 +169,12 @@ impl Readers {
         Ok(self.file.get_or_init(|| file))
     }
 
-    /// Turns that started and did not end.
+    /// Turns without an end.
     pub(crate) fn open_turns(&self) -> rusqlite::Result<Vec<(i64, Abandoned)>> {
         self.with(|connection| {
             let mut query = connection.prepare(&format!(
                 "SELECT session.key, session.id, open_turn.turn, open_turn.epoch
-                 FROM open_turn JOIN session ON session.key = open_turn.session WHERE {SEEN} ORDER BY session.id"
+                 FROM open_turn JOIN session ON session.key = open_turn.session WHERE {VISIBLE} ORDER BY session.id"
             ))?;
             let rows = query.query_map([], |row| {
                 let (session, turn): (String, String) = (row.get(1)?, row.get(2)?);
@@ -177,36 +190,36 @@ impl Readers {
         self.with(|connection| {
             let mut query = connection.prepare(&format!(
                 "SELECT session.id, fold.body FROM session LEFT JOIN fold ON fold.session = session.key
-                 WHERE {SEEN} ORDER BY session.key"
+                 WHERE {VISIBLE} ORDER BY session.key"
             ))?;
             query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         })
     }
 
-    /// One page of what was found.
-    pub(crate) fn search(&self, search: &Search) -> Result<Found, SearchError> {
-        let _inside = self.passage.enter(&search.effort);
+    /// One page of search results.
+    pub(crate) fn search(&self, search: &Search) -> Result<FoundPage, SearchError> {
+        let _inside = self.gate.enter(&search.budget);
         self.with(|connection| Ok(find::find(connection, search)))?
     }
 
-    /// Ends the searches that are under way, and lets none begin before this is dropped.
-    pub(super) fn without_searches(&self) -> Closed<'_> {
-        self.passage.close()
+    /// Ends the running searches and admits no new ones until the result is dropped.
+    pub(super) fn pause_searches(&self) -> ClosedGate<'_> {
+        self.gate.close()
     }
 
     #[cfg(test)]
-    pub(super) fn passage(&self) -> &Passage {
-        &self.passage
+    pub(super) fn gate(&self) -> &SearchGate {
+        &self.gate
     }
 
-    /// True while something that is stored is not in the index because it was there before it.
+    /// True while rows that are older than the index are not indexed.
     pub(crate) fn is_unindexed(&self) -> rusqlite::Result<bool> {
         let query = "SELECT count(*) > 0 FROM meta WHERE name = 'unindexed'";
         self.with(|connection| connection.query_row(query, [], |row| row.get(0)))
     }
 
-    /// Sessions whose stored fold lacks events that are stored, with their epochs: what a crash left, and what was not
-    /// worth writing before the log was closed.
+    /// Sessions whose stored fold lags behind their events, with their epochs: after a crash, or if the
+    /// change was too small to be written before the log was closed.
     pub(crate) fn behind(&self) -> rusqlite::Result<Vec<(i64, u64)>> {
         self.with(|connection| {
             let mut query = connection.prepare(
@@ -243,7 +256,7 @@ fn base_seq(connection: &Connection, session: i64) -> rusqlite::Result<u64> {
     Ok(pieces::base(connection, session)?.map_or(0, |(seq, _)| seq))
 }
 
-/// The last event that is in a row; all of them may have been trimmed.
+/// The last event in a row. 0 if every event was trimmed.
 fn last_row(connection: &Connection, session: i64) -> rusqlite::Result<u64> {
     let mut query = connection.prepare_cached(
         "SELECT first_seq + count - 1 FROM chunk WHERE session = ?1 ORDER BY first_seq DESC LIMIT 1",

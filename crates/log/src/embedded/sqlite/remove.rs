@@ -1,68 +1,70 @@
-//! Removing what was deleted or trimmed: the one place that knows which tables hold anything of a session.
+//! Removes deleted and trimmed data. Only this file knows every table that holds data of a session.
 //!
-//! First comes one small transaction after which no reader finds it and no crash brings it back. The rows go after that, a few
-//! at a time. SQLite overwrites them (`secure_delete`); what that leaves behind is for `scrub`.
+//! One small transaction hides the data from readers, also after a crash. The rows are removed later, in
+//! small transactions. SQLite overwrites them (`secure_delete`); copies that it leaves are for `scrub`.
 
 use super::{index, pieces};
+use crate::error::DamagedJson;
 use crate::projection::PieceKind;
 use crate::search::Subject;
 use crate::store::Cut;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use tracing::debug;
 use turnstream_model::fold::{Gone, State};
 
-/// Rows of events in one transaction: about 2 MiB at most.
+/// Rows of events per transaction, about 2 MiB.
 const CHUNKS_AT_ONCE: i64 = 32;
-/// Small rows in one transaction.
+/// Small rows per transaction.
 const ROWS_AT_ONCE: i64 = 512;
-/// Bytes of text whose words leave the index in one transaction, but at least one entry: FTS5 looks for each word in each of
-/// its trees, which takes most of the time of a removal.
+/// Bytes of text per transaction whose words are removed from the index; at least one entry. FTS5 looks up
+/// each word in each of its trees, which takes most of the time of a removal.
 const TEXT_AT_ONCE: usize = 16 * 1024;
-/// Deleted sessions that are remembered after their bytes are gone, so that a repeated delete is answered as the first was.
+/// Deleted sessions to remember after their bytes are erased, so that a repeated delete gets the same answer.
 const REMEMBERED: i64 = 10_000;
 
-/// Whether anything is left to remove.
+/// Whether there is more to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum More {
     Yes,
     No,
 }
 
-/// Tables with rows of one session each, whatever is in them. The index comes after them: it may be filled from them.
+/// Tables with rows per session. The index is cleared after them, because it may be filled from them.
 const TABLES: &[&str] = &["piece", "fold", "base", "open_turn", "imported"];
 
-/// A session is no longer there: its name is free, and its rows wait to be removed.
+/// Deletes a session: its id is free, and its rows are removed later.
 pub(super) fn delete(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<bool> {
     let mut gone = transaction.prepare_cached("DELETE FROM session WHERE key = ?1 RETURNING id")?;
     let id: Option<String> = gone.query_row([session], |row| row.get(0)).optional()?;
     let Some(id) = id else { return Ok(false) };
-    bury(transaction, session, &id)?;
+    insert_tombstone(transaction, session, &id)?;
     turnstream_failpoint::reach("log.delete");
     Ok(true)
 }
 
-/// The same for one that nobody has seen: that it was there is not remembered under its name.
-pub(super) fn void(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
+/// Discards an unfinished import. No reader has seen it, so its id is not remembered.
+pub(super) fn discard_import(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
     transaction.execute("DELETE FROM session WHERE key = ?1", [session])?;
     transaction.execute("DELETE FROM imported WHERE session = ?1", [session])?;
-    bury(transaction, session, &format!("given up, {session}"))?;
+    insert_tombstone(transaction, session, &format!("given up, {session}"))?;
     turnstream_failpoint::reach("log.import.void");
     Ok(())
 }
 
-fn bury(transaction: &Transaction<'_>, session: i64, id: &str) -> rusqlite::Result<()> {
+fn insert_tombstone(transaction: &Transaction<'_>, session: i64, id: &str) -> rusqlite::Result<()> {
     transaction
         .execute("INSERT INTO tombstone (session, id, done) VALUES (?1, ?2, 0)", params![session, id])?;
-    // Its turns are nobody's from here on.
+    // Nobody has to end its turns any more.
     transaction.execute("DELETE FROM open_turn WHERE session = ?1", [session])?;
     transaction.execute(
         "INSERT INTO meta (name, value) VALUES ('last_key', ?1)
          ON CONFLICT (name) DO UPDATE SET value = max(CAST(value AS INTEGER), ?1)",
         [session],
     )?;
-    want(transaction)
+    request_erasure(transaction)
 }
 
-/// A session begins later from now on. Its stored fold has to be as far as the cut.
+/// Removes the beginning of a session. Its stored fold must reach the cut.
 pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> rusqlite::Result<bool> {
     let Cut { after, base, gone } = cut;
     let last = base.seq.0 as i64;
@@ -77,21 +79,29 @@ pub(super) fn trim(transaction: &Transaction<'_>, session: i64, cut: &Cut) -> ru
         Some(_) | None => return Ok(false),
     };
     pieces::set_base(transaction, session, base)?;
-    // Which keys are spent, and until when it is trimmed, is part of the stored fold too. One that cannot be read is made
-    // from the base.
-    if let Ok(head) = serde_json::from_str::<State>(&head) {
-        let head = State { spent: base.spent.clone(), trimmed: base.trimmed, ..head };
-        transaction
-            .execute("UPDATE fold SET body = ?2 WHERE session = ?1", params![session, pieces::json(&head)])?;
+    // The stored fold also has the used idempotency keys and the trim time. If it cannot be read, readers
+    // start from the base.
+    match serde_json::from_str::<State>(&head) {
+        Ok(head) => {
+            let head = State { spent: base.spent.clone(), trimmed: base.trimmed, ..head };
+            transaction.execute(
+                "UPDATE fold SET body = ?2 WHERE session = ?1",
+                params![session, pieces::json(&head)],
+            )?;
+        }
+        Err(error) => {
+            let error = DamagedJson::from(error);
+            debug!(session_key = session, %error, "the head of a stored fold is damaged");
+        }
     }
     split_row(transaction, session, base.seq.0)?;
-    forget(transaction, session, gone)?;
-    want(transaction)?;
+    remove_ids(transaction, session, gone)?;
+    request_erasure(transaction)?;
     turnstream_failpoint::reach("log.trim");
     Ok(true)
 }
 
-/// The row in which the cut is keeps the events behind it.
+/// Splits the row at the cut, and keeps the events after it.
 fn split_row(transaction: &Transaction<'_>, session: i64, last: u64) -> rusqlite::Result<()> {
     let row: Option<(i64, i64, i64, String)> = transaction
         .prepare_cached(
@@ -115,8 +125,8 @@ fn split_row(transaction: &Transaction<'_>, session: i64, last: u64) -> rusqlite
     Ok(())
 }
 
-/// What is kept under these names of a session that stays.
-fn forget(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite::Result<()> {
+/// Removes the rows and index entries of these ids from a session that stays.
+fn remove_ids(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite::Result<()> {
     let Gone { turns, items, approvals, questions, prompts } = gone;
     let mut delete =
         transaction.prepare_cached("DELETE FROM piece WHERE session = ?1 AND kind = ?2 AND id = ?3")?;
@@ -132,8 +142,8 @@ fn forget(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusqlite:
         .try_for_each(|subject| index::hide(transaction, session, &subject))
 }
 
-/// Removes some of the rows that nobody reads any more.
-pub(super) fn some(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
+/// Removes some rows that no reader finds any more.
+pub(super) fn remove_some_rows(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
     let mut removed = transaction.execute(
         "DELETE FROM chunk WHERE rowid IN (SELECT chunk.rowid FROM tombstone JOIN chunk
              ON chunk.session = tombstone.session WHERE tombstone.done = 0 LIMIT ?1)",
@@ -159,33 +169,33 @@ pub(super) fn some(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
         )?;
     }
     if removed == 0 {
-        removed = forget_index(transaction)?;
+        removed = remove_from_index(transaction)?;
     }
     turnstream_failpoint::reach("log.remove");
     Ok(if removed == 0 { More::No } else { More::Yes })
 }
 
-/// Takes some entries out of the index: of deleted sessions, and those that were trimmed.
-fn forget_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
+/// Removes some entries of deleted sessions, and hidden ones, from the index.
+fn remove_from_index(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
     let mut query = transaction.prepare_cached(
         "SELECT session FROM tombstone WHERE done = 0 AND EXISTS (SELECT 1 FROM entry WHERE entry.session = tombstone.session)",
     )?;
     let session: Option<i64> = query.query_row([], |row| row.get(0)).optional()?;
-    let session = session.map_or_else(|| index::hidden(transaction), |session| Ok(Some(session)))?;
-    session.map_or(Ok(0), |session| index::forget(transaction, session, TEXT_AT_ONCE))
+    let session = session.map_or_else(|| index::hidden_session(transaction), |session| Ok(Some(session)))?;
+    session.map_or(Ok(0), |session| index::remove_entries(transaction, session, TEXT_AT_ONCE))
 }
 
-/// Noted until everything is out of all files, so that the next start goes on.
-fn want(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+/// Recorded until everything is erased, so that the next start continues.
+fn request_erasure(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('removing', '1')", []).map(drop)
 }
 
-pub(super) fn is_wanted(connection: &Connection) -> rusqlite::Result<bool> {
+pub(super) fn is_erasure_pending(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM meta WHERE name = 'removing'")?.exists([])
 }
 
-/// Nothing of what was removed is in any file.
-pub(super) fn done(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+/// Records that everything removed is erased from every file.
+pub(super) fn mark_erased(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute("DELETE FROM meta WHERE name = 'removing'", [])?;
     transaction.execute("UPDATE tombstone SET done = 1 WHERE done = 0", [])?;
     transaction.execute(

@@ -1,12 +1,13 @@
-//! How far the database is. It counts every transaction of the log and is noted outside the database too, so that one
-//! that was put back from a backup is recognised: it is not as far as the directory knows it has been.
+//! The revision of the database: a count of the log's transactions. It is also recorded outside the database.
+//! A database that was restored from a backup is recognised because its revision is lower than the recorded
+//! one.
 
 use super::wal::Wal;
 use rusqlite::{Transaction, params};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The last transaction that is durable. Shared with those who note it elsewhere; never ahead of the database.
+/// The last durable transaction. Shared with the places that record it; never ahead of the database.
 #[derive(Clone)]
 pub(crate) struct Revision(Arc<AtomicU64>);
 
@@ -19,20 +20,20 @@ impl Revision {
         self.0.load(Ordering::Acquire)
     }
 
-    /// That transaction is durable.
+    /// This transaction is durable.
     pub(super) fn reached(&self, revision: u64) {
         self.0.store(revision, Ordering::Release);
     }
 }
 
-/// Counts this transaction, from at least `known` on, and notes where it is.
+/// Counts this transaction, starting at least after `known`, and records the write-ahead log it is in.
 pub(super) fn count(transaction: &Transaction<'_>, known: u64, wal: Option<Wal>) -> rusqlite::Result<u64> {
     let mut next = transaction.prepare_cached(
         "INSERT INTO meta (name, value) VALUES ('revision', ?1 + 1) ON CONFLICT (name) DO UPDATE
          SET value = max(CAST(value AS INTEGER), ?1) + 1 RETURNING CAST(value AS INTEGER)",
     )?;
     let revision: i64 = next.query_row(params![known as i64], |row| row.get(0))?;
-    // On the same page as the revision, so that it costs no write of its own.
+    // On the same page as the revision, so that it costs no extra write.
     let mut note = transaction
         .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('wal', ?1), ('base', ?2)")?;
     let (salt, base) =

@@ -1,19 +1,20 @@
-//! The tables, and opening them. An operator can read everything with the sqlite3 shell.
+//! The tables of the database, and opening it. An operator can read everything with the sqlite3 shell.
 //!
-//! A key of (session, seq) per event would stop at 33,000 rows/s. A `chunk` holds all events that one session
-//! had between two settlements, one line of JSON each.
+//! One row per event, with a key of (session, seq), was limited to 33,000 rows/s. A `chunk` row holds all
+//! events of a session between two flushes, one line of JSON each.
 
 use super::index;
 use super::unscrubbed::Unscrubbed;
 use super::wal::{self, Wal};
 use super::write::Database;
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreFault};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
+use tracing::info;
 
 const APPLICATION: i64 = 0x7475_726e;
-/// 2 has an index for search, and can forget.
+/// Format 2 added the search index and removal.
 const FORMAT: i64 = 2;
 
 pub(super) const TABLES: &str = "
@@ -59,7 +60,7 @@ CREATE TABLE meta (
 ) STRICT;
 ";
 
-/// What came with format 2: the state of a session before its oldest kept event, and sessions that were deleted.
+/// The tables that format 2 added: the state before the oldest kept event, and deleted sessions.
 pub(super) const TABLES_2: &str = "
 CREATE TABLE base (
     session INTEGER PRIMARY KEY,
@@ -74,38 +75,38 @@ CREATE TABLE tombstone (
 CREATE INDEX tombstone_id ON tombstone (id);
 ";
 
-/// The database as it was found.
-pub(crate) struct Found {
+/// The result of opening the database.
+pub(crate) struct OpenedDatabase {
     pub(crate) database: Database,
-    /// `None` for a new one.
+    /// `None` for a new database.
     pub(crate) meta: Option<Meta>,
-    /// SQLite's own log beside it was of a later database, and is out of the way.
+    /// The write-ahead log belonged to a later database and was moved aside.
     pub(crate) had_foreign_log: bool,
 }
 
-/// What the database knows of the log around it.
+/// What the database records about its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// The last run of the log that used it.
+    /// The boot id of the last run that used it.
     pub(crate) boot: u64,
-    /// How many transactions the log has made in it.
+    /// The number of transactions the log has made.
     pub(crate) revision: u64,
-    /// The last segment that it has whole.
-    pub(crate) settled: u64,
-    /// Where its last transaction is, if that was known.
+    /// The last segment that the database has completely.
+    pub(crate) flushed_segment: u64,
+    /// The write-ahead log of the last transaction, if known.
     pub(super) wal: Option<Wal>,
 }
 
-/// Opens the database for writing, making it if there is none. A damaged one is never recreated.
-pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
-    let failed = |error: rusqlite::Error| describe(path, &error);
+/// Opens the database for writing and creates it if needed. A damaged database is never recreated.
+pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
+    let failed = |error: rusqlite::Error| describe(path, error);
     let had_foreign_log = wal::set_aside_if_foreign(path)
         .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
     let connection = Connection::open(path).map_err(failed)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
     connection.pragma_update(None, "cache_size", -16_384).map_err(failed)?;
-    // What is deleted is overwritten, in pages that stay and in pages that become free.
+    // Overwrites deleted rows, in pages that stay and in pages that become free.
     connection.pragma_update(None, "secure_delete", "ON").map_err(failed)?;
     stable_plans(&connection).map_err(failed)?;
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
@@ -113,7 +114,7 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
         (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
     let is_new = application == 0 && format == 0 && is_empty(&connection).map_err(failed)?;
     if !is_new && application != APPLICATION {
-        let problem = "it is a database of another program".to_owned();
+        let problem = StoreFault::new("it is a database of another program");
         return Err(OpenError::Corrupt { path: path.to_owned(), problem });
     }
     if format > FORMAT {
@@ -121,6 +122,9 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
     }
     if format < FORMAT || !index::is_current(&connection).map_err(failed)? {
         bring_up_to_date(&connection, format).map_err(failed)?;
+        if !is_new {
+            info!(path = %path.display(), format, "the database was upgraded; its search index is rebuilt");
+        }
     }
     let meta = read_meta(&connection).map_err(failed)?;
     let noted = match &meta {
@@ -128,15 +132,15 @@ pub(crate) fn open(path: &Path) -> Result<Found, OpenError> {
         None => None,
     };
     let database = Database::new(connection, path, meta.as_ref(), noted);
-    Ok(Found { database, meta, had_foreign_log })
+    Ok(OpenedDatabase { database, meta, had_foreign_log })
 }
 
-/// All or none: a file with half of it would be taken for another program's. It is not one of the transactions that are
-/// counted (`revision.rs`), because whether the database was put back from a backup is only seen after this.
+/// Creates or upgrades the tables, all or nothing: a half-created file would look like another program's.
+/// This transaction is not counted (`revision.rs`), because a restore is detected only afterwards.
 fn bring_up_to_date(connection: &Connection, format: i64) -> rusqlite::Result<()> {
     let transaction = connection.unchecked_transaction()?;
     match format {
-        // A new one has none.
+        // A new database has no tables.
         0 => {
             turnstream_failpoint::reach("log.tables");
             transaction.execute_batch(TABLES)?;
@@ -146,7 +150,7 @@ fn bring_up_to_date(connection: &Connection, format: i64) -> rusqlite::Result<()
             turnstream_failpoint::reach("log.upgrade");
             transaction.execute_batch(TABLES_2)?;
         }
-        // Only its index is of another version.
+        // Only the index has another version.
         _ => {}
     }
     index::make(&transaction)?;
@@ -157,7 +161,7 @@ fn bring_up_to_date(connection: &Connection, format: i64) -> rusqlite::Result<()
     transaction.commit()
 }
 
-/// What a database says of itself; `None` before the first run of a log.
+/// What a database records about its log. `None` before the first run.
 pub(super) fn read_meta(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
     let mut query = connection.prepare("SELECT value FROM meta WHERE name = ?1")?;
     let mut number = |name: &str, radix| {
@@ -165,12 +169,13 @@ pub(super) fn read_meta(connection: &Connection) -> rusqlite::Result<Option<Meta
         Ok::<_, rusqlite::Error>(value.and_then(|text| u64::from_str_radix(&text, radix).ok()))
     };
     let Some(boot) = number("boot", 16)? else { return Ok(None) };
-    let (revision, settled) = (number("revision", 10)?.unwrap_or(0), number("settled", 10)?.unwrap_or(0));
+    let (revision, flushed_segment) =
+        (number("revision", 10)?.unwrap_or(0), number("settled", 10)?.unwrap_or(0));
     let wal = number("wal", 16)?.zip(number("base", 10)?).map(|(salt, base)| Wal { salt, base });
-    Ok(Some(Meta { boot, revision, settled, wal }))
+    Ok(Some(Meta { boot, revision, flushed_segment, wal }))
 }
 
-/// Another connection that only reads.
+/// Another reading connection.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -178,13 +183,13 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Statements are planned once and not for each value they are given. Otherwise SQLite, as it is built here (`STAT4`), plans
-/// FTS5's own statement that looks for a word anew for every word: a quarter of the time of a removal.
+/// Plans statements once instead of for each bound value. SQLite is built with `STAT4` here, and would plan
+/// FTS5's internal lookup again for every word, which took a quarter of the time of a removal.
 fn stable_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// A name that no earlier history has used: after a restore, counting on would repeat one.
+/// A random name that no earlier history has used. Counting would repeat names after a restore.
 pub(crate) fn fresh_generation() -> String {
     format!("g{:016x}", fastrand::u64(..))
 }
@@ -193,10 +198,10 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-fn describe(path: &Path, error: &rusqlite::Error) -> OpenError {
-    let path = path.to_owned();
-    let problem = error.to_string();
-    match error.sqlite_error_code() {
+fn describe(path: &Path, error: rusqlite::Error) -> OpenError {
+    let (path, code) = (path.to_owned(), error.sqlite_error_code());
+    let problem = StoreFault::new(error);
+    match code {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => OpenError::Corrupt { path, problem },
         _ => OpenError::Store { path, problem },
     }

@@ -1,11 +1,13 @@
-//! Overwriting what the database file holds and does not use.
+//! Overwrites unused bytes in the database file.
 //!
-//! `secure_delete` zeroes a row where it is when it is deleted, and a page when it becomes free. It does not reach copies of a
-//! row: when SQLite rebuilds a page to make room (`rebuildPage` in 3.54), cells move and what they leave stays in the gap of
-//! the page. These are unused bytes by the file format (<https://www.sqlite.org/fileformat2.html>), so they are overwritten in
-//! the file itself: readers do not look at them, and the one writer, which is the caller, has nothing in memory and nothing in
-//! its log at that moment. Free pages are overwritten too, for files that were written before `secure_delete` was on. Only the
-//! end of an overflow page is not seen here; with `secure_delete` nothing old is there.
+//! `secure_delete` zeroes a row when it is deleted, and a page when it becomes free. It does not reach copies
+//! of a row. When SQLite rebuilds a page to make room (`rebuildPage` in 3.54), cells move, and old copies
+//! stay in the gap of the page. By the file format (<https://www.sqlite.org/fileformat2.html>) these bytes are
+//! unused, so they can be overwritten in the file itself.
+//!
+//! Readers do not look at these bytes. The only writer is the caller, which has no cached pages and an empty
+//! write-ahead log at that moment. Free pages are overwritten too, for files that are older than
+//! `secure_delete`. The end of an overflow page is not scrubbed; with `secure_delete` it holds nothing old.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,13 +16,13 @@ use std::iter;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// The header of the file, at the beginning of its first page.
+/// The header of the file, in its first page.
 const FILE_HEADER: usize = 100;
-/// Pages of a file in which no page number reaches the first byte of an overflow page, which tells it from a tree's: 64 GiB.
-/// In a larger file, pages of trees are left as SQLite leaves them.
+/// The first byte of an overflow page is part of a page number. Up to this many pages (64 GiB) it is 0, which
+/// distinguishes it from a tree page. In a larger file, tree pages are not scrubbed.
 const MOST_PAGES: u64 = 1 << 24;
 
-/// The page size of a database file, and how many pages it has.
+/// The page size of a database file, and its number of pages.
 pub(crate) fn extent(file: &File) -> io::Result<(u64, u64)> {
     let mut header = [0; FILE_HEADER];
     file.read_exact_at(&mut header, 0)?;
@@ -34,7 +36,8 @@ pub(crate) fn extent(file: &File) -> io::Result<(u64, u64)> {
     Ok((size, file.metadata()?.len() / size))
 }
 
-/// Overwrites what is unused in these pages, counted from 0 and in order. Everything SQLite knows has to be in the file.
+/// Overwrites the unused bytes of these pages, which are sorted and counted from 0. SQLite must not have any
+/// of them in memory or in its write-ahead log.
 pub(crate) fn pages(file: &File, pages: &[u64]) -> io::Result<()> {
     let (size, count) = extent(file)?;
     let pages = &pages[..pages.partition_point(|page| *page < count)];
@@ -59,14 +62,14 @@ pub(crate) fn pages(file: &File, pages: &[u64]) -> io::Result<()> {
     if changed { file.sync_data() } else { Ok(()) }
 }
 
-/// The parts of a tree's page that nothing is in: the gap before its cells, and the blocks between them.
+/// The unused ranges of a tree page: the gap before its cells, and the free blocks between them.
 fn unused(page: &[u8], start: usize) -> Vec<Range<usize>> {
     let number =
         |at: usize| page.get(at..at + 2).map_or(0, |two| usize::from(u16::from_be_bytes([two[0], two[1]])));
     let header = match page[start] {
         2 | 5 => 12,
         10 | 13 => 8,
-        // Of an overflow page the first byte is part of a page number, and 0.
+        // Not a tree page: an overflow page begins with 0.
         _ => return Vec::new(),
     };
     let cells = start + header + 2 * number(start + 3);
@@ -79,7 +82,8 @@ fn unused(page: &[u8], start: usize) -> Vec<Range<usize>> {
     }
     let mut unused: Vec<Range<usize>> = iter::once(cells..content).collect();
     let mut block = number(start + 1);
-    // Blocks stand in the order of their places. The first four bytes of each say where the next is and how long this is.
+    // Free blocks are sorted by position. The first four bytes of each hold the position of the next and its
+    // own length.
     while block >= content && block + 4 <= page.len() {
         let (next, length) = (number(block), number(block + 2));
         if block + length > page.len() || length < 4 {
@@ -94,8 +98,8 @@ fn unused(page: &[u8], start: usize) -> Vec<Range<usize>> {
     unused
 }
 
-/// Which of these pages are free, counted from 0, with the byte from which on each is unused: all of a page that a trunk of
-/// the list names, and what is behind the names in a trunk.
+/// Which of these pages are free, and from which byte on each is unused. A leaf of the free list is unused
+/// completely; a trunk page is unused after its list of leaves.
 fn free_pages(file: &File, size: u64, count: u64, pages: &[u64]) -> io::Result<BTreeMap<u64, usize>> {
     let is_asked = |page: u64| pages.binary_search(&page).is_ok();
     let mut header = [0; FILE_HEADER];
@@ -106,7 +110,7 @@ fn free_pages(file: &File, size: u64, count: u64, pages: &[u64]) -> io::Result<B
     };
     let (mut free, mut page) = (BTreeMap::new(), vec![0; size as usize]);
     let mut trunk = number(&header, 32);
-    // A list that is longer than the file is a circle.
+    // A list that is longer than the file is a cycle.
     for _ in 0..count {
         if trunk == 0 || trunk > count {
             break;
@@ -130,7 +134,8 @@ mod tests {
     use std::collections::HashSet;
     use std::path::Path;
 
-    /// Rows that grow, shrink and go between each other, and then half of them goes. Returns the texts that went.
+    /// Makes rows grow, shrink and disappear among each other, and then deletes half of them. Returns the
+    /// deleted texts.
     fn churn(path: &Path) -> (Connection, Vec<String>) {
         let connection = Connection::open(path).unwrap();
         connection.pragma_update(None, "journal_mode", "WAL").unwrap();
@@ -143,7 +148,7 @@ mod tests {
         let mut texts = vec![Vec::new(); 200];
         for _ in 0..2_500 {
             let (key, length) = (random.usize(0..texts.len()), random.usize(20..900));
-            // Some are too large for a page.
+            // Some rows are larger than a page.
             let length = if random.u8(..) < 10 { length * 20 } else { length };
             let text: String = (0..length).map(|_| random.alphanumeric()).collect();
             connection
@@ -153,7 +158,7 @@ mod tests {
         }
         connection.execute_batch("DELETE FROM t WHERE key % 2 = 0; COMMIT").unwrap();
         let deleted = texts.into_iter().enumerate().flat_map(|(key, mut texts)| {
-            // The last one of an odd key is still there.
+            // The last text of an odd key is still stored.
             if key % 2 == 1 {
                 texts.pop();
             }
@@ -162,7 +167,7 @@ mod tests {
         (connection, deleted.collect())
     }
 
-    /// How many pieces of 12 bytes of these texts are in the file.
+    /// The number of 12-byte pieces of these texts in the file.
     fn pieces_found(path: &Path, texts: &[String]) -> usize {
         let pieces: HashSet<&[u8]> = texts.iter().flat_map(|text| text.as_bytes().windows(12)).collect();
         std::fs::read(path).unwrap().windows(12).filter(|window| pieces.contains(window)).count()
@@ -190,7 +195,7 @@ mod tests {
         assert_eq!(rows(&connection), before);
         let sound: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(sound, "ok");
-        // And the file can be written again.
+        // The file can still be written.
         connection.execute("INSERT INTO t VALUES (1000, 'more')", []).unwrap();
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         assert_eq!(pieces_found(&path, &deleted), 0, "nothing came back");

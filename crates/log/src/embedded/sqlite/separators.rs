@@ -1,26 +1,28 @@
-//! Beginnings of words that FTS5 keeps to find its pages, and does not take back.
+//! Removes prefixes of deleted words from the page index of FTS5.
 //!
-//! `entry_word_idx` has the beginning of the first word of each page, as long as it takes to tell that word from the last one
-//! before it. `secure-delete` takes a word out of its page and leaves this row: with words that begin alike, it still holds
-//! most of one. The row only has to be behind everything on the pages before and not behind the first word of its own page
-//! (`fts5IndexIntegrityCheckSegment` in 3.54), so that first word itself can stand there.
+//! For each page, `entry_word_idx` holds a prefix of its first word, just long enough to distinguish it from
+//! the last word of the page before. `secure-delete` removes a word from its page and leaves this row. Among
+//! words with a common prefix, the row still holds most of the word.
+//!
+//! The row must sort after everything on the pages before, and not after the first word of its own page
+//! (`fts5IndexIntegrityCheckSegment` in 3.54). So it can be replaced with that first word.
 
 use super::remove::More;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-/// Rows that are looked at in one transaction, with a page of 4 KiB each.
+/// Rows per transaction, with a page of 4 KiB each.
 const AT_ONCE: usize = 256;
-/// Shorter ones say nothing of a word: one byte tells which of FTS5's indexes it is, the others are of the word.
+/// Shorter prefixes reveal nothing of a word. Their first byte is the number of the FTS5 index.
 const SHORT: i64 = 12;
 
-/// After which row to go on.
+/// The last row that was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Separator {
     segment: i64,
     term: Vec<u8>,
 }
 
-/// Replaces some of those that are of words which are not there any more.
+/// Replaces some prefixes of words that are no longer on their page.
 pub(super) fn renew_some(transaction: &Transaction<'_>, after: &mut Separator) -> rusqlite::Result<More> {
     let mut query = transaction.prepare_cached(
         "SELECT segid, term, pgno FROM entry_word_idx WHERE (segid, term) > (?1, ?2) AND length(term) >= ?3
@@ -35,7 +37,7 @@ pub(super) fn renew_some(transaction: &Transaction<'_>, after: &mut Separator) -
     let mut renew =
         transaction.prepare_cached("UPDATE entry_word_idx SET term = ?3 WHERE segid = ?1 AND term = ?2")?;
     for (segment, term, place) in rows {
-        // Its lowest bit tells of something else; the page is named as `FTS5_SEGMENT_ROWID` does.
+        // The lowest bit is a flag; the page id is built as `FTS5_SEGMENT_ROWID` does.
         let name = (segment << 37) + (place >> 1);
         let block: Option<Vec<u8>> = page.query_row([name], |row| row.get(0)).optional()?;
         if let Some(first) = block.as_deref().and_then(first_term)
@@ -48,7 +50,7 @@ pub(super) fn renew_some(transaction: &Transaction<'_>, after: &mut Separator) -
     Ok(more)
 }
 
-/// The first word that begins on a page: it stands there whole.
+/// The first word on a page. It is stored completely.
 fn first_term(block: &[u8]) -> Option<&[u8]> {
     let end = usize::from(u16::from_be_bytes([*block.get(2)?, *block.get(3)?]));
     let (at, _) = number(block.get(end..)?)?;
@@ -56,7 +58,7 @@ fn first_term(block: &[u8]) -> Option<&[u8]> {
     block.get(at + start..at + start + length)
 }
 
-/// A number as SQLite writes it, and how many bytes it takes. No page is so large that three were not enough.
+/// Decodes a SQLite varint and its length. Three bytes are enough for any page size.
 fn number(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0;
     for (place, byte) in bytes.iter().take(3).enumerate() {

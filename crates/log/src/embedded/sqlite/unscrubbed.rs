@@ -1,42 +1,43 @@
-//! Which pages of the database file may hold something between their rows: those that SQLite has written since they were
-//! last looked at. To read all of a large database for every removal would take minutes.
+//! The database pages that need scrubbing: those that SQLite has written since their last scrub. Reading a
+//! whole large database for every removal would take minutes.
 //!
-//! SQLite moves a row only into pages that it writes, and each of them is in its own log first. So after every transaction the
-//! numbers of the pages are read there. What is left when the log is closed is noted in the database for the next run. Without
-//! such a note, after a crash, nothing is known of the file: the first removal looks at all of it.
+//! SQLite copies rows only into pages that it writes, and every written page is first in its write-ahead log.
+//! So the page numbers are read from there after each transaction. On close the remaining ones are recorded
+//! in the database for the next run. Without that record, after a crash, the first removal scrubs the whole
+//! file.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// So many are remembered one by one. Beyond it, nothing is known.
+/// The largest number of pages to track. With more, all pages count as unscrubbed.
 const MOST: usize = 1 << 20;
-/// So many are noted for the next run.
+/// The largest number of pages to record for the next run.
 const NOTED: usize = 1 << 16;
 
-/// Pages, counted from 0.
+/// Page numbers, counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unscrubbed {
-    /// Nothing is known of the pages from this one on.
+    /// All pages from this one on are unscrubbed.
     rest: Option<u64>,
-    /// Those that the pass that is under way has still to look at.
+    /// The pages that the current pass has left.
     due: BTreeSet<u64>,
-    /// Those that were written since it began.
+    /// The pages that were written since the current pass began.
     written: BTreeSet<u64>,
 }
 
 impl Unscrubbed {
-    /// Of a file in which there is nothing yet.
+    /// For an empty file.
     pub(crate) fn nothing() -> Self {
         Self { rest: None, due: BTreeSet::new(), written: BTreeSet::new() }
     }
 
-    /// Of a file of which nothing is known.
+    /// For a file with unknown content.
     pub(crate) fn everything() -> Self {
         Self { rest: Some(0), ..Self::nothing() }
     }
 
-    /// This page was written.
+    /// Adds a page that was written.
     pub(crate) fn add(&mut self, page: u64) {
         self.written.insert(page);
         if self.written.len() > MOST {
@@ -44,21 +45,21 @@ impl Unscrubbed {
         }
     }
 
-    /// How many were written since the last pass began; `None` when nothing is known of the file.
+    /// The number of pages written since the last pass began. `None` if all pages count as unscrubbed.
     pub(crate) fn written(&self) -> Option<usize> {
         self.rest.is_none().then_some(self.written.len())
     }
 
-    /// A pass begins. What is written from here on is for the next.
+    /// Begins a pass. Pages that are written from now on are for the next one.
     pub(crate) fn begin_pass(&mut self) {
         match self.rest {
-            // It looks at all pages that there are.
+            // The pass covers all pages of the file.
             Some(_) => *self = Self::everything(),
             None => self.due.append(&mut self.written),
         }
     }
 
-    /// The next pages that a pass has to look at, in a file of so many; none at its end.
+    /// The next pages of the pass, in a file of `count` pages. Empty at its end.
     pub(crate) fn next(&self, most: usize, count: u64) -> Vec<u64> {
         match self.rest {
             Some(first) => (first..count).take(most).collect(),
@@ -66,7 +67,7 @@ impl Unscrubbed {
         }
     }
 
-    /// Nothing is left in these, which [`Unscrubbed::next`] has named, of a file of so many.
+    /// These pages, from [`Unscrubbed::next`], are scrubbed.
     pub(crate) fn scrubbed(&mut self, pages: &[u64], count: u64) {
         for page in pages {
             self.due.remove(page);
@@ -76,7 +77,7 @@ impl Unscrubbed {
         }
     }
 
-    /// All of them in words, as ranges; `None` when nothing is known, or they are too many.
+    /// All pages as ranges. `None` if they are unknown or too many.
     fn to_text(&self) -> Option<String> {
         if self.rest.is_some() || self.due.len() + self.written.len() > NOTED {
             return None;
@@ -107,7 +108,8 @@ impl Unscrubbed {
         Some(unscrubbed)
     }
 
-    /// What the run of that boot id has noted at its end; `None` when there is no note, or other runs came after it.
+    /// The pages that the run with this boot id recorded on close. `None` if there is no record, or if other
+    /// runs followed.
     pub(super) fn noted(connection: &Connection, boot: u64) -> rusqlite::Result<Option<Self>> {
         let mut query = connection.prepare("SELECT value FROM meta WHERE name = 'unscrubbed'")?;
         let noted: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
@@ -116,7 +118,7 @@ impl Unscrubbed {
         Ok(noted.filter(|(of, _)| *of == of_now).and_then(|(_, text)| Self::from_text(text)))
     }
 
-    /// Notes them for the next run, if that can be done.
+    /// Records the pages for the next run, if possible.
     pub(super) fn note(&self, transaction: &Transaction<'_>, boot: u64) -> rusqlite::Result<()> {
         match self.to_text() {
             None => Self::forget_note(transaction),
@@ -129,19 +131,19 @@ impl Unscrubbed {
         }
     }
 
-    /// A note holds until the next transaction.
+    /// Deletes the record, which is valid only until the next transaction.
     pub(super) fn forget_note(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         transaction.execute("DELETE FROM meta WHERE name = 'unscrubbed'", []).map(drop)
     }
 
-    /// True when a pass is at its end.
+    /// True at the end of a pass.
     pub(crate) fn is_passed(&self) -> bool {
         self.rest.is_none() && self.due.is_empty()
     }
 }
 
-/// Of which run a note is, and of which file: after a `VACUUM` of the operator's everything is in other pages, and SQLite
-/// counts that as a change of the schema.
+/// Identifies the run and the file layout of a record. After a `VACUUM` by an operator all rows are on other
+/// pages; SQLite counts it as a schema change.
 fn of_run(connection: &Connection, boot: u64) -> rusqlite::Result<String> {
     let schema = connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
     Ok(format!("{boot:016x}.{schema}"))
@@ -151,7 +153,7 @@ fn of_run(connection: &Connection, boot: u64) -> rusqlite::Result<String> {
 mod tests {
     use super::Unscrubbed;
 
-    /// All that a pass looks at, three pages at a time.
+    /// All pages of a pass, read three at a time.
     fn pass(unscrubbed: &mut Unscrubbed, count: u64) -> Vec<u64> {
         let mut all = Vec::new();
         while !unscrubbed.is_passed() {

@@ -1,23 +1,32 @@
-//! A part of a stored fold, read row by row from its newest item on. What a page costs depends on the page
-//! and on what is not folded yet, not on the session.
+//! Reads a window of a stored fold, row by row from its newest item. The cost depends on the page and on the
+//! events after the fold, not on the length of the session.
 
 use super::pieces;
+use crate::error::DamagedJson;
 use crate::page::{MOST_TURNS, PAGE_BYTES, Reach, Window, WindowQuery, number_of};
 use crate::projection::PieceKind;
-use crate::stored::{Stored, damaged};
+use crate::stored_fold::{DamagedFold, StoredFold, decode_line};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
+use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
 use turnstream_model::fold::{Item, Prompt, State, Turn};
 use turnstream_model::id::{PromptId, TurnId};
 
-/// Reads it and the events that follow the fold, in one transaction.
-pub(super) fn read(
-    connection: &Connection,
-    session: i64,
-    wanted: &WindowQuery,
-) -> rusqlite::Result<Result<Window, String>> {
+/// Why a window cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FoldError {
+    /// The database failed.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// The stored fold is damaged; the events still have everything.
+    #[error(transparent)]
+    Damaged(#[from] DamagedFold),
+}
+
+/// Reads the window and the events after the fold in one transaction.
+pub(super) fn read(connection: &Connection, session: i64, wanted: &WindowQuery) -> Result<Window, FoldError> {
     let transaction = connection.unchecked_transaction()?;
     let head: Option<(i64, String)> = transaction
         .prepare_cached("SELECT seq, body FROM fold WHERE session = ?1")?
@@ -25,43 +34,33 @@ pub(super) fn read(
         .optional()?;
     let seq = head.as_ref().map_or(0, |(seq, _)| *seq);
     let tail = pieces::tail(&transaction, session, seq)?;
-    let stored = Stored { head: head.map(|(_, body)| body), pieces: BTreeMap::new(), tail };
-    let state = match stored.state() {
-        Ok(state) => state,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let fold = StoredFold { connection: &transaction, session, seq };
-    let parts = match Parts::read(&fold, wanted, state.counters.items)? {
-        Ok(parts) => parts,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let events =
-        stored.lines_after(state.seq).map(|line| Event::from_json(line).map_err(|error| damaged(&error)));
-    let tail: Vec<Event> = match events.collect() {
-        Ok(tail) => tail,
-        Err(problem) => return Ok(Err(problem)),
-    };
+    let stored = StoredFold { head: head.map(|(_, body)| body), pieces: BTreeMap::new(), tail };
+    let state = stored.state()?;
+    let fold = FoldRows { connection: &transaction, session, seq };
+    let parts = Parts::read(&fold, wanted, state.counters.items)?;
+    let numbered = (state.seq.next().0..).zip(stored.lines_after(state.seq));
+    let events = numbered.map(|(seq, line)| decode_line(Seq(seq), line));
+    let tail = events.collect::<Result<Vec<Event>, _>>()?;
     let mut expected = (state.seq.next().0..).zip(&tail);
     if let Some((missing, _)) = expected.find(|(number, event)| event.seq.0 != *number) {
-        return Ok(Err(damaged(&format!("event {missing} is missing"))));
+        return Err(DamagedFold::Missing(Seq(missing)).into());
     }
-    Ok(Ok(parts.into_window(state, tail)))
+    Ok(parts.into_window(state, tail))
 }
 
-/// The rows of one stored fold. Those that are ahead of it are not read: they are made again from what
-/// follows.
-struct StoredFold<'a> {
+/// The rows of one stored fold. Rows that are ahead of the fold are left out: they are rebuilt from the
+/// events.
+struct FoldRows<'a> {
     connection: &'a Connection,
     session: i64,
     seq: i64,
 }
 
-/// A row's place among all pieces, and what is in it. Rows of one kind are in the order in which their things
-/// began.
-type Row = (i64, String);
+/// The ordinal and the body of a row. Rows of one kind are in the order in which their things began.
+type PieceRow = (i64, String);
 
-impl StoredFold<'_> {
-    fn one(&self, kind: PieceKind, id: &str) -> rusqlite::Result<Option<Row>> {
+impl FoldRows<'_> {
+    fn one(&self, kind: PieceKind, id: &str) -> rusqlite::Result<Option<PieceRow>> {
         let mut query = self.connection.prepare_cached(
             "SELECT ordinal, body FROM piece WHERE session = ?1 AND kind = ?2 AND id = ?4 AND seq <= ?3",
         )?;
@@ -69,13 +68,13 @@ impl StoredFold<'_> {
         query.query_row(values, |row| Ok((row.get(0)?, row.get(1)?))).optional()
     }
 
-    /// Calls `each` with the rows from `from` on and before `end`, the last first, until it wants no more.
+    /// Calls `each` with the rows in `from..end`, newest first, until it returns false.
     fn backwards(
         &self,
         kind: PieceKind,
         (from, end): (i64, i64),
-        mut each: impl FnMut(Row) -> rusqlite::Result<bool>,
-    ) -> rusqlite::Result<()> {
+        mut each: impl FnMut(PieceRow) -> Result<bool, FoldError>,
+    ) -> Result<(), FoldError> {
         let mut query = self.connection.prepare_cached(
             "SELECT ordinal, body FROM piece WHERE session = ?1 AND kind = ?2 AND seq <= ?3
              AND ordinal >= ?4 AND ordinal < ?5 ORDER BY ordinal DESC",
@@ -89,7 +88,7 @@ impl StoredFold<'_> {
         Ok(())
     }
 
-    /// The place behind the last item that counts less, where the item of that number is gone.
+    /// The position after the last item with a lower number, for an item that has no row any more.
     fn place_of(&self, number: u64) -> rusqlite::Result<i64> {
         let mut span = self.connection.prepare_cached(
             "SELECT (SELECT ordinal FROM piece WHERE session = ?1 AND kind = ?2 ORDER BY ordinal LIMIT 1),
@@ -118,13 +117,13 @@ impl StoredFold<'_> {
     }
 }
 
-/// What was read for a window, the newest first.
+/// What was read for a window, newest first.
 #[derive(Default)]
 struct Parts {
     items: Vec<Item>,
     turns: Vec<Turn>,
     prompts: Vec<Prompt>,
-    /// The newest turn, where it is not among them.
+    /// The newest turn, if it is not among `turns`.
     newest: Option<Turn>,
     bytes: usize,
     reach: Option<Reach>,
@@ -133,20 +132,13 @@ struct Parts {
 }
 
 impl Parts {
-    fn read(
-        fold: &StoredFold<'_>,
-        wanted: &WindowQuery,
-        started: u64,
-    ) -> rusqlite::Result<Result<Self, String>> {
+    fn read(fold: &FoldRows<'_>, wanted: &WindowQuery, started: u64) -> Result<Self, FoldError> {
         let mut parts = Self::default();
         let mut end = i64::MAX;
         let mut turns_end = Some(i64::MAX);
         if let Some(before) = &wanted.before {
             if let Some((ordinal, body)) = fold.one(PieceKind::Item, before.as_str())? {
-                let item: Item = match parsed(&body) {
-                    Ok(item) => item,
-                    Err(problem) => return Ok(Err(problem)),
-                };
+                let item: Item = parsed(&body)?;
                 (end, parts.reach, parts.until) = (ordinal, Some(Reach::Stored), item.turn);
                 turns_end = match &parts.until {
                     Some(turn) => fold.one(PieceKind::Turn, turn.as_str())?.map(|(place, _)| place + 1),
@@ -156,16 +148,9 @@ impl Parts {
                 (end, parts.reach, turns_end) = (fold.place_of(number)?, Some(Reach::Stored), None);
             }
         }
-        let mut problem = None;
         let mut seen = HashSet::new();
         fold.backwards(PieceKind::Item, (0, end), |(_, body)| {
-            let item = match parsed::<Item>(&body) {
-                Ok(item) => item,
-                Err(error) => {
-                    problem = Some(error);
-                    return Ok(false);
-                }
-            };
+            let item: Item = parsed(&body)?;
             if parts.items.len() == wanted.limit || parts.is_full_with(body.len()) {
                 parts.more = true;
                 return Ok(false);
@@ -175,82 +160,61 @@ impl Parts {
                 && let Some((place, _)) = fold.one(PieceKind::Turn, turn.as_str())?
                 && turns_end.is_none_or(|end| place < end)
             {
-                // Where nothing is known of what was asked for, the turns begin with that of the first item.
-                problem = parts.turns_between(fold, place, turns_end.unwrap_or(place + 1))?;
+                // If the requested item has no row, the turns begin with the turn of the first item.
+                parts.turns_between(fold, place, turns_end.unwrap_or(place + 1))?;
                 turns_end = Some(place);
             }
             parts.items.push(item);
-            Ok(problem.is_none())
+            Ok(true)
         })?;
-        if problem.is_none() && !parts.more {
-            problem = parts.turns_between(fold, 0, turns_end.unwrap_or(0))?;
+        if !parts.more {
+            parts.turns_between(fold, 0, turns_end.unwrap_or(0))?;
         }
-        if problem.is_none() {
-            problem = parts.newest_turn(fold)?;
-        }
-        Ok(problem.map_or(Ok(parts), Err))
+        parts.newest_turn(fold)?;
+        Ok(parts)
     }
 
     fn is_full_with(&self, bytes: usize) -> bool {
         !self.items.is_empty() && self.bytes + bytes > PAGE_BYTES
     }
 
-    /// Takes the turns of these rows along, with what was said in them. Tells what is damaged.
-    fn turns_between(
-        &mut self,
-        fold: &StoredFold<'_>,
-        from: i64,
-        end: i64,
-    ) -> rusqlite::Result<Option<String>> {
+    /// Adds the turns of these rows with their prompts.
+    fn turns_between(&mut self, fold: &FoldRows<'_>, from: i64, end: i64) -> Result<(), FoldError> {
         let mut bodies = Vec::new();
         fold.backwards(PieceKind::Turn, (from, end), |(_, body)| {
             bodies.push(body);
             Ok(bodies.len() < MOST_TURNS)
         })?;
         for body in bodies {
-            let turn: Turn = match parsed(&body) {
-                Ok(turn) => turn,
-                Err(problem) => return Ok(Some(problem)),
-            };
+            let turn: Turn = parsed(&body)?;
             self.bytes += body.len();
             for prompt in turn.prompts.iter().rev() {
-                if let Some(problem) = self.prompt(fold, prompt)? {
-                    return Ok(Some(problem));
-                }
+                self.prompt(fold, prompt)?;
             }
             self.turns.push(turn);
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn prompt(&mut self, fold: &StoredFold<'_>, id: &PromptId) -> rusqlite::Result<Option<String>> {
-        // One that waits still is in the head of the fold.
-        let Some((_, body)) = fold.one(PieceKind::Prompt, id.as_str())? else { return Ok(None) };
+    fn prompt(&mut self, fold: &FoldRows<'_>, id: &PromptId) -> Result<(), FoldError> {
+        // A prompt without an outcome is in the head of the fold.
+        let Some((_, body)) = fold.one(PieceKind::Prompt, id.as_str())? else { return Ok(()) };
         self.bytes += body.len();
-        Ok(match parsed(&body) {
-            Ok(prompt) => {
-                self.prompts.push(prompt);
-                None
-            }
-            Err(problem) => Some(problem),
-        })
+        self.prompts.push(parsed(&body)?);
+        Ok(())
     }
 
-    fn newest_turn(&mut self, fold: &StoredFold<'_>) -> rusqlite::Result<Option<String>> {
+    fn newest_turn(&mut self, fold: &FoldRows<'_>) -> Result<(), FoldError> {
         let mut newest = None;
         fold.backwards(PieceKind::Turn, (0, i64::MAX), |(_, body)| {
             newest = Some(body);
             Ok(false)
         })?;
-        let Some(body) = newest else { return Ok(None) };
-        Ok(match parsed::<Turn>(&body) {
-            Ok(turn) => {
-                let is_there = self.turns.iter().any(|known| known.turn == turn.turn);
-                self.newest = (!is_there).then_some(turn);
-                None
-            }
-            Err(problem) => Some(problem),
-        })
+        let Some(body) = newest else { return Ok(()) };
+        let turn: Turn = parsed(&body)?;
+        let is_there = self.turns.iter().any(|known| known.turn == turn.turn);
+        self.newest = (!is_there).then_some(turn);
+        Ok(())
     }
 
     fn into_window(self, state: State, tail: Vec<Event>) -> Window {
@@ -264,6 +228,6 @@ impl Parts {
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &str) -> Result<T, String> {
-    serde_json::from_str(body).map_err(|error| damaged(&error))
+fn parsed<T: DeserializeOwned>(body: &str) -> Result<T, DamagedFold> {
+    Ok(serde_json::from_str(body).map_err(DamagedJson::from)?)
 }

@@ -1,6 +1,6 @@
-//! The writing side of the database. Only the settler has it.
+//! The writing side of the database. Only the flusher uses it.
 
-use super::imports::{self, Seen};
+use super::imports::{self, Visibility};
 use super::read::Readers;
 use super::remove::{self, More};
 use super::revision::{self, Revision};
@@ -11,31 +11,36 @@ use super::unscrubbed::Unscrubbed;
 use super::wal::WalWatch;
 use super::{backfill, index, pieces};
 use crate::batch::TurnChange;
-use crate::projection::Flush;
+use crate::error::StoreFault;
+use crate::projection::FoldWrite;
 use crate::store::{Cut, StoreError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let problem = error.to_string();
-        match error.sqlite_error_code() {
-            // The last one is SQLite's word for a statement that does not fit the tables: they are not ours any more.
+        let code = error.sqlite_error_code();
+        let fault = StoreFault::new(error);
+        match code {
+            // `Unknown` is SQLite's code for a statement that does not fit the tables: they are no longer
+            // ours.
             Some(
                 ErrorCode::DatabaseCorrupt
                 | ErrorCode::NotADatabase
                 | ErrorCode::ReadOnly
                 | ErrorCode::Unknown,
-            ) => Self::Lasting(problem),
-            _ => Self::Passing(problem),
+            ) => Self::Permanent(fault),
+            _ => Self::Transient(fault),
         }
     }
 }
 
-/// Bytes of events in one row. A reader has a whole row in memory, however little of it it takes at a time.
+/// Bytes of events per row. A reader loads a whole row even if it needs only a part.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Events of one session in one row.
@@ -46,7 +51,7 @@ struct ChunkRow {
     data: String,
 }
 
-/// Rows of events, several per session if they are many.
+/// Rows of events; several per session if there are many.
 #[derive(Default)]
 pub(crate) struct Chunks {
     rows: Vec<ChunkRow>,
@@ -71,7 +76,7 @@ impl Chunks {
     }
 }
 
-/// The owner epoch of whoever makes a session.
+/// The owner epoch of a new session.
 pub(crate) const FIRST_EPOCH: u64 = 1;
 
 /// A turn that starts or ends.
@@ -87,40 +92,39 @@ impl TurnRow {
     }
 }
 
-/// Pages in SQLite's own log after which they go into the database file. Few at a time: the sync of many makes the commits
-/// beside it wait.
+/// Pages in the write-ahead log at which SQLite checkpoints. Few, because a large sync delays commits.
 const CHECKPOINT_PAGES: i64 = 50;
-/// The same when there is more to do than small steps can.
-const HURRIED_CHECKPOINT_PAGES: i64 = 2_000;
+/// The same when the queue is under pressure.
+const URGENT_CHECKPOINT_PAGES: i64 = 2_000;
 
-/// Pages of the database that are looked at in one step: 4 MiB.
+/// Database pages per scrub step: 4 MiB.
 const PAGES: usize = 1_024;
 
-/// How often a note is written again because it did not name the pages that it is in.
+/// How often to write the record of unscrubbed pages again, because it did not include the pages it is on.
 const NOTES: usize = 4;
 
 /// How long a checkpoint waits for a reader.
 const READER: Duration = Duration::from_millis(50);
-/// How long searches are left alone after they were asked to leave.
+/// The shortest time between two interruptions of searches.
 const UNDISTURBED: Duration = Duration::from_millis(200);
-/// How long a transaction waits for whoever else writes, which is nobody but a person with a shell.
+/// How long a transaction waits for another writer, which can only be a person with a shell.
 const WRITER: Duration = Duration::from_secs(5);
 
-/// What is settled in one transaction, all or none.
-pub(crate) struct Settlement<'a> {
+/// The content of one flush transaction, all or nothing.
+pub(crate) struct FlushBatch<'a> {
     pub(crate) chunks: &'a Chunks,
     pub(crate) turns: &'a [TurnRow],
-    pub(crate) folds: &'a [(i64, Flush)],
-    /// With it, the database has every segment up to this one whole.
-    pub(crate) settled: u64,
+    pub(crate) folds: &'a [(i64, FoldWrite)],
+    /// After it, the database has every segment up to this one.
+    pub(crate) flushed_segment: u64,
 }
 
-/// What becomes of the generations when a log is opened.
+/// What happens to the generations when a log is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generations {
-    /// The history goes on.
+    /// The history continues.
     Stay,
-    /// The database was restored: no cursor of before fits.
+    /// The database was restored: no earlier cursor is valid.
     AreNew,
 }
 
@@ -130,18 +134,18 @@ pub(crate) struct Database {
     revision: Revision,
     wal: WalWatch,
     unscrubbed: Unscrubbed,
-    /// The last run has noted them, and the note still stands.
+    /// The record of unscrubbed pages of the last run is still valid.
     is_noted: bool,
-    /// The run of the log that uses it.
+    /// The boot id of this run.
     boot: Option<u64>,
-    /// What was last set.
-    in_a_hurry: Option<bool>,
-    /// When searches were last asked to leave.
+    /// The last value passed to [`Database::set_urgent`].
+    is_urgent: Option<bool>,
+    /// When searches were last interrupted.
     cleared: Option<Instant>,
 }
 
 impl Database {
-    /// `noted`: what the last run has said of the file when it was closed.
+    /// `noted`: the unscrubbed pages that the last run recorded on close.
     pub(super) fn new(
         connection: Connection,
         path: &Path,
@@ -152,37 +156,38 @@ impl Database {
         let is_noted = noted.is_some();
         let unscrubbed = match (noted, meta) {
             (Some(noted), _) => noted,
-            // A new one has nothing that was removed.
+            // A new database has nothing to scrub.
             (None, None) => Unscrubbed::nothing(),
             (None, Some(_)) => Unscrubbed::everything(),
         };
         let wal = WalWatch::new(path, meta);
-        Self { connection, revision, wal, unscrubbed, is_noted, boot: None, in_a_hurry: None, cleared: None }
+        Self { connection, revision, wal, unscrubbed, is_noted, boot: None, is_urgent: None, cleared: None }
     }
 
-    /// How far it is.
+    /// The revision.
     pub(crate) fn revision(&self) -> &Revision {
         &self.revision
     }
 
-    /// Whether it works in large steps from now on.
-    pub(crate) fn hurry(&mut self, hurry: bool) {
-        if self.in_a_hurry != Some(hurry) {
-            let pages = if hurry { HURRIED_CHECKPOINT_PAGES } else { CHECKPOINT_PAGES };
-            // A setting of the connection, not of the file. If it is refused, the steps stay as they were.
-            if self.connection.pragma_update(None, "wal_autocheckpoint", pages).is_ok() {
-                self.in_a_hurry = Some(hurry);
+    /// Whether to use large checkpoints from now on.
+    pub(crate) fn set_urgent(&mut self, is_urgent: bool) {
+        if self.is_urgent != Some(is_urgent) {
+            let pages = if is_urgent { URGENT_CHECKPOINT_PAGES } else { CHECKPOINT_PAGES };
+            // This setting belongs to the connection, not to the file.
+            match self.connection.pragma_update(None, "wal_autocheckpoint", pages) {
+                Ok(()) => self.is_urgent = Some(is_urgent),
+                Err(error) => debug!(pages, error = %Chain(&error), "SQLite refused a checkpoint interval"),
             }
         }
     }
 
-    /// A new run of the log: its boot id, and a revision beyond every one that is `known`. What is in segments up to
-    /// `settled` is settled or void.
+    /// Starts a new run with this boot id, at a revision above `known`. Segments up to `flushed_segment` are
+    /// flushed or void.
     pub(crate) fn begin(
         &mut self,
         boot: u64,
         known: u64,
-        settled: u64,
+        flushed_segment: u64,
         generations: Generations,
     ) -> Result<(), StoreError> {
         self.transact(known, |transaction| {
@@ -198,7 +203,7 @@ impl Database {
             }
             let mut set = transaction.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
             set.execute(params!["boot", format!("{boot:016x}")])?;
-            set.execute(params!["settled", settled.to_string()])?;
+            set.execute(params!["settled", flushed_segment.to_string()])?;
             turnstream_failpoint::reach("log.begin");
             Ok(())
         })?;
@@ -206,9 +211,9 @@ impl Database {
         Ok(())
     }
 
-    /// Takes over events from the segments, and folds of them. Returns how many rows of folds were refused.
-    pub(crate) fn settle(&mut self, settlement: &Settlement<'_>) -> Result<u64, StoreError> {
-        let Settlement { chunks, turns, folds, settled } = settlement;
+    /// Writes events from segments, and folds, in one transaction. Returns the number of refused fold rows.
+    pub(crate) fn flush(&mut self, batch: &FlushBatch<'_>) -> Result<u64, StoreError> {
+        let FlushBatch { chunks, turns, folds, flushed_segment } = batch;
         self.transact(0, |transaction| {
             turnstream_failpoint::reach("log.settle");
             let mut insert = transaction.prepare_cached(
@@ -225,16 +230,16 @@ impl Database {
             let mut refused = 0;
             for (session, flush) in *folds {
                 refused += pieces::write(transaction, *session, flush)?;
-                index::write(transaction, *session, &flush.found)?;
+                index::write(transaction, *session, &flush.index_changes)?;
             }
             turnstream_failpoint::reach("log.settle.index");
-            note_settled(transaction, *settled)?;
+            note_flushed(transaction, *flushed_segment)?;
             turnstream_failpoint::reach("log.before_settle");
             Ok(refused)
         })
     }
 
-    /// Files a little of what was stored before there was an index. False when there is nothing left to do.
+    /// Indexes some rows that are older than the index. False if there is nothing left to do.
     pub(crate) fn backfill(&mut self) -> Result<bool, StoreError> {
         self.transact(0, |transaction| {
             let more = backfill::step(transaction)?;
@@ -243,13 +248,13 @@ impl Database {
         })
     }
 
-    /// Makes a session and returns its key; `None` when there is one of that id. A key of a deleted session is not used
-    /// again: what a crash leaves in segments is found by it.
+    /// Creates a session and returns its key. `None` if the id exists. The key of a deleted session is never
+    /// reused: after a crash, segments may still hold events under it.
     pub(crate) fn create(
         &mut self,
         id: &str,
         generation: &str,
-        seen: Seen<'_>,
+        seen: Visibility<'_>,
     ) -> Result<Option<i64>, StoreError> {
         self.transact(0, |transaction| {
             let made = transaction.execute(
@@ -264,7 +269,7 @@ impl Database {
                 return Ok(None);
             }
             let key = transaction.last_insert_rowid();
-            if let Seen::Later { base } = seen {
+            if let Visibility::AfterImport { base } = seen {
                 imports::hide(transaction, key, base)?;
             }
             turnstream_failpoint::reach("log.create");
@@ -272,7 +277,8 @@ impl Database {
         })
     }
 
-    /// The next epoch of a session: from now on only that one may append. `None` when there is no such session.
+    /// Takes the next epoch of a session; only its owner may append from now on. `None` if there is no such
+    /// session.
     pub(crate) fn next_epoch(&mut self, key: i64) -> Result<Option<u64>, StoreError> {
         self.transact(0, |transaction| {
             let epoch: Option<i64> = transaction
@@ -287,48 +293,51 @@ impl Database {
         })
     }
 
-    /// Deletes a session: no reader finds it from here on. Its rows go later. False when it is not there.
+    /// Deletes a session: readers no longer find it, and its rows are removed later. False if there is no
+    /// such session.
     pub(crate) fn delete(&mut self, key: i64) -> Result<bool, StoreError> {
         self.transact(0, |transaction| remove::delete(transaction, key))
     }
 
-    /// Forgets the beginning of a session; most of its rows go later. False when it is not as the cut expects it.
+    /// Removes the beginning of a session; most rows are removed later. False if the session is not in the
+    /// state that the cut expects.
     pub(crate) fn trim(&mut self, key: i64, cut: &Cut) -> Result<bool, StoreError> {
         self.transact(0, |transaction| remove::trim(transaction, key, cut))
     }
 
-    /// Removes some rows of what was deleted or trimmed.
+    /// Removes some rows of deleted or trimmed data.
     pub(crate) fn remove_some(&mut self) -> Result<More, StoreError> {
-        self.transact(0, remove::some)
+        self.transact(0, remove::remove_some_rows)
     }
 
-    /// Replaces some of what FTS5 keeps of words that are gone; see [`separators`].
+    /// Replaces some prefixes of removed words; see [`separators`].
     pub(crate) fn renew_separators(&mut self, after: &mut Separator) -> Result<More, StoreError> {
-        // A transaction that fails has looked at nothing.
+        // If the transaction fails, the position must not advance.
         let mut next = after.clone();
         let more = self.transact(0, |transaction| separators::renew_some(transaction, &mut next))?;
         *after = next;
         Ok(more)
     }
 
-    /// True when a run of the log ended before everything that was removed was out of all files.
+    /// True if an earlier run stopped before everything removed was erased.
     pub(crate) fn is_removing(&self) -> Result<bool, StoreError> {
-        Ok(remove::is_wanted(&self.connection)?)
+        Ok(remove::is_erasure_pending(&self.connection)?)
     }
 
-    /// Everything that was removed is out of all files.
+    /// Everything removed is erased from every file.
     pub(crate) fn removed(&mut self) -> Result<(), StoreError> {
-        self.transact(0, remove::done)
+        self.transact(0, remove::mark_erased)
     }
 
-    /// The database has every segment up to this one whole.
-    pub(crate) fn settled(&mut self, serial: u64) -> Result<(), StoreError> {
-        self.transact(0, |transaction| note_settled(transaction, serial))
+    /// Records that the database has every segment up to this one.
+    pub(crate) fn mark_flushed(&mut self, serial: u64) -> Result<(), StoreError> {
+        self.transact(0, |transaction| note_flushed(transaction, serial))
     }
 
-    /// Moves everything into the database file, and leaves nothing in SQLite's own log. False while a reader is in the way.
+    /// Checkpoints everything into the database file and truncates the write-ahead log. False if a reader
+    /// prevents it.
     fn empty_log(&mut self) -> Result<bool, StoreError> {
-        // Readers take a moment each: waiting long for one would hold up whatever else this thread does.
+        // A long wait for a reader would delay the other work of this thread.
         self.connection.busy_timeout(READER)?;
         let busy =
             self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
@@ -336,69 +345,75 @@ impl Database {
         Ok(!busy?)
     }
 
-    /// The same, and searches leave where they are in the way.
+    /// The same, and interrupts searches if they are in the way.
     pub(crate) fn empty_log_of(&mut self, readers: &Readers) -> Result<bool, StoreError> {
         if self.empty_log()? {
             return Ok(true);
         }
-        // Where it is not a search that is in the way, they get on all the same.
+        // If something else than a search is in the way, searches must still make progress.
         if self.cleared.is_some_and(|last| last.elapsed() < UNDISTURBED) {
             return Ok(false);
         }
-        let _closed = readers.without_searches();
+        let _paused = readers.pause_searches();
         let is_empty = self.empty_log();
         self.cleared = Some(Instant::now());
         is_empty
     }
 
-    /// Empties SQLite's own log if it has so many bytes. It begins anew by itself only where no reader is in it at that moment.
+    /// Truncates the write-ahead log if it is this large. SQLite restarts the log by itself only when no
+    /// reader uses it.
     pub(crate) fn keep_log_below(&mut self, bytes: u64, readers: &Readers) -> Result<(), StoreError> {
         if self.wal.bytes() >= bytes {
-            // Where another reader is in the way, it is tried again.
+            // If another reader is in the way, the next call retries.
             self.empty_log_of(readers)?;
         }
         Ok(())
     }
 
-    /// How many pages were written since the last pass over them began; `None` when nothing is known of the file.
+    /// The number of pages written since the last pass began. `None` if all pages count as unscrubbed.
     pub(crate) fn unscrubbed(&self) -> Option<usize> {
         self.unscrubbed.written()
     }
 
-    /// A pass over the pages that were written so far begins.
+    /// Begins a pass over the pages written so far.
     pub(crate) fn begin_scrub(&mut self) {
         self.unscrubbed.begin_pass();
     }
 
-    /// Overwrites what some of these pages of the database file hold and do not use; see [`scrub`]. `None`, and nothing is
-    /// done, while a reader is in the way.
+    /// Scrubs some pages of the database file; see [`scrub`]. `None`, and nothing is done, while a reader is
+    /// in the way.
     pub(crate) fn scrub_some(&mut self, readers: &Readers) -> Result<Option<More>, StoreError> {
         if !self.empty_log_of(readers)? {
             return Ok(None);
         }
-        // A page that this connection has in memory would bring the old bytes back when it is written next.
+        // A cached page would bring the old bytes back at its next write.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
-        let passing = |error: std::io::Error| StoreError::Passing(error.to_string());
-        let file = readers.file().map_err(passing)?;
-        let (_, count) = scrub::extent(file).map_err(passing)?;
+        let file = readers.file()?;
+        let (_, count) = scrub::extent(file)?;
         let pages = self.unscrubbed.next(PAGES, count);
-        scrub::pages(file, &pages).map_err(passing)?;
+        scrub::pages(file, &pages)?;
         self.unscrubbed.scrubbed(&pages, count);
         Ok(Some(if self.unscrubbed.is_passed() { More::No } else { More::Yes }))
     }
 
-    /// The last checkpoint: everything into the database file, for a copy by ordinary tools.
+    /// The last checkpoint: moves everything into the database file, so that it can be copied by ordinary
+    /// tools.
     pub(crate) fn close(mut self) {
-        // Without it, the next run looks at all pages when it removes something.
-        let _ = self.note_unscrubbed();
+        if let Err(error) = self.note_unscrubbed() {
+            let error = Chain(&error);
+            warn!(%error, "could not record the unscrubbed pages; the next removal scrubs the whole file");
+        }
         turnstream_failpoint::reach("log.checkpoint");
-        // Whatever is left in SQLite's own log is read from there at the next start.
-        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let checkpoint = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        if let Err(error) = checkpoint {
+            let error = Chain(&error);
+            warn!(%error, "no checkpoint on close; the next start reads the write-ahead log");
+        }
         turnstream_failpoint::reach("log.checkpointed");
     }
 
-    /// Notes for the next run which pages are to be looked at. To write the note is to write pages too: it is right when it
-    /// names them.
+    /// Records the unscrubbed pages for the next run. Writing the record changes pages too, so it is repeated
+    /// until it includes them.
     fn note_unscrubbed(&mut self) -> Result<(), StoreError> {
         let Some(boot) = self.boot else { return Ok(()) };
         for _ in 0..NOTES {
@@ -411,7 +426,7 @@ impl Database {
         self.transact(0, Unscrubbed::forget_note)
     }
 
-    /// One transaction, counted. The last insert of a row is the act's.
+    /// Runs one counted transaction. `act` makes the last insert, so that its row id is the one to read.
     pub(super) fn transact<T>(
         &mut self,
         known: u64,
@@ -427,7 +442,8 @@ impl Database {
         self.is_noted = false;
         self.revision.reached(revision);
         self.wal.transacted(revision);
-        if self.wal.note_written(&mut self.unscrubbed).is_err() {
+        if let Err(error) = self.wal.note_written(&mut self.unscrubbed) {
+            debug!(error = %Chain(&error), "the written pages are unknown; the next removal scrubs all pages");
             self.unscrubbed = Unscrubbed::everything();
         }
         turnstream_failpoint::reach("log.transacted");
@@ -435,7 +451,7 @@ impl Database {
     }
 }
 
-fn note_settled(transaction: &Transaction<'_>, serial: u64) -> rusqlite::Result<()> {
+fn note_flushed(transaction: &Transaction<'_>, serial: u64) -> rusqlite::Result<()> {
     let mut note = transaction.prepare_cached(
         "UPDATE meta SET value = ?1 WHERE name = 'settled' AND CAST(value AS INTEGER) < ?1",
     )?;

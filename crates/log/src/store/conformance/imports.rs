@@ -1,4 +1,4 @@
-//! What holds for sessions that happened elsewhere.
+//! What holds for imported sessions.
 
 use super::support::*;
 use super::*;
@@ -8,10 +8,10 @@ use turnstream_model::event::{Body, Draft, Event, ItemState};
 use turnstream_model::fold::{Applied, Fold};
 use turnstream_model::time::Time;
 
-/// A session of another time.
+/// The events of an imported session.
 fn events() -> Vec<Event> {
     let mut drafts: Vec<Draft> = vec![created("s"), turn_started("t1"), item_started("t1", "i1")];
-    // Merged, they would be fewer.
+    // If deltas were merged, there would be fewer.
     drafts.extend((0..200).map(|number| delta("t1", "i1", &format!("{number} ").repeat(100))));
     drafts.push(item_ended("t1", "i1", turnstream_model::event::ItemState::Completed));
     drafts.push(turn_ended("t1"));
@@ -32,7 +32,7 @@ fn read(log: &Log) -> Vec<Event> {
     events.iter().map(|event: &Committed| event.event().unwrap()).collect()
 }
 
-/// In no way that the log has.
+/// True if no method of the log shows the session.
 fn is_unseen(log: &Log) -> bool {
     matches!(log.head(&id("s")), Err(ReadError::Unknown(_)))
         && log.sessions().unwrap().is_empty()
@@ -106,7 +106,7 @@ pub(super) async fn a_failing_disk_leaves_no_notice_in_an_import(place: &dyn Pla
     }
     gate.fail(2);
     append(&mut other, vec![delta("t1", "i1", "a")]).await;
-    // Those that happen now are told.
+    // Live sessions get the notice.
     until(|| log.head(&id("other")).unwrap().1 == Seq(6)).await;
     importer.finish(None).await.unwrap();
     assert_eq!(read(&log), events);
@@ -124,7 +124,7 @@ pub(super) async fn a_finish_that_nobody_waits_for_shows_all_or_nothing(place: &
             Err(ClaimError::Exists(_)) => break,
             Err(error) => panic!("{error}"),
         };
-        // Asked for once, and then dropped.
+        // Polled once and then dropped.
         let mut finish = Box::pin(importer.finish(None));
         std::future::poll_fn(|context| {
             let _ = std::future::Future::poll(finish.as_mut(), context);
@@ -132,7 +132,7 @@ pub(super) async fn a_finish_that_nobody_waits_for_shows_all_or_nothing(place: &
         })
         .await;
     }
-    // Its place among the claims is behind all of them.
+    // A claim after all the others.
     drop(log.create(&id("last")).await.unwrap());
     let seen = log.sessions().unwrap();
     assert!(seen.iter().all(|seen| [id("s"), id("last")].contains(seen)), "{seen:?}");
@@ -145,7 +145,7 @@ pub(super) async fn a_trimmed_session_is_imported_as_it_is(place: &dyn Place) {
     let log = log_on(place);
     let waiting = Body::PromptAccepted { prompt: "p1".into(), key: None, content: vec![] };
     let mut drafts = vec![created("s"), turn_started("t1"), item_started("t1", "i1"), Draft::new(waiting)];
-    // Open at the cut, and not at the head.
+    // Open at the cut, but not at the head.
     drafts.push(Draft { turn: None, ..item_started("t1", "i2") });
     drafts.push(item_ended("t1", "i1", ItemState::Completed));
     drafts.push(turn_ended("t1"));
@@ -200,8 +200,8 @@ pub(super) async fn a_trimmed_session_is_imported_as_it_is(place: &dyn Place) {
         let all = Keep { turns: Some(0), ..Keep::default() };
         let turns = if name == "s" { 2 } else { 0 };
         until(|| log.kept(&id(name)).unwrap().turns > 0).await;
-        log.settle().await;
-        // What waits in the base of the second was there before its events, and is there still.
+        log.flush().await;
+        // The waiting prompt in the base of the second session is older than its events, and still there.
         assert_eq!(log.trim(&id(name), &all).await.unwrap().turns, turns, "{name}");
     }
 }

@@ -1,5 +1,5 @@
-//! What every store must do, as tests of a log on top of it. A new store gives a [`Place`] and two lines at the end of
-//! this file.
+//! Tests that every store must pass, on a log on top of it. A new store implements [`Place`] and adds two
+//! lines at the end of this file.
 
 mod flapping;
 mod imports;
@@ -13,17 +13,18 @@ mod searches;
 mod support;
 
 use super::memory::Shared;
-use super::{Commit, Stale, Store, StoreError, Take};
+use super::{ClaimMode, Commit, Stale, Store, StoreError};
 use crate::batch::Group;
 use crate::embedded::{self, Embedded};
-use crate::log::{Front, Log, Options};
+use crate::error::StoreFault;
+use crate::log::{Log, LogBuilder, Options};
 use crate::open::Abandoned;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Where a store keeps its things: what is opened there finds what was there before.
+/// Where a store keeps its data. A log that is opened there finds what earlier ones wrote.
 trait Place: Sync {
-    /// A log on it, whose commits pass the gate.
+    /// A log on this store, whose commits pass the gate.
     fn open(&self, gate: Gate) -> Log {
         self.open_with(gate, &support::options())
     }
@@ -38,25 +39,25 @@ struct InDirectory(tempfile::TempDir);
 #[derive(Default)]
 struct InMemory(Shared);
 
-/// Stands in front of commits, and can be shut or made to fail.
+/// Delays commits, or makes them fail.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
 #[derive(Default)]
 struct GateState {
     shut: Option<Side>,
-    /// A commit stands before it.
+    /// A commit waits at the gate.
     is_waiting: bool,
     failures: u32,
     /// The bytes of each commit that succeeded.
     commits: Vec<usize>,
 }
 
-/// On which side of a commit the gate is shut.
+/// At which moment the gate stops a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
-    /// It is durable, and the log does not know yet.
+    /// After it is durable, and before the log knows.
     Behind,
 }
 
@@ -64,7 +65,7 @@ struct Gated(Box<dyn Commit>, Gate);
 
 impl Place for InDirectory {
     fn open_with(&self, gate: Gate, options: &Options) -> Log {
-        let (front, reports) = Front::new(options);
+        let (front, reports) = LogBuilder::new(options);
         let ready = embedded::open(self.0.path(), options).unwrap().ready;
         let (commits, store) = Embedded::start(ready, options, reports).unwrap();
         front.start(Box::new(Gated(Box::new(commits), gate)), Arc::new(store)).unwrap()
@@ -73,7 +74,7 @@ impl Place for InDirectory {
 
 impl Place for InMemory {
     fn open_with(&self, gate: Gate, options: &Options) -> Log {
-        let (front, _) = Front::new(options);
+        let (front, _) = LogBuilder::new(options);
         let (commits, store) = self.0.join(front.sessions.clone());
         front.start(Box::new(Gated(Box::new(commits), gate)), Arc::new(store)).unwrap()
     }
@@ -98,7 +99,7 @@ impl Gate {
         self.0.0.lock().unwrap().commits.clone()
     }
 
-    /// Until a commit stands before the shut gate.
+    /// Waits until a commit stands at the closed gate.
     async fn arrival(&self) {
         until(|| self.0.0.lock().unwrap().is_waiting).await;
     }
@@ -115,7 +116,7 @@ impl Gate {
         state.is_waiting = false;
         if side == Side::Before && state.failures > 0 {
             state.failures -= 1;
-            return Err(StoreError::Passing("the gate fails".into()));
+            return Err(StoreError::Transient(StoreFault::new("the gate fails")));
         }
         Ok(())
     }
@@ -131,12 +132,12 @@ impl Commit for Gated {
         Ok(stale)
     }
 
-    fn keep(&mut self, groups: Vec<Group>) {
-        self.0.keep(groups);
+    fn published(&mut self, groups: Vec<Group>) {
+        self.0.published(groups);
     }
 
-    fn between(&mut self) {
-        self.0.between();
+    fn between_commits(&mut self) {
+        self.0.between_commits();
     }
 }
 
@@ -264,7 +265,7 @@ macro_rules! a_shared_store_passes {
 }
 
 a_store_passes!(in_a_directory, found_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));
-// Slow, and about the log: once is enough.
+// Slow, and a property of the log: once is enough.
 every!(large_in_a_directory, InDirectory(tempfile::tempdir().unwrap()), rules:
     more_than_a_commit_may_hold_goes_into_several);
 a_store_has_pages!(pages_in_a_directory, InDirectory(tempfile::tempdir().unwrap()));

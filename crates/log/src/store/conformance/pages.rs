@@ -21,7 +21,7 @@ fn at(seq: u64) -> Option<Cursor> {
     Some(Cursor { generation: None, seq: Seq(seq) })
 }
 
-/// All pages from the newest on, while nothing is written.
+/// All pages, newest first, while nothing is written.
 fn all_pages(log: &Log, limit: usize) -> Vec<ItemsPage> {
     let mut pages = vec![items_page(log, None, limit)];
     while let Some(next) = pages.last().unwrap().next.clone() {
@@ -31,7 +31,7 @@ fn all_pages(log: &Log, limit: usize) -> Vec<ItemsPage> {
     pages
 }
 
-/// The pages are the snapshot: its items once each, the newest first, and every turn and taken prompt.
+/// Asserts that the pages equal the snapshot: each item once, newest first, and every turn and taken prompt.
 fn pages_are(log: &Log, state: &State) {
     for limit in [1, 2, 3, 7, 500] {
         let pages = all_pages(log, limit);
@@ -77,7 +77,7 @@ fn removed(item: &str) -> Draft {
     Draft { item: Some(ItemId::from(item)), ..Draft::new(Body::ItemRemoved) }
 }
 
-/// A session in which turns have many items or none, items are taken back, and the last turn is open.
+/// A session with turns with many items or none, removed items, and an open last turn.
 fn eventful(turns: usize) -> Vec<Vec<Draft>> {
     let mut steps = vec![vec![created("s")]];
     let mut items = 0;
@@ -110,7 +110,7 @@ pub(super) async fn pages_are_the_snapshot_cut_into_pieces(place: &dyn Place) {
     for (step, drafts) in eventful(9).into_iter().enumerate() {
         append(&mut appender, drafts).await;
         if step % 4 == 0 {
-            // Some of it is stored by now, and some is not.
+            // Some events are stored by now and some are not.
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
         pages_are(&log, &log.snapshot(&id("s")).unwrap().state);
@@ -157,7 +157,7 @@ pub(super) async fn pages_go_on_where_they_were_while_items_come_and_go(place: &
     let names = |page: &ItemsPage| page.items.iter().map(|item| item.id.to_string()).collect::<Vec<_>>();
     let first = items_page(&log, None, 4);
     assert_eq!(names(&first), ["i12", "i11", "i10", "i9"]);
-    // The item that the next page is before goes, others come, and both are not stored yet.
+    // The item at which the next page begins is removed, others are added, and neither is stored yet.
     append(&mut appender, vec![removed("i9"), removed("i8")]).await;
     say(&mut appender, 13, "text").await;
     let second = items_page(&log, first.next.as_ref(), 4);
@@ -171,7 +171,7 @@ pub(super) async fn pages_go_on_where_they_were_while_items_come_and_go(place: &
     let third = items_page(&log, second.next.as_ref(), 4);
     assert_eq!((names(&third), third.next), (vec!["i3".into(), "i2".into(), "i1".into()], None));
     assert_eq!(names(&items_page(&log, None, 2)), ["i13", "i12"]);
-    // One that began a moment ago, and one that never did.
+    // An item that has just begun, and one that never existed.
     append(&mut appender, vec![turn_started("t14"), item_started("t14", "i14"), item_started("t14", "i15")])
         .await;
     assert_eq!(names(&items_page(&log, Some(&ItemId::from("i15")), 2)), ["i14", "i13"]);
@@ -210,7 +210,7 @@ pub(super) async fn a_page_of_large_items_is_cut_and_goes_on(place: &dyn Place) 
         from = at(next.0);
     }
     assert_eq!(events, log.read(&id("s"), Seq(0), usize::MAX).unwrap());
-    // One that is larger than a page has one of its own.
+    // An item that is larger than a page gets its own page.
     say(&mut appender, 7, &"y".repeat(6_000_000)).await;
     assert_eq!(items_page(&log, None, 500).items.len(), 1);
 }
@@ -273,7 +273,7 @@ pub(super) async fn a_page_of_a_trimmed_session_has_what_is_kept(place: &dyn Pla
         matches!(trimmed, Err(PageError::Read(ReadError::Trimmed { oldest: Seq(22), .. }))),
         "{trimmed:?}"
     );
-    // And one that goes on.
+    // An item that continues.
     say(&mut appender, 7, "more").await;
     pages_are(&log, &log.snapshot(&id("s")).unwrap().state);
 }

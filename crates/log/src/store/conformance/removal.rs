@@ -10,7 +10,7 @@ use turnstream_model::fold::{Fold, Gone, State};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::time::Time;
 
-/// Events of a session with so many turns: one of its creation, five of each turn.
+/// The events of a session with this many turns: one for its creation, and five for each turn.
 async fn with_turns(log: &Log, name: &str, turns: u64) -> crate::Appender {
     let mut appender = log.create(&id(name)).await.unwrap();
     append(&mut appender, vec![created(name)]).await;
@@ -20,7 +20,7 @@ async fn with_turns(log: &Log, name: &str, turns: u64) -> crate::Appender {
     appender
 }
 
-/// Trims until it had to trim something: what was just appended may not be settled.
+/// Trims until something was removed: the latest events may not be flushed yet.
 async fn trim(log: &Log, name: &str, keep: &Keep) -> Trimmed {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
@@ -32,7 +32,7 @@ async fn trim(log: &Log, name: &str, keep: &Keep) -> Trimmed {
     }
 }
 
-/// Keeps so many of the turns of a session, all of which are settled before.
+/// Keeps this many turns of a session after all of its turns are flushed.
 async fn keep_turns(log: &Log, name: &str, all: u64, turns: u64) -> Trimmed {
     let key = store(log).session(&id(name)).unwrap().unwrap().key;
     until(|| store(log).size(key).unwrap().turns == all).await;
@@ -100,7 +100,7 @@ pub(super) async fn a_deleted_session_makes_room_for_another_of_its_name(place: 
     let mut new = log.create(&id("s")).await.unwrap();
     assert_eq!(append(&mut new, vec![created("s")]).await, 1);
     assert_ne!(log.head(&id("s")).unwrap().0, generation);
-    // Whoever still has the old one writes nowhere.
+    // An appender of the deleted session cannot write.
     let late = old.append(vec![turn_started("t9")], NOW).await.unwrap().await;
     assert_eq!(late, Err(AppendError::Deleted("s".into())));
     let cursor = Cursor { generation: Some(generation), seq: head };

@@ -48,7 +48,7 @@ pub(super) async fn a_replica_goes_on_where_the_other_stopped(place: &dyn Place)
                 last = append(&mut appender, vec![delta("t1", "i1", "x")]).await;
             }
         }
-        // While it is in the memory of the one that wrote last.
+        // While the event is in the memory of the log that wrote last.
         seen.extend(events(&mut follower, last).await);
         let snapshot = |log: &Log| log.snapshot(&id("s")).unwrap().state;
         until(|| other.head(&id("s")).unwrap().1 == Seq(last)).await;
@@ -84,8 +84,8 @@ pub(super) async fn only_turns_of_a_replica_that_is_gone_are_abandoned(place: &d
     drop(dying);
 }
 
-/// L4: a client that comes to another replica with its cursor, or with the snapshot it has just read there, is not sent
-/// back to the beginning because that replica has not heard the news yet.
+/// L4: a client may come to another replica with its cursor, or with a snapshot that it has just read there.
+/// It is not reset because that replica has not learned of the commit yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_of_one_replica_is_not_reset_by_another_that_has_not_heard_of_it() {
     let place = InMemory::default();

@@ -8,7 +8,7 @@ use std::task::Poll;
 use turnstream_model::cursor::{Cursor, Seq};
 use turnstream_model::fold::Fold;
 
-/// A long session: more than is kept in memory, in lines of very different length.
+/// A long session: more than is kept in memory, with lines of very different lengths.
 async fn long(log: &Log, name: &str) -> Vec<Committed> {
     let mut appender = talking(log, name).await;
     for number in 0..120 {
@@ -22,7 +22,7 @@ fn fold_of(events: &[Committed]) -> Fold {
     Fold::of(&events.iter().map(|event| event.event().unwrap()).collect::<Vec<_>>())
 }
 
-/// True when the log shows nothing after this event, in any way it has.
+/// True if no method of the log shows anything after this event.
 async fn shows_nothing_after(log: &Log, name: &str, seq: u64) -> bool {
     let cursor = Cursor { generation: None, seq: Seq(seq) };
     let mut follower = log.follow(&id(name), &cursor).unwrap();
@@ -53,7 +53,7 @@ pub(super) async fn a_commit_that_fails_is_not_seen_and_not_lost(place: &dyn Pla
     let mut appender = talking(&log, "s").await;
     gate.fail(2);
     assert_eq!(append(&mut appender, vec![delta("t1", "i1", "late")]).await, 4);
-    // The notices of what happened follow it.
+    // The notices of the outage follow.
     until(|| log.head(&id("s")).unwrap().1 == Seq(6)).await;
     let events = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
     assert_eq!(seqs(&events), [1, 2, 3, 4, 5, 6]);
@@ -68,7 +68,7 @@ pub(super) async fn an_old_owner_is_refused_and_the_others_in_its_commit_are_not
     let (mut old, mut other, mut first) =
         (talking(&log, "s").await, talking(&log, "other").await, talking(&log, "first").await);
     gate.shut(Side::Before);
-    // Holds the writer, so that the next two wait for the same commit.
+    // Blocks the writer, so that the next two appends share a commit.
     let held = first.append(vec![delta("t1", "i1", "f")], NOW).await.unwrap();
     gate.arrival().await;
     let refused = old.append(vec![delta("t1", "i1", "old")], NOW).await.unwrap();
@@ -280,13 +280,13 @@ pub(super) async fn a_creator_that_was_taken_over_before_it_knew_is_refused(plac
     let log = log_on(place);
     let name = id("s");
     let mut creating = Box::pin(log.create(&name));
-    // Asked, perhaps answered, and not looked at.
+    // Polled, perhaps answered, and not read.
     let early = poll_fn(|context| Poll::Ready(creating.as_mut().poll(context))).await;
     until(|| store(&log).session(&name).unwrap().is_some()).await;
     let mut new = log.take_over(&name).await.unwrap();
     append(&mut new, vec![created("s"), turn_started("t1"), turn_ended("t1")]).await;
     drop(new);
-    // Nothing of it is in memory any more.
+    // Nothing of the session is in memory any more.
     until(|| store(&log).session(&name).unwrap().is_some_and(|known| known.head == Seq(3))).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut creator = match early {
@@ -309,8 +309,8 @@ pub(super) async fn a_claim_that_nobody_waits_for_leaves_the_session_free(place:
         claim.abort();
         let _ = claim.await;
         let session = log.find(&id("s")).unwrap();
-        // Asked, and dropped with the answer in it.
-        let claiming = store(&log).claim(session, Take::Over);
+        // Polled, and dropped together with its answer.
+        let claiming = store(&log).claim(session, ClaimMode::TakeOver);
         tokio::time::sleep(Duration::from_millis(1)).await;
         drop(claiming);
     }

@@ -1,4 +1,4 @@
-//! What search owes: whole things, once each, in one order, by the filters that were given.
+//! What search guarantees: complete entries, once each, in one order, by the given filters.
 
 use super::support::{append, created, delta, id, item_ended, item_started, turn_ended, turn_started};
 use super::{Place, log_on};
@@ -14,7 +14,7 @@ fn query(words: &str) -> Query {
 }
 
 async fn page(log: &Log, query: &Query) -> Page {
-    log.settle().await;
+    log.flush().await;
     log.search(query).unwrap_or_else(|error| panic!("{query:?}: {error}"))
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn what_is_taken_back_is_not_found_any_more(place: &dyn Place) 
     append(&mut appender, vec![begun("a1"), begun("a2"), superseded]).await;
     append(&mut appender, vec![of_item("i2", Body::ItemRemoved)]).await;
     assert_eq!(found(&log, "word").await, ["i3"]);
-    // Said and taken back before anyone could look.
+    // Said and removed before anyone could search.
     append(&mut appender, [said("i4", "four word"), vec![of_item("i4", Body::ItemRemoved)]].concat()).await;
     append(&mut appender, vec![revised("i3", Some(ItemState::Unknown), None)]).await;
     assert_eq!(found(&log, "word").await, [""; 0]);
@@ -240,7 +240,7 @@ pub(super) async fn pages_neither_skip_nor_repeat_while_more_is_written(place: &
         assert!(page.hits.len() <= 10 && pages < 20);
         let Some(next) = page.next else { break };
         asked.cursor = Some(next);
-        // New ones, one that began before and ends now, one that goes, and one that changes.
+        // New items, an item that began earlier and ends now, a removed one, and a changed one.
         say(&mut appender, &format!("new{pages}"), "the word").await;
         match pages {
             1 => drop(append(&mut appender, vec![item_ended("t1", "late", ItemState::Completed)]).await),
@@ -304,7 +304,7 @@ pub(super) async fn an_odd_query_finds_something_or_is_refused_with_a_reason(pla
         "near(far)* OR -zebra",
     ] {
         let found = log.search(&query(words));
-        log.settle().await;
+        log.flush().await;
         assert!(found.is_ok(), "{words}: {found:?}");
     }
     for words in ["\"quotes", "near", "col:line", "🚀", "do-not", "_under_", "NEAR -zebra"] {

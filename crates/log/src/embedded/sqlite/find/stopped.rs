@@ -1,11 +1,12 @@
-//! A page that is stopped anywhere says the same as one that is not: FTS5 and the comparison of texts are of one mind, and
-//! whatever is written between two pages, what stays is found once.
+//! Property tests of interrupted searches. FTS5 and the comparison of texts must agree, so a page that is
+//! interrupted anywhere gives the same results. Whatever is written between two pages, entries that stay are
+//! found exactly once.
 
 use super::super::index;
 use super::super::{imports, schema};
 use super::*;
 use crate::search::Entry;
-use crate::search::effort::Effort;
+use crate::search::budget::SearchBudget;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestCaseResult;
@@ -13,7 +14,7 @@ use rusqlite::Transaction;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Of these, texts and queries are made: whatever a tokenizer could take for something else.
+/// Pieces of texts and queries: whatever a tokenizer could misread.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -113,7 +114,7 @@ const PIECES: &[&str] = &[
     "Ab12Cd",
 ];
 
-/// A few of them, so that texts and queries have some in common.
+/// A few of the pieces, so that texts and queries have some in common.
 fn vocabulary() -> impl Strategy<Value = Vec<&'static str>> {
     proptest::collection::vec(select(PIECES), 2..8)
 }
@@ -130,7 +131,7 @@ fn text() -> impl Strategy<Value = String> {
     text_of(PIECES.to_vec())
 }
 
-/// Pieces of a query, which may be a phrase, unwanted, a beginning, or all of that.
+/// A query made of pieces: phrases, unwanted words, prefixes, and combinations.
 fn words_of(vocabulary: Vec<&'static str>) -> impl Strategy<Value = String> {
     let term = (proptest::collection::vec(select(vocabulary), 1..4), 0_u8..16).prop_map(|(pieces, shape)| {
         let quote = if shape & 1 == 1 { "\"" } else { "" };
@@ -141,7 +142,7 @@ fn words_of(vocabulary: Vec<&'static str>) -> impl Strategy<Value = String> {
     proptest::collection::vec(term, 1..3).prop_map(|terms| terms.join(" "))
 }
 
-/// Texts, and what is looked for in them.
+/// Texts, and queries for them.
 fn texts_and_words() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     vocabulary().prop_flat_map(|vocabulary| {
         let texts = proptest::collection::vec(text_of(vocabulary.clone()), 1..40);
@@ -149,23 +150,23 @@ fn texts_and_words() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     })
 }
 
-/// What is written between two pages.
+/// A change between two pages.
 #[derive(Clone, Debug)]
 enum Change {
     Put(u64, String),
-    Take(u64),
+    ClaimMode(u64),
     Delete(i64),
 }
 
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => (0_u64..60, text()).prop_map(|(number, text)| Change::Put(number, text)),
-        3 => (0_u64..60).prop_map(Change::Take),
+        3 => (0_u64..60).prop_map(Change::ClaimMode),
         1 => (1_i64..3).prop_map(Change::Delete),
     ]
 }
 
-/// Entries of two sessions, by turns.
+/// The session of an entry: two sessions take turns.
 fn session_of(number: u64) -> i64 {
     1 + i64::from(number.is_multiple_of(3))
 }
@@ -178,7 +179,7 @@ fn entry(number: u64, text: &str) -> Entry {
 }
 
 fn put(transaction: &Transaction<'_>, number: u64, text: &str) {
-    let found = crate::projection::Findable {
+    let found = crate::projection::IndexChanges {
         agent: "agent".to_owned(),
         entries: vec![entry(number, text)],
         gone: Vec::new(),
@@ -205,13 +206,13 @@ fn apply(connection: &mut Connection, change: &Change) {
     let transaction = connection.transaction().unwrap();
     match change {
         Change::Put(number, text) => put(&transaction, *number, text),
-        Change::Take(number) => {
+        Change::ClaimMode(number) => {
             let subject = Subject::Item(format!("i{number}").into());
-            index::take(&transaction, session_of(*number), &subject).unwrap();
+            index::remove(&transaction, session_of(*number), &subject).unwrap();
         }
         Change::Delete(session) => {
             transaction.execute("DELETE FROM session WHERE key = ?1", [session]).unwrap();
-            index::forget(&transaction, *session, 3).unwrap();
+            index::remove_entries(&transaction, *session, 3).unwrap();
         }
     }
     transaction.commit().unwrap();
@@ -234,7 +235,13 @@ fn filters() -> impl Strategy<Value = Filters> {
     })
 }
 
-fn search(terms: &Terms, filters: &Filters, limit: usize, after: Option<Place>, effort: Effort) -> Search {
+fn search(
+    terms: &Terms,
+    filters: &Filters,
+    limit: usize,
+    after: Option<IndexPosition>,
+    budget: SearchBudget,
+) -> Search {
     Search {
         terms: terms.clone(),
         session: filters.session,
@@ -245,7 +252,7 @@ fn search(terms: &Terms, filters: &Filters, limit: usize, after: Option<Place>, 
         to: filters.times.map(|(_, to)| Time(to)),
         limit,
         after,
-        effort: Arc::new(effort),
+        budget: Arc::new(budget),
     }
 }
 
@@ -254,7 +261,7 @@ fn name_of(hit: &Hit) -> String {
     item.as_str().to_owned()
 }
 
-/// Which entries are there, by their names and their numbers: another number is another entry.
+/// The entries in the index, by id and ordinal. An entry with another ordinal is another entry.
 fn there(connection: &Connection) -> BTreeSet<(String, i64)> {
     let mut query = connection
         .prepare("SELECT entry.id, ordinal FROM entry JOIN session ON session.key = entry.session")
@@ -262,11 +269,11 @@ fn there(connection: &Connection) -> BTreeSet<(String, i64)> {
     query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Everything that FTS5 finds when nobody stops it.
+/// Everything that FTS5 finds without interruption.
 fn unstopped(connection: &mut Connection, terms: &Terms, filters: &Filters) -> Vec<Hit> {
     let (mut hits, mut after) = (Vec::new(), None);
     loop {
-        let asked = search(terms, filters, 100, after, Effort::of_asking(u64::MAX));
+        let asked = search(terms, filters, 100, after, SearchBudget::of_asking(u64::MAX));
         let page = find(connection, &asked).unwrap();
         assert!(!page.is_incomplete);
         hits.extend(page.hits);
@@ -292,11 +299,11 @@ proptest! {
         for terms in queries.iter().filter_map(|words| Terms::parse(words).ok()) {
             let expected = unstopped(&mut connection, &terms, &filters);
             for most in (0..).map(|step| step * stride) {
-                // One that has read nothing yet is stopped at other steps than one that has.
+                // A fresh connection is interrupted at other steps than one that has read before.
                 let mut fresh = schema::open_reader(&path).unwrap();
                 let used = if most % 2 == 0 { &mut fresh } else { &mut connection };
                 let (hits, incomplete) = stopped(used, |after| {
-                    search(&terms, &filters, limit, after, Effort::of_asking(most))
+                    search(&terms, &filters, limit, after, SearchBudget::of_asking(most))
                 })?;
                 prop_assert_eq!(&hits, &expected, "{:?} stopped at {}", terms, most);
                 if incomplete == 0 {
@@ -319,12 +326,12 @@ proptest! {
     }
 }
 
-/// All pages, and how many of them were left incomplete.
+/// All pages, and how many of them were incomplete.
 fn stopped(
     connection: &mut Connection,
-    asked: impl Fn(Option<Place>) -> Search,
+    asked: impl Fn(Option<IndexPosition>) -> Search,
 ) -> Result<(Vec<Hit>, usize), TestCaseError> {
-    let (mut hits, mut after, mut incomplete) = (Vec::new(), None::<Place>, 0);
+    let (mut hits, mut after, mut incomplete) = (Vec::new(), None::<IndexPosition>, 0);
     loop {
         let asked = asked(after);
         let page = find_asking(connection, &asked, 1).unwrap();
@@ -356,7 +363,7 @@ fn paged_while_written(
     let (mut seen, mut after) = (Vec::new(), None);
     let mut changes = changes.iter();
     loop {
-        let asked = search(terms, &everything, limit, after, Effort::of_asking(most));
+        let asked = search(terms, &everything, limit, after, SearchBudget::of_asking(most));
         let page = find_asking(&mut reading, &asked, 1).unwrap();
         let now = matching(&mut writing);
         for hit in &page.hits {

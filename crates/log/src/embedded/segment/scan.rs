@@ -1,31 +1,33 @@
-//! What the last owner left in segments: read back in order, and told apart from what was cut off and from damage.
+//! Reads the segments that the last run left, and tells an incomplete last commit from damage.
 //!
-//! A record is written only when the one before it is synced, and a segment only when the one before it is full. So
-//! nothing whole stands behind a commit that was cut off: where something does, acknowledged events are unreadable.
+//! A record is written only after the previous one is synced, and a segment only after the previous one is
+//! full. So no complete record can follow an incomplete commit. If one does, acknowledged events are
+//! unreadable.
 
 use super::header::{Head, Header};
-use super::record::{self, Recovered};
+use super::record::{self, RecoveredGroup};
 use super::{START, Segment};
+use crate::error::StoreFault;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The segment files of a directory as they were found.
-pub(crate) struct Left {
+/// The segment files of a directory, as found.
+pub(crate) struct ScannedSegments {
     pub(super) directory: PathBuf,
     pub(super) used: Vec<(Header, Segment)>,
-    /// Files whose header says nothing.
+    /// Files without a valid header.
     pub(super) unread: Vec<Segment>,
-    /// Files that nothing was ever written to.
+    /// Files that were never written to.
     pub(super) blank: Vec<PathBuf>,
     pub(super) next_name: u64,
 }
 
-/// A byte of a file.
+/// A byte position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FilePosition {
     pub(crate) path: Arc<Path>,
     pub(crate) byte: u64,
 }
@@ -33,19 +35,19 @@ pub(crate) struct Place {
 /// Acknowledged events that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
-    pub(crate) place: Place,
-    pub(crate) problem: String,
+    pub(crate) position: FilePosition,
+    pub(crate) problem: StoreFault,
 }
 
 /// What the database may lack.
 #[derive(Default)]
 pub(crate) struct Replay {
-    /// Every whole record, in the order of the commits.
-    pub(crate) records: Vec<(Place, Vec<Recovered>)>,
-    /// The database has been at least this far.
+    /// Every complete record, in commit order.
+    pub(crate) records: Vec<(FilePosition, Vec<RecoveredGroup>)>,
+    /// A revision that the database had reached.
     pub(crate) revision: u64,
-    /// A commit that was cut off: from there on nothing is read. It was never acknowledged.
-    pub(crate) torn: Option<Place>,
+    /// Where an incomplete last commit begins. It was never acknowledged.
+    pub(crate) torn: Option<FilePosition>,
     pub(crate) damage: Option<Damage>,
 }
 
@@ -53,20 +55,20 @@ pub(crate) struct Replay {
 struct Contents {
     path: Arc<Path>,
     header: Header,
-    records: Vec<(Place, Vec<Recovered>)>,
+    records: Vec<(FilePosition, Vec<RecoveredGroup>)>,
     revision: u64,
-    /// Where the last whole record ends.
+    /// Where the last complete record ends.
     end: u64,
-    /// A whole record that stands behind something that is none.
+    /// The position of a complete record after an invalid one.
     behind: Option<u64>,
-    /// The header of a record follows the last whole one.
+    /// A record header follows the last complete record.
     is_cut: bool,
 }
 
-impl Left {
-    /// Looks at every segment file of the directory, and changes nothing.
+impl ScannedSegments {
+    /// Scans every segment file of the directory. Changes nothing.
     pub(crate) fn scan(directory: &Path) -> io::Result<Self> {
-        let mut left = Self {
+        let mut scanned = Self {
             directory: directory.to_owned(),
             used: Vec::new(),
             unread: Vec::new(),
@@ -76,7 +78,7 @@ impl Left {
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
             let Some(number) = number_of(&path) else { continue };
-            left.next_name = left.next_name.max(number + 1);
+            scanned.next_name = scanned.next_name.max(number + 1);
             let file = OpenOptions::new().read(true).write(true).open(&path)?;
             let size = file.metadata()?.len();
             let mut segment = Segment { path, file, serial: 0, size, is_stale: true };
@@ -86,91 +88,94 @@ impl Left {
             match Head::of(&start) {
                 Head::Sound(header) => {
                     segment.serial = header.serial;
-                    left.used.push((header, segment));
+                    scanned.used.push((header, segment));
                 }
-                Head::Blank if !is_record => left.blank.push(segment.path),
-                Head::Blank | Head::Unreadable => left.unread.push(segment),
+                Head::Blank if !is_record => scanned.blank.push(segment.path),
+                Head::Blank | Head::Unreadable => scanned.unread.push(segment),
             }
         }
-        left.used.sort_by_key(|(header, _)| header.serial);
-        Ok(left)
+        scanned.used.sort_by_key(|(header, _)| header.serial);
+        Ok(scanned)
     }
 
-    /// True when a log has written to these files.
+    /// True if a log has written to these files.
     pub(crate) fn is_used(&self) -> bool {
         !self.used.is_empty()
     }
 
-    /// The last use of a file so far.
+    /// The highest serial so far.
     pub(crate) fn last_serial(&self) -> u64 {
         self.used.iter().map(|(header, _)| header.serial).max().unwrap_or(0)
     }
 
-    /// Reads what that run of the log wrote after the segment `settled`, which is the last that the database has whole.
-    /// Of other runs only their headers are looked at: what they wrote is in the database, or belongs to a history that
-    /// it does not have.
-    pub(crate) fn replay(&mut self, boot: u64, settled: u64) -> io::Result<Replay> {
+    /// Reads what the run `boot` wrote after the segment `flushed`, the last one that the database has
+    /// completely. Of other runs only the headers are read: their events are in the database, or belong to a
+    /// history that it does not have.
+    pub(crate) fn replay(&mut self, boot: u64, flushed: u64) -> io::Result<Replay> {
         let mut replay = Replay::default();
         let mut contents: BTreeMap<u64, Contents> = BTreeMap::new();
         for (header, segment) in &mut self.used {
             replay.revision = replay.revision.max(header.revision);
-            if header.boot != boot || header.serial <= settled {
+            if header.boot != boot || header.serial <= flushed {
                 continue;
             }
             let found = Contents::read(*header, segment)?;
-            // A header that could not be synced may stand in a second file, with nothing behind it.
+            // A header whose sync failed may also be in a second file, without records after it.
             if contents.get(&header.serial).is_none_or(|other| other.end < found.end) {
                 contents.insert(header.serial, found);
             }
         }
         for segment in &mut self.unread {
-            replay.damage = replay.damage.or(lost_with_its_header(segment, settled)?);
+            replay.damage = replay.damage.or(lost_with_its_header(segment, flushed)?);
         }
-        replay.damage = replay.damage.or_else(|| damage(&contents, settled, &self.directory));
+        replay.damage = replay.damage.or_else(|| damage(&contents, flushed, &self.directory));
         let last = contents.keys().last().copied();
         for (serial, found) in contents {
             replay.revision = replay.revision.max(found.revision);
             replay.records.extend(found.records);
             if found.is_cut && Some(serial) == last {
-                replay.torn = Some(Place { path: found.path, byte: found.end });
+                replay.torn = Some(FilePosition { path: found.path, byte: found.end });
             }
         }
         Ok(replay)
     }
 }
 
-/// The first place at which acknowledged events are missing.
-fn damage(contents: &BTreeMap<u64, Contents>, settled: u64, directory: &Path) -> Option<Damage> {
-    let mut expected = settled + 1;
+/// The first position at which acknowledged events are missing.
+fn damage(contents: &BTreeMap<u64, Contents>, flushed: u64, directory: &Path) -> Option<Damage> {
+    let mut expected = flushed + 1;
     for found in contents.values() {
         if found.header.serial != expected {
-            let place = Place { path: directory.into(), byte: 0 };
-            let problem = format!("its segment with serial {expected} is missing");
-            return Some(Damage { place, problem });
+            let position = FilePosition { path: directory.into(), byte: 0 };
+            let problem = StoreFault::new(format!("its segment with serial {expected} is missing"));
+            return Some(Damage { position, problem });
         }
         expected += 1;
         let next = contents.get(&expected);
-        let place = Place { path: found.path.clone(), byte: found.end };
+        let position = FilePosition { path: found.path.clone(), byte: found.end };
         if let Some(behind) = found.behind {
-            let problem = format!("a whole commit stands behind it, at byte {behind}");
-            return Some(Damage { place, problem });
+            let problem = StoreFault::new(format!("a complete commit follows it, at byte {behind}"));
+            return Some(Damage { position, problem });
         }
         if let Some(end) = next.map(|next| next.header.previous_end).filter(|end| *end > found.end) {
-            return Some(Damage { place, problem: format!("its commits went up to byte {end}") });
+            let problem = StoreFault::new(format!("its commits reached up to byte {end}"));
+            return Some(Damage { position, problem });
         }
     }
     None
 }
 
-/// A file with an unreadable header holds commits that nothing else has. When the power goes while a file is put to use
-/// again, its header may be unreadable too, but what is in it has been settled.
-fn lost_with_its_header(segment: &mut Segment, settled: u64) -> io::Result<Option<Damage>> {
+/// Damage if a file with an invalid header holds records that are not flushed. A power cut during reuse of a
+/// file can also leave an invalid header, but then the records are flushed.
+fn lost_with_its_header(segment: &mut Segment, flushed: u64) -> io::Result<Option<Damage>> {
     let bytes = segment.read(START, segment.size)?;
-    let serial = record::serial_at(&bytes).filter(|serial| *serial > settled);
+    let serial = record::serial_at(&bytes).filter(|serial| *serial > flushed);
     let lost = serial.is_some_and(|serial| record::decode(&bytes, serial).is_some());
-    let place = Place { path: segment.path.as_path().into(), byte: 0 };
-    Ok(lost
-        .then(|| Damage { place, problem: "its header cannot be read, and commits stand behind it".into() }))
+    let position = FilePosition { path: segment.path.as_path().into(), byte: 0 };
+    Ok(lost.then(|| Damage {
+        position,
+        problem: StoreFault::new("its header cannot be read, and commits follow it"),
+    }))
 }
 
 impl Contents {
@@ -179,7 +184,7 @@ impl Contents {
         let path: Arc<Path> = segment.path.as_path().into();
         let (mut at, mut revision, mut records) = (0, 0, Vec::new());
         while let Some(record) = record::decode(&bytes[at..], header.serial) {
-            records.push((Place { path: path.clone(), byte: START + at as u64 }, record.groups));
+            records.push((FilePosition { path: path.clone(), byte: START + at as u64 }, record.groups));
             revision = revision.max(record.revision);
             at += record.length;
         }
@@ -191,7 +196,7 @@ impl Contents {
 }
 
 impl Segment {
-    /// The bytes of the file from one place to another, or to its end.
+    /// Reads the bytes of the file between two positions, or to its end.
     fn read(&mut self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.file.seek(SeekFrom::Start(from))?;

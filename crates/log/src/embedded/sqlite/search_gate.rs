@@ -1,59 +1,61 @@
-//! Searches hold one state of the database for up to a second, and SQLite's own log cannot be emptied while a reader is in
-//! it. Whoever searches one page after the other would be in the way for ever: what was removed would stay in that log, and
-//! the log would grow. So searches can be asked to leave. They end with what they have found so far, and others wait
-//! outside until they may enter again.
+//! A gate through which every search passes, so that searches can be interrupted.
+//!
+//! A search reads one snapshot of the database for up to a second, and SQLite cannot truncate its write-ahead
+//! log while a reader uses it. A client that reads one page after another could block that for ever: removed
+//! data would stay in the log, and the log would grow. When the gate closes, running searches end with what
+//! they have found so far, and new ones wait until it opens.
 
-use crate::search::effort::Effort;
+use crate::search::budget::SearchBudget;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long it is waited for searches to leave. They are asked often, but not in the middle of a text.
+/// How long to wait for running searches to end. They check often, but not in the middle of a text.
 const LEAVING: Duration = Duration::from_millis(250);
-/// How long a search waits outside; then it enters all the same.
+/// How long a search waits at a closed gate before it enters anyway.
 const OUTSIDE: Duration = Duration::from_millis(500);
 
-/// What every search goes through.
+/// The gate of all searches.
 #[derive(Default)]
-pub(super) struct Passage {
+pub(super) struct SearchGate {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// How many want it to be empty.
+    /// The number of callers that keep the gate closed.
     closed: usize,
-    inside: Vec<Arc<Effort>>,
+    inside: Vec<Arc<SearchBudget>>,
 }
 
-/// A search is inside until this is dropped.
-pub(super) struct Inside<'a> {
-    passage: &'a Passage,
-    effort: Arc<Effort>,
+/// A running search.
+pub(super) struct SearchGuard<'a> {
+    gate: &'a SearchGate,
+    budget: Arc<SearchBudget>,
 }
 
-/// Nobody enters until this is dropped.
-pub(crate) struct Closed<'a> {
-    passage: &'a Passage,
+/// Keeps the gate closed until it is dropped.
+pub(crate) struct ClosedGate<'a> {
+    gate: &'a SearchGate,
 }
 
-impl Passage {
-    /// Enters, at the latest after a moment. Whoever is asked to leave finds the effort spent.
-    pub(super) fn enter(&self, effort: &Arc<Effort>) -> Inside<'_> {
+impl SearchGate {
+    /// Enters, after a bounded wait. When the gate closes, the budget of the search is used up.
+    pub(super) fn enter(&self, budget: &Arc<SearchBudget>) -> SearchGuard<'_> {
         let waiting = self.changed.wait_timeout_while(self.lock(), OUTSIDE, |state| state.closed > 0);
         let (mut state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
-        state.inside.push(Arc::clone(effort));
-        Inside { passage: self, effort: Arc::clone(effort) }
+        state.inside.push(Arc::clone(budget));
+        SearchGuard { gate: self, budget: Arc::clone(budget) }
     }
 
-    /// Asks all who are inside to leave, and waits a moment until they have.
-    pub(super) fn close(&self) -> Closed<'_> {
+    /// Closes the gate: interrupts the running searches, and waits a bounded time for them to end.
+    pub(super) fn close(&self) -> ClosedGate<'_> {
         let mut state = self.lock();
         state.closed += 1;
-        state.inside.iter().for_each(|effort| effort.cut_short());
-        // Who is still there then is in the way of what follows, which finds that out itself.
+        state.inside.iter().for_each(|budget| budget.cut_short());
+        // A search that is still running blocks the checkpoint, which then reports it.
         drop(self.changed.wait_timeout_while(state, LEAVING, |state| !state.inside.is_empty()));
-        Closed { passage: self }
+        ClosedGate { gate: self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -61,17 +63,17 @@ impl Passage {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for SearchGuard<'_> {
     fn drop(&mut self) {
-        self.passage.lock().inside.retain(|inside| !Arc::ptr_eq(inside, &self.effort));
-        self.passage.changed.notify_all();
+        self.gate.lock().inside.retain(|inside| !Arc::ptr_eq(inside, &self.budget));
+        self.gate.changed.notify_all();
     }
 }
 
-impl Drop for Closed<'_> {
+impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
-        self.passage.lock().closed -= 1;
-        self.passage.changed.notify_all();
+        self.gate.lock().closed -= 1;
+        self.gate.changed.notify_all();
     }
 }
 
@@ -84,17 +86,17 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
-    /// How long anything may take here before the test fails; nothing should come near it.
+    /// A limit for hanging tests.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Reads one state of the database until it is asked to leave, as a search does that finds nothing.
+    /// Reads one snapshot of the database until it is interrupted, like a search that finds nothing.
     fn look(readers: &Readers, connection: &Connection, is_over: &AtomicBool) {
-        let effort = Arc::new(Effort::of_asking(u64::MAX));
-        let _inside = readers.passage().enter(&effort);
+        let budget = Arc::new(SearchBudget::of_asking(u64::MAX));
+        let _inside = readers.gate().enter(&budget);
         let transaction = connection.unchecked_transaction().unwrap();
         let _: i64 = transaction.query_row("SELECT count(*) FROM meta", [], |row| row.get(0)).unwrap();
         let begun = Instant::now();
-        while !effort.is_spent() && !is_over.load(Ordering::Relaxed) {
+        while !budget.is_spent() && !is_over.load(Ordering::Relaxed) {
             assert!(begun.elapsed() < PATIENCE, "nobody asked it to leave");
             thread::sleep(Duration::from_millis(1));
         }
@@ -115,9 +117,9 @@ mod tests {
                     }
                 });
             }
-            // Each time something was written since, and is read by all.
+            // Each time, something was written and all searches have read it.
             for serial in 1..=5 {
-                database.settled(serial).unwrap();
+                database.mark_flushed(serial).unwrap();
                 thread::sleep(Duration::from_millis(20));
                 let begun = Instant::now();
                 while !database.empty_log_of(&readers).unwrap() {
@@ -126,7 +128,7 @@ mod tests {
             }
             let log = directory.path().join("log.db-wal");
             let bytes = || std::fs::metadata(&log).unwrap().len();
-            database.settled(6).unwrap();
+            database.mark_flushed(6).unwrap();
             let is = bytes();
             database.keep_log_below(is + 1, &readers).unwrap();
             assert_eq!(bytes(), is, "it is small enough");

@@ -1,5 +1,5 @@
-//! What one page may cost. A query can be made that reads the whole index and finds nothing: it is stopped, and the page says
-//! from where the next one goes on (L13).
+//! The time budget of one page of results. A query can read the whole index and find nothing. It is
+//! interrupted, and the page says where the next one continues (L13).
 
 use super::Query;
 use super::interest::Interest;
@@ -8,33 +8,33 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long is looked for a first page. It is wanted within 100 ms; the rest is for what cannot be stopped.
+/// The time for a first page. The target is 100 ms; the rest is for work that cannot be interrupted.
 const FIRST_PAGE: Duration = Duration::from_millis(60);
-/// How long for one of the others: whoever asks for it has seen that there is more to do.
+/// The time for a later page: its reader knows that there is more to do.
 const NEXT_PAGE: Duration = Duration::from_secs(1);
 
-/// How much was done for a page, and how much may be. The store asks as it goes.
+/// How much of a page's budget is used. The store checks it regularly.
 #[derive(Debug)]
-pub(crate) struct Effort {
+pub(crate) struct SearchBudget {
     measure: Measure,
     most: u64,
     is_attempt: AtomicBool,
     is_cut_short: AtomicBool,
-    /// Without one, somebody waits to the end.
+    /// `None` if the caller waits until the end.
     interest: Option<Interest>,
 }
 
 #[derive(Debug)]
 enum Measure {
-    /// In microseconds since then.
+    /// Microseconds since this moment.
     Clock(Instant),
-    /// In times that it was asked for, which is the same on every machine.
+    /// The number of checks, which is the same on every machine.
     #[cfg(test)]
     Asked(AtomicU64),
 }
 
-impl Effort {
-    /// What is spent on a page of this query, from now on.
+impl SearchBudget {
+    /// The budget of a page of this query, starting now.
     pub(crate) fn of(query: &Query) -> Self {
         let usual = if query.cursor.is_none() { FIRST_PAGE } else { NEXT_PAGE };
         let most = query.patience.unwrap_or(usual);
@@ -47,39 +47,40 @@ impl Effort {
         Self { measure, most, is_attempt, is_cut_short, interest: None }
     }
 
-    /// It is also over when nobody waits any more.
+    /// Also ends the search when its caller has gone.
     pub(crate) fn while_wanted(self, interest: Interest) -> Self {
         Self { interest: Some(interest), ..self }
     }
 
-    /// It is over when it has been asked for so many times.
+    /// A budget of this many checks.
     #[cfg(test)]
     pub(crate) fn of_asking(most: u64) -> Self {
         Self::with(Measure::Asked(AtomicU64::new(0)), most)
     }
 
-    /// True when all that a page may cost was done, nobody waits for it, or it was cut short.
+    /// True if the budget is used up, the caller has gone, or the search was interrupted.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_over() || self.done() >= self.most
     }
 
-    /// What was done has to do: somebody else needs what this one holds.
+    /// Interrupts the search: another task needs the database snapshot it holds.
     pub(crate) fn cut_short(&self) {
         self.is_cut_short.store(true, Ordering::Relaxed);
     }
 
-    /// What begins now may be in vain, and is stopped so early that something can be done otherwise.
+    /// Begins an attempt that may find nothing. It is abandoned early enough to leave time for another
+    /// method.
     pub(crate) fn begin_attempt(&self) {
         self.is_attempt.store(true, Ordering::Relaxed);
     }
 
-    /// What follows is not stopped from outside.
+    /// Ends the attempt: what follows is not abandoned early.
     pub(crate) fn end_attempt(&self) {
         self.is_attempt.store(false, Ordering::Relaxed);
     }
 
-    /// True when there is an attempt and it is to be given up.
-    pub(crate) fn is_in_vain(&self) -> bool {
+    /// True if there is an attempt that should be abandoned.
+    pub(crate) fn should_abandon_attempt(&self) -> bool {
         let is_attempt = self.is_attempt.load(Ordering::Relaxed);
         is_attempt && (self.is_over() || self.done() >= self.most / 5 * 4)
     }
