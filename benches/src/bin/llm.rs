@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use turnstream_benches::llm::Wire;
 use turnstream_benches::{Bars, Best, Contender, best_of, print_table};
-use turnstream_llm::{Format, Head, Profile, Reader, Said, Transport};
+use turnstream_llm::{Format, Head, Profile, Reader, StreamEvent, Transport};
 use turnstream_scripted::{Completion, Part};
 
 /// As in the binary that is shipped; both ways use it.
@@ -155,10 +155,11 @@ fn read_all(format: Format, bytes: &[u8]) -> usize {
     let mut reader = Reader::new(format, &Profile::UNKNOWN, Head::stream());
     let mut said = Vec::new();
     let mut seen = 0;
-    let mut count = |said: &mut Vec<Said>| {
+    let mut count = |said: &mut Vec<StreamEvent>| {
         for event in said.drain(..) {
-            if let Said::Text { text, .. } | Said::Reasoning { text, .. } | Said::CallArguments { text, .. } =
-                event
+            if let StreamEvent::Text { text, .. }
+            | StreamEvent::Reasoning { text, .. }
+            | StreamEvent::CallArguments { text, .. } = event
             {
                 seen += text.len();
             }

@@ -4,7 +4,7 @@ use crate::corpus::{Stream, stream};
 use crate::reading::read_stream;
 use crate::rows::payload;
 use serde_json::{Value, json};
-use turnstream_llm::{AnomalyKind, CallIndex, Ended, Format, Profile, Why};
+use turnstream_llm::{AnomalyKind, CallIndex, Format, Profile, StreamEnd, WithheldReason};
 use turnstream_scripted::{Arguments, Completion, Part};
 
 fn given(name: &str, pieces: &[&str]) -> Part {
@@ -68,9 +68,9 @@ fn arguments_that_no_parser_reads_are_withheld() {
     for format in Format::ALL {
         for pieces in cases {
             let read = read_stream(&stream(format, "", &Completion::of([given("read", pieces)]), false));
-            assert_eq!((&read.outcome.ended, read.calls()), (&Ended::Complete, vec![]), "{pieces:?}");
-            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
-            assert_eq!(why, [Why::BadArguments], "{pieces:?}");
+            assert_eq!((&read.outcome.ended, read.calls()), (&StreamEnd::Complete, vec![]), "{pieces:?}");
+            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.reason).collect();
+            assert_eq!(why, [WithheldReason::BadArguments], "{pieces:?}");
         }
         let whole = ["{\"path\":\"", "\\ud83e", "\\udd80", "\",\"n\":[-1,1.5e300,null,true]}"];
         let read = read_stream(&stream(format, "", &Completion::of([given("read", &whole)]), false));
@@ -101,10 +101,10 @@ fn a_finish_that_takes_back_the_one_before_runs_nothing() {
             taken_back.events.insert(at + 1, event.into_bytes());
             let read = read_stream(&taken_back);
             assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]), "{word}");
-            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
+            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.reason).collect();
             assert_eq!(
                 (read.outcome.finish.map(|finish| finish.raw), why),
-                (Some(word.to_owned()), vec![Why::Finish])
+                (Some(word.to_owned()), vec![WithheldReason::Finish])
             );
         }
     }

@@ -4,7 +4,7 @@ use crate::corpus::{Stream, dangerous, rich, stream};
 use crate::reading::{Read, read, read_stream};
 use crate::rows::{event_with, payload};
 use serde_json::{Value, json};
-use turnstream_llm::{AnomalyKind, Ended, Format, Said};
+use turnstream_llm::{AnomalyKind, Format, StreamEnd, StreamEvent};
 
 /// Content that an attempt may bring.
 const MOST: usize = 32 * 1024 * 1024;
@@ -22,9 +22,9 @@ fn with(mut stream: Stream, more: impl IntoIterator<Item = Vec<u8>>) -> Stream {
 #[track_caller]
 fn assert_too_much(read: &Read) {
     assert_eq!(read.anomalies(), [AnomalyKind::TooMuch]);
-    assert_eq!((&read.outcome.ended, read.runnable()), (&Ended::Corrupt, vec![]));
+    assert_eq!((&read.outcome.ended, read.runnable()), (&StreamEnd::Corrupt, vec![]));
     let began = read.said.iter().map(|said| match said {
-        Said::CallBegan { id, name, .. } => id.as_ref().map_or(0, String::len) + name.len(),
+        StreamEvent::CallStarted { id, name, .. } => id.as_ref().map_or(0, String::len) + name.len(),
         _ => 0,
     });
     assert!(began.sum::<usize>() < MOST + MOST / 16);
@@ -72,7 +72,7 @@ fn an_item_is_named_as_tainted_once() {
         let read = read_stream(&stream);
         assert!(read.outcome.anomaly_count as usize >= end - 1);
         let named = read.said.iter().flat_map(|said| match said {
-            Said::Tainted { items, .. } => items.clone(),
+            StreamEvent::Tainted { items, .. } => items.clone(),
             _ => Vec::new(),
         });
         let mut named: Vec<_> = named.collect();
@@ -99,7 +99,7 @@ fn a_list_in_the_place_of_an_object_is_no_event() {
     stream.events[finish] = event(&finished);
     let read_block = read_stream(&stream);
     assert_eq!(read_block.anomalies(), [AnomalyKind::UnknownShape]);
-    assert_eq!((read_block.outcome.ended, read_block.outcome.committed.len()), (Ended::Corrupt, 0));
+    assert_eq!((read_block.outcome.ended, read_block.outcome.committed.len()), (StreamEnd::Corrupt, 0));
     for format in Format::ALL {
         for list in ["[]", "[\"content_block_delta\"]", "[null]", " [ ]"] {
             let stream = with(opening(format), [format!("data: {list}\n\n").into_bytes()]);
@@ -131,7 +131,7 @@ fn an_event_of_very_many_payloads_is_not_mended() {
         for (payloads, anomalies) in [(1000, 0), (5000, 1)] {
             let glued = format!("data: {}\n\n", "{}".repeat(payloads)).into_bytes();
             let read = read_stream(&with(stream.clone(), [glued]));
-            let said = read.said.iter().filter(|said| matches!(said, Said::Alive)).count();
+            let said = read.said.iter().filter(|said| matches!(said, StreamEvent::KeepAlive)).count();
             assert_eq!(read.outcome.anomaly_count, anomalies, "{} {payloads}", format.name());
             assert!(said <= 1024, "{said}");
         }

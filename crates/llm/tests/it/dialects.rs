@@ -7,7 +7,7 @@ use crate::reading::read_stream;
 use crate::rows::{chunks, payload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_llm::{Ended, Format};
+use turnstream_llm::{Format, StreamEnd};
 
 /// The pairs of a format with a name that its profile knows, in another dialect.
 fn of(format: Format, dialect: impl Fn(&Stream) -> Stream) -> Vec<Pair> {
@@ -99,7 +99,7 @@ fn a_chat_with_a_role_in_every_delta_is_read() {
         let (plain, roles) = (read_stream(&plain), read_stream(&roles));
         assert_eq!(
             (roles.outcome.ended, roles.outcome.committed),
-            (Ended::Complete, plain.outcome.committed)
+            (StreamEnd::Complete, plain.outcome.committed)
         );
     }
 }

@@ -6,7 +6,7 @@ use crate::reading::{Read, read_stream};
 use crate::rows::{chunks, payload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_llm::{AnomalyKind, Ended, Format, Why};
+use turnstream_llm::{AnomalyKind, Format, StreamEnd, WithheldReason};
 
 fn event(payload: &Value) -> Vec<u8> {
     format!("event: {}\ndata: {payload}\n\n", payload["type"].as_str().unwrap_or("message")).into_bytes()
@@ -20,7 +20,7 @@ fn place_of(stream: &Stream, kind: &str) -> usize {
 #[track_caller]
 fn assert_nothing_runs(read: &Read) {
     assert_eq!(read.runnable(), [], "{read:?}");
-    assert_ne!(read.outcome.ended, Ended::Complete, "{read:?}");
+    assert_ne!(read.outcome.ended, StreamEnd::Complete, "{read:?}");
 }
 
 /// The list of what went wrong is capped; what forbids a call to run must be in it all the same.
@@ -65,7 +65,10 @@ fn a_completed_response_that_says_why_it_is_not_runs_nothing() {
     stream.events[end] = event(&completed);
     let read = read_stream(&stream);
     assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]));
-    assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Finish]);
+    assert_eq!(
+        read.outcome.withheld.iter().map(|call| call.reason).collect::<Vec<_>>(),
+        [WithheldReason::Finish]
+    );
 }
 
 /// Nobody knows what an end says that cannot be read; it may be that the model ran out of tokens.
@@ -91,7 +94,10 @@ fn a_call_behind_a_loss_needs_the_end_of_the_response() {
     stream.events.truncate(end);
     let read = read_stream(&stream);
     assert_nothing_runs(&read);
-    assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Tainted; 2]);
+    assert_eq!(
+        read.outcome.withheld.iter().map(|call| call.reason).collect::<Vec<_>>(),
+        [WithheldReason::Tainted; 2]
+    );
 }
 
 /// Without numbers, and under the same name, the second beginning is the only trace.
@@ -103,7 +109,7 @@ fn a_response_that_begins_twice_without_numbers_is_tainted() {
         payload.as_object_mut().expect("an object").remove("sequence_number");
         *event_bytes = event(&payload);
     }
-    assert_eq!(read_stream(&stream).outcome.ended, Ended::Complete);
+    assert_eq!(read_stream(&stream).outcome.ended, StreamEnd::Complete);
     let again = stream.events[0].clone();
     stream.events.insert(4, again);
     let read = read_stream(&stream);

@@ -4,7 +4,7 @@
 use crate::corpus::Pair;
 use crate::reading::{Read, read, read_stream};
 use std::collections::BTreeMap;
-use turnstream_llm::Ended;
+use turnstream_llm::StreamEnd;
 
 /// What went wrong, counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,12 +60,12 @@ pub(crate) fn splice(pair: &Pair, from: &[u8], count: &mut Count, endings: &mut 
         let read = read(pair.first.format, &pair.first.profile, &bytes);
         originals.judge(&read, count);
         let ended = match &read.outcome.ended {
-            Ended::Complete => "complete",
-            Ended::Spliced => "spliced",
-            Ended::Corrupt => "corrupt",
-            Ended::Incomplete => "incomplete",
-            Ended::Failed(_) => "failed",
-            Ended::NotAStream(_) => "not a stream",
+            StreamEnd::Complete => "complete",
+            StreamEnd::Spliced => "spliced",
+            StreamEnd::Corrupt => "corrupt",
+            StreamEnd::Incomplete => "incomplete",
+            StreamEnd::Failed(_) => "failed",
+            StreamEnd::NotAStream(_) => "not a stream",
         };
         *endings.entry(format!("{}: {ended}", pair.first.name)).or_default() += 1;
         // Either nothing of the second was read, or the first had contributed nothing.

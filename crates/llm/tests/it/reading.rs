@@ -2,13 +2,14 @@
 
 use crate::corpus::Stream;
 use turnstream_llm::{
-    AnomalyKind, Call, Evidence, Format, Head, Item, Outcome, Profile, Reader, Said, Transport,
+    AnomalyKind, Format, Head, Item, Outcome, Profile, Reader, SpliceEvidence, StreamEvent, ToolCall,
+    Transport,
 };
 
 /// Everything that a stream said, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<StreamEvent>,
     pub(crate) outcome: Outcome,
 }
 
@@ -68,7 +69,7 @@ impl Read {
     /// The text that was shown.
     pub(crate) fn text(&self) -> String {
         let texts = self.said.iter().filter_map(|said| match said {
-            Said::Text { text, .. } => Some(text.as_str()),
+            StreamEvent::Text { text, .. } => Some(text.as_str()),
             _ => None,
         });
         texts.collect()
@@ -77,7 +78,7 @@ impl Read {
     /// The reasoning that was shown.
     pub(crate) fn reasoning(&self) -> String {
         let texts = self.said.iter().filter_map(|said| match said {
-            Said::Reasoning { text, .. } => Some(text.as_str()),
+            StreamEvent::Reasoning { text, .. } => Some(text.as_str()),
             _ => None,
         });
         texts.collect()
@@ -96,7 +97,7 @@ impl Read {
     /// Calls that were told as committed while the stream was read.
     pub(crate) fn told_calls(&self) -> Vec<(Option<&str>, &str, &str)> {
         let calls = self.said.iter().filter_map(|said| match said {
-            Said::Committed(item) => item.call(),
+            StreamEvent::Committed(item) => item.call(),
             _ => None,
         });
         calls.map(named).collect()
@@ -115,14 +116,14 @@ impl Read {
         self.outcome.anomalies.iter().map(|anomaly| anomaly.kind).collect()
     }
 
-    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+    pub(crate) fn evidence(&self) -> Vec<SpliceEvidence> {
         self.outcome.identity.findings.iter().map(|finding| finding.evidence).collect()
     }
 
     /// What was said to be committed is what the outcome lists.
     pub(crate) fn committed_as_said(&self) -> bool {
         let said = self.said.iter().filter_map(|said| match said {
-            Said::Committed(item) => Some(item.number()),
+            StreamEvent::Committed(item) => Some(item.number()),
             _ => None,
         });
         let mut said: Vec<_> = said.collect();
@@ -133,6 +134,6 @@ impl Read {
     }
 }
 
-fn named(call: &Call) -> (Option<&str>, &str, &str) {
+fn named(call: &ToolCall) -> (Option<&str>, &str, &str) {
     (call.id.as_deref(), &call.name, &call.arguments)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;
-use turnstream_llm::{Ended, Format, Head, Item, Kept, Profile};
+use turnstream_llm::{Format, Head, Item, Profile, ReasoningData, StreamEnd};
 
 const CAPTURES: [&str; 7] = [
     "b_thinking",
@@ -25,11 +25,11 @@ const CAPTURES: [&str; 7] = [
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
-    line: Said<'a>,
+    line: StreamEvent<'a>,
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct StreamEvent<'a> {
     #[serde(rename = "type")]
     kind: Option<String>,
     /// As it came.
@@ -93,8 +93,8 @@ fn as_item(item: &Item) -> Value {
     match item {
         Item::Message { text, .. } => serde_json::json!({"type": "text", "text": text}),
         Item::Reasoning { text, kept, .. } => match kept.as_slice() {
-            [Kept::Redacted(data)] => serde_json::json!({"type": "redacted_thinking", "data": data}),
-            [Kept::Signature(signature)] => {
+            [ReasoningData::Redacted(data)] => serde_json::json!({"type": "redacted_thinking", "data": data}),
+            [ReasoningData::Signature(signature)] => {
                 serde_json::json!({"type": "thinking", "thinking": text, "signature": signature})
             }
             _ => serde_json::json!({"type": "thinking", "thinking": text}),
@@ -118,11 +118,16 @@ fn a_recorded_message_is_what_the_client_made_of_it() {
         let read = read_in_every_split(stream.format, &stream.profile, &Head::stream(), &stream.bytes());
         if !is_whole {
             cut += 1;
-            assert_eq!((&read.outcome.ended, read.outcome.committed.len()), (&Ended::Incomplete, 0));
+            assert_eq!((&read.outcome.ended, read.outcome.committed.len()), (&StreamEnd::Incomplete, 0));
             continue;
         }
         whole += 1;
-        assert_eq!((&read.outcome.ended, read.anomalies()), (&Ended::Complete, vec![]), "{}", stream.name);
+        assert_eq!(
+            (&read.outcome.ended, read.anomalies()),
+            (&StreamEnd::Complete, vec![]),
+            "{}",
+            stream.name
+        );
         assert_eq!(read.outcome.repairs.total(), 0, "{}", stream.name);
         assert_eq!(
             read.outcome.committed.iter().map(as_item).collect::<Vec<_>>(),
@@ -141,7 +146,7 @@ fn a_second_message_at_any_byte_of_a_recorded_one_is_never_folded_into_it() {
     let mut count = Count::default();
     for first in &whole {
         for second in whole.iter().filter(|second| second.bytes() != first.bytes()) {
-            assert_eq!(read_stream(second).outcome.ended, Ended::Complete);
+            assert_eq!(read_stream(second).outcome.ended, StreamEnd::Complete);
             let pair = Pair { first: first.clone(), second: second.clone() };
             splice(&pair, &second.bytes(), &mut count, &mut BTreeMap::new());
         }

@@ -5,7 +5,7 @@ use crate::corpus::{Pair, Stream, pairs};
 use crate::law::{Count, splice};
 use crate::reading::{Read, read, read_stream};
 use std::collections::BTreeMap;
-use turnstream_llm::{Ended, Format};
+use turnstream_llm::{Format, StreamEnd};
 
 fn clean() -> Count {
     Count::default()
@@ -82,7 +82,7 @@ fn the_rest_of_another_response_commits_no_call_and_never_completes_the_first() 
         splice_rests(pair, |read| {
             cases += 1;
             assert!(read.calls().iter().all(|call| first.calls().contains(call)), "{read:?}");
-            if read.outcome.ended == Ended::Complete {
+            if read.outcome.ended == StreamEnd::Complete {
                 assert_eq!((read.calls(), read.text()), (first.calls(), first.text()));
             }
         });

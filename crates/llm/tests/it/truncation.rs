@@ -2,7 +2,7 @@
 
 use crate::corpus::pairs;
 use crate::reading::{read_pieces, read_stream};
-use turnstream_llm::{Ended, Format, Head, Transport};
+use turnstream_llm::{Format, Head, StreamEnd, Transport};
 
 #[test]
 fn a_stream_cut_at_any_byte_commits_only_what_is_whole() {
@@ -22,7 +22,7 @@ fn a_stream_cut_at_any_byte_commits_only_what_is_whole() {
                     && read.messages().iter().all(|text| texts.contains(text))
                     && whole.text().starts_with(&read.text());
                 wrong += u64::from(!sound);
-                if read.outcome.ended == Ended::Complete {
+                if read.outcome.ended == StreamEnd::Complete {
                     assert_eq!(
                         (read.calls(), read.text()),
                         (calls, whole.text()),

@@ -4,9 +4,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io;
-use turnstream_llm::classify::{Answer, Case, Clock, Failure, Phase, Source, transport};
+use turnstream_llm::classify::{Answer, Failure, Phase, RootCause, Source, TimeoutKind, transport};
 use turnstream_llm::delay::Headers;
-use turnstream_llm::{Delivered, Ended, Identity, Outcome, ProfileSays, ProviderError, Repairs, Transport};
+use turnstream_llm::{
+    Delivered, Identity, Outcome, ProfileRule, ProviderError, Repairs, StreamEnd, Transport,
+};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use turnstream_scripted as scripted;
@@ -172,9 +174,9 @@ fn what_only_a_profile_knows_counts_for_that_profile_alone() {
         answer(200, &headers).provider_error(&error(profile, message), Source::Event).class
     };
     let throttled = "Throttling: TPM(10680324/10000000)";
-    assert_eq!(class(Some(ProfileSays::Throttled), "m"), ErrorClass::RateLimited);
-    assert_eq!(class(Some(ProfileSays::ErrorAsContent), throttled), ErrorClass::RateLimited);
-    assert_eq!(class(Some(ProfileSays::ErrorAsContent), "It broke."), ErrorClass::ProviderError);
+    assert_eq!(class(Some(ProfileRule::Throttled), "m"), ErrorClass::RateLimited);
+    assert_eq!(class(Some(ProfileRule::ErrorAsContent), throttled), ErrorClass::RateLimited);
+    assert_eq!(class(Some(ProfileRule::ErrorAsContent), "It broke."), ErrorClass::ProviderError);
     assert_eq!(class(None, throttled), ErrorClass::InvalidRequest);
 }
 
@@ -204,14 +206,14 @@ fn the_transport_is_classified_by_the_kinds_in_its_chain() {
 
 #[test]
 fn clocks_are_stalls_except_for_the_connection() {
-    let class = |clock| Failure::clock(clock, std::time::Duration::from_secs(1)).class;
-    assert_eq!(class(Clock::Connect), ErrorClass::Unreachable);
-    for clock in [Clock::Headers, Clock::Silence, Clock::Progress, Clock::Lifetime] {
+    let class = |clock| Failure::timeout(clock, std::time::Duration::from_secs(1)).class;
+    assert_eq!(class(TimeoutKind::Connect), ErrorClass::Unreachable);
+    for clock in [TimeoutKind::Headers, TimeoutKind::Silence, TimeoutKind::Progress, TimeoutKind::Lifetime] {
         assert_eq!(class(clock), ErrorClass::Stalled);
     }
 }
 
-fn outcome(ended: Ended, transport: Transport) -> Outcome {
+fn outcome(ended: StreamEnd, transport: Transport) -> Outcome {
     Outcome {
         ended,
         transport,
@@ -239,18 +241,18 @@ fn the_ends_of_streams() {
         let failure = answer(200, &headers).outcome(&outcome(ended, transport));
         failure.map(|failure| failure.class)
     };
-    assert_eq!(class(Ended::Complete, Transport::Clean), Some(ErrorClass::EmptyOutput));
-    assert_eq!(class(Ended::Spliced, Transport::Clean), Some(ErrorClass::StreamSpliced));
-    assert_eq!(class(Ended::Corrupt, Transport::Clean), Some(ErrorClass::StreamCorrupt));
-    assert_eq!(class(Ended::Corrupt, Transport::Broken), Some(ErrorClass::TransportLost));
-    assert_eq!(class(Ended::Incomplete, Transport::Clean), Some(ErrorClass::Incomplete));
-    assert_eq!(class(Ended::Incomplete, Transport::Broken), Some(ErrorClass::TransportLost));
+    assert_eq!(class(StreamEnd::Complete, Transport::Clean), Some(ErrorClass::EmptyOutput));
+    assert_eq!(class(StreamEnd::Spliced, Transport::Clean), Some(ErrorClass::StreamSpliced));
+    assert_eq!(class(StreamEnd::Corrupt, Transport::Clean), Some(ErrorClass::StreamCorrupt));
+    assert_eq!(class(StreamEnd::Corrupt, Transport::Broken), Some(ErrorClass::TransportLost));
+    assert_eq!(class(StreamEnd::Incomplete, Transport::Clean), Some(ErrorClass::Incomplete));
+    assert_eq!(class(StreamEnd::Incomplete, Transport::Broken), Some(ErrorClass::TransportLost));
 }
 
 #[test]
 fn the_first_word_of_the_provider_wins_and_the_rest_says_what_caused_it() {
     let provider = |class, source| Failure::new(class, source, format!("{class}"));
-    let mut case = Case::default();
+    let mut case = RootCause::default();
     case.add(provider(ErrorClass::TransportLost, Source::Transport));
     case.add(provider(ErrorClass::ProviderError, Source::Event));
     case.add(provider(ErrorClass::QuotaExhausted, Source::Body));
@@ -308,7 +310,7 @@ proptest! {
         prop_assert_eq!(class(&carried), class(&bare));
         let lost = transport(&Wrapped(text.clone().into()), Phase::Body);
         prop_assert_eq!(lost.class, ErrorClass::TransportLost);
-        let mut case = Case::default();
+        let mut case = RootCause::default();
         case.add(bare.clone());
         case.add(Failure::new(ErrorClass::Internal, Source::Ours, text));
         prop_assert_eq!(case.cause().map(|cause| cause.class), Some(bare.class));
@@ -320,7 +322,7 @@ proptest! {
         let lost = transport(&Wrapped(text.clone().into()), phase);
         prop_assert_ne!(lost.class, ErrorClass::QuotaExhausted);
         let headers = Headers::default();
-        for ended in [Ended::Complete, Ended::Spliced, Ended::Corrupt, Ended::Incomplete] {
+        for ended in [StreamEnd::Complete, StreamEnd::Spliced, StreamEnd::Corrupt, StreamEnd::Incomplete] {
             let failure = answer(200, &headers).outcome(&outcome(ended, Transport::Clean));
             prop_assert_ne!(failure.map(|failure| failure.class), Some(ErrorClass::QuotaExhausted));
         }

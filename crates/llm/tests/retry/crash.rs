@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use turnstream_llm::Format;
-use turnstream_llm::client::{Clocks, Told};
+use turnstream_llm::client::{CallEvent, Timeouts};
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_llm::wait::Clock;
 use turnstream_log::{Attempts, AttemptsReader};
@@ -28,7 +28,7 @@ async fn a_child_that_asks() {
     let wall = Time(variable(WALL).parse().unwrap());
     let clock: Arc<dyn Clock> = Arc::new(StoppedClock(wall));
     let attempts = Attempts::open(Path::new(&variable(DIRECTORY))).unwrap();
-    let client = client(attempts, Clocks::default(), clock);
+    let client = client(attempts, Timeouts::default(), clock);
     let call = call(&variable(PROVIDER), Format::Chat, AttemptAware);
     let mut resumed = client.resume_all(|_| Some(call.clone())).await.unwrap();
     let mut running = match (role.as_str(), resumed.pop()) {
@@ -38,11 +38,11 @@ async fn a_child_that_asks() {
     };
     while let Some(told) = running.next().await {
         match told {
-            Told::Began { attempt } => println!("frame began {attempt}"),
-            Told::Retrying { until, .. } => println!("frame waits {}", until.0),
-            Told::Ended { ending, .. } => println!("frame ended {ending:?}"),
-            Told::Said { .. } => println!("frame said"),
-            Told::Superseded { .. } | Told::Unkept(_) => {}
+            CallEvent::AttemptStarted { attempt } => println!("frame began {attempt}"),
+            CallEvent::Retrying { until, .. } => println!("frame waits {}", until.0),
+            CallEvent::Ended { outcome: ending, .. } => println!("frame ended {ending:?}"),
+            CallEvent::Stream { .. } => println!("frame said"),
+            CallEvent::Superseded { .. } | CallEvent::NotRecorded(_) => {}
         }
     }
 }

@@ -15,8 +15,8 @@ fn of(headers: &[(&str, &str)], status: u16, body: Option<Value>) -> Option<Dura
 #[test]
 fn headers_in_all_their_forms() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
-    type Case<'a> = (&'a [(&'a str, &'a str)], Option<Duration>);
-    let cases: &[Case<'_>] = &[
+    type RootCause<'a> = (&'a [(&'a str, &'a str)], Option<Duration>);
+    let cases: &[RootCause<'_>] = &[
         (&[("retry-after", "55852")], seconds(55_852)),
         (&[("Retry-After", "1.5")], Some(Duration::from_millis(1500))),
         (&[("retry-after-ms", "1500")], Some(Duration::from_millis(1500))),

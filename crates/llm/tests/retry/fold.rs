@@ -5,9 +5,9 @@ use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use turnstream_llm::client::{Ending, Told, Translator};
+use turnstream_llm::client::{CallEvent, CallOutcome, Translator};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
-use turnstream_llm::{Format, Item, ItemNo, Said};
+use turnstream_llm::{Format, Item, ItemNo, StreamEvent};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
     Body, Draft, ErrorClass, Event, Field, ItemKind, ItemState, Origin, Outcome, Role, StopReason, Tool,
@@ -79,13 +79,13 @@ impl Log {
         self.attempt = None;
     }
 
-    fn told(&mut self, told: &Told) {
+    fn told(&mut self, told: &CallEvent) {
         match told {
-            Told::Began { attempt } => {
+            CallEvent::AttemptStarted { attempt } => {
                 self.attempt = Some(AttemptId::from(format!("a{attempt}")));
                 self.add(None, Body::AttemptStarted { step: 1, model: None, native_id: None });
             }
-            Told::Superseded { attempt, by, items } => {
+            CallEvent::Superseded { attempt, by, items } => {
                 let items: Vec<ItemId> = items.iter().map(|item| id(*attempt, *item)).collect();
                 self.open.retain(|open| !items.contains(open));
                 self.attempt = Some(AttemptId::from(format!("a{attempt}")));
@@ -93,57 +93,57 @@ impl Log {
                 self.add(None, Body::AttemptSuperseded { by: by.clone(), items });
                 self.attempt = Some(by);
             }
-            Told::Said { attempt, said } => self.said(*attempt, said),
-            Told::Retrying { .. } | Told::Unkept(_) => {}
-            Told::Ended { ending, .. } => self.ended(ending),
+            CallEvent::Stream { attempt, event: said } => self.said(*attempt, said),
+            CallEvent::Retrying { .. } | CallEvent::NotRecorded(_) => {}
+            CallEvent::Ended { outcome: ending, .. } => self.ended(ending),
         }
     }
 
-    fn said(&mut self, attempt: u32, said: &Said) {
+    fn said(&mut self, attempt: u32, said: &StreamEvent) {
         let delta = |field, text: &str| Body::ItemDelta { field, text: text.to_owned() };
         match said {
-            Said::Text { item, text } | Said::Refusal { item, text } => {
+            StreamEvent::Text { item, text } | StreamEvent::Refusal { item, text } => {
                 let item = self.item(attempt, *item, ItemKind::Message, None);
                 self.add(Some(&item), delta(Field::Text, text));
             }
-            Said::Reasoning { item, text } => {
+            StreamEvent::Reasoning { item, text } => {
                 let item = self.item(attempt, *item, ItemKind::Reasoning, None);
                 self.add(Some(&item), delta(Field::Text, text));
             }
-            Said::CallBegan { item, name, .. } => {
+            StreamEvent::CallStarted { item, name, .. } => {
                 let tool = Tool { name: Some(name.clone()), ..Tool::default() };
                 self.item(attempt, *item, ItemKind::Tool, Some(tool));
             }
-            Said::CallArguments { item, text } => {
+            StreamEvent::CallArguments { item, text } => {
                 let item = self.item(attempt, *item, ItemKind::Tool, None);
                 self.add(Some(&item), delta(Field::Input, text));
             }
-            Said::Committed(Item::Call(call)) => {
+            StreamEvent::Committed(Item::Call(call)) => {
                 let item = id(attempt, call.item);
                 let input = serde_json::from_str(&call.arguments).ok();
                 let tool = Some(Box::new(Tool { input, ..Tool::default() }));
                 self.add(Some(&item), Body::ItemUpdated { tool });
             }
-            Said::Opened { .. }
-            | Said::ReasoningKept { .. }
-            | Said::Committed(_)
-            | Said::Usage(_)
-            | Said::Finish(_)
-            | Said::ProviderFailed(_)
-            | Said::Alive
-            | Said::Tainted { .. } => {}
+            StreamEvent::Opened { .. }
+            | StreamEvent::ReasoningData { .. }
+            | StreamEvent::Committed(_)
+            | StreamEvent::Usage(_)
+            | StreamEvent::Finish(_)
+            | StreamEvent::ProviderFailed(_)
+            | StreamEvent::KeepAlive
+            | StreamEvent::Tainted { .. } => {}
         }
     }
 
-    fn ended(&mut self, ending: &Ending) {
+    fn ended(&mut self, ending: &CallOutcome) {
         let (state, outcome, error) = match ending {
-            Ending::Complete(_) => (ItemState::Completed, Outcome::Completed, None),
-            Ending::Truncated { .. } => (ItemState::Completed, Outcome::Completed, None),
-            Ending::Failed { failure, .. } => {
+            CallOutcome::Complete(_) => (ItemState::Completed, Outcome::Completed, None),
+            CallOutcome::Truncated { .. } => (ItemState::Completed, Outcome::Completed, None),
+            CallOutcome::Failed { failure, .. } => {
                 (ItemState::Abandoned, Outcome::Failed, Some(failure.error(None)))
             }
-            Ending::Cancelled => (ItemState::Abandoned, Outcome::Cancelled, None),
-            Ending::Unkept(unkept) => {
+            CallOutcome::Cancelled => (ItemState::Abandoned, Outcome::Cancelled, None),
+            CallOutcome::NotRecorded(unkept) => {
                 let error = TurnError::new(ErrorClass::Internal, unkept.to_string());
                 (ItemState::Abandoned, Outcome::Failed, Some(error))
             }
@@ -162,7 +162,7 @@ fn id(attempt: u32, item: ItemNo) -> ItemId {
     ItemId::from(format!("i{}", attempt * 1000 + item.0))
 }
 
-fn log_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> Log {
+fn log_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> Log {
     let mut log = Log::default();
     log.begin();
     told.into_iter().for_each(|told| log.told(told));
@@ -170,7 +170,7 @@ fn log_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> Log {
 }
 
 /// The items of a session that was shown these things, without the ids that they happen to have, and the log itself.
-fn session_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> (Vec<Content>, Vec<String>) {
+fn session_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> (Vec<Content>, Vec<String>) {
     let (mut machine, mut ids, mut events) = (Machine::new(), Counters::default(), Vec::new());
     let mut translator = Translator::new(&call("http://127.0.0.1", Format::Chat, AttemptAware));
     let created = |machine: &mut Machine, step: &mut MachineStep<'_>| {
@@ -193,8 +193,8 @@ fn session_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> (Vec<Content>, Ve
         for signal in translator.signals(told) {
             step(&mut |machine, step| machine.observe(signal.clone(), step));
         }
-        if let Told::Ended { ending, .. } = told
-            && let Some(ending) = ending.of_turn()
+        if let CallEvent::Ended { outcome: ending, .. } = told
+            && let Some(ending) = ending.turn_ending()
         {
             let done = Signal::TurnDone { native_id: None, ending };
             step(&mut |machine, step| machine.observe(done.clone(), step));
@@ -214,11 +214,11 @@ fn items_of(log: &Log) -> Vec<fold::Item> {
 }
 
 /// The attempt that something that was told belongs to.
-fn attempt_of(told: &Told) -> Option<u32> {
+fn attempt_of(told: &CallEvent) -> Option<u32> {
     match told {
-        Told::Began { attempt } | Told::Said { attempt, .. } => Some(*attempt),
-        Told::Superseded { .. } | Told::Retrying { .. } | Told::Unkept(_) => None,
-        Told::Ended { attempt, .. } => Some(*attempt),
+        CallEvent::AttemptStarted { attempt } | CallEvent::Stream { attempt, .. } => Some(*attempt),
+        CallEvent::Superseded { .. } | CallEvent::Retrying { .. } | CallEvent::NotRecorded(_) => None,
+        CallEvent::Ended { attempt, .. } => Some(*attempt),
     }
 }
 
@@ -301,8 +301,8 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
             prop_assert_eq!(items_of(&log), items_of(&survivor));
             // The same through the machine, as a session has it.
             let (items, lines) = session_of(&told);
-            let has_calls = matches!(ending(&told), Ending::Complete(outcome) if !outcome.runnable().is_empty())
-                || matches!(ending(&told), Ending::Truncated { .. });
+            let has_calls = matches!(ending(&told), CallOutcome::Complete(outcome) if !outcome.runnable().is_empty())
+                || matches!(ending(&told), CallOutcome::Truncated { .. });
             let tail = if has_calls { Tail::Live } else { Tail::Settled };
             assert_lawful(lines.iter().map(String::as_str), tail);
             prop_assert_eq!(items, session_of(told.iter().filter(|told| attempt_of(told) == last)).0);
@@ -311,7 +311,7 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
         if !is_aware {
             let mut texts: Vec<u32> = Vec::new();
             for told in &told {
-                if let Told::Said { attempt, said: Said::Text { .. } | Said::CallArguments { .. } } = told {
+                if let CallEvent::Stream { attempt, event: StreamEvent::Text { .. } | StreamEvent::CallArguments { .. } } = told {
                     texts.push(*attempt);
                 }
             }

@@ -5,9 +5,9 @@ use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use turnstream_llm::client::{Clocks, Ending, Told, Wait};
+use turnstream_llm::client::{CallEvent, CallOutcome, Timeouts, Wait};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
-use turnstream_llm::{Format, ItemNo, Profile, Said};
+use turnstream_llm::{Format, ItemNo, Profile, StreamEvent};
 use turnstream_model::attempts::{
     Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Tokens, Unkept, Verdict,
 };
@@ -25,14 +25,14 @@ fn good() -> Step {
     Step::text(ANSWER)
 }
 
-fn is_whole(told: &[Told]) {
-    assert!(matches!(ending(told), Ending::Complete(_)), "{:?}", ending(told));
+fn is_whole(told: &[CallEvent]) {
+    assert!(matches!(ending(told), CallOutcome::Complete(_)), "{:?}", ending(told));
     assert_eq!(text_of(told), ANSWER);
 }
 
-fn failed(told: &[Told]) -> ErrorClass {
+fn failed(told: &[CallEvent]) -> ErrorClass {
     match ending(told) {
-        Ending::Failed { failure, .. } => failure.class,
+        CallOutcome::Failed { failure, .. } => failure.class,
         other => panic!("it did not fail: {other:?}"),
     }
 }
@@ -90,7 +90,9 @@ async fn refusals_that_pass_are_tried_again_and_their_delays_kept() {
             is_whole(&told);
             assert_eq!(bench.verdicts().await, [(Verdict::Failed, Some(class)), (Verdict::Complete, None)]);
             let waited = told.iter().find_map(|told| match told {
-                Told::Retrying { attempt: 2, reason, until, wait: Wait::Slept, .. } if *reason == class => {
+                CallEvent::Retrying { attempt: 2, reason, until, wait: Wait::Slept, .. }
+                    if *reason == class =>
+                {
                     Some(until.0 - START.0)
                 }
                 _ => None,
@@ -148,7 +150,7 @@ async fn damage_after_text_is_superseded_for_those_who_know_attempts_and_an_erro
             "{fault:?}"
         );
         let superseded = told.iter().any(
-            |told| matches!(told, Told::Superseded { attempt: 1, by: 2, items } if *items == [ItemNo(0)]),
+            |told| matches!(told, CallEvent::Superseded { attempt: 1, by: 2, items } if *items == [ItemNo(0)]),
         );
         assert!(superseded, "{fault:?}: {told:?}");
 
@@ -238,10 +240,10 @@ async fn a_packed_body_is_recognised() {
 
 #[tokio::test]
 async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
-    let clocks = Clocks {
+    let clocks = Timeouts {
         silence: Duration::from_millis(2000),
         progress: Duration::from_millis(3000),
-        ..Clocks::default()
+        ..Timeouts::default()
     };
     let silent = Fault::Stall { after: 400, lasts_ms: None, comment_every_ms: None };
     let chatty = Fault::Stall { after: after_events(3), lasts_ms: None, comment_every_ms: Some(50) };
@@ -269,7 +271,7 @@ async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() 
         (Format::Messages, silent(400)),
     ];
     for (format, pause) in cases {
-        let bench = bench_with([good().fault(pause)], Clocks::default(), Arc::new(QuickClock::new())).await;
+        let bench = bench_with([good().fault(pause)], Timeouts::default(), Arc::new(QuickClock::new())).await;
         is_whole(&bench.run(format, PlainWire).await);
         assert_eq!(bench.verdicts().await, [(Verdict::Complete, None)], "{}", format.name());
     }
@@ -277,17 +279,17 @@ async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() 
 
 #[tokio::test]
 async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
-    let clocks = Clocks { headers: Duration::from_millis(1500), ..Clocks::default() };
+    let clocks = Timeouts { headers: Duration::from_millis(1500), ..Timeouts::default() };
     let late = turnstream_scripted::Delivery { before_headers_ms: 60_000, ..Default::default() };
     let bench = bench_with([good().delivered(late), good()], clocks, Arc::new(QuickClock::new())).await;
     is_whole(&bench.run(Format::Chat, PlainWire).await);
     assert_eq!(bench.verdicts().await[0], (Verdict::Failed, Some(ErrorClass::Stalled)));
 
-    let clocks = Clocks {
+    let clocks = Timeouts {
         silence: Duration::from_millis(3000),
         progress: Duration::from_millis(3000),
         lifetime: Duration::from_millis(3000),
-        ..Clocks::default()
+        ..Timeouts::default()
     };
     let long = "word ".repeat(2000);
     let bench = bench_with([Step::text(&long)], clocks, Arc::new(QuickClock::new())).await;
@@ -295,7 +297,7 @@ async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
     let mut told = vec![running.next().await.unwrap()];
     tokio::time::sleep(Duration::from_millis(3500)).await;
     told.extend(all(running).await);
-    assert!(matches!(ending(&told), Ending::Complete(_)), "{:?}", ending(&told));
+    assert!(matches!(ending(&told), CallOutcome::Complete(_)), "{:?}", ending(&told));
     assert_eq!(text_of(&told), long);
 }
 
@@ -314,7 +316,7 @@ async fn after_a_whole_call_nothing_is_asked_again() {
         proxy.add(Rule::new(Wire::At(Point::AfterEvent(done), Action::Cut(Cut::Rst))));
         let told = all(bench.client.start(call(&proxy.url(), Format::Responses, consumer))).await;
         match ending(&told) {
-            Ending::Truncated { outcome, failure } => {
+            CallOutcome::Truncated { outcome, failure } => {
                 let runnable: Vec<_> = outcome.runnable().iter().map(|call| call.arguments.clone()).collect();
                 assert_eq!(runnable, [r#"{"path":"a.rs"}"#]);
                 assert_eq!(failure.class, ErrorClass::TransportLost);
@@ -333,11 +335,11 @@ async fn half_arguments_are_held_back_so_that_they_can_be_asked_for_again() {
         let inside = Point::AfterEvent(EventMatch::containing("a.r"));
         proxy.add(Rule::new(Wire::At(inside, Action::Cut(Cut::Rst))));
         let told = all(bench.client.start(call(&proxy.url(), format, PlainWire))).await;
-        assert!(matches!(ending(&told), Ending::Complete(_)), "{format:?}: {:?}", ending(&told));
+        assert!(matches!(ending(&told), CallOutcome::Complete(_)), "{format:?}: {:?}", ending(&told));
         let arguments: Vec<_> = told
             .iter()
             .filter_map(|told| match told {
-                Told::Said { attempt, said: Said::CallArguments { text, .. } } => {
+                CallEvent::Stream { attempt, event: StreamEvent::CallArguments { text, .. } } => {
                     Some((*attempt, text.as_str()))
                 }
                 _ => None,
@@ -399,7 +401,7 @@ async fn a_request_that_is_cancelled_or_dropped_has_an_end() {
     bench.provider.wait_for_requests(1, Duration::from_secs(300)).await.unwrap();
     running.cancel();
     let told = all(running).await;
-    assert_eq!(*ending(&told), Ending::Cancelled);
+    assert_eq!(*ending(&told), CallOutcome::Cancelled);
 
     let mut again = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
     again.attempts_before = 1;
@@ -442,15 +444,15 @@ impl Ledger for FullDisk {
 #[tokio::test]
 async fn what_cannot_be_written_down_does_not_leave() {
     let bench = bench([good()]).await;
-    let keeping = turnstream_llm::client::Keeping {
+    let environment = turnstream_llm::client::Environment {
         ledger: Arc::new(FullDisk),
         waits: Arc::new(bench.attempts.clone()),
         clock: Arc::new(QuickClock::new()),
         redact: Arc::new(turnstream_redact::Rules::standard()),
     };
-    let client = turnstream_llm::client::Client::new(Default::default(), keeping).unwrap();
+    let client = turnstream_llm::client::Client::new(Default::default(), environment).unwrap();
     let told = all(client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware))).await;
-    assert_eq!(*ending(&told), Ending::Unkept(Unkept::Store("the disk is full".to_owned())));
+    assert_eq!(*ending(&told), CallOutcome::NotRecorded(Unkept::Store("the disk is full".to_owned())));
     assert_eq!(bench.provider.calls().len(), 0);
 }
 

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use turnstream_llm::Format;
-use turnstream_llm::client::{Client, Clocks, Ending, Keeping, Settings, Told};
+use turnstream_llm::client::{CallEvent, CallOutcome, Client, Environment, Settings, Timeouts};
 use turnstream_llm::retry::{Consumer, Policy};
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger};
@@ -71,16 +71,16 @@ impl Server {
     }
 
     fn client(&self, settings: Settings) -> Client {
-        let keeping = Keeping {
+        let environment = Environment {
             ledger: Arc::new(self.attempts.clone()),
             waits: Arc::new(self.attempts.clone()),
             clock: Arc::new(QuickClock::new()),
             redact: Arc::new(Rules::standard()),
         };
-        Client::new(settings, keeping).unwrap()
+        Client::new(settings, environment).unwrap()
     }
 
-    async fn ask(&self, settings: Settings) -> Vec<Told> {
+    async fn ask(&self, settings: Settings) -> Vec<CallEvent> {
         all(self.client(settings).start(call(&self.base, Format::Chat, Consumer::AttemptAware))).await
     }
 
@@ -99,9 +99,9 @@ fn settings() -> Settings {
     Settings { policy: once(), ..Settings::default() }
 }
 
-fn class(told: &[Told]) -> ErrorClass {
+fn class(told: &[CallEvent]) -> ErrorClass {
     match ending(told) {
-        Ending::Failed { failure, .. } => failure.class,
+        CallOutcome::Failed { failure, .. } => failure.class,
         other => panic!("{other:?}"),
     }
 }
@@ -174,7 +174,7 @@ async fn an_address_that_a_redirect_repeats_is_not_kept_either() {
         let mut call = call(&server.base, Format::Chat, Consumer::AttemptAware);
         call.route.url.push_str("?pass=Kartoffel7");
         let told = all(server.client(settings()).start(call)).await;
-        let Ending::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
+        let CallOutcome::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
         assert_eq!(failure.class, ErrorClass::InvalidRequest);
         assert!(failure.message.contains("https://a.example/v1/chat/completions"), "{}", failure.message);
         assert!(!failure.message.contains("Kartoffel"), "{}", failure.message);
@@ -205,7 +205,7 @@ async fn a_refusal_without_a_body_is_what_its_status_says() {
             let mut settings = settings();
             settings.policy.limits.extend(never);
             let told = server.ask(settings).await;
-            let Ending::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
+            let CallOutcome::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
             let wait = wait.map(Duration::from_secs);
             assert_eq!((failure.class, failure.wait), (class, wait), "{status}, {length} bytes");
         }
@@ -300,8 +300,8 @@ async fn a_head_that_comes_letter_by_letter_is_a_stall() {
         }
     })
     .await;
-    let clocks = Clocks { headers: Duration::from_millis(200), ..Clocks::default() };
-    assert_eq!(class(&server.ask(Settings { clocks, ..settings() }).await), ErrorClass::Stalled);
+    let clocks = Timeouts { headers: Duration::from_millis(200), ..Timeouts::default() };
+    assert_eq!(class(&server.ask(Settings { timeouts: clocks, ..settings() }).await), ErrorClass::Stalled);
 }
 
 #[tokio::test]
@@ -320,11 +320,11 @@ async fn who_cancels_hangs_up() {
         }
     })
     .await;
-    let client = client(server.attempts.clone(), Clocks::default(), Arc::new(QuickClock::new()));
+    let client = client(server.attempts.clone(), Timeouts::default(), Arc::new(QuickClock::new()));
     let mut running = client.start(call(&server.base, Format::Chat, Consumer::AttemptAware));
-    while !matches!(running.next().await, Some(Told::Said { .. }) | None) {}
+    while !matches!(running.next().await, Some(CallEvent::Stream { .. }) | None) {}
     running.cancel();
-    assert_eq!(*ending(&all(running).await), Ending::Cancelled);
+    assert_eq!(*ending(&all(running).await), CallOutcome::Cancelled);
     tokio::time::timeout(Duration::from_secs(300), hanging_up).await.unwrap().unwrap();
 }
 

@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
-use turnstream_llm::client::{Call, Client, Clocks, Ending, Keeping, Route, Running, Settings, Told};
+use turnstream_llm::client::{
+    CallEvent, CallOutcome, Client, Environment, ModelCall, Route, RunningCall, Settings, Timeouts,
+};
 use turnstream_llm::retry::{Consumer, Policy};
 use turnstream_llm::wait::Clock;
-use turnstream_llm::{Format, Profile, Said};
+use turnstream_llm::{Format, Profile, StreamEvent};
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger, Verdict, Waits};
 use turnstream_model::event::ErrorClass;
@@ -164,36 +166,36 @@ pub(crate) struct Bench {
 }
 
 pub(crate) async fn bench(steps: impl IntoIterator<Item = Step>) -> Bench {
-    bench_with(steps, Clocks::default(), Arc::new(QuickClock::new())).await
+    bench_with(steps, Timeouts::default(), Arc::new(QuickClock::new())).await
 }
 
 pub(crate) async fn bench_with(
     steps: impl IntoIterator<Item = Step>,
-    clocks: Clocks,
+    timeouts: Timeouts,
     clock: Arc<dyn Clock>,
 ) -> Bench {
     let provider = Provider::start(Script::new(steps)).await.unwrap();
     let directory = TempDir::new().unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
-    let client = client(attempts.clone(), clocks, clock);
+    let client = client(attempts.clone(), timeouts, clock);
     Bench { provider, attempts, client, directory }
 }
 
-pub(crate) fn client(attempts: Attempts, clocks: Clocks, clock: Arc<dyn Clock>) -> Client {
-    client_with(Settings { clocks, policy: Policy::default(), ..Settings::default() }, attempts, clock)
+pub(crate) fn client(attempts: Attempts, timeouts: Timeouts, clock: Arc<dyn Clock>) -> Client {
+    client_with(Settings { timeouts, policy: Policy::default(), ..Settings::default() }, attempts, clock)
 }
 
 pub(crate) fn client_with(settings: Settings, attempts: Attempts, clock: Arc<dyn Clock>) -> Client {
-    let keeping = Keeping {
+    let environment = Environment {
         ledger: Arc::new(attempts.clone()),
         waits: Arc::new(attempts),
         clock,
         redact: Arc::new(Rules::standard()),
     };
-    Client::new(settings, keeping).unwrap()
+    Client::new(settings, environment).unwrap()
 }
 
-pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
+pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> ModelCall {
     let (path, messages) = match format {
         Format::Chat => ("/v1/chat/completions", "messages"),
         Format::Responses => ("/v1/responses", "input"),
@@ -203,7 +205,7 @@ pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
         "model": "m", "stream": true, "stream_options": {"include_usage": true},
         messages: [{"role": "user", "content": "Hi"}],
     });
-    Call {
+    ModelCall {
         session: "ses_1".into(),
         turn: "t1".into(),
         step: 1,
@@ -222,7 +224,7 @@ pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
 }
 
 /// Everything that was told, to the end.
-pub(crate) async fn all(mut running: Running) -> Vec<Told> {
+pub(crate) async fn all(mut running: RunningCall) -> Vec<CallEvent> {
     let mut told = Vec::new();
     let gathering = async {
         while let Some(next) = running.next().await {
@@ -234,7 +236,7 @@ pub(crate) async fn all(mut running: Running) -> Vec<Told> {
 }
 
 impl Bench {
-    pub(crate) async fn run(&self, format: Format, consumer: Consumer) -> Vec<Told> {
+    pub(crate) async fn run(&self, format: Format, consumer: Consumer) -> Vec<CallEvent> {
         all(self.client.start(call(&self.provider.base_url(), format, consumer))).await
     }
 
@@ -256,25 +258,27 @@ impl Bench {
     }
 }
 
-pub(crate) fn ending(told: &[Told]) -> &Ending {
+pub(crate) fn ending(told: &[CallEvent]) -> &CallOutcome {
     match told.last() {
-        Some(Told::Ended { ending, .. }) => ending,
+        Some(CallEvent::Ended { outcome: ending, .. }) => ending,
         other => panic!("it did not end: {other:?}"),
     }
 }
 
 /// The text that a consumer has in the end, if it takes back what is superseded.
-pub(crate) fn text_of(told: &[Told]) -> String {
+pub(crate) fn text_of(told: &[CallEvent]) -> String {
     let mut texts: Vec<(u32, String)> = Vec::new();
     for told in told {
         match told {
-            Told::Said { attempt, said: Said::Text { text, .. } } => texts.push((*attempt, text.clone())),
-            Told::Superseded { attempt, .. } => texts.retain(|(of, _)| of != attempt),
-            Told::Said { .. }
-            | Told::Began { .. }
-            | Told::Retrying { .. }
-            | Told::Unkept(_)
-            | Told::Ended { .. } => {}
+            CallEvent::Stream { attempt, event: StreamEvent::Text { text, .. } } => {
+                texts.push((*attempt, text.clone()))
+            }
+            CallEvent::Superseded { attempt, .. } => texts.retain(|(of, _)| of != attempt),
+            CallEvent::Stream { .. }
+            | CallEvent::AttemptStarted { .. }
+            | CallEvent::Retrying { .. }
+            | CallEvent::NotRecorded(_)
+            | CallEvent::Ended { .. } => {}
         }
     }
     texts.into_iter().map(|(_, text)| text).collect()

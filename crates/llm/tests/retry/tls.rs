@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use turnstream_llm::classify::{Clock, Source};
-use turnstream_llm::client::{Client, Clocks, Ending, Keeping, NoClient, Settings, Told};
+use turnstream_llm::classify::{Source, TimeoutKind};
+use turnstream_llm::client::{CallEvent, CallOutcome, Client, ClientError, Environment, Settings, Timeouts};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{DoneMarker, Format, Profile};
 use turnstream_log::Attempts;
@@ -138,7 +138,7 @@ impl Place {
         Self { attempts, client, _directory: directory }
     }
 
-    async fn ask(&self, url: &str, format: Format) -> Vec<Told> {
+    async fn ask(&self, url: &str, format: Format) -> Vec<CallEvent> {
         all(self.client.start(call(url, format, AttemptAware))).await
     }
 
@@ -164,9 +164,9 @@ async fn an_answer_comes_through_tls_whole_and_in_pieces_on_a_connection_of_its_
         let server = Server::before(&provider, authority.good()).await;
         let place = Place::new(Some(&authority.file));
         let told = place.ask(&server.url(), format).await;
-        assert!(matches!(ending(&told), Ending::Complete(_)), "{format:?}: {:?}", ending(&told));
+        assert!(matches!(ending(&told), CallOutcome::Complete(_)), "{format:?}: {:?}", ending(&told));
         assert_eq!(text_of(&told), ANSWER);
-        let pieces = told.iter().filter(|told| matches!(told, Told::Said { .. })).count();
+        let pieces = told.iter().filter(|told| matches!(told, CallEvent::Stream { .. })).count();
         assert!(pieces > 3, "it was streamed: {pieces}");
         let mut next = call(&server.url(), format, AttemptAware);
         (next.step, next.attempts_before) = (2, 1);
@@ -181,7 +181,7 @@ async fn refused(url: &str, authorities: Option<&Path>) -> String {
     let place = Place::new(authorities);
     let told = place.ask(url, Format::Chat).await;
     match ending(&told) {
-        Ending::Failed { failure, retry_at: None } => assert_eq!(failure.class, ErrorClass::Unreachable),
+        CallOutcome::Failed { failure, retry_at: None } => assert_eq!(failure.class, ErrorClass::Unreachable),
         other => panic!("{other:?}"),
     }
     let mut rows = place.rows().await;
@@ -193,7 +193,7 @@ async fn refused(url: &str, authorities: Option<&Path>) -> String {
 async fn a_certificate_that_cannot_be_believed_is_named_and_not_tried_again() {
     let (authority, other) = (Authority::named("one"), Authority::new());
     let renewed = Authority::named("one");
-    let unknown = ["signed by no authority", "`authorities` or SSL_CERT_FILE"];
+    let unknown = ["signed by an unknown authority", "`authorities` or SSL_CERT_FILE"];
     let cases = [
         (authority.good(), &renewed, unknown),
         (authority.good(), &other, unknown),
@@ -234,7 +234,7 @@ async fn a_handshake_that_breaks_off_is_tried_again() {
     });
     let place = Place::new(None);
     let told = place.ask(&url, Format::Chat).await;
-    assert!(matches!(ending(&told), Ending::Failed { .. }), "{:?}", ending(&told));
+    assert!(matches!(ending(&told), CallOutcome::Failed { .. }), "{:?}", ending(&told));
     assert_eq!(place.verdicts().await, [(Verdict::Failed, Some(ErrorClass::TransportLost)); 6]);
 }
 
@@ -250,11 +250,14 @@ async fn a_handshake_without_end_is_ended_by_the_clock_of_the_connection() {
     });
     let directory = TempDir::new().unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
-    let clocks = Clocks { connect: Duration::from_millis(200), ..Clocks::default() };
+    let clocks = Timeouts { connect: Duration::from_millis(200), ..Timeouts::default() };
     let client = client(attempts.clone(), clocks, Arc::new(QuickClock::new()));
     let told = all(client.start(call(&url, Format::Chat, AttemptAware))).await;
-    let Ending::Failed { failure, .. } = ending(&told) else { panic!("{:?}", ending(&told)) };
-    assert_eq!((failure.class, failure.source), (ErrorClass::Unreachable, Source::Clock(Clock::Connect)));
+    let CallOutcome::Failed { failure, .. } = ending(&told) else { panic!("{:?}", ending(&told)) };
+    assert_eq!(
+        (failure.class, failure.source),
+        (ErrorClass::Unreachable, Source::Timeout(TimeoutKind::Connect))
+    );
     assert_eq!(failure.message, "localhost: no connection within 200ms");
     assert_eq!(attempts.attempts("ses_1".into()).await.unwrap().len(), 6);
     held.abort();
@@ -312,7 +315,7 @@ async fn a_connection_that_ends_without_a_word_is_a_loss_and_never_an_end() {
         let mut asked = call(&server.url(), Format::Chat, PlainWire);
         asked.route.profile = profile;
         let told = all(place.client.start(asked)).await;
-        (place.verdicts().await[0], matches!(ending(&told), Ending::Complete(_)))
+        (place.verdicts().await[0], matches!(ending(&told), CallOutcome::Complete(_)))
     };
     let failed = |class| ((Verdict::Failed, Some(class)), false);
     let complete = ((Verdict::Complete, None), true);
@@ -341,14 +344,14 @@ async fn a_file_without_authorities_is_refused_at_the_start() {
     std::fs::write(&empty, "nothing").unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
     for path in [missing, empty] {
-        let keeping = Keeping {
+        let environment = Environment {
             ledger: Arc::new(attempts.clone()),
             waits: Arc::new(attempts.clone()),
             clock: Arc::new(QuickClock::new()),
             redact: Arc::new(Rules::standard()),
         };
         let settings = Settings { authorities: Some(path.clone()), ..Settings::default() };
-        let NoClient::Authorities { path: named, .. } = Client::new(settings, keeping).err().unwrap();
+        let ClientError::Authorities { path: named, .. } = Client::new(settings, environment).err().unwrap();
         assert_eq!(named, path);
     }
 }
@@ -365,8 +368,8 @@ async fn a_child_that_asks() {
     }
     let told = Place::new(None).ask(&std::env::var(URL).unwrap(), Format::Chat).await;
     match ending(&told) {
-        Ending::Complete(_) => println!("frame said {}", text_of(&told)),
-        Ending::Failed { failure, .. } => println!("frame failed {} {}", failure.class, failure.message),
+        CallOutcome::Complete(_) => println!("frame said {}", text_of(&told)),
+        CallOutcome::Failed { failure, .. } => println!("frame failed {} {}", failure.class, failure.message),
         other => println!("frame ended {other:?}"),
     }
 }

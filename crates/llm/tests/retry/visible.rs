@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use turnstream_llm::Format;
-use turnstream_llm::client::{Call, Clocks, Ending, Running, Told, Translator};
+use turnstream_llm::client::{CallEvent, CallOutcome, ModelCall, RunningCall, Timeouts, Translator};
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_llm::wait::Clock;
 use turnstream_log::{Appender, Attempts, Log, Options};
@@ -78,24 +78,24 @@ impl Keeper {
     }
 
     /// Shows one thing that was told; its events are durable after that.
-    async fn show(&mut self, translator: &mut Translator, told: &Told) {
+    async fn show(&mut self, translator: &mut Translator, told: &CallEvent) {
         for signal in translator.signals(told) {
             self.observe(signal).await;
         }
-        if let Told::Ended { ending, .. } = told
-            && let Some(ending) = ending.of_turn()
+        if let CallEvent::Ended { outcome: ending, .. } = told
+            && let Some(ending) = ending.turn_ending()
         {
             self.observe(Signal::TurnDone { native_id: None, ending }).await;
         }
     }
 
     /// Shows a call to its end.
-    async fn show_all(&mut self, call: &Call, mut running: Running) -> Ending {
+    async fn show_all(&mut self, call: &ModelCall, mut running: RunningCall) -> CallOutcome {
         let mut translator = Translator::new(call);
         let showing = async {
             while let Some(told) = running.next().await {
                 self.show(&mut translator, &told).await;
-                if let Told::Ended { ending, .. } = told {
+                if let CallEvent::Ended { outcome: ending, .. } = told {
                     return *ending;
                 }
             }
@@ -147,13 +147,13 @@ async fn a_child_that_asks() {
     let directory = std::env::var(DIRECTORY).unwrap();
     let mut keeper = Keeper::new(Path::new(&directory)).await;
     let attempts = Attempts::open(Path::new(&directory)).unwrap();
-    let client = client(attempts, Clocks::default(), Arc::new(StoppedClock(START)));
+    let client = client(attempts, Timeouts::default(), Arc::new(StoppedClock(START)));
     let call = call(&std::env::var(PROVIDER).unwrap(), Format::Chat, AttemptAware);
     let mut translator = Translator::new(&call);
     let mut running = client.start(call);
     while let Some(told) = running.next().await {
         keeper.show(&mut translator, &told).await;
-        if let Told::Retrying { until, .. } = told {
+        if let CallEvent::Retrying { until, .. } = told {
             println!("frame waits {}", until.0);
         }
     }
@@ -183,7 +183,7 @@ fn shown(until: Time) -> Option<Retry> {
 
 fn client_at(directory: &Path, wall: Time) -> turnstream_llm::client::Client {
     let clock: Arc<dyn Clock> = Arc::new(StoppedClock(wall));
-    client(Attempts::open(directory).unwrap(), Clocks::default(), clock)
+    client(Attempts::open(directory).unwrap(), Timeouts::default(), clock)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,7 +196,7 @@ async fn a_parked_wait_is_shown_with_its_end_over_a_kill_and_then_goes_on() {
     let client = client_at(directory.path(), until);
     let asked = call(&provider.base_url(), Format::Chat, AttemptAware);
     let (_, resumed) = client.resume_all(|_| Some(asked.clone())).await.unwrap().remove(0);
-    assert!(matches!(keeper.show_all(&asked, resumed).await, Ending::Complete(_)));
+    assert!(matches!(keeper.show_all(&asked, resumed).await, CallOutcome::Complete(_)));
     let state = keeper.state();
     assert_eq!((state.session.status, keeper.retry()), (Activity::Idle, None));
     assert_eq!(state.turns[0].outcome, Some(Outcome::Completed));
@@ -229,7 +229,7 @@ async fn a_parked_wait_that_is_cancelled_after_a_kill_ends_its_turn() {
     assert_eq!(keeper.retry(), shown(until));
     keeper.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step)).await.unwrap();
     resumed.cancel();
-    assert_eq!(keeper.show_all(&asked, resumed).await, Ending::Cancelled);
+    assert_eq!(keeper.show_all(&asked, resumed).await, CallOutcome::Cancelled);
     let state = keeper.state();
     assert_eq!((state.session.status, keeper.retry()), (Activity::Idle, None));
     assert_eq!(state.turns[0].outcome, Some(Outcome::Cancelled));
@@ -244,7 +244,7 @@ async fn a_parked_wait_that_is_cancelled_after_a_kill_ends_its_turn() {
 async fn a_clock_that_is_set_during_a_wait_is_seen_in_the_session() {
     let hour = 3_600_000;
     let clock = Arc::new(HandClock::new([(hour, Happening::Jump(20 * hour as i64))]));
-    let bench = bench_with([limited(), Step::text("At last.")], Clocks::default(), clock).await;
+    let bench = bench_with([limited(), Step::text("At last.")], Timeouts::default(), clock).await;
     let directory = TempDir::new().unwrap();
     let mut keeper = Keeper::new(directory.path()).await;
     let asked = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
@@ -293,7 +293,7 @@ async fn what_a_broken_attempt_has_shown_is_void_in_the_session_also_what_was_wh
         let asked = call(&bench.provider.base_url(), format, AttemptAware);
         assert!(matches!(
             keeper.show_all(&asked, bench.client.start(asked.clone())).await,
-            Ending::Complete(_)
+            CallOutcome::Complete(_)
         ));
         let lines = keeper.lawful(Tail::Settled);
         let superseded = lines.iter().find(|line| line.contains("attempt.superseded")).unwrap();
@@ -313,11 +313,11 @@ async fn calls_stay_open_for_the_one_who_runs_them_and_the_turn_with_them() {
         let mut keeper = Keeper::new(directory.path()).await;
         let asked = call(&bench.provider.base_url(), format, AttemptAware);
         let ending = keeper.show_all(&asked, bench.client.start(asked.clone())).await;
-        assert_eq!(ending.of_turn(), None);
+        assert_eq!(ending.turn_ending(), None);
         keeper.lawful(Tail::Live);
         let state = keeper.state();
         assert_eq!((state.session.status, state.turns[0].outcome), (Activity::Busy, None));
-        let Ending::Complete(outcome) = ending else { panic!("{ending:?}") };
+        let CallOutcome::Complete(outcome) = ending else { panic!("{ending:?}") };
         let key = Translator::item_key(&"t1".into(), 1, outcome.runnable()[0].item);
         let item = state.items.iter().find(|item| item.native_id.as_deref() == Some(key.as_str())).unwrap();
         assert_eq!(item.state, ItemStage::Streaming);

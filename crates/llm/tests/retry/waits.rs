@@ -3,7 +3,7 @@
 use crate::support::{HandClock, Happening, START};
 use proptest::prelude::*;
 use std::time::Duration;
-use turnstream_llm::wait::{Alarm, Clock, JUMP, LOOK, SystemClock, WallWatch};
+use turnstream_llm::wait::{Alarm, CHECK_INTERVAL, Clock, JUMP, SystemClock, WallWatch};
 use turnstream_model::attempts::{Parked, Spent};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
@@ -55,7 +55,7 @@ fn a_suspended_machine_is_late_by_one_look_at_most() {
         let clock = HandClock::new([(HOUR, Happening::Suspended(slept * HOUR))]);
         let waited = wait(&Alarm::after(hours(15), &clock), &clock);
         let due = (slept + 1).max(15) * HOUR;
-        assert!((due..=due + LOOK.as_millis() as u64).contains(&waited), "{waited} ms");
+        assert!((due..=due + CHECK_INTERVAL.as_millis() as u64).contains(&waited), "{waited} ms");
     }
 }
 
@@ -132,6 +132,6 @@ proptest! {
         let waited = wait(&Alarm::after(hours(long), &clock), &clock);
         prop_assert!(waited >= long * HOUR, "early: {} ms", waited);
         let late = waited - long * HOUR;
-        prop_assert!(late <= clock.suspended() + LOOK.as_millis() as u64, "late by {} ms", late);
+        prop_assert!(late <= clock.suspended() + CHECK_INTERVAL.as_millis() as u64, "late by {} ms", late);
     }
 }
