@@ -174,8 +174,8 @@ fn a_huge_event_in_small_reads_takes_linear_time() {
     let (small, large) = (event(1024 * 1024), event(15 * 1024 * 1024));
     let first = (0..7).map(|_| time_for(&small)).min().unwrap_or_default();
     let mut shortest = (first, Duration::MAX);
-    // 15 times as long if it is linear; 225 times for a decoder that rescans what it holds, in each of the runs. What else
-    // the machine does makes single runs longer and none shorter: once is enough.
+    // 15 times as long if it is linear; 225 times for a decoder that rescans what it holds, in each of the
+    // runs. What else the machine does makes single runs longer and none shorter: once is enough.
     for _ in 0..50 {
         shortest = (shortest.0.min(time_for(&small)), shortest.1.min(time_for(&large)));
         if shortest.1 < shortest.0 * 75 {
