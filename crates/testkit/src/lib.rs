@@ -1,9 +1,10 @@
-//! What the tests of every crate share, and nothing that is ever shipped.
+//! Test tools that all crates share. Nothing of this is shipped.
 //!
-//! - [`proxy`]: a TCP/HTTP proxy on loopback that cuts, delays, drops, doubles and reorders on command.
-//! - [`crash`]: child processes killed with SIGKILL at a chosen point, restarted and compared.
-//! - `disk` (Linux): a disk that fills up, fails, slows down and forgets what was not synced.
-//! - [`agents`]: real opencode, Claude Code and Codex in a temporary home.
+//! - [`proxy`]: a fault proxy on loopback. It cuts connections, and delays, drops, doubles and reorders
+//!   events.
+//! - [`crash`]: a crash harness. It kills child processes with SIGKILL at a chosen point and restarts them.
+//! - `disk` (Linux): a fault disk. It fills up, fails, slows down, and forgets what was not synced.
+//! - [`agents`]: launchers of opencode, Claude Code and Codex in a temporary home.
 //! - [`lawful`]: the law checker as an assertion. Every integration test that makes a log ends with it.
 
 pub mod agents;
