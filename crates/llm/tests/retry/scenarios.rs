@@ -1,6 +1,8 @@
 //! What goes wrong between a provider and its client, over real sockets: each time the right class, the right number of
 //! requests, and nothing told that would have to be taken back.
 
+mod diagnostics;
+
 use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
