@@ -90,8 +90,8 @@ pub enum AnomalyKind {
     NulInId,
     /// A `retry` that is not a number of milliseconds in ASCII digits (or more than 64 bits of them).
     BadRetry,
-    /// Invalid UTF-8. In `data`, the event follows with the same range. In an `event` or `id` line, the value is used
-    /// with U+FFFD.
+    /// Invalid UTF-8. In `data`, the event follows with the same range. In an `event` or `id` line, the
+    /// value is used with U+FFFD.
     InvalidUtf8,
     /// An event or line above the cap. `raw` is its beginning, as long as the cap. Nothing of it is
     /// dispatched, and its `id` is ignored.

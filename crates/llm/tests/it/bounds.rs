@@ -1,4 +1,4 @@
-//! Streams that are made to cost: memory, time, or a process that gives up.
+//! Streams that try to use up memory or time.
 
 use crate::corpus::{Stream, dangerous, rich, stream};
 use crate::reading::{Read, read, read_stream};
@@ -6,14 +6,14 @@ use crate::rows::{event_with, payload};
 use serde_json::{Value, json};
 use turnstream_llm::{AnomalyKind, Format, StreamEnd, StreamEvent};
 
-/// Content that an attempt may bring.
+/// The most content of an attempt.
 const MOST: usize = 32 * 1024 * 1024;
 
 fn event(payload: &Value) -> Vec<u8> {
     format!("data: {payload}\n\n").into_bytes()
 }
 
-/// A whole stream with these events in front of its second.
+/// A complete stream with these events before its second one.
 fn with(mut stream: Stream, more: impl IntoIterator<Item = Vec<u8>>) -> Stream {
     stream.events.splice(1..1, more);
     stream
@@ -30,7 +30,7 @@ fn assert_too_much(read: &Read) {
     assert!(began.sum::<usize>() < MOST + MOST / 16);
 }
 
-/// A call is kept with its id and name, however long a provider makes them.
+/// The id and name of a call count as content too.
 #[test]
 fn ids_and_names_of_calls_count_as_content() {
     let long = "x".repeat(MOST / 32);
@@ -59,7 +59,7 @@ fn ids_and_names_of_calls_count_as_content() {
     }
 }
 
-/// Else many open calls and many small losses would name all calls with each loss.
+/// Otherwise each of many small losses would report all of many open calls.
 #[test]
 fn an_item_is_named_as_tainted_once() {
     for format in [Format::Chat, Format::Responses] {
@@ -84,7 +84,7 @@ fn an_item_is_named_as_tainted_once() {
     }
 }
 
-/// A list where an object should be is an object to a parser that reads members by place.
+/// serde reads a list as an object whose members are in order.
 #[test]
 fn a_list_in_the_place_of_an_object_is_no_event() {
     let opening = |format| stream(format, "dangerous", &dangerous(), false);
@@ -109,7 +109,7 @@ fn a_list_in_the_place_of_an_object_is_no_event() {
     }
 }
 
-/// Each entry of such a list is some bytes on the wire and hundreds in memory.
+/// An entry of such a list has a few bytes on the wire and hundreds in memory.
 #[test]
 fn a_list_of_very_many_entries_is_no_part_of_an_event() {
     let chat = stream(Format::Chat, "dangerous", &dangerous(), false);

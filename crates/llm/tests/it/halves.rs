@@ -1,4 +1,4 @@
-//! Characters that are cut between two deltas, or have lost their other half.
+//! Characters that are split between two deltas, or have lost one half.
 
 use crate::corpus::{Stream, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
@@ -16,7 +16,7 @@ fn deltas() -> impl Strategy<Value = Vec<Vec<u16>>> {
     prop::collection::vec(prop::collection::vec(unit, 1..5), 1..7)
 }
 
-/// A stream in which the nth delta is `@n@`, with these units in its place: in the deltas and wherever it is whole.
+/// A stream in which these units replace `@n@`, the nth delta: in the deltas and in complete items.
 fn streamed(format: Format, completion: &Completion, deltas: &[Vec<u16>]) -> Stream {
     let mut stream = stream(format, "halves", completion, false);
     for event in &mut stream.events {

@@ -44,7 +44,7 @@ fn check(said: &[StreamEvent], outcome: &Outcome, input: &[u8]) {
     }
     let committed = said.iter().filter(|said| matches!(said, StreamEvent::Committed(_))).count();
     assert_eq!(committed, outcome.committed.len());
-    // Whoever was told of a committed call may run it, whatever came behind.
+    // A committed call may run, whatever follows it.
     let told = said.iter().filter_map(|said| match said {
         StreamEvent::Committed(item) => item.call(),
         _ => None,

@@ -1,4 +1,4 @@
-//! Reading a stream to its end, and looking at what came of it.
+//! Reads a stream to its end, and queries the result.
 
 use crate::corpus::Stream;
 use turnstream_llm::{
@@ -6,7 +6,7 @@ use turnstream_llm::{
     Transport,
 };
 
-/// Everything that a stream said, and how it ended.
+/// All events of a stream, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) said: Vec<StreamEvent>,
@@ -29,7 +29,7 @@ pub(crate) fn read_pieces<'a>(
     Read { said, outcome }
 }
 
-/// A stream under a good head, ended in order.
+/// Reads a stream with a correct head and an orderly end.
 pub(crate) fn read(format: Format, profile: &Profile, bytes: &[u8]) -> Read {
     read_pieces(format, profile, Head::stream(), Transport::Clean, [bytes])
 }
@@ -38,7 +38,7 @@ pub(crate) fn read_stream(stream: &Stream) -> Read {
     read(stream.format, &stream.profile, &stream.bytes())
 }
 
-/// The same at every split position and in single bytes.
+/// Reads a stream whole, at every split position and byte by byte, and asserts equal results.
 #[track_caller]
 pub(crate) fn read_in_every_split(format: Format, profile: &Profile, head: &Head, bytes: &[u8]) -> Read {
     read_in_every_split_ended(format, profile, head, Transport::Clean, bytes)
@@ -84,7 +84,7 @@ impl Read {
         texts.collect()
     }
 
-    /// Calls that are committed, without their place.
+    /// The committed calls, without their place.
     pub(crate) fn calls(&self) -> Vec<(Option<&str>, &str, &str)> {
         self.outcome.committed.iter().filter_map(Item::call).map(named).collect()
     }
@@ -94,7 +94,7 @@ impl Read {
         self.outcome.runnable().into_iter().map(named).collect()
     }
 
-    /// Calls that were told as committed while the stream was read.
+    /// The calls of `Committed` events.
     pub(crate) fn told_calls(&self) -> Vec<(Option<&str>, &str, &str)> {
         let calls = self.said.iter().filter_map(|said| match said {
             StreamEvent::Committed(item) => item.call(),
@@ -103,7 +103,7 @@ impl Read {
         calls.map(named).collect()
     }
 
-    /// Texts that are committed.
+    /// The committed texts.
     pub(crate) fn messages(&self) -> Vec<&str> {
         let texts = self.outcome.committed.iter().filter_map(|item| match item {
             Item::Message { text, .. } => Some(text.as_str()),
@@ -120,7 +120,7 @@ impl Read {
         self.outcome.identity.findings.iter().map(|finding| finding.evidence).collect()
     }
 
-    /// What was said to be committed is what the outcome lists.
+    /// Asserts that the events and the outcome commit the same items.
     pub(crate) fn committed_as_said(&self) -> bool {
         let said = self.said.iter().filter_map(|said| match said {
             StreamEvent::Committed(item) => Some(item.number()),

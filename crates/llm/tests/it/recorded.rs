@@ -1,5 +1,5 @@
-//! Streams of messages as a real client passed them on: Claude Code hands out every event of its provider, and beside them
-//! the items that it made of them. Behind it was a scripted provider, but not ours.
+//! Streams of messages as Claude Code passed them on: every event of its provider, and the items that it
+//! made of them. The provider behind it was a scripted one of another project.
 
 use crate::corpus::{Pair, Stream};
 use crate::law::{Count, splice};
@@ -21,7 +21,7 @@ const CAPTURES: [&str; 7] = [
     "m_stop_refusal",
 ];
 
-/// A line of a capture, as far as it matters here.
+/// A line of a capture: the members that matter here.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
@@ -74,7 +74,7 @@ fn recorded() -> Vec<Recorded> {
                 }
                 (Some("assistant"), _, Some(said)) => {
                     let Some(message) = messages.last_mut() else { continue };
-                    // Its own notices have no id of a provider.
+                    // The client's own notices have no provider id.
                     let id = read_stream(&message.stream).outcome.identity.id;
                     if said["id"].as_str() == id.as_deref() {
                         message.content.extend(said["content"].as_array().into_iter().flatten().cloned());
@@ -88,7 +88,7 @@ fn recorded() -> Vec<Recorded> {
     all
 }
 
-/// What the client made of it, in our words.
+/// The client's items, as items of this crate.
 fn as_item(item: &Item) -> Value {
     match item {
         Item::Message { text, .. } => serde_json::json!({"type": "text", "text": text}),
@@ -112,7 +112,7 @@ fn a_recorded_message_is_what_the_client_made_of_it() {
     let (mut whole, mut cut) = (0, 0);
     for Recorded { stream, mut content, is_whole } in recorded() {
         for input in content.iter_mut().filter_map(|item| item.get_mut("input")?.as_object_mut()) {
-            // The client fills in what its tool takes when nothing is said.
+            // The client fills in defaults of its tool.
             input.remove("replace_all");
         }
         let read = read_in_every_split(stream.format, &stream.profile, &Head::stream(), &stream.bytes());

@@ -1,4 +1,4 @@
-//! A stream cut at any byte commits nothing that is not whole, and never passes for an end.
+//! A stream that is cut at any byte commits only complete items, and never passes for complete.
 
 use crate::corpus::pairs;
 use crate::reading::{read_pieces, read_stream};

@@ -1,4 +1,4 @@
-//! Streams with nothing wrong.
+//! Correct streams.
 
 use crate::corpus::{completions, cut_short, pairs, rich, stream};
 use crate::reading::{read_in_every_split, read_stream};
@@ -100,7 +100,7 @@ fn a_step_that_ran_out_of_tokens_runs_none_of_its_calls() {
     }
 }
 
-/// The call is whole at its `output_item.done`, and yet nothing is told of it before the step is over.
+/// A call is complete at its `output_item.done`, but not committed before the step is over.
 #[test]
 fn a_call_of_a_response_is_committed_at_the_end_of_its_step_and_not_when_it_is_whole() {
     let stream = stream(Format::Responses, "rich", &rich(), false);
@@ -112,7 +112,7 @@ fn a_call_of_a_response_is_committed_at_the_end_of_its_step_and_not_when_it_is_w
     assert!(!said.iter().any(is_call), "{said:?}");
     reader.push(end, &mut said);
     assert_eq!(said.iter().filter(|said| is_call(said)).count(), 2);
-    // A step that is cut behind its calls is truncated to them.
+    // A step that is cut after its calls is truncated to them.
     let mut cut = Reader::new(Format::Responses, &stream.profile, Head::stream());
     let mut said = Vec::new();
     cut.push(&before.concat(), &mut said);
@@ -120,7 +120,7 @@ fn a_call_of_a_response_is_committed_at_the_end_of_its_step_and_not_when_it_is_w
     assert_eq!((outcome.ended.clone(), outcome.runnable().len()), (StreamEnd::Incomplete, 2));
 }
 
-/// Streams recorded from the scripted provider, which are also where the fuzz targets start from.
+/// Streams recorded from the scripted provider. The fuzz targets start from them too.
 #[test]
 fn recorded_streams_are_complete() {
     for format in Format::ALL {

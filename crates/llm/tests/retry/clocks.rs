@@ -1,5 +1,6 @@
-//! Parked waits while the wall clock is set and the machine suspended: the next request leaves when its time has come, by
-//! the time that has passed, and what is stored says so in the wall clock's own terms.
+//! Stored waits while the wall clock is set and the machine is suspended.
+//!
+//! The next request is sent after the right elapsed time, and the stored times fit the wall clock.
 
 use crate::support::*;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use turnstream_scripted::{Refusal, RetryAfter, Step};
 
 const HOUR: u64 = 3_600_000;
 const WAIT: u64 = 15 * HOUR;
-/// The jitter, and one look at the clocks.
+/// The jitter, and one check of the clocks.
 const SLACK: u64 = 5000 + CHECK_INTERVAL.as_millis() as u64;
 
 fn limited() -> Step {
@@ -34,7 +35,7 @@ fn back(hours: u64) -> Happening {
     Happening::Jump(-((hours * HOUR) as i64))
 }
 
-/// One wait of 15 hours while all this happens: how long it took, and the times that were told for its end.
+/// One wait of 15 hours with these events: its length, and the reported end times.
 async fn waited(happenings: &[(u64, Happening)]) -> (u64, Vec<u64>) {
     let clock = Arc::new(HandClock::new(happenings.iter().copied()));
     let bench = bench_with([limited(), Step::text("At last.")], Timeouts::default(), clock.clone()).await;
@@ -84,7 +85,7 @@ async fn a_suspended_machine_wakes_up_to_a_wait_that_is_over() {
     assert_eq!(untils.len(), 1, "nobody has set the clock");
 }
 
-/// Reads until a wait is told for the `nth` time.
+/// Reads events until a wait is reported for the `nth` time.
 async fn until_told(running: &mut RunningCall, nth: usize) -> Time {
     let telling = async {
         let mut seen = 0;
@@ -125,7 +126,7 @@ async fn a_restart_after_a_jump_wakes_up_when_it_would_have_without_it() {
         assert_eq!(parked.spent.failing_since, Some(parked.since), "the window has moved with it");
         drop(running);
 
-        // The process is started again at two hours; its own clock begins at nothing.
+        // The process restarts after two hours. Its elapsed time starts at zero.
         let wall = Time((START.0 + 2 * HOUR).saturating_add_signed(jump));
         let later = Arc::new(HandClock::at(wall, []));
         let resumed =
@@ -144,7 +145,7 @@ async fn a_clock_that_was_set_back_between_two_processes_does_not_begin_the_wait
     until_told(&mut running, 1).await;
     drop(running);
 
-    // A hundred hours back, and a restart every five hours.
+    // The clock is set back by a hundred hours, and the process restarts every five hours.
     let mut wall = START.0 - 100 * HOUR;
     let mut total = 0;
     for _ in 0..3 {
@@ -172,7 +173,7 @@ async fn a_clock_that_was_set_back_between_two_processes_does_not_begin_the_wait
 
 #[tokio::test]
 async fn a_jump_uses_up_nothing_of_the_window() {
-    // Ten days at once, in the first of two waits: the window of seven days has seen 15 hours.
+    // A jump of ten days in the first of two waits: the window of seven days has used 15 hours.
     let clock = Arc::new(HandClock::new([(HOUR, forward(240))]));
     let steps = [limited(), limited(), Step::text("At last.")];
     let bench = bench_with(steps, Timeouts::default(), clock.clone()).await;
@@ -200,7 +201,7 @@ async fn a_wait_that_was_removed_does_not_come_back_with_a_jump() {
     assert_eq!((bench.waits().await, bench.provider.calls().len()), (0, 1));
 }
 
-/// Waits on a disk so slow that somebody sets the clock while one is stored.
+/// Waits on a slow disk: the clock is set while a wait is stored.
 struct Slow {
     attempts: Attempts,
     clock: Arc<HandClock>,

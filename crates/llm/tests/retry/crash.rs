@@ -1,4 +1,4 @@
-//! kill -9 in the middle of a wait of hours, and between the row and the request.
+//! `kill -9` during a wait of hours, and between ledger row and request.
 
 use crate::support::*;
 use std::path::Path;
@@ -20,7 +20,8 @@ const PROVIDER: &str = "TURNSTREAM_TEST_PROVIDER";
 const WALL: &str = "TURNSTREAM_TEST_WALL";
 const HOURS_15: u64 = 55_852;
 
-/// The child: takes up what is parked, or asks anew, and prints what happens. Its clocks stand still unless it is to wake.
+/// The child: resumes a stored wait or starts a call, and prints its events. Its clocks stand still unless
+/// it should wake.
 #[tokio::test]
 async fn a_child_that_asks() {
     let Some(role) = role() else { return };
@@ -74,7 +75,7 @@ async fn a_wait_of_15_hours_outlives_kills_and_ends_at_its_time() {
     assert!((HOURS_15 * 1000..=HOURS_15 * 1000 + 5000).contains(&(until - START.0)));
     assert_eq!((provider.calls().len(), rows(at).len()), (1, 1));
 
-    // Twice more killed on the way, once a second before the end: the same time, and not one request.
+    // Killed twice more, once a second before the end: the same end, and no request.
     for wall in [Time(START.0 + 7_200_000), Time(until - 1000)] {
         let seen = child("resume", at, &provider, wall).run(&KillPoint::line("frame waits ", 1)).unwrap();
         assert_eq!(seen.lines("frame waits "), [until.to_string()]);
@@ -100,7 +101,7 @@ async fn a_kill_between_the_row_and_the_request_leaves_a_row_that_is_unknown_and
     child("ask", at, &provider, START).run(&KillPoint::failpoint("llm.begun", 1)).unwrap();
     assert_eq!((provider.calls().len(), rows(at).len()), (0, 1));
 
-    // The turn is asked anew: the number of the lost one is not used again.
+    // The turn is started again. The number of the lost attempt is not reused.
     let seen = child("ask", at, &provider, START).run(&KillPoint::line("frame waits ", 1)).unwrap();
     let until: u64 = seen.lines("frame waits ")[0].parse().unwrap();
     assert_eq!(seen.lines("frame began "), ["2"]);
@@ -134,7 +135,7 @@ async fn a_kill_at_the_end_of_a_wait_repeats_the_wake_up_and_loses_nothing() {
     let at = directory.path();
     let seen = child("ask", at, &provider, START).run(&KillPoint::line("frame waits ", 1)).unwrap();
     let until = Time(seen.lines("frame waits ")[0].parse().unwrap());
-    // The row of attempt 2 is committed; the wait is still there.
+    // The row of attempt 2 is durable, and the wait still exists.
     let point = KillPoint::failpoint("attempts.committed", 2);
     child("resume", at, &provider, until).run(&point).unwrap();
     assert_eq!(rows(at).len(), 2);

@@ -1,5 +1,7 @@
-//! The law of superseding: the fold of all that was told is the fold of the attempt that survived. Over real sockets, with
-//! every kind of damage; and no text that a model, a tool or a page writes changes what a failure is called.
+//! The law of superseding: the fold of all events of a call equals the fold of the surviving attempt.
+//!
+//! Tested over real sockets with every kind of damage. Also: no text of a model, a tool or a page changes
+//! the class of a failure.
 
 use crate::support::*;
 use proptest::prelude::*;
@@ -23,7 +25,7 @@ use turnstream_scripted::{
 };
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
-/// A log made of what a consumer was told, as an agent of our own would write it.
+/// A log of the events that a consumer got, as an agent on this crate would write it.
 #[derive(Default)]
 struct Log {
     events: Vec<Event>,
@@ -51,7 +53,7 @@ impl Log {
         self.add(None, started);
     }
 
-    /// The item's id, started if it is new.
+    /// The item's id. A new item is started.
     fn item(&mut self, attempt: u32, item: ItemNo, kind: ItemKind, tool: Option<Tool>) -> ItemId {
         let id = id(attempt, item);
         let is_known = self.events.iter().any(|event| event.draft.item.as_ref() == Some(&id));
@@ -169,7 +171,7 @@ fn log_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> Log {
     log
 }
 
-/// The items of a session that was shown these things, without the ids that they happen to have, and the log itself.
+/// The items of a session after these events, without ids, and the log itself.
 fn session_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> (Vec<Content>, Vec<String>) {
     let (mut machine, mut ids, mut events) = (Machine::new(), Counters::default(), Vec::new());
     let mut translator = Translator::new(&call("http://127.0.0.1", Format::Chat, AttemptAware));
@@ -206,14 +208,14 @@ fn session_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> (Vec<Content
     (content.collect(), events.iter().map(|event| serde_json::to_string(event).unwrap()).collect())
 }
 
-/// What an item is, whatever it is called.
+/// An item without its id.
 type Content = (ItemKind, Option<String>, Option<Box<Tool>>, fold::ItemStage, bool);
 
 fn items_of(log: &Log) -> Vec<fold::Item> {
     Fold::of(&log.events).into_state().items
 }
 
-/// The attempt that something that was told belongs to.
+/// The attempt of an event.
 fn attempt_of(told: &CallEvent) -> Option<u32> {
     match told {
         CallEvent::AttemptStarted { attempt } | CallEvent::Stream { attempt, .. } => Some(*attempt),
@@ -229,14 +231,14 @@ fn any_completion() -> impl Strategy<Value = Completion> {
         text.prop_map(|text| Part::reasoning(&text)),
         text.prop_map(|text| Part::tool_call("edit", json!({"text": text}))),
     ];
-    // Text at last, since reasoning alone says nothing.
+    // Text at the end, since reasoning alone is an empty answer.
     (prop::collection::vec(part, 0..3), text).prop_map(|(mut parts, text)| {
         parts.insert(0, Part::text(&text));
         Completion::of(parts)
     })
 }
 
-/// Some damage somewhere in a body of so many bytes and events.
+/// Random damage in a body of this many bytes and events.
 fn damage(kind: u8, place: f64, bytes: usize, events: usize) -> Fault {
     let after = ((bytes as f64 * place) as usize).clamp(1, bytes - 1);
     let event = ((events as f64 * place) as usize).min(events - 1);
@@ -287,7 +289,7 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
         let told = runtime.block_on(async {
             let bench = bench(steps).await;
             let told = bench.run(format, consumer).await;
-            // Requests on the wire are attempts in the ledger.
+            // As many requests on the wire as attempts in the ledger.
             bench.rows().await;
             told
         });
@@ -299,7 +301,7 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
             let last = told.last().and_then(attempt_of);
             let survivor = log_of(told.iter().filter(|told| attempt_of(told) == last));
             prop_assert_eq!(items_of(&log), items_of(&survivor));
-            // The same through the machine, as a session has it.
+            // The same through the turn machine.
             let (items, lines) = session_of(&told);
             let has_calls = matches!(ending(&told), CallOutcome::Complete(outcome) if !outcome.runnable().is_empty())
                 || matches!(ending(&told), CallOutcome::Truncated { .. });
@@ -307,7 +309,7 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
             assert_lawful(lines.iter().map(String::as_str), tail);
             prop_assert_eq!(items, session_of(told.iter().filter(|told| attempt_of(told) == last)).0);
         }
-        // Whoever cannot take anything back was given the text of one attempt at most, and no call in pieces.
+        // A plain consumer got the text of at most one attempt, and no partial call.
         if !is_aware {
             let mut texts: Vec<u32> = Vec::new();
             for told in &told {
@@ -357,7 +359,7 @@ fn no_text_of_a_model_or_of_its_calls_changes_what_a_failure_is_called() {
             let plain = verdict("Some text of a model, as long as the others are.");
             for text in telling {
                 let told = verdict(text);
-                // A cut by FIN is within an event or behind one, by the length of the text.
+                // A cut by FIN is within an event or after one, depending on the length of the text.
                 let same = |class| match class {
                     Some(ErrorClass::Incomplete | ErrorClass::StreamCorrupt) if kind == 1 => None,
                     other => other,

@@ -1,4 +1,4 @@
-//! Waits that are stored: visible, cancellable, taken up again.
+//! Stored waits: reported, cancelled and resumed.
 
 use crate::support::*;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ fn limited() -> Step {
     Step::new(Refusal::new(429, "rate_limit_error", "m").retry_after(RetryAfter::Seconds(HOURS_15)))
 }
 
-/// Reads until the wait is parked; gives its end.
+/// Reads events until the wait is stored, and returns its end.
 async fn until_parked(running: &mut RunningCall) -> Time {
     let waiting = async {
         loop {
@@ -148,14 +148,14 @@ async fn a_wait_outlives_its_reader_and_goes_on_with_what_was_used_up() {
     assert_eq!(bench.rows().await.len(), 3);
 }
 
-/// A ledger to which something happens while the row of the second attempt is written.
+/// A ledger that causes something while the row of the second attempt is written.
 struct Struck {
     attempts: Attempts,
     blow: Blow,
 }
 
 enum Blow {
-    /// Its reader goes away.
+    /// The consumer goes away.
     ReaderLeaves(Arc<Mutex<Option<RunningCall>>>),
     /// The disk is full.
     DiskFull,
@@ -217,7 +217,7 @@ async fn a_wait_whose_reader_goes_away_as_it_ends_stays_parked() {
     assert_eq!((bench.waits().await, bench.provider.calls().len()), (1, 1));
 }
 
-/// Waits that can be stored and not removed, as on a disk that is full.
+/// Waits that can be stored but not removed, as on a full disk.
 struct Stuck(Attempts);
 
 impl Waits for Stuck {

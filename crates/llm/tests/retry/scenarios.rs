@@ -1,5 +1,6 @@
-//! What goes wrong between a provider and its client, over real sockets: each time the right class, the right number of
-//! requests, and nothing told that would have to be taken back.
+//! Faults between provider and client over real sockets.
+//!
+//! Each test checks the class, the number of requests, and that no event has to be taken back.
 
 mod diagnostics;
 
@@ -192,7 +193,7 @@ async fn a_page_where_a_stream_should_be_is_named_and_tried_again() {
     }
 }
 
-/// The events of an answer in the chat format, as the first request gets them.
+/// The events of an answer in the chat format, for the first request.
 fn events(step: &Step) -> Vec<Vec<u8>> {
     let asked =
         Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
@@ -209,7 +210,7 @@ fn rendered(step: &Step) -> String {
     String::from_utf8(events(step).concat()).unwrap()
 }
 
-/// Where in the body the first events of a good answer end.
+/// The offsets in the body where the first events of a good answer end.
 fn after_events(count: usize) -> usize {
     events(&good()).iter().take(count).map(Vec::len).sum()
 }
@@ -261,7 +262,7 @@ async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
     }
 }
 
-/// A model that thinks for minutes is not asked again.
+/// A model that is silent for minutes is not asked again.
 #[tokio::test]
 async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() {
     let silent = |after| Fault::Stall { after, lasts_ms: Some(600), comment_every_ms: None };
@@ -308,7 +309,7 @@ fn with_tools() -> Step {
     Step::new(Completion::of(calls.map(|arguments| Part::tool_call("edit", arguments))))
 }
 
-/// Only the responses format says of a call that it is whole before the answer is.
+/// Only in the responses format is a call complete before the answer is.
 #[tokio::test]
 async fn after_a_whole_call_nothing_is_asked_again() {
     for consumer in [AttemptAware, PlainWire] {
@@ -384,7 +385,7 @@ async fn a_connection_that_dies_between_two_calls_repeats_nothing_by_itself() {
     let bench = bench([good(), good(), good()]).await;
     let proxy = FaultProxy::http(bench.provider.address()).await.unwrap();
     is_whole(&all(bench.client.start(call(&proxy.url(), Format::Chat, PlainWire))).await);
-    // The kept connection is gone, and the next request finds that out.
+    // The reused connection is dead, and the next request notices that.
     proxy.cut_all(Cut::Rst);
     let mut second = call(&proxy.url(), Format::Chat, PlainWire);
     second.attempts_before = 1;
@@ -422,7 +423,7 @@ async fn a_request_that_is_cancelled_or_dropped_has_an_end() {
     assert!(rows.iter().all(|row| row.verdict() == Some(Verdict::Cancelled)), "{rows:?}");
 }
 
-/// A ledger on a disk that is full.
+/// A ledger on a full disk.
 struct FullDisk;
 
 impl Ledger for FullDisk {
@@ -476,7 +477,7 @@ async fn what_is_kept_of_a_broken_answer_has_no_text_and_no_key_in_it() {
         for part in [secret, &secret[..20], &secret[20..], "keep it"] {
             assert!(is_nowhere(bench.directory.path(), part), "{part:?} was kept: {kept}");
         }
-        // The deltas are 12 characters long: no piece of the secret is there either.
+        // The deltas have 12 characters. No piece of the secret is stored either.
         let pieces = (0..text.len() - 12).map(|at| &text[at..at + 8]);
         for piece in pieces.filter(|piece| secret.contains(*piece)) {
             assert!(!kept.contains(piece), "{piece:?} was kept: {kept}");

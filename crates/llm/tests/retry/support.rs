@@ -21,7 +21,7 @@ use turnstream_scripted::{Provider, Script, Step};
 
 pub(crate) const START: Time = Time(1_794_809_255_000);
 
-/// Clocks that are at the end of every sleep at once.
+/// Clocks that jump to the end of every sleep.
 pub(crate) struct QuickClock(Mutex<Duration>);
 
 impl QuickClock {
@@ -45,18 +45,18 @@ impl Clock for QuickClock {
     }
 }
 
-/// What happens to the clocks of a machine.
+/// An event for the clocks of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Happening {
-    /// Somebody sets the wall clock by so many milliseconds.
+    /// The wall clock is set by this many milliseconds.
     Jump(i64),
-    /// The machine sleeps for so many: both clocks go on, and no timer does.
+    /// The machine is suspended for this many milliseconds: both clocks continue, timers do not.
     Suspended(u64),
-    /// The clocks stand still from here on.
+    /// The clocks stop.
     Halt,
 }
 
-/// Clocks that move when somebody sleeps, and to which things happen at given moments, in milliseconds that have passed.
+/// Clocks that advance with every sleep, with events at given elapsed milliseconds.
 pub(crate) struct HandClock(Mutex<Hands>);
 
 struct Hands {
@@ -72,7 +72,7 @@ impl HandClock {
         Self::at(START, happenings)
     }
 
-    /// With another time on the wall clock.
+    /// With this wall time.
     pub(crate) fn at(wall: Time, happenings: impl IntoIterator<Item = (u64, Happening)>) -> Self {
         let happenings = happenings.into_iter().collect();
         Self(Mutex::new(Hands { wall: wall.0, elapsed: 0, happenings, suspended: 0, is_halted: false }))
@@ -85,13 +85,13 @@ impl HandClock {
         hands.elapsed += millis;
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock.
     pub(crate) fn jump(&self, by: i64) {
         let mut hands = self.0.lock().unwrap();
         hands.wall = hands.wall.saturating_add_signed(by);
     }
 
-    /// How long the machine slept, all in all.
+    /// How long the machine was suspended in total.
     pub(crate) fn suspended(&self) -> u64 {
         self.0.lock().unwrap().suspended
     }
@@ -140,7 +140,7 @@ impl Clock for HandClock {
     }
 }
 
-/// Clocks that stand still: who sleeps, sleeps for ever.
+/// Stopped clocks: a sleep never ends.
 pub(crate) struct StoppedClock(pub(crate) Time);
 
 impl Clock for StoppedClock {
@@ -157,7 +157,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// All that a client needs.
+/// A client with its provider and its ledger.
 pub(crate) struct Bench {
     pub(crate) provider: Provider,
     pub(crate) attempts: Attempts,
@@ -223,7 +223,7 @@ pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> ModelCall 
     }
 }
 
-/// Everything that was told, to the end.
+/// All events of a call.
 pub(crate) async fn all(mut running: RunningCall) -> Vec<CallEvent> {
     let mut told = Vec::new();
     let gathering = async {
@@ -240,7 +240,7 @@ impl Bench {
         all(self.client.start(call(&self.provider.base_url(), format, consumer))).await
     }
 
-    /// The rows, after making sure that as many requests were on the wire.
+    /// The ledger rows. Asserts that there were as many requests.
     pub(crate) async fn rows(&self) -> Vec<Attempt> {
         let rows = self.attempts.attempts("ses_1".into()).await.unwrap();
         let posts = self.provider.calls().len();
@@ -265,7 +265,7 @@ pub(crate) fn ending(told: &[CallEvent]) -> &CallOutcome {
     }
 }
 
-/// The text that a consumer has in the end, if it takes back what is superseded.
+/// The final text of a consumer that takes back superseded items.
 pub(crate) fn text_of(told: &[CallEvent]) -> String {
     let mut texts: Vec<(u32, String)> = Vec::new();
     for told in told {
@@ -284,7 +284,7 @@ pub(crate) fn text_of(told: &[CallEvent]) -> String {
     texts.into_iter().map(|(_, text)| text).collect()
 }
 
-/// True when no file below holds this.
+/// Whether no file in the directory contains this text.
 pub(crate) fn is_nowhere(directory: &Path, text: &str) -> bool {
     std::fs::read_dir(directory).unwrap().all(|entry| {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();

@@ -1,5 +1,6 @@
-//! HTTPS: real handshakes on loopback with certificates that are made here. What cannot be believed is said at once, and a
-//! connection that breaks off is never taken for an answer that ended.
+//! HTTPS: real handshakes on loopback, with certificates made in the test.
+//!
+//! An untrusted certificate fails at once, and a broken connection never passes for the end of an answer.
 
 use crate::support::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -28,7 +29,7 @@ use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const ANSWER: &str = "The whole answer, through a tunnel that nobody else can look into.";
 
-/// An authority that signs certificates, with its file.
+/// A certificate authority, with its file.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: PathBuf,
@@ -36,7 +37,7 @@ struct Authority {
 }
 
 impl Authority {
-    /// Each under a name of its own.
+    /// Each authority has its own name.
     fn new() -> Self {
         Self::named(&format!("authority {}", fastrand::u64(..)))
     }
@@ -53,7 +54,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), file, _directory: directory }
     }
 
-    /// What a server shows under this name until the end of a year.
+    /// A certificate for this name, valid until the end of a year.
     fn certify(&self, name: &str, until: i32) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -76,7 +77,7 @@ impl Authority {
     }
 }
 
-/// A server with TLS. Every connection is handed to `serve`.
+/// A TLS server. `serve` gets every connection.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -176,7 +177,7 @@ async fn an_answer_comes_through_tls_whole_and_in_pieces_on_a_connection_of_its_
     }
 }
 
-/// What went wrong, after one single try.
+/// The failure of a call, after a single attempt.
 async fn refused(url: &str, authorities: Option<&Path>) -> String {
     let place = Place::new(authorities);
     let told = place.ask(url, Format::Chat).await;
@@ -278,13 +279,13 @@ fn events() -> Vec<Vec<u8>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Close {
-    /// As TLS wants it.
+    /// With `close_notify`.
     Notified,
-    /// The connection just ends, as anybody between the two can make it.
+    /// Without `close_notify`, as anybody on the path can cause.
     Cut,
 }
 
-/// Answers with a body that is as long as the connection.
+/// Answers with a body that ends with the connection.
 async fn closing(authority: &Authority, body: Vec<u8>, close: Close) -> Server {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let answer = Arc::new([head.as_bytes(), &body].concat());
@@ -303,8 +304,8 @@ async fn closing(authority: &Authority, body: Vec<u8>, close: Close) -> Server {
     .await
 }
 
-/// Anybody can end a connection; only the other side can end the stream in it. An answer that is as long as its connection
-/// would else be as long as somebody lets it be.
+/// Anybody on the path can end a connection, but only the peer can end the TLS stream. Otherwise anybody
+/// could shorten an answer that ends with its connection.
 #[tokio::test]
 async fn a_connection_that_ends_without_a_word_is_a_loss_and_never_an_end() {
     let authority = Authority::new();
@@ -330,7 +331,7 @@ async fn a_connection_that_ends_without_a_word_is_a_loss_and_never_an_end() {
     assert_eq!(told_by(whole.clone(), Close::Notified, Profile::UNKNOWN).await, complete);
     assert_eq!(told_by(whole, Close::Cut, Profile::UNKNOWN).await, complete, "it has its own end");
 
-    // A provider without an end of its own: the end of the transport is all there is.
+    // A provider without `[DONE]`: only the end of the transport counts.
     let profile = Profile { done: DoneMarker::Perhaps, ..Profile::UNKNOWN };
     let body: Vec<u8> = events[..events.len() - 1].concat();
     assert_eq!(told_by(body.clone(), Close::Notified, profile.clone()).await, complete);
@@ -356,7 +357,7 @@ async fn a_file_without_authorities_is_refused_at_the_start() {
     }
 }
 
-// === variables of the environment, which only another process can have ===
+// === environment variables, which need another process ===
 
 const CHILD: &str = "tls::a_child_that_asks";
 const URL: &str = "TURNSTREAM_TEST_URL";
@@ -424,7 +425,7 @@ async fn the_proxy_of_the_environment_is_gone_through_and_sees_nothing() {
     assert!(failed.starts_with("invalid_request ") && failed.contains("HTTPS_PROXY"), "{failed}");
 }
 
-/// Answers everybody who comes with the same bytes, and counts them.
+/// Answers every connection with the same bytes, and counts them.
 async fn proxy_that_answers(answer: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (url, asked) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));

@@ -1,5 +1,6 @@
-//! A call as a session shows it: through the turn machine into the real log. A wait is the status `retrying` with its end, over
-//! a kill and until it is cancelled or over.
+//! A call as a session shows it: through the turn machine into the real log.
+//!
+//! A wait is the status `retrying` with its end. It survives a kill, until it is cancelled or over.
 
 use crate::support::*;
 use serde_json::json;
@@ -29,7 +30,7 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 const HOURS_15: u64 = 55_852;
 const SESSION: &str = "ses_1";
 
-/// A session as its keeper has it: a machine, and the one who writes its log.
+/// A session as its keeper has it: a turn machine and an appender.
 struct Keeper {
     log: Log,
     appender: Appender,
@@ -55,7 +56,7 @@ impl Keeper {
         keeper
     }
 
-    /// Takes over what another process left.
+    /// Continues the session of another process.
     async fn resume(directory: &Path) -> Self {
         let log = Log::open(directory, &Options::default()).unwrap().log;
         let appender = log.claim(&SESSION.into()).await.unwrap();
@@ -77,7 +78,7 @@ impl Keeper {
         self.step(|machine, step| machine.observe(signal, step)).await;
     }
 
-    /// Shows one thing that was told; its events are durable after that.
+    /// Applies one event of a call, and makes its events durable.
     async fn show(&mut self, translator: &mut Translator, told: &CallEvent) {
         for signal in translator.signals(told) {
             self.observe(signal).await;
@@ -89,7 +90,7 @@ impl Keeper {
         }
     }
 
-    /// Shows a call to its end.
+    /// Applies all events of a call.
     async fn show_all(&mut self, call: &ModelCall, mut running: RunningCall) -> CallOutcome {
         let mut translator = Translator::new(call);
         let showing = async {
@@ -112,7 +113,7 @@ impl Keeper {
         self.state().session.retry
     }
 
-    /// The whole log, which breaks no law.
+    /// The whole log, after the law checker accepted it.
     fn lawful(&self, tail: Tail) -> Vec<String> {
         let events = self.log.read(&SESSION.into(), Seq(0), usize::MAX).unwrap();
         let lines: Vec<String> =
@@ -138,7 +139,7 @@ const CHILD: &str = "visible::a_child_that_asks";
 const DIRECTORY: &str = "TURNSTREAM_TEST_DIRECTORY";
 const PROVIDER: &str = "TURNSTREAM_TEST_PROVIDER";
 
-/// The child: asks, shows the wait, and says when that is durable.
+/// The child: starts a call, shows the wait, and prints when that is durable.
 #[tokio::test]
 async fn a_child_that_asks() {
     if role().is_none() {
@@ -159,7 +160,7 @@ async fn a_child_that_asks() {
     }
 }
 
-/// A session whose wait of 15 hours was killed, and when it ends.
+/// A session that was killed in a wait of 15 hours, and the end of the wait.
 async fn killed_while_waiting(steps: impl IntoIterator<Item = Step>) -> (TempDir, Provider, Time) {
     let provider = Provider::start(Script::new(steps)).await.unwrap();
     let directory = TempDir::new().unwrap();
@@ -238,7 +239,7 @@ async fn a_parked_wait_that_is_cancelled_after_a_kill_ends_its_turn() {
     assert_eq!(provider.calls().len(), 1);
 }
 
-// === what else is told ===
+// === other events ===
 
 #[tokio::test]
 async fn a_clock_that_is_set_during_a_wait_is_seen_in_the_session() {
@@ -258,7 +259,7 @@ async fn a_clock_that_is_set_during_a_wait_is_seen_in_the_session() {
     assert_eq!(untils[1] - untils[0], 20 * hour);
 }
 
-/// The events of an answer, as the first request gets them.
+/// The events of an answer, for the first request.
 fn events(format: WireFormat, step: &Step) -> Vec<String> {
     let asked =
         Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
@@ -281,7 +282,7 @@ async fn what_a_broken_attempt_has_shown_is_void_in_the_session_also_what_was_wh
     for (format, wire) in formats {
         let parts = [Part::reasoning("Hm."), Part::text("First."), Part::tool_call("edit", json!({"a": 1}))];
         let broken = Step::new(Completion::of(parts));
-        // Behind the beginning of the call. In responses the message is whole by then.
+        // After the start of the call. In the responses format the message is complete by then.
         let events = events(wire, &broken);
         let began = events.iter().position(|event| event.contains("edit")).unwrap();
         let after = events[..=began].iter().map(String::len).sum();

@@ -1,4 +1,4 @@
-//! Waits on two clocks, of which one may jump and the other may stand still for the sleeper.
+//! Waits while the wall clock jumps and the machine is suspended.
 
 use crate::support::{HandClock, Happening, START};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use turnstream_model::time::Time;
 
 const HOUR: u64 = 3_600_000;
 
-/// Waits, and gives the milliseconds that passed.
+/// Waits, and returns the elapsed milliseconds.
 fn wait(alarm: &Alarm, clock: &HandClock) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -65,11 +65,11 @@ fn after_a_restart_the_wall_clock_decides_and_nothing_becomes_longer() {
         let clock = HandClock::new([]);
         wait(&Alarm::resumed(&parked(since, until), &clock), &clock)
     };
-    // Two of fifteen hours have passed.
+    // Two of fifteen hours have elapsed.
     assert_eq!(left(START.0 - 2 * HOUR, START.0 + 13 * HOUR), 13 * HOUR);
-    // All of it has.
+    // All fifteen have.
     assert_eq!(left(START.0 - 20 * HOUR, START.0 - 5 * HOUR), 0);
-    // The clock was set back by a hundred hours: as long as the whole wait, and not a hundred hours more.
+    // The clock was set back by a hundred hours. The rest is the full length of the wait, and not more.
     assert_eq!(left(START.0 + 100 * HOUR, START.0 + 115 * HOUR), 15 * HOUR);
 }
 
@@ -85,7 +85,7 @@ fn a_watch_sees_jumps_of_the_wall_clock_and_not_time_that_passes() {
     clock.pass(HOUR);
     clock.jump(-(20 * HOUR as i64));
     assert_eq!(watch.moved(&clock), Some(-(20 * HOUR as i64)));
-    // What is corrected in small steps adds up.
+    // Small corrections add up.
     let step = JUMP.as_millis() as i64 / 4;
     let seen: Vec<_> = (0..4).map(|_| clock.jump(step)).map(|()| watch.moved(&clock)).collect();
     assert_eq!(seen, [None, None, None, Some(4 * step)]);
@@ -117,7 +117,7 @@ fn the_clock_of_the_system_goes_on() {
 }
 
 proptest! {
-    /// Whatever the wall clock does and however long the machine is suspended.
+    /// For any changes of the wall clock and any suspension.
     #[test]
     fn no_jump_ends_a_wait_early_or_late(
         long in 1_u64..24,

@@ -1,7 +1,7 @@
 //! Finds and ends all processes that an agent started.
 //!
-//! Agents run their tools in separate sessions: Codex in a terminal, Claude Code in a detached shell. A signal to
-//! the agent's process group would not reach them.
+//! Agents run their tools in separate sessions: Codex in a terminal, Claude Code in a detached shell. A
+//! signal to the agent's process group would not reach them.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Content: calls, reasoning and usage in the spellings that providers have.
+//! Content: calls, reasoning and usage as different providers write them.
 
 use super::{assert_repaired, assert_tainted, chunks, of, plain, read};
 use crate::corpus::{rich, stream};
@@ -26,7 +26,7 @@ fn a_tool_delta_without_an_index_belongs_to_its_id_or_to_the_call_that_is_open()
         );
         assert!(read.outcome.repairs.of(Repair::MissingIndex) > 0);
     }
-    // Two calls with indexes, and continuations without: nobody knows which is meant.
+    // Two calls with indexes, and deltas without: they are ambiguous.
     let ambiguous = chunks(&stream(Format::Chat, "rich", &rich(), false), |chunk| {
         for_each_call(chunk, |call| {
             if !call.contains_key("id") {
@@ -91,7 +91,7 @@ fn broken_arguments_keep_every_call_of_the_step_from_running() {
     }
 }
 
-/// Row 32; an empty list is what the usage chunk of every stream has.
+/// Row 32. The usage chunk of every stream has an empty list.
 #[test]
 fn null_choices_are_no_delta() {
     let whole = plain(Format::Chat);

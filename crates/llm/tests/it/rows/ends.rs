@@ -1,4 +1,4 @@
-//! Ends: failures in the stream, finishes, no finish, what is left over.
+//! Ends: failures in the stream, finishes, missing finishes, residues.
 
 use super::{assert_repaired, assert_tainted, chunks, event_with, of, plain, read};
 use crate::corpus::{Stream, dangerous, rich, stream};
@@ -36,7 +36,7 @@ fn an_error_in_the_stream_ends_the_attempt_and_the_first_one_counts() {
     }
 }
 
-/// Row 18: only the profile knows, and only of an error object.
+/// Row 18: only the profile knows it, and only for error objects.
 #[test]
 fn throttling_under_a_wrong_type_is_known_by_profile_only() {
     let error = ErrorBody::new("invalid_request_error", "{\"message\":\"Too many requests\"}");
@@ -68,7 +68,7 @@ fn an_error_as_content_is_never_shown_as_an_answer() {
     assert_eq!(error.profile, Some(ProfileRule::ErrorAsContent));
     assert_eq!((error.kind.as_deref(), &error.message), (Some("error_finish"), &said));
     assert_eq!((failed.text().as_str(), failed.outcome.delivered.furthest()), ("", Furthest::Nothing));
-    // Elsewhere it is a finish like any other that nobody knows.
+    // For other providers it is an unknown finish.
     damaged.profile = Profile::UNKNOWN;
     let finish = read(&damaged).outcome.finish.map(|finish| (finish.raw, finish.meaning));
     assert_eq!(finish, Some(("error_finish".to_owned(), FinishMeaning::Unknown)));
@@ -144,7 +144,7 @@ fn a_finish_that_nobody_knows_is_kept_and_runs_nothing() {
         let finish = read.outcome.finish.clone().map(|finish| (finish.raw, finish.meaning));
         assert_eq!(finish, Some(("odd_word".to_owned(), FinishMeaning::Unknown)), "{format:?}");
         assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]));
-        // It said something, and nobody knows whether that was all.
+        // There was content, and it may be incomplete.
         let answer = Answer { status: 200, headers: &Headers::default(), now: Time(0) };
         let class = answer.outcome(&read.outcome).map(|failure| failure.class);
         assert_eq!(class, Some(ErrorClass::Incomplete), "{format:?}");

@@ -1,4 +1,4 @@
-//! Bytes: glued, spliced, torn, framed otherwise, not UTF-8, too long.
+//! Bytes: glued, spliced, torn, unusually framed, not UTF-8, too long.
 
 use super::{again, assert_repaired, assert_tainted, event_with, of, payload, plain, read};
 use crate::corpus::{Stream, rich, stream};
@@ -9,8 +9,8 @@ use turnstream_llm::{
 };
 use turnstream_scripted::Part;
 
-/// Rows 1 and 44: half an event of one completion and the opening of another, as in the published samples: without a space, and
-/// cut within the id.
+/// Rows 1 and 44: half an event of one completion and the opening of another. As in the published samples
+/// there is no space, and the cut is within the id.
 #[test]
 fn the_glued_chunk_ends_the_attempt_and_names_the_second_completion() {
     for cut in [21, 40, 150] {
@@ -81,7 +81,7 @@ fn a_truncated_and_padded_line_taints() {
         damaged.events[at] = format!("{}            }}\n\n", &event[..cut]).into_bytes();
         match format {
             Format::Chat | Format::Messages => drop(assert_tainted(&damaged, AnomalyKind::Truncated)),
-            // The call comes whole once more.
+            // The call is sent complete once more.
             Format::Responses => {
                 let read = read(&damaged);
                 assert_eq!(read.anomalies(), [AnomalyKind::Truncated, AnomalyKind::Gap]);
@@ -118,7 +118,7 @@ fn a_missing_blank_line_is_repaired() {
     }
 }
 
-/// Rows 6 to 9: what the event stream decoder takes care of.
+/// Rows 6 to 9: the SSE decoder handles these.
 #[test]
 fn other_framings_of_the_same_payloads_are_the_same() {
     for format in Format::ALL {
@@ -194,7 +194,8 @@ fn an_event_above_the_limit_taints() {
         (StreamEnd::Corrupt, vec![AnomalyKind::Oversize])
     );
     assert_eq!(read.outcome.committed, []);
-    // Of 16 million splits those around the beginning of the event, the limit and the end, and some between.
+    // Of 16 million splits only some: around the beginning, the limit and the end of the event, and a few
+    // between.
     let bytes = damaged.bytes();
     let begin = damaged.events[..at].concat().len();
     let near = |place: usize| [place - 1, place, place + 1];
@@ -214,14 +215,14 @@ fn an_event_with_nothing_in_it_is_a_keepalive() {
         let mut quiet = plain(format);
         quiet.events.insert(3, b"data:\n\n".to_vec());
         assert_repaired(&quiet, &plain(format), &[]);
-        // So is one that is named so, with or without data.
+        // So is an event with such a name, with or without data.
         for ping in ["event: ping\n\n", "event: ping\ndata:\n\n", "event: keepalive\ndata: alive\n\n"] {
             quiet.events[3] = ping.as_bytes().to_vec();
             assert_repaired(&quiet, &plain(format), &[]);
             let alive = |stream: &Stream| read_stream(stream).said.contains(&StreamEvent::KeepAlive);
             assert!(alive(&quiet), "{ping:?}");
         }
-        // With another name, something that had one is missing.
+        // With another name, the data of an event is missing.
         quiet.events[3] = b"event: content_block_delta\ndata: \n\n".to_vec();
         assert_ne!(read_stream(&quiet).anomalies(), []);
     }

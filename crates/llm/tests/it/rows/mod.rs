@@ -1,5 +1,5 @@
-//! The documented ways of streams to break, each as a mutation of a rendered stream, decoded at every split position. The numbers
-//! are those of the list of reports that they were taken from.
+//! The documented ways in which streams break, each as a mutation of a rendered stream, read at every split
+//! position. The row numbers are those of the list of reports.
 
 mod content;
 mod ends;
@@ -53,7 +53,7 @@ pub(crate) fn event_with(stream: &Stream, needle: &str) -> usize {
     found.unwrap_or_else(|| panic!("{} has no {needle}", stream.name))
 }
 
-/// Complete, with the same calls and text, and exactly this repair.
+/// Asserts a complete stream with the same calls and text, and exactly this repair.
 #[track_caller]
 pub(super) fn assert_repaired(damaged: &Stream, whole: &Stream, repairs: &[(Repair, u32)]) {
     let (read, whole) = (read(damaged), read_stream(whole));
@@ -63,7 +63,7 @@ pub(super) fn assert_repaired(damaged: &Stream, whole: &Stream, repairs: &[(Repa
     assert_eq!(read.outcome.repairs.iter().collect::<Vec<_>>(), repairs, "{}", damaged.name);
 }
 
-/// Tainted, and nothing of it committed.
+/// Asserts a tainted stream of which nothing is committed.
 #[track_caller]
 pub(super) fn assert_tainted(damaged: &Stream, kind: AnomalyKind) -> Read {
     let read = read(damaged);
