@@ -3,6 +3,20 @@
 //! One [`Retries`] owns all retries of a turn (law L11). It is pure: failure, shown items, time and random
 //! numbers go in, a [`Decision`] comes out.
 //!
+//! ```
+//! use turnstream_llm::classify::{Failure, Source};
+//! use turnstream_llm::retry::{Consumer, Decision, Policy, Retries, Shown};
+//! use turnstream_model::event::ErrorClass;
+//! use turnstream_model::time::Time;
+//!
+//! let mut retries = Retries::new(Policy::default());
+//! let mut rng = fastrand::Rng::with_seed(1);
+//! let reset = Failure::new(ErrorClass::TransportLost, Source::Transport, "connection reset");
+//! let decision =
+//!     retries.decide(&reset, &Shown::default(), Consumer::AttemptAware, Time(0), &mut rng);
+//! assert!(matches!(decision, Decision::Retry { .. }));
+//! ```
+//!
 //! | delivered so far | attempt-aware consumer | plain wire |
 //! |---|---|---|
 //! | nothing | retry | retry |
@@ -123,9 +137,7 @@ impl Retries {
             self.spent.failures.remove(&ErrorClass::Unreachable);
         }
         let since = *self.spent.failing_since.get_or_insert(now);
-        let (times, first) = self.spent.failures.entry(class).or_insert((0, now));
-        *times = times.saturating_add(1);
-        let (times, failing) = (*times, elapsed(*first, now));
+        let (times, failing) = self.count(class, now);
 
         let asked = failure.wait.map(|wait| plus(now, wait));
         if class == ErrorClass::Cancelled {
@@ -168,6 +180,13 @@ impl Retries {
             self.spent.failures.retain(|known, _| *known == class);
         }
         Decision::Park { until, supersede }
+    }
+
+    /// Counts a failure of this class. Returns the number of them, and the time since the first one.
+    fn count(&mut self, class: ErrorClass, now: Time) -> (u32, Duration) {
+        let (times, first) = self.spent.failures.entry(class).or_insert((0, now));
+        *times = times.saturating_add(1);
+        (*times, elapsed(*first, now))
     }
 }
 
