@@ -361,7 +361,7 @@ async fn half_arguments_are_held_back_so_that_they_can_be_asked_for_again() {
 async fn a_closed_door_is_unreachable_and_every_knock_has_its_row() {
     let bench = bench([good()]).await;
     let proxy = FaultProxy::http(bench.provider.address()).await.unwrap();
-    proxy.close_door().await.unwrap();
+    proxy.stop_listening().await.unwrap();
     let told = all(bench.client.start(call(&proxy.url(), Format::Chat, PlainWire))).await;
     assert_eq!(failed(&told), ErrorClass::Unreachable);
     let rows = bench.attempts.attempts("ses_1".into()).await.unwrap();

@@ -181,12 +181,12 @@ impl FaultProxy {
     }
 
     /// Stops listening, so that new clients are refused. Open connections continue.
-    pub async fn close_door(&self) -> Result<(), ProxyError> {
+    pub async fn stop_listening(&self) -> Result<(), ProxyError> {
         self.door(Door::Closed).await
     }
 
     /// Listens again on the same port.
-    pub async fn open_door(&self) -> Result<(), ProxyError> {
+    pub async fn listen_again(&self) -> Result<(), ProxyError> {
         self.door(Door::Open).await
     }
 
