@@ -4,7 +4,7 @@ use crate::cargo::{self, command};
 use crate::debian::Missing;
 use crate::load::BusyLoops;
 use crate::tools::{DENY, NEXTEST};
-use crate::{agents, debian, fuzz, properties, report};
+use crate::{agents, debian, fuzz, properties, prose, report};
 use std::process::Command;
 use std::time::Instant;
 
@@ -138,7 +138,8 @@ fn includes(depth: Depth, from: Depth) -> bool {
 }
 
 fn format() -> Result<(), GroupError> {
-    Ok(cargo::run(command("cargo", &["fmt", "--all", "--", "--check"]))?)
+    cargo::run(command("cargo", &["fmt", "--all", "--", "--check"]))?;
+    Ok(prose::run(&[])?)
 }
 
 fn lint() -> Result<(), GroupError> {
