@@ -9,7 +9,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Sorts what was measured.
+    /// Sorts the measurements.
     pub fn of(mut micros: Vec<u64>) -> Self {
         micros.sort_unstable();
         Self { micros }
@@ -22,22 +22,22 @@ impl Latencies {
         )
     }
 
-    /// The median; zero of nothing.
+    /// The median; zero without measurements.
     pub fn p50(&self) -> Duration {
         self.at(0.50)
     }
 
-    /// What 99 of 100 are below.
+    /// The 99th percentile.
     pub fn p99(&self) -> Duration {
         self.at(0.99)
     }
 
-    /// What 999 of 1,000 are below.
+    /// The 99.9th percentile.
     pub fn p999(&self) -> Duration {
         self.at(0.999)
     }
 
-    /// The longest.
+    /// The maximum.
     pub fn max(&self) -> Duration {
         self.at(1.0)
     }

@@ -1,5 +1,5 @@
-//! Measuring and printing shared by the benchmarks: contenders take turns, the best time of each counts, and every
-//! bar is printed as met or not.
+//! Measuring and printing for the benchmarks. Contenders take turns, the best time of each counts, and
+//! every bar is printed as met or missed.
 
 pub mod delete;
 pub mod gateway;
@@ -19,7 +19,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// One way to do the work. It returns a count that must be the same every time, so that nothing is optimised away.
+/// One implementation of the work. It returns a count that must always be the same, so that nothing is
+/// optimised away.
 pub struct Contender<'a> {
     name: &'static str,
     bytes: usize,
@@ -27,7 +28,7 @@ pub struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// Names a way to do the work, and how many bytes it goes through.
+    /// A contender with its name and its input size in bytes.
     pub fn new(name: &'static str, bytes: usize, run: impl FnMut() -> usize + 'a) -> Self {
         Self { name, bytes, run: Box::new(run) }
     }
@@ -38,7 +39,7 @@ impl<'a> Contender<'a> {
 pub struct Best {
     /// The contender's name.
     pub name: &'static str,
-    /// How many bytes it went through.
+    /// Its input size in bytes.
     pub bytes: usize,
     /// Its shortest run.
     pub time: Duration,
@@ -51,8 +52,8 @@ impl Best {
     }
 }
 
-/// Runs every contender `rounds` times in turn. On a shared machine a slow moment then hits all of them,
-/// and the best of many is the run that was least disturbed.
+/// Runs every contender `rounds` times in turn. On a shared machine a slow moment then affects all of them,
+/// and the best run is the least disturbed one.
 pub fn best_of(rounds: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Best> {
     let mut bests: Vec<Best> =
         contenders.iter().map(|c| Best { name: c.name, bytes: c.bytes, time: Duration::MAX }).collect();
@@ -107,7 +108,7 @@ impl Bars {
     }
 }
 
-/// How long a cell lasts: 10 seconds, which the bars are for, or `TURNSTREAM_BENCH_SECONDS` for a look.
+/// The length of a cell: 10 seconds, for which the bars are, or `TURNSTREAM_BENCH_SECONDS`.
 pub fn seconds() -> u64 {
     let said = std::env::var("TURNSTREAM_BENCH_SECONDS").ok().and_then(|text| text.parse().ok());
     said.unwrap_or(10).max(1)

@@ -1,4 +1,4 @@
-//! A bare typed parse of provider events, as a client without any checks does it: the measure for the reader.
+//! A plain typed parse of provider events, as in a client without checks. The reader is compared with it.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// What a parse came to.
+/// The result of a parse.
 #[derive(Debug, Clone, Copy)]
 pub struct Parsed {
     /// Bytes of text, reasoning and arguments in the event's deltas.
@@ -180,7 +180,7 @@ struct MessageDelta<S> {
     stop_reason: S,
 }
 
-/// A string that is borrowed unless it has escapes, as the reader's own types are.
+/// A string that is borrowed unless it has escapes, as in the reader's own types.
 #[derive(Default)]
 struct Borrowed<'a>(Cow<'a, str>);
 
@@ -216,7 +216,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Borrowed<'a> {
     }
 }
 
-/// The formats, by what a payload of each is parsed to.
+/// The types of each format.
 #[derive(Debug, Clone, Copy)]
 pub enum Wire {
     /// Chat completions.
@@ -228,12 +228,12 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// Parses a payload to types whose strings are `String`, as clients hand them out.
+    /// Parses a payload to types with `String`, as most clients do.
     pub fn parse_owned(self, data: &str) -> Parsed {
         self.parse::<String>(data)
     }
 
-    /// Parses a payload to types that borrow from it, and keeps nothing.
+    /// Parses a payload to types that borrow from it.
     pub fn parse_borrowed(self, data: &str) -> Parsed {
         self.parse::<Borrowed<'_>>(data)
     }

@@ -1,4 +1,4 @@
-//! What a run measured, as a file for machines: `benches/results/<name>.json`.
+//! The results of a run as JSON: `benches/results/<name>.json`.
 
 use crate::Bars;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Begins a run. `about` says what holds for all cells: seconds, sizes, versions.
+    /// Starts a run. `about` has what all cells share: seconds, sizes, versions.
     pub fn new(bench: &'static str, about: Value) -> Self {
         Self { bench, about, cells: Vec::new() }
     }
@@ -24,7 +24,7 @@ impl Results {
         self.cells.push(cell);
     }
 
-    /// Writes the file and says where it is. A run whose file cannot be written is still a run: that is only said.
+    /// Writes the file and prints its path. An error is printed and does not fail the run.
     pub fn write(self, bars: &Bars) {
         let name = format!("{}.json", self.bench);
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
@@ -46,7 +46,7 @@ impl Results {
     }
 }
 
-/// What the numbers depend on; a load of other work at the end of the run shows here too.
+/// The machine that the numbers depend on, with its load at the end of the run.
 fn machine() -> Value {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     let read = |path| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).ok();

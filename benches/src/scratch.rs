@@ -1,9 +1,9 @@
-//! Where a benchmark keeps its files: on a disk, gone afterwards.
+//! A temporary folder for a benchmark's files, on a disk.
 
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A new folder below `target/`, which must be on a disk: syncing memory measures nothing.
+/// A new folder below `target/`, which must be on a disk: a sync in memory costs nothing.
 pub(crate) fn scratch(prefix: &str) -> Result<TempDir, String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     std::fs::create_dir_all(&target).map_err(|error| format!("cannot make {}: {error}", target.display()))?;
@@ -15,7 +15,7 @@ pub(crate) fn scratch(prefix: &str) -> Result<TempDir, String> {
     tempfile::Builder::new().prefix(prefix).tempdir_in(&target).map_err(|error| error.to_string())
 }
 
-/// The kind of file system a path is on, from the kernel's list of mounts.
+/// The file system type of a path, from the kernel's list of mounts.
 fn file_system(path: &Path) -> Option<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let on = mounts.lines().filter_map(|line| {

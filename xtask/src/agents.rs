@@ -3,7 +3,7 @@
 use crate::npm::{Folder, Package};
 use std::path::PathBuf;
 
-/// At the versions the captures were taken from.
+/// The versions from which the captures were taken.
 const AGENTS: Folder = Folder {
     name: "agents",
     what_for: "the real-agent tests",
@@ -14,7 +14,7 @@ const AGENTS: Folder = Folder {
     ],
 };
 
-/// Installs them unless they are there and run, and returns their folder.
+/// Installs them unless they are installed and work, and returns their folder.
 pub(crate) fn install() -> Result<PathBuf, String> {
     AGENTS.install()
 }

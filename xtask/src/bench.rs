@@ -3,7 +3,7 @@
 use crate::cargo::{self, command, root};
 use crate::peer;
 
-/// Starts processes: ours, built by itself as it is shipped, a peer from npm, and an agent for that.
+/// The benchmark that starts processes: the release binary, a peer from npm, and an agent for the peer.
 const GATEWAY: &str = "gateway";
 
 fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
@@ -23,7 +23,7 @@ fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
     cargo::run(bench)
 }
 
-/// Without a name it lists what there is, read from the folder.
+/// Runs a benchmark. Without a name, lists the benchmarks.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let names = names()?;
     match words {

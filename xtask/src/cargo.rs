@@ -1,5 +1,7 @@
-//! Running child commands from the workspace root, with what is run printed first.
+//! Runs commands at the workspace root, and prints each one first.
 
+#[cfg(target_os = "linux")]
+use crate::end_with_parent;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,10 +11,10 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// `target/` of the workspace, where everything that is installed goes. Absolute: commands run in other folders.
+/// The absolute path of `target/`, below which tools are installed.
 pub(crate) fn target() -> PathBuf {
     let chosen = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    // As cargo does, a relative path starts at the current folder. Without a current folder it stays relative.
+    // As for cargo, a relative path starts at the current folder. Without a current folder it stays relative.
     std::path::absolute(&chosen).unwrap_or(chosen)
 }
 
@@ -31,15 +33,20 @@ pub(crate) fn command(program: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Runs it with its output shown; an error names the whole command line and its exit.
-pub(crate) fn run(mut command: Command) -> Result<(), String> {
+/// Runs a command with its output shown. An error has the command line and the exit status.
+///
+/// On Linux the command ends when xtask is killed.
+pub(crate) fn run(command: Command) -> Result<(), String> {
     let line = describe(&command);
+    #[cfg(target_os = "linux")]
+    let command = end_with_parent::wrap(&command);
+    let mut command = command;
     println!("$ {line}");
     let status = command.status().map_err(|error| format!("cannot start `{line}`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`{line}` ended with {status}")) }
 }
 
-/// What it prints, if it starts and exits with 0.
+/// The output of a command; `None` if it cannot be started or fails.
 pub(crate) fn answer(mut command: Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -59,7 +66,7 @@ mod tests {
     use super::{command, target};
     use std::process::Command;
 
-    /// The test itself, run again by a child whose environment and folder are of its own.
+    /// The test runs itself again in a child with another environment and folder.
     #[test]
     fn a_relative_target_folder_starts_at_the_current_folder_for_every_command() {
         if std::env::var_os("CARGO_TARGET_DIR").is_some_and(|chosen| chosen == "some/where") {

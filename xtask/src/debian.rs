@@ -1,4 +1,4 @@
-//! Programs from Debian's packages, where there is no other way: installed when missing, and said.
+//! Programs from Debian packages, installed if they are missing.
 
 use crate::cargo::{answer, command, run};
 
@@ -27,7 +27,7 @@ impl std::fmt::Display for Missing {
     }
 }
 
-/// Makes a program available that these packages bring. `what_for` names who needs it.
+/// Installs a program by its packages if it is missing. `what_for` is part of the error.
 pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result<(), Missing> {
     if answer(command(program, &["--version"])).is_some() {
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result
     update.and_then(|()| run(apt_get(root, &install))).map_err(|why| Missing::new(&names, what_for, &why))
 }
 
-/// Another user than root asks sudo, which must not stop to ask for a password.
+/// Users other than root use sudo, which must not ask for a password.
 fn apt_get(root: bool, words: &[&str]) -> std::process::Command {
     let mut install = if root { command("apt-get", &[]) } else { command("sudo", &["-n", "apt-get"]) };
     install.args(words);

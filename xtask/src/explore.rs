@@ -1,16 +1,17 @@
-//! `cargo xtask explore MINUTES`: property tests from new seeds, and fuzzing, for as long as you like.
+//! `cargo xtask explore MINUTES`: property tests from new seeds, and fuzzing.
 
 use crate::cargo::{self, command};
 use crate::tools::NEXTEST;
 use crate::{fuzz, properties, report};
 use std::time::{Duration, Instant};
 
-/// Cases of each property in a round, also where the test itself says another number. With 2,000, the log's property with
-/// real files took 7.5 minutes of a round.
+/// Cases of each property in a round, also for tests that set their own number. With 2,000 cases the log's
+/// property with real files took 7.5 minutes.
 const CASES: &str = "500";
 
-/// Two thirds of the time for property tests, the rest for the fuzz targets. All failures are named at the end, each with
-/// the command that shows it again.
+/// Spends two thirds of the time on property tests and the rest on the fuzz targets.
+///
+/// Lists all failures at the end, each with the command that repeats it.
 pub(crate) fn run(minutes: u64) -> Result<(), String> {
     NEXTEST.ensure()?;
     let start = Instant::now();

@@ -1,18 +1,18 @@
-//! `cargo xtask fuzz`: every fuzz target for a bounded time, on the nightly toolchain.
+//! `cargo xtask fuzz`: runs every fuzz target for a limited time, with the nightly toolchain.
 
 use crate::cargo::{self, answer, command, root};
 use crate::tools::FUZZ;
 
 /// One fuzz target.
 struct Target {
-    /// The folder of the crate whose `fuzz/` it is in, from the workspace root.
+    /// The folder of its crate, relative to the workspace root.
     folder: &'static str,
     name: &'static str,
-    /// Real inputs to start from, from the workspace root.
+    /// The folder of real inputs to start from, relative to the workspace root.
     seeds: &'static str,
 }
 
-/// Bytes of an input at most; longer seeds are cut. With 64 KiB, inputs grew so long that 80 ran in a second.
+/// The most bytes of an input; longer seeds are cut. With 64 KiB only 80 inputs ran per second.
 const LONGEST: usize = 4 * 1024;
 
 const TARGETS: &[Target] = &[
@@ -39,19 +39,19 @@ pub(crate) fn ensure_nightly() -> Result<(), String> {
     )
 }
 
-/// Seconds for each target when all of them have so many; at least ten.
+/// The seconds of each target if all of them share this time; at least ten.
 pub(crate) fn share(seconds: u64) -> u64 {
     (seconds / TARGETS.len() as u64).max(10)
 }
 
-/// Runs every target for so many seconds, whatever becomes of the ones before.
+/// Runs every target for this many seconds, also after a failure.
 pub(crate) fn run(seconds: u64) -> Result<(), String> {
     ensure_nightly()?;
     FUZZ.ensure()?;
     let mut failures = Vec::new();
     for Target { folder, name, seeds } in TARGETS {
         let crate_folder = root().join(folder);
-        // The first folder is the one that findings are written to, so the seeds must not be it.
+        // New inputs are written to the first folder, so that must not be the folder of the seeds.
         let corpus = crate_folder.join("fuzz/corpus").join(name);
         std::fs::create_dir_all(&corpus)
             .map_err(|error| format!("cannot make {}: {error}", corpus.display()))?;

@@ -1,10 +1,10 @@
-//! Busy loops beside the tests: what passes on a quiet machine must pass on a busy one.
+//! Busy loops next to the tests: they must also pass on a busy machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Threads that compute for nothing until this is dropped.
+/// Threads that keep cores busy until this is dropped.
 #[derive(Debug)]
 pub(crate) struct BusyLoops {
     stop: Arc<AtomicBool>,

@@ -1,9 +1,10 @@
-//! Everything done by hand twice: `cargo xtask <command>`.
+//! Development commands: `cargo xtask <command>`.
 
 mod agents;
 mod bench;
 mod cargo;
 mod debian;
+mod end_with_parent;
 mod explore;
 mod fuzz;
 mod load;
@@ -22,7 +23,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--fast | --full | --under-load]
-                           set up and run every check; --fast leaves groups out and names them,
+                           run every check, and install what it needs; --fast leaves groups out and names them,
                            --full adds the long matrices, a new seed and fuzzing,
                            --under-load runs the default beside four busy loops
   explore <minutes>        property tests from new seeds, and fuzzing; prints how to replay a failure
@@ -54,6 +55,9 @@ fn main() -> ExitCode {
             }
         },
         ["prose", paths @ ..] => prose::run(paths),
+        [end_with_parent::SUBCOMMAND, parent, program, rest @ ..] => {
+            end_with_parent::run(parent, program, rest)
+        }
         ["agents"] => agents::install().map(|dir| println!("agents are in {}", dir.display())),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

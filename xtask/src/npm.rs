@@ -4,12 +4,12 @@ use crate::cargo::{command, run, target};
 use crate::debian;
 use std::path::{Path, PathBuf};
 
-/// A folder of packages that belong together.
+/// A folder of npm packages.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Below `target/`.
+    /// The folder, below `target/`.
     pub(crate) name: &'static str,
-    /// Who needs them, for a person who has no npm.
+    /// What they are for. Part of the error if npm is missing.
     pub(crate) what_for: &'static str,
     pub(crate) packages: &'static [Package],
 }
@@ -19,14 +19,14 @@ pub(crate) struct Folder {
 pub(crate) struct Package {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
-    /// Its command, which answers `--version`.
+    /// Its command, which supports `--version`.
     pub(crate) command: &'static str,
 }
 
 // === impl Folder ===
 
 impl Folder {
-    /// Installs them unless they are there and run, and returns the folder.
+    /// Installs them unless they are installed and work, and returns the folder.
     pub(crate) fn install(&self) -> Result<PathBuf, String> {
         let dir = target().join(self.name);
         let wanted: String = self.packages.iter().map(Package::pinned).collect();
@@ -39,7 +39,7 @@ impl Folder {
         }
         debian::ensure("npm", &["nodejs", "npm"], self.what_for).map_err(|missing| missing.to_string())?;
         println!("installing into target/{}: {}", self.name, wanted.trim().replace('\n', ", "));
-        // npm takes a package whose files were damaged for installed.
+        // npm does not notice that files of a package are damaged.
         match std::fs::remove_dir_all(&dir) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(format!("cannot remove {}: {error}", dir.display()));
@@ -70,8 +70,8 @@ impl Package {
         format!("{}@{}\n", self.name, self.version)
     }
 
-    /// Some packages fetch nothing themselves: their install script puts the binary in its place, and an npm that
-    /// runs no scripts leaves a stub there and still succeeds.
+    /// Checks that the command runs and has the pinned version. Some packages fetch their binary in an
+    /// install script; an npm that runs no scripts leaves a stub there and still succeeds.
     fn check(&self, path: &Path) -> Result<(), String> {
         let Self { name, version, .. } = self;
         let answer = std::process::Command::new(path).arg("--version").output();
@@ -96,7 +96,7 @@ mod tests {
     fn a_program_that_is_gone_or_another_version_is_not_taken_for_installed() {
         let package = |version| Package { name: "agent", version, command: "agent" };
         assert!(package("1.2.3").check(Path::new("/nowhere/agent")).is_err());
-        // `echo --version` says its own word.
+        // `echo` prints the word `--version`.
         assert!(package("1.2.3").check(Path::new("/bin/echo")).is_err());
         assert!(package("version").check(Path::new("/bin/echo")).is_ok());
     }

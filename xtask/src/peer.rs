@@ -1,4 +1,4 @@
-//! The gateway that `bench gateway` measures beside ours, installed into `target/peers`.
+//! The other gateway in `bench gateway`, installed into `target/peers`.
 
 use crate::npm::{Folder, Package};
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ const PEERS: Folder = Folder {
     packages: &[Package { name: "sandbox-agent", version: "0.4.2", command: "sandbox-agent" }],
 };
 
-/// Installs it unless it is there and runs, and returns its native binary: the command of the package is a script of
-/// node's around that.
+/// Installs it unless it is installed and works, and returns its native binary. The package's command is a
+/// Node script around it.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let dir = PEERS.install()?;
     let platform = match (std::env::consts::OS, std::env::consts::ARCH) {

@@ -1,20 +1,29 @@
-//! Property tests: which there are, and from which seed they start.
+//! The property tests of the workspace, and their seeds.
 
 use crate::cargo::root;
 use std::path::{Path, PathBuf};
 
-/// The variable that proptest reads its seed from. `.cargo/config.toml` fixes it for every run that does not set it.
+/// The variable with proptest's seed. `.cargo/config.toml` sets it for every run that does not.
 pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// A seed that no run had before.
+/// A new seed.
 pub(crate) fn fresh_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // Short enough to type.
     (now.as_nanos() % 1_000_000_007) as u64
 }
 
-/// The nextest filter that runs every property test and nothing else of the workspace but their neighbours in a file.
+/// The nextest filter for all files with property tests.
 pub(crate) fn filterset() -> Result<String, String> {
+    filterset_of(|_| true)
+}
+
+/// The nextest filter for files whose property tests set their own number of cases.
+pub(crate) fn filterset_with_own_number() -> Result<String, String> {
+    filterset_of(|text| text.contains("cases:"))
+}
+
+fn filterset_of(is_wanted: impl Fn(&str) -> bool) -> Result<String, String> {
     let crates = root().join("crates");
     let mut files = Vec::new();
     collect(&crates, &mut files)?;
@@ -22,7 +31,8 @@ pub(crate) fn filterset() -> Result<String, String> {
     for file in files {
         let text = std::fs::read_to_string(&file)
             .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-        if text.contains("proptest! {") || text.contains("TestRunner::new") {
+        let has_property = text.contains("proptest! {") || text.contains("TestRunner::new");
+        if has_property && is_wanted(&text) {
             filters.extend(file.strip_prefix(&crates).ok().and_then(filter));
         }
     }
@@ -43,7 +53,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// `llm/tests/retry/waits.rs` is the module `waits` of the test binary `retry` of `turnstream-llm`.
+/// The filter of a file: `llm/tests/retry/waits.rs` is the module `waits` of the test binary `retry` of
+/// `turnstream-llm`.
 fn filter(file: &Path) -> Option<String> {
     let without_extension = file.with_extension("");
     let parts: Vec<&str> = without_extension.iter().filter_map(|part| part.to_str()).collect();
@@ -62,7 +73,7 @@ fn filter(file: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{filter, filterset};
+    use super::{filter, filterset, filterset_with_own_number};
     use std::path::Path;
 
     #[test]
@@ -83,5 +94,8 @@ mod tests {
     fn the_property_tests_of_the_workspace_are_found() {
         let filterset = filterset().unwrap();
         assert!(filterset.contains("(package(turnstream-model) & binary(laws))"), "{filterset}");
+        let own_number = filterset_with_own_number().unwrap();
+        assert!(!own_number.contains("binary(laws)"), "{own_number}");
+        assert!(own_number.contains("(package(turnstream-redact) & binary(properties))"), "{own_number}");
     }
 }

@@ -1,14 +1,15 @@
-//! `cargo xtask prose`: finds comments and documents that are hard to read.
+//! `cargo xtask prose`: finds comments and documents with long lines or long sentences.
 //!
-//! Two rules can be counted: a line has at most 110 columns, a sentence at most 30 words. Tables, code
-//! and lines with a URL are excepted.
+//! A line has at most 110 columns, and a sentence at most 30 words. Tables, code and lines with a URL are
+//! excepted.
 
+use crate::cargo::root;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 const COLUMNS: usize = 110;
 const WORDS: usize = 30;
-/// Folders of the checkout whose text is ours to write.
+/// What is checked by default, relative to the workspace root.
 const OURS: &[&str] = &["README.md", "CHANGELOG.md", "docs", "crates", "xtask", "benches"];
 
 /// One place that breaks a rule.
@@ -38,12 +39,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks these files and folders; without any, the whole checkout.
+/// Checks these files and folders; without any, the whole workspace.
 pub(crate) fn run(paths: &[&str]) -> Result<(), String> {
     let mut files = Vec::new();
-    for path in if paths.is_empty() { OURS } else { paths } {
-        collect(Path::new(path), &mut files)?;
+    let root = root();
+    if paths.is_empty() {
+        OURS.iter().try_for_each(|path| collect(&root.join(path), &mut files))?;
     }
+    paths.iter().try_for_each(|path| collect(Path::new(path), &mut files))?;
     files.sort();
     let mut findings = Vec::new();
     for file in files {
@@ -51,7 +54,7 @@ pub(crate) fn run(paths: &[&str]) -> Result<(), String> {
         let is_code = file.extension().is_some_and(|extension| extension == "rs");
         let lines = if is_code { comments(&text) } else { paragraphs(&text) };
         findings.extend(check(&lines).into_iter().map(|(line, what)| Finding {
-            file: file.clone(),
+            file: file.strip_prefix(&root).unwrap_or(&file).to_owned(),
             line,
             what,
         }));
@@ -80,18 +83,18 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// One line of prose, or a break between two pieces of it.
+/// One line of prose, or the end of a paragraph.
 enum Line<'a> {
     Text {
         number: usize,
         columns: usize,
         text: &'a str,
     },
-    /// What comes after is another piece.
+    /// The end of a paragraph.
     Break,
 }
 
-/// The comments of a Rust file; code between them separates them.
+/// The comments of a Rust file. Code ends a paragraph.
 fn comments(source: &str) -> Vec<Line<'_>> {
     let mut fence = Fence::default();
     let mut kind = "";
@@ -149,7 +152,7 @@ fn prose_line<'a>(at: usize, line: &str, text: &'a str, fence: &mut Fence, lines
     }
 }
 
-/// A list item is a piece of its own.
+/// A list item is a paragraph of its own.
 fn without_bullet(text: &str) -> (bool, &str) {
     let after = text.strip_prefix("- ").or_else(|| text.strip_prefix("* ")).or_else(|| {
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -197,7 +200,7 @@ fn check(lines: &[Line<'_>]) -> Vec<(usize, Broken)> {
     broken
 }
 
-/// A full stop may stand inside closing brackets, quotes and emphasis.
+/// Whether a word ends a sentence. Closing brackets, quotes and emphasis may follow the full stop.
 fn ends_sentence(word: &str) -> bool {
     let bare = word.trim_end_matches([')', '"', '*', '_', '`', ']']);
     let abbreviation = matches!(bare, "e.g." | "i.e." | "etc." | "vs.");

@@ -1,20 +1,23 @@
-//! Which tests of a run failed, from the report that nextest writes.
+//! The failed tests of a run, from nextest's report.
 
 use crate::cargo::target;
 use std::path::PathBuf;
 
-/// Where nextest writes it: `junit.path` of the profile in `.config/nextest.toml`.
+/// The path of the report: `junit.path` of the profile in `.config/nextest.toml`.
 fn path(profile: &str) -> PathBuf {
     target().join("nextest").join(profile).join("junit.xml")
 }
 
-/// Forgets the report of an earlier run, so that a run which wrote none names nothing.
+/// Removes the report of an earlier run, so that it is not taken for this run's.
 pub(crate) fn forget(profile: &str) {
-    // A report that is not there is forgotten already.
-    let _ = std::fs::remove_file(path(profile));
+    match std::fs::remove_file(path(profile)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => eprintln!("cannot remove the report of an earlier run: {error}"),
+    }
 }
 
-/// Names of the tests that failed in the last run, each with its binary.
+/// The names of the failed tests of the last run, each with its binary.
 pub(crate) fn failed_tests(profile: &str) -> Vec<String> {
     std::fs::read_to_string(path(profile)).map_or_else(|_| Vec::new(), |report| failed_in(&report))
 }
@@ -28,7 +31,7 @@ fn failed_in(report: &str) -> Vec<String> {
     failed.map(|case| format!("{} {}", attribute(case, "classname"), attribute(case, "name"))).collect()
 }
 
-/// An attribute of the tag that this begins with.
+/// An attribute of the first tag.
 fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
     let tag = tag.split('>').next().unwrap_or(tag);
     let mut words = tag.split_whitespace();

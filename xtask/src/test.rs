@@ -1,25 +1,25 @@
-//! `cargo xtask test`: the one command that sets up, checks and tests everything.
+//! `cargo xtask test`: installs what the checks need, and runs all of them.
 
 use crate::cargo::{self, command};
 use crate::debian::Missing;
 use crate::load::BusyLoops;
 use crate::tools::{DENY, NEXTEST};
-use crate::{agents, debian, fuzz, properties, report};
+use crate::{agents, debian, fuzz, properties, prose, report};
 use std::process::Command;
 use std::time::Instant;
 
-/// How much of it to run.
+/// How much to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Leaves out what needs an installation, and says so.
+    /// Leaves out groups that need an installation, and names them.
     Fast,
     /// Everything that gates a change.
     Default,
-    /// The same with long property runs from a new seed, and fuzzing.
+    /// Also long property runs from a new seed, and fuzzing.
     Full,
 }
 
-/// What else the machine does meanwhile.
+/// What the machine does at the same time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     Nothing,
@@ -28,37 +28,38 @@ pub(crate) enum Beside {
 }
 
 /// Why a group did not pass.
-enum Trouble {
+enum GroupError {
     Failed(String),
-    /// It could not run, for want of a Debian package.
+    /// A Debian package is missing.
     Missing(Missing),
 }
 
-/// What a trouble means for the run.
+/// What it means for the run.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     LeftOut(String),
     Failed(String),
 }
 
-impl Trouble {
-    /// A group that cannot be set up is left out on a person's machine. On CI nobody would notice, so there it fails.
+impl GroupError {
+    /// A group with a missing package is left out on a developer's machine. On CI nobody would notice, so
+    /// it fails.
     fn verdict(self, is_ci: bool) -> Verdict {
         match self {
-            Self::Failed(why) => Verdict::Failed(why),
+            Self::Failed(reason) => Verdict::Failed(reason),
             Self::Missing(missing) if is_ci => Verdict::Failed(missing.to_string()),
             Self::Missing(missing) => Verdict::LeftOut(missing.to_string()),
         }
     }
 }
 
-impl From<String> for Trouble {
+impl From<String> for GroupError {
     fn from(message: String) -> Self {
         Self::Failed(message)
     }
 }
 
-impl From<Missing> for Trouble {
+impl From<Missing> for GroupError {
     fn from(missing: Missing) -> Self {
         Self::Missing(missing)
     }
@@ -68,7 +69,7 @@ struct Group {
     name: &'static str,
     /// The shallowest depth that runs this group.
     from: Depth,
-    run: fn(Depth) -> Result<(), Trouble>,
+    run: fn(Depth) -> Result<(), GroupError>,
 }
 
 const GROUPS: &[Group] = &[
@@ -82,16 +83,16 @@ const GROUPS: &[Group] = &[
     Group { name: "fuzzing", from: Depth::Full, run: |_| Ok(fuzz::run(60)?) },
 ];
 
-/// Tests that drive agents of `cargo xtask agents`.
+/// Tests with the agents of `cargo xtask agents`.
 const REAL_AGENTS: &str =
     "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^(opencode|history)::/)))";
-/// Tests that look at system calls.
+/// Tests that trace system calls.
 const TRACES: &str = "test(/^trace::/)";
 
-/// Runs all groups of that depth, whatever becomes of the ones before, and names every failure at the end.
+/// Runs all groups of that depth, also after a failure, and lists every failure at the end.
 pub(crate) fn run(depth: Depth, beside: Beside) -> Result<(), String> {
     if depth == Depth::Full {
-        // Now rather than after everything else has passed.
+        // First, so that a missing toolchain shows before everything else has run.
         fuzz::ensure_nightly()?;
     }
     let _loops = (beside == Beside::BusyLoops).then(|| BusyLoops::start(4));
@@ -107,15 +108,15 @@ pub(crate) fn run(depth: Depth, beside: Beside) -> Result<(), String> {
         let start = Instant::now();
         let outcome = (group.run)(depth);
         let seconds = start.elapsed().as_secs_f64();
-        match outcome.map_err(|trouble| trouble.verdict(is_ci)) {
+        match outcome.map_err(|error| error.verdict(is_ci)) {
             Ok(()) => println!("== {name}: passed in {seconds:.0} s =="),
-            Err(Verdict::LeftOut(why)) => {
-                println!("== {name}: left out ==\n{why}");
-                left_out.push(format!("{name} (a package cannot be had)"));
+            Err(Verdict::LeftOut(reason)) => {
+                println!("== {name}: left out ==\n{reason}");
+                left_out.push(format!("{name} (a package is missing)"));
             }
-            Err(Verdict::Failed(why)) => {
-                println!("== {name}: FAILED after {seconds:.0} s ==\n{why}");
-                failures.push(format!("{name}: {why}"));
+            Err(Verdict::Failed(reason)) => {
+                println!("== {name}: FAILED after {seconds:.0} s ==\n{reason}");
+                failures.push(format!("{name}: {reason}"));
             }
         }
     }
@@ -136,18 +137,19 @@ fn includes(depth: Depth, from: Depth) -> bool {
     }
 }
 
-fn format() -> Result<(), Trouble> {
-    Ok(cargo::run(command("cargo", &["fmt", "--all", "--", "--check"]))?)
+fn format() -> Result<(), GroupError> {
+    cargo::run(command("cargo", &["fmt", "--all", "--", "--check"]))?;
+    Ok(prose::run(&[])?)
 }
 
-fn lint() -> Result<(), Trouble> {
+fn lint() -> Result<(), GroupError> {
     let words = ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--quiet"];
     let mut lint = command("cargo", &words);
     lint.args(["--", "-D", "warnings"]);
     Ok(cargo::run(lint)?)
 }
 
-fn tests(depth: Depth) -> Result<(), Trouble> {
+fn tests(depth: Depth) -> Result<(), GroupError> {
     if depth == Depth::Fast && !NEXTEST.is_there() {
         println!("cargo-nextest is not installed: slower, with cargo test");
         let words = ["test", "--workspace", "--tests", "--locked", "--quiet", "--", "--skip", "trace::"];
@@ -155,20 +157,46 @@ fn tests(depth: Depth) -> Result<(), Trouble> {
     }
     NEXTEST.ensure()?;
     let filterset = format!("not ({TRACES} + {REAL_AGENTS})");
-    let (mut tests, profile) = match depth {
-        Depth::Fast | Depth::Default => (nextest("default", &filterset), "default"),
-        Depth::Full => (nextest("full", &filterset), "full"),
-    };
-    if depth == Depth::Full {
-        let seed = properties::fresh_seed().to_string();
-        tests.env("PROPTEST_CASES", "5000").env("TURNSTREAM_FULL", "1").env(properties::SEED, seed);
+    match depth {
+        Depth::Fast | Depth::Default => {
+            let tests = nextest("default", &filterset);
+            print_seed(&tests);
+            run_tests(tests, "default")
+        }
+        Depth::Full => full_tests(&filterset),
     }
-    say_seed(&tests);
-    run_tests(tests, profile)
 }
 
-/// `cargo run` has set the seed of `.cargo/config.toml` for this process, unless the caller chose one.
-fn say_seed(tests: &Command) {
+/// Cases of a property in a full run. Only for tests without a number of their own.
+const FULL_CASES: &str = "5000";
+
+/// All tests with the long matrices and a new seed.
+///
+/// `PROPTEST_CASES` overrides the number in a test. A test that sets its own number is expensive: with
+/// 5,000 cases the log's property with real files took 20 minutes. So tests with their own number run
+/// separately, without the variable; they may read `TURNSTREAM_FULL` for a larger number.
+fn full_tests(filterset: &str) -> Result<(), GroupError> {
+    let seed = properties::fresh_seed().to_string();
+    let own_number = properties::filterset_with_own_number()?;
+    let mut many = nextest("full", &format!("({filterset}) - ({own_number})"));
+    many.env("PROPTEST_CASES", FULL_CASES);
+    let mut few = nextest("full", &format!("({filterset}) & ({own_number})"));
+    few.env_remove("PROPTEST_CASES");
+    let mut failures = Vec::new();
+    for mut tests in [many, few] {
+        tests.env("TURNSTREAM_FULL", "1").env(properties::SEED, &seed);
+        print_seed(&tests);
+        match run_tests(tests, "full") {
+            Ok(()) => {}
+            Err(GroupError::Failed(reason)) => failures.push(reason),
+            Err(missing @ GroupError::Missing(_)) => return Err(missing),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(GroupError::Failed(failures.join("\n    "))) }
+}
+
+/// Prints the seed of a run. `.cargo/config.toml` sets one, unless the caller chose another.
+fn print_seed(tests: &Command) {
     let chosen = tests.get_envs().find(|(name, _)| *name == properties::SEED).and_then(|(_, seed)| seed);
     let seed = chosen.map(std::ffi::OsStr::to_owned).or_else(|| std::env::var_os(properties::SEED));
     if let Some(seed) = seed {
@@ -176,7 +204,7 @@ fn say_seed(tests: &Command) {
     }
 }
 
-/// All groups build with the same features, so that nothing is compiled twice.
+/// A run of nextest. All groups build with the same features, so that nothing is compiled twice.
 fn nextest(profile: &str, filterset: &str) -> Command {
     let words = ["nextest", "run", "--workspace", "--all-features", "--locked", "--cargo-quiet"];
     let mut tests = command("cargo", &words);
@@ -184,33 +212,33 @@ fn nextest(profile: &str, filterset: &str) -> Command {
     tests
 }
 
-/// Runs tests with nextest; an error names those that failed.
-fn run_tests(tests: Command, profile: &str) -> Result<(), Trouble> {
+/// Runs tests with nextest. An error lists the failed tests.
+fn run_tests(tests: Command, profile: &str) -> Result<(), GroupError> {
     report::forget(profile);
     cargo::run(tests).map_err(|error| match report::failed_tests(profile) {
-        failed if failed.is_empty() => Trouble::Failed(error),
-        failed => Trouble::Failed(format!("{} failed\n    {}", failed.len(), failed.join("\n    "))),
+        failed if failed.is_empty() => GroupError::Failed(error),
+        failed => GroupError::Failed(format!("{} failed\n    {}", failed.len(), failed.join("\n    "))),
     })
 }
 
-/// Tests that look at system calls, which the group of ordinary tests leaves out.
-fn traces() -> Result<(), Trouble> {
+/// Runs the tests that trace system calls, which the group `tests` leaves out.
+fn traces() -> Result<(), GroupError> {
     NEXTEST.ensure()?;
     debian::ensure("strace", &["strace"], "the traces of system calls")?;
     run_tests(nextest("default", TRACES), "default")
 }
 
-fn doctests() -> Result<(), Trouble> {
+fn doctests() -> Result<(), GroupError> {
     let words = ["test", "--doc", "--workspace", "--all-features", "--locked", "--quiet"];
     Ok(cargo::run(command("cargo", &words))?)
 }
 
-fn deny() -> Result<(), Trouble> {
+fn deny() -> Result<(), GroupError> {
     DENY.ensure()?;
     Ok(cargo::run(command("cargo", &["deny", "check", "bans", "licenses", "sources"]))?)
 }
 
-fn real_agents() -> Result<(), Trouble> {
+fn real_agents() -> Result<(), GroupError> {
     NEXTEST.ensure()?;
     debian::ensure("npm", &["nodejs", "npm"], "the real agents")?;
     let mut tests = nextest("default", REAL_AGENTS);
@@ -220,14 +248,14 @@ fn real_agents() -> Result<(), Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Missing, Trouble, Verdict};
+    use super::{GroupError, Missing, Verdict};
 
     #[test]
     fn a_missing_package_leaves_a_group_out_and_fails_on_ci() {
-        let missing = || Trouble::from(Missing::new("strace", "the traces", "no network"));
+        let missing = || GroupError::from(Missing::new("strace", "the traces", "no network"));
         assert!(matches!(missing().verdict(false), Verdict::LeftOut(why) if why.contains("strace")));
         assert!(matches!(missing().verdict(true), Verdict::Failed(why) if why.contains("no network")));
-        let failed = Trouble::from("1 failed".to_owned());
+        let failed = GroupError::from("1 failed".to_owned());
         assert_eq!(failed.verdict(false), Verdict::Failed("1 failed".to_owned()));
     }
 }

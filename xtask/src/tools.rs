@@ -1,8 +1,8 @@
-//! Cargo subcommands that the checks need: at a version of our choice, installed below `target/` when missing, and said.
+//! Cargo subcommands that the checks need, at pinned versions. Missing ones are installed below `target/`.
 
 use crate::cargo::{answer, command, run, target};
 
-/// A cargo subcommand and which of its versions will do.
+/// A cargo subcommand, and the versions that are accepted.
 #[derive(Debug)]
 pub(crate) struct Tool {
     name: &'static str,
@@ -12,9 +12,9 @@ pub(crate) struct Tool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accepts {
-    /// Its findings differ from version to version.
+    /// Exactly this version: findings differ from version to version.
     Exactly,
-    /// The same `major.minor`: compatible, and it takes minutes to build.
+    /// The same `major.minor`: compatible, and building it takes minutes.
     SameMinor,
 }
 
@@ -25,7 +25,7 @@ pub(crate) const FUZZ: Tool = Tool { name: "fuzz", version: "0.13.2", accepts: A
 // === impl Tool ===
 
 impl Tool {
-    /// Whether `cargo <name>` is there at a version that will do.
+    /// Whether `cargo <name>` is installed in an accepted version.
     pub(crate) fn is_there(&self) -> bool {
         self.found().is_some_and(|said| self.accepts(&said))
     }
@@ -41,7 +41,7 @@ impl Tool {
             println!("{:?} is not the {package} that is wanted", found.trim());
         }
         println!("installing {package} {version} into target/tools (built from source, takes minutes)");
-        // A build directory of its own, below target/, so that a second run finds what the first compiled.
+        // A build directory below target/, so that a second run reuses what the first compiled.
         let mut install = command(
             "cargo",
             &["install", &package, "--version", version, "--locked", "--quiet", "--force", "--root"],

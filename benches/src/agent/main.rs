@@ -1,5 +1,6 @@
-//! An ACP agent on stdio that sends as many events as its prompt says: `{"events":1000,"bytes":100,"rate":100}`, as fast as
-//! the pipe takes them without `rate`. Each is one write, as an agent flushes each message.
+//! An ACP agent on stdio that sends the events of its prompt: `{"events":1000,"bytes":100,"rate":100}`.
+//!
+//! Without `rate` it sends at full speed. Each event is one write, as an agent flushes each message.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ fn main() -> std::io::Result<()> {
     let mut out = std::fs::File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?);
     for line in std::io::stdin().lock().lines() {
         let Ok(request) = serde_json::from_str::<Request>(&line?) else { continue };
-        // Notifications want no answer, and none of them matters here.
+        // Notifications need no answer.
         let Some(id) = request.id else { continue };
         let answer = match answer(&request.method, &request.params, &mut out) {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),

@@ -1,4 +1,5 @@
-//! Deleting and trimming on a large database: how long until the bytes are gone, and what others notice. `--quick` has less.
+//! Deleting and trimming on a large database: the time until the bytes are gone, and the effect on other
+//! sessions. `--quick` uses a smaller database.
 
 use std::process::ExitCode;
 use turnstream_benches::delete::run;

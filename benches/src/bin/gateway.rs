@@ -1,4 +1,4 @@
-//! The running gateway beside sandbox-agent, as processes on loopback.
+//! The running gateway compared with sandbox-agent, as processes on loopback.
 
 use std::process::ExitCode;
 use turnstream_benches::gateway::run;

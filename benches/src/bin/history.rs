@@ -1,5 +1,5 @@
-//! Pages of one session of a million events: how long the first page and pages further back take. `--quick`
-//! has fewer.
+//! Pages of a session with a million events: the time of the first page and of pages further back.
+//! `--quick` uses fewer events.
 
 use std::process::ExitCode;
 use turnstream_benches::history::run;

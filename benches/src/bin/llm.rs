@@ -1,5 +1,5 @@
-//! The reader of provider streams, all checks on, beside a bare typed parse of the same events; and the number of wrong
-//! calls over every splice of two completions.
+//! The reader of provider streams compared with a plain typed parse, and the number of wrong calls over
+//! every splice of two completions.
 
 #[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../../../crates/llm/tests/it/corpus.rs"]
@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use turnstream_benches::llm::Wire;
 use turnstream_benches::{Bars, Best, Contender, best_of, print_table};
-use turnstream_llm::{Format, Head, Profile, Reader, Said, Transport};
+use turnstream_llm::{Format, Head, Profile, Reader, StreamEvent, Transport};
 use turnstream_scripted::{Completion, Part};
 
-/// As in the binary that is shipped; both ways use it.
+/// The allocator of the shipped binary, for both contenders.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Many short runs: on a shared machine a run of a millisecond or two is sometimes not disturbed at all.
+/// Many short runs, because on a shared machine a run of a millisecond or two is sometimes undisturbed.
 const ROUNDS: usize = 300;
-/// The same stream again and again, as bytes just read from a socket are in the cache.
+/// The same stream repeatedly, because bytes from a socket are in the cache.
 const STREAMS: usize = 2;
 const READ: usize = 16 * 1024;
 
@@ -33,12 +33,12 @@ const OURS: &str = "turnstream-llm";
 const BORROWED: &str = "bare typed parse";
 const OWNED: &str = "the same, owning";
 
-/// How the events are spelled.
+/// How the events are written.
 #[derive(Clone, Copy)]
 enum Spelling {
-    /// As the scripted provider renders them, which is as the three providers do.
+    /// As the real providers write them.
     Usual,
-    /// With one more member at the end that is an object, so that no event is one of the usual ones.
+    /// With an additional object member, so that the fast parser reads none.
     Unusual,
 }
 
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     bars.exit_code()
 }
 
-/// The best times of all ways, ours first and then the one that is the bar, and the number of events.
+/// The best times of all contenders (the reader first, then the bar), and the number of events.
 fn measure(format: Format, spelling: Spelling) -> (Vec<Best>, usize) {
     let rendered = stream(format, "long", &long_completion(), false);
     let rendered = match spelling {
@@ -124,7 +124,7 @@ fn measure(format: Format, spelling: Spelling) -> (Vec<Best>, usize) {
     (best_of(ROUNDS, contenders), payloads.len())
 }
 
-/// Every pair of the test corpus, cut at every byte and followed by the second completion.
+/// Every pair of the test corpus: cut at every byte, and followed by the second completion.
 fn spliced() -> Count {
     let mut count = Count::default();
     for pair in corpus::pairs() {
@@ -143,22 +143,23 @@ fn long_completion() -> Completion {
     Completion::of(texts.into_iter().chain(calls))
 }
 
-/// The payload of an event; the end marker is none.
+/// The payload of an event; `None` for the end marker.
 fn data(event: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(event).ok()?;
     let data = text.lines().find_map(|line| line.strip_prefix("data: "))?;
     data.starts_with('{').then_some(data)
 }
 
-/// Returns the bytes of text and arguments, so that both ways count the same kind of thing.
+/// Returns the bytes of text and arguments, as the plain parse does.
 fn read_all(format: Format, bytes: &[u8]) -> usize {
     let mut reader = Reader::new(format, &Profile::UNKNOWN, Head::stream());
     let mut said = Vec::new();
     let mut seen = 0;
-    let mut count = |said: &mut Vec<Said>| {
+    let mut count = |said: &mut Vec<StreamEvent>| {
         for event in said.drain(..) {
-            if let Said::Text { text, .. } | Said::Reasoning { text, .. } | Said::CallArguments { text, .. } =
-                event
+            if let StreamEvent::Text { text, .. }
+            | StreamEvent::Reasoning { text, .. }
+            | StreamEvent::CallArguments { text, .. } = event
             {
                 seen += text.len();
             }

@@ -1,4 +1,4 @@
-//! The durable log beside a raw group-committed file (the limit) and one SQLite row per commit (the naive way).
+//! The durable log compared with a group-committed file (the upper limit) and with one SQLite commit per row.
 
 use std::process::ExitCode;
 use turnstream_benches::log::run;

@@ -1,4 +1,4 @@
-//! Turn machine and fold on one core: delta signals per second, and whether a long item costs more per delta.
+//! Turn machine and fold on one core: deltas per second, and whether a long item costs more per delta.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use turnstream_model::time::Time;
 const ROUNDS: usize = 15;
 const DELTAS: usize = 200_000;
 const SHORT: usize = 2_000;
-/// About what one token is in a captured opencode delta.
+/// About one token, as in a captured opencode delta.
 const TEXT: &str = " token of text";
 
-/// Name, deltas per item, and what is run: it returns how many bytes of text came through.
+/// Name, deltas per item, and the work, which returns the bytes of text.
 type Cell = (&'static str, usize, fn(&[Signal]) -> usize);
 
 fn main() -> ExitCode {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         &format!("{rate:.2}"),
     );
     let ratio = long / short;
-    // "No more": within what two runs of the same code differ by on a shared machine.
+    // The tolerance is the difference between two runs of the same code on a shared machine.
     bars.check(
         "a delta into a long item costs no more than into a short one",
         ratio <= 1.1,
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     bars.exit_code()
 }
 
-/// Deltas in items of that many, each item introduced first.
+/// Deltas in items of this length. Each item is announced first.
 fn conversation(per_item: usize) -> Vec<Signal> {
     let mut signals = Vec::with_capacity(DELTAS + DELTAS / per_item);
     for index in 0..DELTAS {

@@ -1,5 +1,7 @@
-//! A turn of opencode on one core: the bytes of its event stream through the SSE decoder, the translator, the turn machine and
-//! the ACP encoder, to JSON. CPU time of the thread, so that a shared machine disturbs it less.
+//! A turn of opencode on one core: its event stream through SSE decoder, translator, turn machine and ACP
+//! encoder.
+//!
+//! It measures the CPU time of the thread, which a shared machine disturbs less.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -21,11 +23,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUNDS: usize = 9;
 const DELTAS: usize = 20_000;
 const MANY: usize = 200_000;
-/// As a socket hands them out.
+/// The size of a read from a socket.
 const READ: usize = 16 * 1024;
 const NOW: Time = Time(1_794_770_000_000);
 
-/// A recorded turn (capture `o-long-text`) whose deltas are repeated until there are so many.
+/// A recorded turn (capture `o-long-text`) whose deltas are repeated to this number.
 struct Recording {
     session: String,
     prompt: String,
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
     let short = per_event(0);
     bars.check("at most 1.5 us CPU per event", short <= 1.5, &format!("{short:.2} us"));
     let growth = per_event(1) / short;
-    // Within what two runs of the same code differ by on a shared machine.
+    // The tolerance is the difference between two runs of the same code on a shared machine.
     bars.check(
         "no growth per event up to 200,000 deltas in one part",
         growth <= 1.15,
@@ -90,7 +92,7 @@ impl Recording {
             .collect();
         let is_delta = |event: &&Value| event["type"] == "message.part.delta";
         let recorded: Vec<&Value> = events.iter().filter(is_delta).collect();
-        // Deltas of a real model are tokens; those of the capture are 400 bytes long.
+        // Deltas of a real model are tokens. Those of the capture have 400 bytes.
         let token = |index: usize| {
             let mut delta = recorded[index % recorded.len()].clone();
             let text = delta["properties"]["delta"].as_str().unwrap_or_default();
@@ -129,7 +131,7 @@ impl Recording {
     }
 }
 
-/// Returns how many bytes of JSON came out.
+/// Returns the bytes of JSON.
 fn through_everything(recording: &Recording) -> usize {
     let conductor = Conductor::new(&recording.session, Pace::default(), Budget::default(), NOW);
     let mut solo = Solo::new(conductor, &recording.session, "/workspace", Permissions::Ask, NOW);

@@ -1,4 +1,5 @@
-//! The redactor on ordinary text: whole, in deltas of 20 bytes, beside a plain copy and beside expressions.
+//! The redactor on ordinary text, whole and in deltas of 20 bytes, compared with a copy and with regular
+//! expressions.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,11 @@ use turnstream_benches::{Bars, Best, Contender, best_of, print_table};
 use turnstream_redact::{Rules, Stream};
 
 const ROUNDS: usize = 9;
-/// What models stream.
+/// The size of a model's delta.
 const DELTA: usize = 20;
-/// A gateway that collects deltas writes about so much at a time.
+/// About what a gateway that collects deltas writes at a time.
 const FLUSH: usize = 1024;
-/// Deltas are measured on so much text: the naive pass is slow.
+/// The text for deltas. It is small, because the naive pass is slow.
 const STREAMED: usize = 2_000_000;
 
 const COPY: &str = "plain copy";
@@ -168,7 +169,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every text below these folders.
+/// All texts below these folders.
 fn read(folders: &[&str], only: &[&str]) -> String {
     let mut folders: Vec<PathBuf> = folders.iter().map(|name| repository().join(name)).collect();
     let mut text = String::new();
@@ -178,7 +179,7 @@ fn read(folders: &[&str], only: &[&str]) -> String {
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         for path in paths {
-            // The redactor's own tests hold secrets, and a key block without an end.
+            // The redactor's own tests contain secrets, and a key block without an end.
             if path.is_dir() && !["target", "redact"].iter().any(|name| path.ends_with(name)) {
                 folders.push(path);
             } else if path.is_file()

@@ -1,4 +1,4 @@
-//! Search over a log of a million items: how long the first page takes. `--quick` has fewer.
+//! Search over a log of a million items: the time of the first page. `--quick` uses fewer items.
 
 use std::process::ExitCode;
 use turnstream_benches::search::run;

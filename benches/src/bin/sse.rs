@@ -1,4 +1,4 @@
-//! The SSE decoder beside `sse-stream`, `eventsource-stream` and a bare newline scan, on captured bytes.
+//! The SSE decoder compared with `sse-stream`, `eventsource-stream` and a newline scan, on captured bytes.
 
 use eventsource_stream::Eventsource;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -9,18 +9,18 @@ use turnstream_benches::{Bars, Best, Contender, best_of, fixture, print_table};
 use turnstream_sse::{Decoder, Frame};
 
 const ROUNDS: usize = 15;
-/// 200,000 events are fed as 200 times the same burst of 1,000, which stays in the cache, as bytes just read from a
-/// socket do. The bars are for that. From one array of 51 MB the bare scan runs at less than half its speed and
-/// the decoders come closer to each other; that is shown too, without a bar.
+/// 200,000 events are fed as 200 times the same burst of 1,000. It stays in the cache, like bytes from a
+/// socket, and the bars are for that. From one array of 51 MB the scan has less than half its speed. That
+/// is shown without a bar.
 const BURST: usize = 1_000;
 const BURSTS: usize = 200;
 const READ: usize = 16 * 1024;
-/// What one TCP segment carries on Ethernet.
+/// The payload of one TCP segment on Ethernet.
 const SEGMENT: usize = 1460;
 const HUGE: usize = 16 * 1024 * 1024;
-/// `eventsource-stream` takes time quadratic in the event, minutes for 16 MiB.
+/// `eventsource-stream` needs quadratic time, minutes for 16 MiB.
 const HUGE_FOR_EVENTSOURCE: usize = 1024 * 1024;
-/// The huge event too is fed from a buffer of this size, again and again.
+/// The huge event is fed from a buffer of this size, repeatedly.
 const HUGE_BUFFER: usize = 256 * 1024;
 
 const OURS: &str = "turnstream-sse";
@@ -105,7 +105,7 @@ fn measure(input: &str, contenders: Vec<Contender<'_>>, rows: &mut Vec<Vec<Strin
     bests
 }
 
-/// `for_eventsource` is a smaller input where the quadratic one would not end.
+/// `for_eventsource` is a smaller input for the quadratic contender.
 fn contenders<'a>(reads: &'a [&'a [u8]], for_eventsource: &'a [&'a [u8]]) -> Vec<Contender<'a>> {
     let bytes = reads.iter().map(|read| read.len()).sum();
     let bytes_for_eventsource = for_eventsource.iter().map(|read| read.len()).sum();

@@ -11,17 +11,17 @@ use turnstream_model::time::Time;
 const ITEMS: u64 = 9;
 /// Deltas of one item.
 const DELTAS: u64 = 8;
-/// When everything happened.
+/// The time of all events.
 pub(super) const THEN: Time = Time(1_794_000_000_000);
 
-/// How much there is.
+/// The size of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
-    /// Sessions of the usual size.
+    /// Sessions of ordinary size.
     pub(super) sessions: u64,
-    /// Turns of each of them.
+    /// Turns of an ordinary session.
     pub(super) turns: u64,
-    /// Turns of the large one.
+    /// Turns of the large session.
     pub(super) large: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Extent {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Built {
     pub(super) events: u64,
-    /// Of text.
+    /// Bytes of text.
     pub(super) bytes: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn large() -> SessionId {
     SessionId::from("large")
 }
 
-/// Says it all, as agents would but faster.
+/// Appends everything.
 pub(super) async fn build(path: &Path, extent: Extent) -> Result<Built, String> {
     let log = Log::open(path, &Options::default()).map_err(|error| error.to_string())?.log;
     let mut writer = Writer::new(11);

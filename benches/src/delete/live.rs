@@ -1,4 +1,4 @@
-//! Sessions that talk meanwhile: how long each of their events takes until it is durable.
+//! Live sessions during a removal: how long each event takes until it is durable.
 
 use super::build::THEN;
 use crate::Latencies;
@@ -10,23 +10,23 @@ use turnstream_log::{Appender, Log};
 use turnstream_model::event::{Body, Draft, Field, ItemKind, Origin, Role};
 use turnstream_model::id::{ItemId, SessionId, TurnId};
 
-/// How many talk.
+/// The number of live sessions.
 const SESSIONS: usize = 8;
-/// How often each of them says something.
+/// The interval between two events of a session.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// Sessions that can be made to talk.
+/// Prepared live sessions.
 pub(super) struct Crowd {
     appenders: Vec<Appender>,
 }
 
-/// A crowd that talks.
+/// Running live sessions.
 pub(super) struct Talking {
     over: Arc<AtomicBool>,
     talkers: Vec<JoinHandle<Result<Talked, String>>>,
 }
 
-/// A session that has talked, and how long each of its events took, in microseconds.
+/// A session, and the latency of each of its events in microseconds.
 type Talked = (Appender, Vec<u64>);
 
 impl Crowd {
@@ -54,7 +54,7 @@ impl Crowd {
         Ok(Self { appenders })
     }
 
-    /// All of them talk, until that is over.
+    /// Runs all sessions until they are stopped.
     pub(super) fn talk(self) -> Talking {
         let over = Arc::new(AtomicBool::new(false));
         let talkers = self.appenders.into_iter().map(|appender| tokio::spawn(talk(appender, over.clone())));
@@ -81,7 +81,7 @@ async fn talk(mut appender: Appender, over: Arc<AtomicBool>) -> Result<Talked, S
     while !over.load(Ordering::Relaxed) {
         next += EVERY;
         tokio::time::sleep_until(next.into()).await;
-        // From when it should have been said: one that waits makes the next ones late.
+        // Measured from the due time, so that a delay also counts for the events after it.
         let delta = Body::ItemDelta { field: Field::Text, text: "a few words more ".to_owned() };
         let receipt = appender.append(vec![in_item(delta)], THEN).await.map_err(|error| error.to_string())?;
         receipt.await.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Builds a large log, then deletes and trims sessions of it while others talk.
+//! Builds a large log, then deletes and trims sessions while others write.
 
 mod build;
 mod live;
@@ -17,29 +17,29 @@ use turnstream_model::id::SessionId;
 /// About a million events, and 1.5 GB of database.
 const FULL: Extent = Extent { sessions: 1_000, turns: 10, large: 300 };
 const QUICK: Extent = Extent { sessions: 60, turns: 10, large: 100 };
-/// How long the crowd talks alone.
+/// How long the live sessions write alone.
 const ALONE: Duration = Duration::from_secs(20);
-/// Sessions of which a round of retention trims something.
+/// Sessions that one round of retention trims.
 const TRIMMED: u64 = 5;
-/// How long the gateway waits before it answers that the bytes are still being removed.
+/// How long the gateway waits for the removal before it answers.
 const ANSWER: Duration = Duration::from_secs(5);
-/// By how much the slowest of a hundred appends may be slower while something is removed.
+/// By how much the 99th percentile of appends may rise during a removal.
 const SLOWER: f64 = 3.0;
 
 /// What is removed.
 enum Removal {
     Nothing,
     Delete(SessionId),
-    /// All but one turn of these.
+    /// All turns but one of these sessions.
     Trim(std::ops::Range<u64>),
 }
 
-/// What was measured of it.
+/// The result of a removal.
 struct Cell {
     name: &'static str,
-    /// Until nobody finds it.
+    /// Until no reader finds it.
     answered: Duration,
-    /// Until nothing of it is in any file.
+    /// Until no file contains it.
     gone: Duration,
     appends: Latencies,
 }

@@ -1,4 +1,4 @@
-//! The cells: each starts a server of its own on new files, measures, and ends it.
+//! The cells of the benchmark. Each starts a server with new files, measures, and ends it.
 
 use super::Load;
 use super::count::Keep;
@@ -9,41 +9,41 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// For a crowd to connect.
+/// The time limit for connecting all subscribers.
 const CONNECT: Duration = Duration::from_secs(60);
-/// For everything behind the time that a load takes by itself.
+/// The time limit after the nominal length of a load.
 const SLACK: Duration = Duration::from_secs(150);
-/// Between a start and the look at the memory of a server that has nothing to do.
+/// The time between a start and the measurement of an idle server's memory.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Threads that send prompts.
 const SENDERS: usize = 16;
-/// Sessions that the idle subscribers are spread over.
+/// The sessions of the idle subscribers.
 const IDLE_SESSIONS: usize = 100;
 
-/// Where the cells keep their files.
+/// The folder of the cells' files.
 #[derive(Debug)]
 pub(crate) struct Place {
     folder: PathBuf,
     next: AtomicUsize,
 }
 
-/// What a load through a server came to.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) tally: Tally,
-    /// CPU time of the server's process while it lasted.
+    /// The CPU time of the server's process during the load.
     pub(crate) cpu: Duration,
     pub(crate) usage: Usage,
 }
 
-/// What subscribers that get nothing cost.
+/// The cost of idle subscribers.
 #[derive(Debug)]
 pub(crate) struct Idle {
     pub(crate) subscribers: usize,
-    /// Before any of them came, with the sessions there.
+    /// Usage before the subscribers, with the sessions.
     pub(crate) before: Usage,
     pub(crate) after: Usage,
-    /// One event to each at the end, as a proof that they are there.
+    /// The result of one event to each at the end, which proves that they are connected.
     pub(crate) tally: Tally,
 }
 
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// From the start of the process to the first 200 of its health, the median of several.
+/// The median time from start to the first healthy answer.
 pub(crate) fn start<S: Side>(side: &S, place: &Place, times: usize) -> Result<Duration, String> {
     let mut starts = Vec::with_capacity(times);
     for _ in 0..times {
@@ -71,14 +71,14 @@ pub(crate) fn start<S: Side>(side: &S, place: &Place, times: usize) -> Result<Du
     starts.get(times / 2).copied().ok_or_else(|| "no start was measured".to_owned())
 }
 
-/// What a server uses that nobody has asked for anything.
+/// The resource use of an idle server.
 pub(crate) fn at_rest<S: Side>(side: &S, place: &Place) -> Result<Usage, String> {
     let server = side.start(&place.fresh(S::NAME)?)?;
     std::thread::sleep(SETTLE);
     Ok(server.usage())
 }
 
-/// The same load in each of so many sessions, with so many subscribers each.
+/// The same load in several sessions, with several subscribers each.
 pub(crate) fn play<S: Side>(
     side: &S,
     place: &Place,
@@ -96,7 +96,7 @@ pub(crate) fn play<S: Side>(
     Ok(Played { tally: crowd.finish(), cpu, usage })
 }
 
-/// Subscribers that get nothing, and then one event each.
+/// Idle subscribers, and then one event for each.
 pub(crate) fn idle<S: Side>(side: &S, place: &Place, subscribers: usize) -> Result<Idle, String> {
     let server = side.start(&place.fresh(S::NAME)?)?;
     let sessions = make(side, &server, IDLE_SESSIONS.min(subscribers))?;
@@ -118,7 +118,7 @@ fn paths(sessions: &[Session], each: usize) -> Vec<String> {
     sessions.iter().flat_map(|session| std::iter::repeat_n(session.events.clone(), each)).collect()
 }
 
-/// Sends every prompt, and returns when the crowd has what it will get.
+/// Sends every prompt, and waits for the subscribers.
 fn prompt_all<S: Side>(
     side: &S,
     server: &Server,
@@ -138,7 +138,8 @@ fn prompt_all<S: Side>(
     })
 }
 
-/// A prompt is answered when it is durable: one after the other, many sessions would begin at many times.
+/// Sends prompts in parallel: a prompt is answered when it is durable, so sequential prompts would start
+/// too late.
 fn prompt_at_once<S: Side>(
     side: &S,
     server: &Server,

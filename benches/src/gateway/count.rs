@@ -1,30 +1,30 @@
-//! One subscriber's stream: bytes in, and what was delivered, lost and repeated out.
+//! Counts what one subscriber received, lost and got twice.
 
 use super::http::{Chunks, head};
 use super::stamp::{Stamp, now};
 use turnstream_sse::{Decoder, Frame};
 
-/// What one subscriber got.
+/// The result of one subscriber.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     /// SSE events that carry at least one event of the agent.
     pub(crate) deliveries: u64,
-    /// Events of the agent; more than the deliveries where those were merged.
+    /// Events of the agent. One delivery may contain several merged events.
     pub(crate) events: u64,
     pub(crate) lost: u64,
     pub(crate) repeated: u64,
-    /// Departures from the SSE format.
+    /// Violations of the SSE format.
     pub(crate) anomalies: u64,
     /// The earliest send time and the latest arrival, in microseconds.
     pub(crate) first_sent: Option<u64>,
     pub(crate) last_arrival: Option<u64>,
-    /// From sent to parsed, where asked for.
+    /// Latencies from send to parse, if requested.
     pub(crate) micros: Vec<u64>,
     next: u64,
     latencies: bool,
 }
 
-/// Whether every latency is kept, or only how much came and when.
+/// Whether every latency is kept, or only counts and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     Latencies,
@@ -36,12 +36,12 @@ impl Count {
         Self { latencies: keep == Keep::Latencies, ..Self::default() }
     }
 
-    /// Whether the event with this number, or a later one, has come.
+    /// Whether the event with this number, or a later one, has arrived.
     pub(crate) fn reached(&self, events: u64) -> bool {
         self.next >= events
     }
 
-    /// At the end, with the number of events that were sent: what never came is lost.
+    /// Ends the count. Sent events that did not arrive are lost.
     pub(crate) fn end(&mut self, events: u64) {
         self.lost += events.saturating_sub(self.next);
         self.next = self.next.max(events);
@@ -99,7 +99,7 @@ impl Stream {
         matches!(self.stage, Stage::Body(_))
     }
 
-    /// Takes a read. An error means that this is no stream, or no longer.
+    /// Reads bytes. An error means that this is not an event stream.
     pub(crate) fn feed(&mut self, read: &[u8], count: &mut Count) -> Result<(), String> {
         match &mut self.stage {
             Stage::Head(held) => {

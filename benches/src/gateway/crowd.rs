@@ -1,4 +1,4 @@
-//! Many subscribers in one thread of this process, each with a socket of its own.
+//! Many subscribers in one thread, each with its own socket.
 
 use super::count::{Count, Keep, Stream};
 use crate::Latencies;
@@ -12,20 +12,20 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-/// One read; the thread has one buffer for all.
+/// The buffer size of a read. All subscribers share one buffer.
 const READ: usize = 64 * 1024;
-/// Connections that are being made at the same time, well below the length of a listener's queue.
+/// Simultaneous connection attempts, well below the backlog of a listener.
 const AT_ONCE: usize = 64;
-/// Connections from one address. A loopback address has some 28,000 ports, and those of the last run may still wait.
+/// Connections from one address. A loopback address has about 28,000 ports, and some may be in TIME_WAIT.
 const PER_ADDRESS: usize = 4_000;
-/// Between two looks at the progress.
+/// The interval between checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// Subscribers that are connected.
+/// Connected subscribers.
 pub(crate) struct Crowd {
     runtime: Runtime,
     shared: Arc<Shared>,
@@ -40,11 +40,11 @@ struct Shared {
     complete: AtomicUsize,
     deliveries: AtomicU64,
     closed: AtomicUsize,
-    /// Why the first of those that ended did.
+    /// Why the first ended subscriber ended.
     why: Mutex<Option<String>>,
 }
 
-/// What all of them got together.
+/// The results of all subscribers.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) subscribers: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
     pub(crate) repeated: u64,
     pub(crate) anomalies: u64,
-    /// Subscribers whose connection ended before it should have, and why the first did.
+    /// Subscribers whose connection ended early, and why the first one did.
     pub(crate) closed: usize,
     pub(crate) why: Option<String>,
     /// From the first event's send time to the last arrival.
@@ -62,8 +62,8 @@ pub(crate) struct Tally {
 }
 
 impl Crowd {
-    /// Connects a subscriber to each of the paths, and returns when every one is accepted. `events` is how many
-    /// each of them should get.
+    /// Connects a subscriber to each path, and returns when all are accepted. Each should get `events`
+    /// events.
     pub(crate) fn connect(
         address: SocketAddr,
         paths: &[String],
@@ -71,7 +71,7 @@ impl Crowd {
         keep: Keep,
         patience: Duration,
     ) -> Result<Self, String> {
-        // One thread: the other core is the server's.
+        // One thread, because the server needs the other core.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -107,8 +107,8 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Returns when all have the last event; or nothing has come for `quiet` although `over` says that all was sent; or
-    /// after `patience`.
+    /// Waits until all subscribers have the last event, until nothing arrived for `quiet` after `over`, or
+    /// for `patience`.
     pub(crate) fn wait(&self, mut over: impl FnMut() -> bool, quiet: Duration, patience: Duration) {
         let until = Instant::now() + patience;
         let mut seen = 0;
@@ -131,9 +131,9 @@ impl Crowd {
         }
     }
 
-    /// Disconnects everybody and adds up.
+    /// Disconnects all subscribers and adds up their results.
     pub(crate) fn finish(self) -> Tally {
-        // Some may still be complete a moment before their connection ends; only what ended until now counts.
+        // Only subscribers that have ended by now count as ended.
         let closed = self.shared.closed.load(Ordering::Acquire);
         let why = lock(&self.shared.why).take();
         self.runtime.shutdown_timeout(Duration::from_secs(5));
@@ -167,12 +167,12 @@ impl Crowd {
 }
 
 impl Tally {
-    /// Deliveries a second.
+    /// Deliveries per second.
     pub(crate) fn rate(&self) -> f64 {
         self.deliveries as f64 / self.elapsed.as_secs_f64().max(1e-6)
     }
 
-    /// Events of the agent a second, however many came in one delivery.
+    /// Events of the agent per second, also merged ones.
     pub(crate) fn event_rate(&self) -> f64 {
         self.events as f64 / self.elapsed.as_secs_f64().max(1e-6)
     }
@@ -213,7 +213,7 @@ impl Subscriber {
                 self.shared.complete.fetch_add(1, Ordering::Release);
             }
             if read.length == READ {
-                // More is waiting here, and for others too.
+                // More bytes wait here, but other subscribers have a turn first.
                 tokio::task::yield_now().await;
             }
         }

@@ -1,10 +1,10 @@
-//! As much HTTP/1.1 as the benchmark needs: whole small requests, and the framing of a body that comes in pieces.
+//! The parts of HTTP/1.1 that the benchmark needs: small requests, and chunked bodies.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The head of a response, and how long it is.
+/// The head of a response, and its length.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -12,7 +12,7 @@ pub(crate) struct Head {
     pub(crate) length: usize,
 }
 
-/// The head at the beginning of these bytes, when it is there whole.
+/// The head at the beginning of these bytes, if it is complete.
 pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut headers);
@@ -24,7 +24,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     Ok(Some(Head { status: response.code.unwrap_or(0), chunked, length }))
 }
 
-/// A request that is answered whole: the status and the body.
+/// Sends a request, and returns status and body.
 pub(crate) fn request(
     address: SocketAddr,
     method: &str,
@@ -54,7 +54,7 @@ pub(crate) fn request(
     Ok((head.status, body))
 }
 
-/// A chunked body, taken apart as it comes.
+/// A decoder for a chunked body.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     stage: Stage,
@@ -62,7 +62,7 @@ pub(crate) struct Chunks {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// The digits of a size, so far, and whether an extension has begun.
+    /// The size so far, and whether an extension has begun.
     Size {
         so_far: u64,
         extension: bool,
@@ -72,13 +72,13 @@ enum Stage {
     },
     #[default]
     Start,
-    /// The line end behind the data.
+    /// The line end after the data.
     LineEnd,
     Ended,
 }
 
 impl Chunks {
-    /// Hands over the data that these bytes hold.
+    /// Decodes bytes, and passes on the data.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<(), String> {
         while let Some(&byte) = bytes.first() {
             match self.stage {
@@ -109,7 +109,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Whether the last chunk has come.
+    /// Whether the last chunk has arrived.
     pub(crate) fn ended(&self) -> bool {
         self.stage == Stage::Ended
     }

@@ -1,5 +1,7 @@
-//! `cargo xtask bench gateway`: `turnstream serve` beside sandbox-agent, both as processes on loopback, each with an agent
-//! that sends the same events at the same rate, and this process as all the subscribers.
+//! `cargo xtask bench gateway`: compares `turnstream serve` with sandbox-agent.
+//!
+//! Both run as processes on loopback, each with an agent that sends the same events at the same rate. This
+//! process is all the subscribers.
 
 mod cells;
 mod count;
@@ -24,35 +26,36 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The bytes of text that one event brings.
+/// The bytes of text per event.
 const BYTES: usize = 100;
-/// The bars are for runs of this length.
+/// The length of a run that the bars are for.
 const FULL: u64 = 10;
-/// Cells that both sides run are run in turn so often, and the one in the middle counts: a slow moment hits both.
+/// How often both sides run a cell, in turn. The median counts, so that a slow moment affects both.
 const ROUNDS: usize = 3;
-/// Descriptors beside the sockets: files of the log, pipes, the runtime's own.
+/// Descriptors besides the sockets: files of the log, pipes, the runtime.
 const SPARE_FILES: u64 = 500;
 
-/// What an agent is to send in one turn.
+/// What an agent sends in one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// The bytes of text of each.
+    /// The bytes of text per event.
     pub bytes: usize,
-    /// Events a second; as fast as they are taken, where nothing is said.
+    /// Events per second; `None` is full speed.
     pub rate: Option<u64>,
 }
 
 impl Load {
-    /// How long it takes when nothing holds it up; nothing for a burst.
+    /// The nominal length; zero for a burst.
     pub(crate) fn length(&self) -> Duration {
         self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.events as f64 / rate as f64))
     }
 }
 
-/// Runs every cell and prints the bars. `TURNSTREAM_BENCH_SECONDS` makes everything smaller for a look. With the word `ours` or
-/// `peer` only that side is run.
+/// Runs every cell and prints the bars.
+///
+/// `TURNSTREAM_BENCH_SECONDS` makes everything smaller. With the word `ours` or `peer` only that side runs.
 pub fn run() -> ExitCode {
     let word = std::env::args().nth(1);
     let measured = Sides::find(word.as_deref()).and_then(|sides| measure(&sides));
@@ -65,7 +68,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The gateways that are measured.
+/// The compared gateways.
 struct Sides {
     ours: Option<Ours>,
     peer: Option<Peer>,
@@ -92,7 +95,7 @@ impl Sides {
         Ok(Self { ours, peer: peer.transpose()? })
     }
 
-    /// One session and its subscribers, on both sides in turn.
+    /// One session with subscribers, for both sides in turn.
     fn in_turn(&self, place: &Place, subscribers: usize, load: &Load, keep: Keep) -> Result<Both, String> {
         let rounds = if seconds() < FULL { 1 } else { ROUNDS };
         let mut both = Both::default();
@@ -108,7 +111,7 @@ impl Sides {
     }
 }
 
-/// The rounds of a cell that both sides run.
+/// The rounds of a cell for both sides.
 #[derive(Debug, Default)]
 struct Both {
     ours: Vec<Played>,
@@ -154,7 +157,7 @@ fn measure(sides: &Sides) -> Result<Report, String> {
     Ok(report)
 }
 
-/// In a short run, as much smaller as the run is shorter.
+/// Scales a number down for a short run.
 fn scaled(count: u64) -> u64 {
     (count * seconds().min(FULL) / FULL).max(1)
 }

@@ -1,4 +1,4 @@
-//! `turnstream serve` with its durable log, and the scripted agent that it offers by name.
+//! `turnstream serve` with its durable log and the scripted agent.
 
 use super::process::{self, Server};
 use super::side::{Session, Side};
@@ -16,18 +16,18 @@ pub(crate) struct Ours {
     pub(crate) pieces: Pieces,
 }
 
-/// Whether the log may make one event of pieces that wait for the same commit, as it does when nothing hinders it.
+/// Whether the log may merge deltas that wait for the same commit, which it does by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pieces {
-    /// Two messages take them in turn, and only neighbours of one message are merged: each is an event of its own, as
-    /// it is on the other side.
+    /// Two messages alternate. Only neighbours of one message are merged, so each delta stays an event, as
+    /// for the peer.
     Apart,
     Merged,
 }
 
 impl Side for Ours {
     const NAME: &'static str = "turnstream";
-    /// It loses nothing, so only a stall is waited for.
+    /// It loses nothing, so this only limits a stall.
     const QUIET: Duration = Duration::from_secs(30);
 
     fn start(&self, home: &Path) -> Result<Server, String> {
@@ -75,7 +75,7 @@ fn post(server: &Server, path: &str, body: &Value, wanted: u16) -> Result<Value,
     serde_json::from_slice(&answer).map_err(|_| said())
 }
 
-/// Strings and arrays of strings are written alike in JSON and TOML.
+/// Strings and arrays of strings have the same syntax in JSON and TOML.
 fn toml(config: &Value) -> String {
     let members = config.as_object().into_iter().flatten();
     members.map(|(name, value)| format!("{name} = {value}\n")).collect()

@@ -1,7 +1,7 @@
 //! sandbox-agent, which proxies agents that speak ACP on stdio to HTTP and SSE.
 //!
-//! It starts only the agents that it knows. Its mock is started through a launcher file below its data folder, which it
-//! takes as it finds it: there stands one that starts our agent.
+//! It starts only known agents. Its mock agent is started by a launcher file in its data folder, which is
+//! replaced by one that starts the benchmark's agent.
 
 use super::process::{self, Server};
 use super::side::{Session, Side};
@@ -11,12 +11,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Below XDG_DATA_HOME; `sandbox-agent install-agent mock` writes this file too.
+/// The launcher file below XDG_DATA_HOME, which `sandbox-agent install-agent mock` writes too.
 const LAUNCHER: &str = "data/sandbox-agent/bin/agent_processes/mock-acp";
-/// A prompt is answered when the turn is over, and never when that takes more than 120 s.
+/// A prompt is answered at the end of the turn, if that takes at most 120 s.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// The installed binary and our agent.
+/// The installed binary and the benchmark's agent.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) program: PathBuf,

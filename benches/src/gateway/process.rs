@@ -1,4 +1,4 @@
-//! A server under test: a process group that is gone when it is dropped, and what the kernel says about it.
+//! A server under test: a process group that ends on drop, and its resource use.
 
 use super::http;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
@@ -10,14 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nobody listens on the discard port: what is sent past loopback fails at once.
+/// The discard port, on which nothing listens. Requests beyond loopback fail at once.
 const NOWHERE: &str = "http://127.0.0.1:9";
-/// A server that does not answer by then never will.
+/// The longest start of a server.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The kernel counts CPU time in hundredths of a second on every Linux that this runs on.
+/// Linux counts CPU time in hundredths of a second.
 const TICKS: f64 = 100.0;
 
-/// Groups that are alive, for the case that this process is told to stop.
+/// Running groups, to end them when this process is told to stop.
 static ALIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// A running server.
@@ -26,13 +26,13 @@ pub(crate) struct Server {
     child: Child,
     group: Pid,
     pub(crate) address: SocketAddr,
-    /// The folder it was started in, which is its sessions' too.
+    /// Its working directory, which the sessions use too.
     pub(crate) work: PathBuf,
     /// From the start of the process to the first 200 of its health.
     pub(crate) start: Duration,
 }
 
-/// What a process uses.
+/// The resource use of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// Resident memory in bytes, now and at most.
@@ -43,7 +43,7 @@ pub(crate) struct Usage {
 }
 
 impl Server {
-    /// Starts the program as the leader of a group of its own and waits until its health is good.
+    /// Starts the program as the leader of a new group, and waits until it is healthy.
     pub(crate) fn start(mut command: Command, address: SocketAddr, said: &Path) -> Result<Self, String> {
         let work = command.get_current_dir().unwrap_or(Path::new(".")).to_owned();
         let program = PathBuf::from(command.get_program());
@@ -70,7 +70,7 @@ impl Server {
         Err(failed("no good health", &last_words(said)))
     }
 
-    /// What the server's own process uses; its agents are not counted.
+    /// The resource use of the server's own process, without its agents.
     pub(crate) fn usage(&self) -> Usage {
         let id = self.group.as_raw_nonzero();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Server {
             line.trim().split(' ').next()?.parse::<u64>().ok()
         };
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // Behind the name, which may hold spaces: the times are the 12th and 13th words.
+        // After the name, which may have spaces, the times are words 12 and 13.
         let words = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
         let ticks: f64 = words.skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
         Usage {
@@ -92,14 +92,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing of a measured process matters any more, so nothing is asked to end well.
+        // The measurement is over, so SIGKILL is enough.
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.child.wait();
         alive(|groups| groups.retain(|group| *group != self.group));
     }
 }
 
-/// A command with a home of its own and nothing of the caller's environment but PATH.
+/// A command with a new home and a clean environment, except PATH.
 pub(crate) fn command(program: &Path, home: &Path) -> Result<Command, String> {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -129,7 +129,7 @@ pub(crate) fn free_address() -> Result<SocketAddr, String> {
     listener.and_then(|listener| listener.local_addr()).map_err(|error| format!("no free port: {error}"))
 }
 
-/// Lets this process, and those it starts, have as many open files as the system allows.
+/// Raises the limit of open files for this process and its children.
 pub(crate) fn raise_open_files(wanted: u64) -> Result<(), String> {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX).max(limit.current.unwrap_or(u64::MAX));
@@ -142,8 +142,8 @@ pub(crate) fn raise_open_files(wanted: u64) -> Result<(), String> {
     ))
 }
 
-/// Ends every server and removes the files when this process is told to stop; a group of its own does not hear the
-/// terminal's Ctrl-C.
+/// Ends every server and removes the files when this process is told to stop. The servers have their own
+/// process groups, so Ctrl-C does not reach them.
 pub(crate) fn end_with_us(files: &Path) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -17,15 +17,15 @@ const AT_REST: u64 = 20_000_000;
 const IDLE: u64 = 1_000_000_000;
 const TIMES_THE_PEER: f64 = 5.0;
 
-/// What was measured so far.
+/// The measurements so far.
 #[derive(Debug)]
 pub(crate) struct Report {
     starts: Vec<Vec<String>>,
     rows: Vec<Vec<String>>,
     results: Results,
-    /// Bars are checked at the end, below the tables.
+    /// The bars, which are checked at the end.
     bars: Vec<(String, bool, String)>,
-    /// On our side, over all cells.
+    /// Lost and repeated events of turnstream, over all cells.
     wrong: u64,
     delivered: u64,
 }
@@ -61,7 +61,7 @@ impl Report {
         }
     }
 
-    /// A start, and a server that has nothing to do.
+    /// Start time and an idle server.
     pub(crate) fn at_rest(&mut self, ours: bool, start: Duration, usage: Usage) {
         let what = if ours { Ours::NAME } else { Peer::NAME };
         eprintln!("started: {what}");
@@ -90,7 +90,7 @@ impl Report {
         }
     }
 
-    /// One session as fast as it goes.
+    /// One session at full speed.
     pub(crate) fn burst(&mut self, events: u64, both: Both) {
         let cell = format!("1 x {events} at once");
         let rate = |played: &Played| played.tally.rate();
@@ -104,7 +104,7 @@ impl Report {
         }
     }
 
-    /// The same burst where neighbours may be merged: there are fewer deliveries, and the events are the same.
+    /// The same burst with merging: fewer deliveries, the same events.
     pub(crate) fn merged(&mut self, events: u64, played: Played) {
         let cell = format!("1 x {events} merged");
         self.rounds(&cell, Ours::NAME, &[played], |_, _| std::cmp::Ordering::Equal);
@@ -115,7 +115,7 @@ impl Report {
         self.rounds("200 x 100/s", Ours::NAME, &[played], |_, _| std::cmp::Ordering::Equal);
     }
 
-    /// Subscribers that got nothing.
+    /// Idle subscribers.
     pub(crate) fn idle(&mut self, idle: Idle) {
         let cell = format!("{} idle", idle.subscribers);
         eprintln!("measured: {cell}");
@@ -134,7 +134,7 @@ impl Report {
         self.bar(what, idle.after.resident < IDLE, measured);
     }
 
-    /// Prints everything, writes the results and tells whether a bar was missed.
+    /// Prints everything, writes the results, and returns whether all bars were met.
     pub(crate) fn finish(mut self) -> ExitCode {
         print_table(&self.starts);
         println!();
@@ -152,7 +152,7 @@ impl Report {
         bars.exit_code()
     }
 
-    /// Notes every round and returns the one in the middle.
+    /// Records every round, and returns the median.
     fn rounds<'a>(
         &mut self,
         cell: &str,

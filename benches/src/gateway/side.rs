@@ -1,4 +1,4 @@
-//! What a gateway must be able to do to be measured.
+//! The interface of a gateway under test.
 
 use super::Load;
 use super::process::Server;
@@ -7,28 +7,28 @@ use std::time::Duration;
 
 /// One of the two gateways.
 pub(crate) trait Side: Sync {
-    /// How it is called in tables.
+    /// Its name in tables.
     const NAME: &'static str;
-    /// Once everything was sent and nothing has come for so long, nothing more will.
+    /// After everything was sent, nothing more is expected after this quiet time.
     const QUIET: Duration;
 
-    /// A running gateway with its files below a folder that is new.
+    /// Starts the gateway with its files in a new folder.
     fn start(&self, home: &Path) -> Result<Server, String>;
 
-    /// Makes a session.
+    /// Creates a session.
     fn session(&self, server: &Server, number: usize) -> Result<Session, String>;
 
-    /// Has the session's agent play the load. It may return at once or when the turn is over.
+    /// Makes the session's agent play the load. Returns at once or at the end of the turn.
     fn prompt(&self, server: &Server, session: &Session, load: &Load) -> Result<(), String>;
 }
 
 /// A session that can be prompted and followed.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// What a prompt is sent to.
+    /// The path for prompts.
     pub(crate) prompts: String,
-    /// What a subscriber asks for.
+    /// The path for subscribers.
     pub(crate) events: String,
-    /// The agent's own name of it, where prompts need that.
+    /// The agent's own id of the session, if prompts need it.
     pub(crate) native: String,
 }

@@ -1,6 +1,7 @@
-//! The text of one event: `@NUMBER:MICROS;` and as many `x` as make it the wanted size. The number is the event's, from
-//! 0; the microseconds are of the clock that all processes of one machine share. The scripted agent writes the same
-//! with `"stamp": true`.
+//! The text of one event: `@NUMBER:MICROS;`, filled with `x` to the wanted size.
+//!
+//! Events are numbered from 0. The microseconds are those of the machine's monotonic clock. The scripted
+//! agent writes the same with `"stamp": true`.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::io::Write;
@@ -9,16 +10,16 @@ const NUMBER: usize = 8;
 const MICROS: usize = 16;
 const LENGTH: usize = 1 + NUMBER + 1 + MICROS + 1;
 
-/// What one event's text says.
+/// The stamp of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which event of the turn it is, from 0.
+    /// The number of the event in the turn, from 0.
     pub number: u64,
     /// When it was sent.
     pub micros: u64,
 }
 
-/// Microseconds of `CLOCK_MONOTONIC`, which every process on the machine reads alike.
+/// Microseconds of `CLOCK_MONOTONIC`, which is the same for all processes of a machine.
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
@@ -32,7 +33,7 @@ impl Stamp {
         out.resize(end, b'x');
     }
 
-    /// Every stamp in a line of JSON, in order: a delivery that was merged of several events has several.
+    /// All stamps in a JSON line, in order. A merged delivery has several.
     pub fn all(json: &[u8]) -> impl Iterator<Item = Self> {
         memchr::memchr_iter(b'@', json).filter_map(|at| Self::read(json.get(at..at + LENGTH)?))
     }

@@ -1,4 +1,4 @@
-//! Builds one long session, then reads pages of it: after a start, again and again, and while it talks.
+//! Builds one long session, then reads pages: after a start, repeatedly, and while events arrive.
 
 use crate::scratch::scratch;
 use crate::{Bars, Results, millis, print_table};
@@ -12,16 +12,16 @@ use turnstream_model::event::{Body, Draft, Field, ItemKind, ItemState, Origin, O
 use turnstream_model::id::{ItemId, SessionId, TurnId};
 use turnstream_model::time::Time;
 
-/// Of a thousand events each.
+/// The number of turns, each with a thousand events.
 const TURNS: u64 = 1_000;
 const QUICK_TURNS: u64 = 50;
-/// Items of one turn, with so many deltas each: with its start and its end a turn has a thousand events.
+/// Items per turn, and deltas per item. With start and end a turn has a thousand events.
 const ITEMS: u64 = 10;
 const DELTAS: u64 = 97;
 const LIMIT: usize = 50;
 const RUNS: usize = 40;
 const BAR: Duration = Duration::from_millis(50);
-/// While it talks, a turn's events come so much apart: a thousand a second.
+/// The interval of live events: a thousand per second.
 const PACE: Duration = Duration::from_millis(1);
 
 /// Runs the benchmark.

@@ -1,8 +1,8 @@
-//! An open-loop load: so many deltas a second over so many sessions, whether or not the log keeps up.
+//! An open-loop load: a fixed rate of deltas over many sessions, whether or not the log keeps up.
 
 use std::time::{Duration, Instant};
 
-/// What is offered.
+/// The load.
 pub(crate) struct Load {
     pub(crate) sessions: usize,
     pub(crate) rate: u64,
@@ -17,7 +17,7 @@ impl Load {
         (self.rate as f64 * self.length.as_secs_f64()) as u64
     }
 
-    /// How many should have been sent after this time.
+    /// The number of deltas that are due after this time.
     pub(crate) fn due(&self, elapsed: Duration) -> u64 {
         ((elapsed.as_secs_f64() * self.rate as f64) as u64).min(self.total())
     }
@@ -33,7 +33,7 @@ pub(crate) fn text(number: u64) -> String {
     format!("{number:012}{:x<188}", "")
 }
 
-/// The number in a line of JSON that holds such a text.
+/// The number in a JSON line with such a text.
 pub(crate) fn number(json: &[u8]) -> u64 {
     let text = json.windows(9).position(|window| window == b"\"text\":\"0").map(|at| &json[at + 8..at + 20]);
     text.and_then(|digits| std::str::from_utf8(digits).ok())

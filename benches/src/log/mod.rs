@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What one cell measured.
+/// The result of one cell.
 pub(crate) struct Cell {
     pub(crate) sent: u64,
     pub(crate) elapsed: Duration,
     pub(crate) durable: Latencies,
     pub(crate) followed: Option<Latencies>,
-    /// How long after the last append the last one was durable: more than moments means it fell behind.
+    /// The time from the last append until everything was durable. A long time means that the log fell
+    /// behind.
     pub(crate) drain: Duration,
 }
 
@@ -29,7 +30,8 @@ impl Cell {
     }
 }
 
-/// Runs every cell and prints the bars. `TURNSTREAM_BENCH_SECONDS` shortens the cells for a look; the bars are for 10.
+/// Runs every cell and prints the bars, which are for cells of 10 s. `TURNSTREAM_BENCH_SECONDS` shortens
+/// the cells.
 pub fn run() -> ExitCode {
     let seconds = crate::seconds();
     let length = Duration::from_secs(seconds);

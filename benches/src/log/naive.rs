@@ -1,4 +1,4 @@
-//! The naive way: one transaction per delta, keyed by session and number.
+//! The naive implementation: one SQLite transaction per delta.
 
 use super::load::text;
 use std::path::Path;

@@ -15,7 +15,7 @@ use turnstream_model::event::{Body, Draft, Field, ItemKind, Origin, Role};
 use turnstream_model::id::{ItemId, SessionId, TurnId};
 use turnstream_model::time::Time;
 
-/// What a fan-out delivered.
+/// The result of a fan-out.
 pub(crate) struct FanOut {
     pub(crate) delivered: u64,
     pub(crate) missing: u64,
@@ -63,7 +63,7 @@ pub(crate) fn run(load: &Load, path: &Path) -> Cell {
             followers.push(tokio::spawn(follow(follower, mine, times.clone(), sent.clone())));
         }
         let (receipts, collected) = mpsc::unbounded_channel();
-        // A thread of its own: behind a thousand followers in one scheduler it would measure that.
+        // In its own thread. Otherwise it would measure the scheduling of a thousand followers.
         let collector = std::thread::spawn({
             let (handle, collect) = (Handle::current(), collect(collected, times.clone(), sent.clone()));
             move || handle.block_on(collect)
@@ -139,7 +139,7 @@ async fn follow(
     latencies
 }
 
-/// As many deltas per second as it takes: every session has a few under way at all times.
+/// A closed load: every session always has a few pending deltas.
 pub(crate) fn flat_out(length: Duration, path: &Path) -> f64 {
     const UNDER_WAY: usize = 16;
     let runtime = runtime();
@@ -180,7 +180,8 @@ pub(crate) fn flat_out(length: Duration, path: &Path) -> f64 {
     rate
 }
 
-/// How long a snapshot of a session of so many events takes: while it talks, and as the first thing after a restart.
+/// The time of a snapshot of a session with this many events: while events arrive, and directly after a
+/// restart.
 pub(crate) fn snapshots(events: u64, path: &Path) -> (Duration, Duration) {
     let runtime = runtime();
     let times = runtime.block_on(async {
@@ -192,7 +193,7 @@ pub(crate) fn snapshots(events: u64, path: &Path) -> (Duration, Duration) {
         let start = Body::TurnStarted { origin: Origin::Agent, prompts: Vec::new(), native_id: None };
         let mut drafts = vec![Draft { turn: Some(turn.clone()), ..Draft::new(start) }];
         for number in 1..events {
-            // A thousand deltas to an item; the last item is left open.
+            // A thousand deltas per item. The last item stays open.
             let item = ItemId::from(format!("i{}", number / 1_000));
             if number % 1_000 == 1 {
                 let (kind, role, text) = (ItemKind::Message, Some(Role::Assistant), Some(String::new()));
@@ -230,12 +231,12 @@ pub(crate) fn snapshots(events: u64, path: &Path) -> (Duration, Duration) {
     times
 }
 
-/// One session, many followers, as fast as they take it.
+/// One session with many followers, at full speed.
 pub(crate) fn fan_out(followers: usize, events: u64, path: &Path) -> FanOut {
     fan_out_at(followers, events, None, path)
 }
 
-/// One session, many followers, so many events a second.
+/// One session with many followers, at this rate.
 pub(crate) fn paced_fan_out(followers: usize, rate: u64, length: Duration, path: &Path) -> FanOut {
     fan_out_at(followers, (rate as f64 * length.as_secs_f64()) as u64, Some((rate, length)), path)
 }
@@ -286,7 +287,7 @@ fn fan_out_at(followers: usize, events: u64, pace: Option<(u64, Duration)>, path
     result
 }
 
-/// Delivered, missing, twice: by sequence number, which must go up by one each time.
+/// Counts delivered, missing and repeated events by their sequence numbers.
 async fn count(mut follower: turnstream_log::Follower, events: u64) -> (u64, u64, u64) {
     let (mut delivered, mut missing, mut twice, mut last) = (0, 0, 0, 0);
     while last < events {

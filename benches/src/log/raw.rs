@@ -1,4 +1,4 @@
-//! The limit: lines appended to one file, `fdatasync` once for everything that waits.
+//! The upper limit: lines appended to one file, with one `fdatasync` for all waiting lines.
 
 use super::Cell;
 use super::load::{Load, Sent, text};

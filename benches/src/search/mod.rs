@@ -16,13 +16,13 @@ use turnstream_model::time::Time;
 
 const ITEMS: u64 = 1_000_000;
 const QUICK_ITEMS: u64 = 50_000;
-/// Of one session.
+/// Items per session.
 const ITEMS_EACH: u64 = 500;
 const AGENTS: [&str; 4] = ["opencode", "claude", "codex", "rare"];
-/// The first item began then, and each of the others so much later: a month for all.
+/// The time of the first item, and the interval between items: a month in total.
 const BEGIN: u64 = 1_794_000_000_000;
 const STEP: u64 = 2_600;
-/// How often each query is made.
+/// Runs per query.
 const RUNS: usize = 20;
 const BAR: Duration = Duration::from_millis(100);
 
@@ -134,7 +134,7 @@ fn queries(writer: &Writer, items: u64) -> Vec<(&'static str, Query)> {
         ("rare, an hour long ago", Query { words: writer.word(50_000).to_owned(), ..old_hour }),
         ("common, before everything", Query { to: at(0), ..words(common) }),
         ("common, of nobody", Query { agent: Some("nobody".to_owned()), ..words(common) }),
-        // From here on, what somebody would ask who wants to keep the log busy.
+        // From here on, expensive queries.
         ("a rare phrase of the most frequent", rare_phrase(writer)),
         ("thirty frequent words, one unwanted", words(&format!("{frequent} -{common}"))),
         ("thirty frequent words as a phrase", words(&format!("\"{frequent}\""))),
@@ -149,7 +149,7 @@ fn rare_phrase(writer: &Writer) -> Query {
     Query { words: format!("\"{common} {second} {common} {second} {common}\""), ..Query::default() }
 }
 
-/// How so many letters of frequent words go on in any way.
+/// A query of prefixes of frequent words.
 fn beginnings(writer: &Writer, letters: usize) -> String {
     let long = (0..1_000).map(|rank| writer.word(rank)).filter(|word| word.len() > letters);
     long.take(30).map(|word| format!("{}* ", &word[..letters])).collect()
@@ -162,7 +162,7 @@ fn shortened(words: &str) -> String {
     }
 }
 
-/// The first page, and how long it took each time.
+/// The first page, and the time of each run.
 fn time(log: &Log, query: &Query) -> Result<(Page, Vec<Duration>), String> {
     let (mut first, mut times) = (None, Vec::with_capacity(RUNS));
     for _ in 0..RUNS {
@@ -174,7 +174,7 @@ fn time(log: &Log, query: &Query) -> Result<(Page, Vec<Duration>), String> {
     Ok((first.ok_or("it was not asked")?, times))
 }
 
-/// What it takes to see all pages of a query.
+/// The time to read all pages of a query.
 struct End {
     pages: usize,
     hits: usize,
@@ -214,7 +214,7 @@ fn session(number: u64) -> SessionId {
     SessionId::from(format!("s{number}"))
 }
 
-/// Says it all to a log, as agents would but faster. Returns the bytes of text.
+/// Appends everything to a log, and returns the bytes of text.
 async fn build(path: &Path, items: u64, writer: &mut Writer) -> Result<u64, String> {
     let log = Log::open(path, &Options::default()).map_err(|error| error.to_string())?.log;
     let mut bytes = 0;

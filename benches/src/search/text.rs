@@ -1,8 +1,8 @@
-//! Text like what is said in sessions: few words that are everywhere, many that are rare, and names from code.
+//! Text like that of real sessions: a few frequent words, many rare ones, and names from code.
 
 use fastrand::Rng;
 
-/// Different words.
+/// The number of words.
 const VOCABULARY: usize = 60_000;
 
 /// Makes texts from one vocabulary.
@@ -37,7 +37,7 @@ impl Writer {
     }
 }
 
-/// How often a word occurs is about one part in its rank, as it is in any language.
+/// Zipf's law: the frequency of a word is about one over its rank.
 fn rank(random: &mut Rng) -> usize {
     let rank = (VOCABULARY as f64).powf(random.f64());
     (rank as usize).min(VOCABULARY) - 1
@@ -50,7 +50,7 @@ fn word(rank: usize, random: &mut Rng) -> String {
     ];
     let count = if rank < 200 { random.usize(1..3) } else { random.usize(2..5) };
     let mut word: String = (0..count).map(|_| SYLLABLES[random.usize(..SYLLABLES.len())]).collect();
-    // Of the rare ones many are names: some with capitals inside, some with underscores.
+    // Many rare words are names: some in camel case, some with underscores.
     match rank % 10 {
         7 if rank > 200 => word = format!("{word}{}", capital(SYLLABLES[random.usize(..SYLLABLES.len())])),
         8 if rank > 200 => word = format!("{word}_{rank}"),

@@ -1,8 +1,8 @@
-//! Halves of characters: the code units of UTF-16 that mean nothing alone.
+//! Half characters: UTF-16 surrogates without their partner.
 
-/// What a half is read as that stays alone.
+/// The replacement for a half without its partner.
 pub(crate) const LOST: char = char::REPLACEMENT_CHARACTER;
-/// The bytes of it.
+/// The replacement in UTF-8.
 pub(crate) const LOST_BYTES: usize = LOST.len_utf8();
 
 /// The first half of a character.
@@ -15,14 +15,15 @@ pub(crate) fn is_low(unit: u16) -> bool {
     (0xDC00..0xE000).contains(&unit)
 }
 
-/// The character of two halves, if they fit.
+/// The character of two halves, if they match.
 pub(crate) fn pair(high: u16, low: u16) -> Option<char> {
     let mut characters = char::decode_utf16([high, low]);
     characters.next().and_then(Result::ok).filter(|_| is_high(high) && is_low(low))
 }
 
-/// Whether a JSON document has an escape that is half a character, such as `"\ud83d"`. The escapes of a pair are none, and
-/// `"\\ud83d"` is a backslash and five letters.
+/// Whether a JSON document has an escape that is half a character, such as `"\ud83d"`.
+///
+/// Two escapes that form a pair do not count, and neither does `"\\ud83d"`, a backslash and five letters.
 pub fn has_lone_half(json: &str) -> bool {
     let bytes = json.as_bytes();
     let mut at = 0;
@@ -35,14 +36,14 @@ pub fn has_lone_half(json: &str) -> bool {
             },
             Some(low) if is_low(low) => return true,
             Some(_) => at += 6,
-            // Another escape, of which the second byte may be a backslash.
+            // Another escape. Its second byte may be a backslash.
             None => at = (at + 2).min(bytes.len()),
         }
     }
     false
 }
 
-/// The code unit that is escaped there, as in `\u00fc`.
+/// The code unit of an escape such as `\u00fc`.
 fn unit(json: &[u8], at: usize) -> Option<u16> {
     let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let hex = digits.iter().all(u8::is_ascii_hexdigit);

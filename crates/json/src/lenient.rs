@@ -1,4 +1,4 @@
-//! A deserializer for documents in which `serde_json` finds halves of characters. It reads only what is valid otherwise.
+//! A deserializer for JSON documents with half characters. Apart from those, a document must be valid.
 
 use crate::half::has_lone_half;
 use crate::piece::{PIECE, Piece};
@@ -12,13 +12,14 @@ use serde_json::{Error, Number, Result};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Levels of lists and objects, as many as `serde_json` follows.
+/// The deepest nesting, as in `serde_json`.
 const LEVELS: u8 = 128;
-/// How `serde_json` names its own types when it asks for them.
+/// The names under which `serde_json` requests its own types.
 const OWN_TYPES: &str = "$serde_json::private::";
 
-/// Reads a document that has halves of characters in it. A string reads as a text with U+FFFD in their place, and as bytes
-/// for who asks for a [`Piece`].
+/// Reads a document with half characters.
+///
+/// A string is read as text with U+FFFD in the place of each half, and as bytes for a [`Piece`].
 #[derive(Debug)]
 pub struct Lenient<'de> {
     json: &'de str,
@@ -27,14 +28,14 @@ pub struct Lenient<'de> {
 }
 
 impl<'de> Lenient<'de> {
-    /// `None` for a document that has no such half, or is not JSON all the same.
+    /// `None` if the document has no half character, or is otherwise invalid.
     pub fn new(json: &'de str) -> Option<Self> {
-        // What is skipped may have halves, and everything else is checked.
+        // A skipped value may have halves. Everything else is checked.
         let is_valid = || serde_json::from_str::<IgnoredAny>(json).is_ok();
         (has_lone_half(json) && is_valid()).then_some(Self { json, at: 0, levels: LEVELS })
     }
 
-    /// The next byte that is no blank.
+    /// The next byte that is not a blank.
     fn peek(&mut self) -> Result<u8> {
         let rest = &self.json[self.at..];
         self.at += rest.len() - rest.trim_ascii_start().len();
@@ -49,14 +50,14 @@ impl<'de> Lenient<'de> {
         Ok(())
     }
 
-    /// Moves on by so many bytes, and returns them.
+    /// Consumes this many bytes, and returns them.
     fn take(&mut self, bytes: usize) -> &'de str {
         let (taken, _) = self.json[self.at..].split_at(bytes);
         self.at += bytes;
         taken
     }
 
-    /// A string, with its quotes.
+    /// Consumes a string, with its quotes.
     fn string(&mut self) -> Result<&'de str> {
         let bytes = &self.json.as_bytes()[self.at..];
         let mut at = 1;
@@ -78,7 +79,7 @@ impl<'de> Lenient<'de> {
         }
     }
 
-    /// Any value, as it is written.
+    /// Consumes any value, as it is written.
     fn raw(&mut self) -> Result<&'de str> {
         self.peek()?;
         let mut values = serde_json::Deserializer::from_str(&self.json[self.at..]).into_iter::<IgnoredAny>();
@@ -89,7 +90,7 @@ impl<'de> Lenient<'de> {
         }
     }
 
-    /// A list or an object: `read` is given what is between the brackets.
+    /// Consumes a list or an object. `read` gets what is between the brackets.
     fn nested<T>(&mut self, close: u8, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.levels = self.levels.checked_sub(1).ok_or_else(|| Error::custom("too many levels"))?;
         self.at += 1;
@@ -190,7 +191,7 @@ fn visit_number<'de, V: Visitor<'de>>(written: &str, visitor: V) -> Result<V::Va
     }
 }
 
-/// Reads the bytes that `serde_json` makes of a string with halves.
+/// Reads the bytes of a string with halves, which `serde_json` writes as WTF-8.
 struct Wtf8;
 
 impl Visitor<'_> for Wtf8 {
@@ -212,7 +213,7 @@ struct Entries<'a, 'de> {
 }
 
 impl Entries<'_, '_> {
-    /// Moves to the next entry; false when there is none.
+    /// Moves to the next entry; false if there is none.
     fn advance(&mut self, close: u8) -> Result<bool> {
         if self.json.peek()? == close {
             return Ok(false);
@@ -294,7 +295,7 @@ impl<'de> EnumAccess<'de> for Name<'de> {
     }
 }
 
-/// A name says which, and nothing more.
+/// A unit variant: a name without content.
 struct UnitOnly;
 
 impl<'de> serde::de::VariantAccess<'de> for UnitOnly {

@@ -1,13 +1,20 @@
-//! Reads JSON of other programs: also strings that were cut in the middle of a character.
+//! Reads JSON of other programs, including strings that were cut in the middle of a character.
 //!
-//! JavaScript cuts strings by UTF-16 units, so its JSON can hold half a character: `\ud83d` without the `\ude00` that
-//! belongs behind it. No text in Rust can, and `serde_json` refuses the whole document. Here such a half is read as U+FFFD,
-//! and nothing else of the text changes.
+//! JavaScript cuts strings by UTF-16 units, so its JSON can contain half a character: `\ud83d` without
+//! `\ude00`. A Rust string cannot, and `serde_json` refuses the whole document. This crate reads such a
+//! half as U+FFFD. The rest of the text does not change.
 //!
-//! - [`from_str`] and [`from_slice`] read documents. `serde_json` reads them first; only what it refuses is looked at again.
-//! - [`Piece`] is a member whose text goes on in the next event. It says that it begins or ends with a half.
-//! - [`Seam`] puts such pieces together: two halves that fit are a character again.
-//! - [`Lenient`] is the deserializer behind all that.
+//! ```
+//! let text: String = turnstream_json::from_str(r#""cut \ud83d""#)?;
+//! assert_eq!(text, "cut \u{FFFD}");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! - [`from_str`] and [`from_slice`] read documents. `serde_json` reads first; a refused document is read
+//!   again.
+//! - [`Piece`] is text that continues in the next event. It knows whether it begins or ends with a half.
+//! - [`Seam`] joins pieces: two matching halves become a character.
+//! - [`Lenient`] is the deserializer for documents with halves.
 
 mod half;
 mod lenient;
@@ -22,12 +29,12 @@ pub use seam::Seam;
 use serde::Deserialize;
 use serde_json::{Error, Result};
 
-/// Reads a document as [`serde_json::from_str`] does, and halves of characters as U+FFFD.
+/// Like [`serde_json::from_str`], but reads half characters as U+FFFD.
 pub fn from_str<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
     serde_json::from_str(text).or_else(|error| again(text, error))
 }
 
-/// Reads a document as [`serde_json::from_slice`] does, and halves of characters as U+FFFD.
+/// Like [`serde_json::from_slice`], but reads half characters as U+FFFD.
 pub fn from_slice<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     serde_json::from_slice(bytes).or_else(|error| match std::str::from_utf8(bytes) {
         Ok(text) => again(text, error),
@@ -35,7 +42,7 @@ pub fn from_slice<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     })
 }
 
-/// Reads what was refused, if a half is the reason.
+/// Reads a refused document again, if a half was the reason.
 #[cold]
 fn again<'a, T: Deserialize<'a>>(text: &'a str, error: Error) -> Result<T> {
     match Lenient::new(text) {

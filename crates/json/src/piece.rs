@@ -1,4 +1,4 @@
-//! A text that may go on in the next event, and the halves of characters it begins and ends with.
+//! Text that may continue in the next event, with the half characters at its ends.
 
 use crate::half::{LOST, LOST_BYTES, is_high, is_low};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -6,18 +6,22 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// The name under which a type asks [`Lenient`](crate::Lenient) for a [`Piece`]: as a newtype struct. Strings with half a
-/// character then come as bytes, for [`Piece::from_wtf8`]. Every other deserializer visits what is inside.
+/// The newtype name under which a type requests a [`Piece`] from [`Lenient`](crate::Lenient).
+///
+/// Strings with half a character are then visited as bytes, for [`Piece::from_wtf8`]. Every other
+/// deserializer visits the inner value.
 pub const PIECE: &str = "$turnstream_json::Piece";
 
-/// A text that may go on in the next event. It reads as a text in which every half of a character is U+FFFD; [`Seam`]
-/// puts pieces together so that only those are which stay alone.
+/// Text that may continue in the next event.
+///
+/// It dereferences to text in which every half character is U+FFFD. [`Seam`] joins pieces, so that only
+/// halves without a partner are replaced.
 ///
 /// [`Seam`]: crate::Seam
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece<'a>(Text<'a>);
 
-/// Nearly all have no halves, and these are as large as the text alone.
+/// Almost all texts have no halves. Those are as large as the text alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Text<'a> {
     Whole(Cow<'a, str>),
@@ -26,13 +30,13 @@ enum Text<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Halved {
-    /// With U+FFFD for every half.
+    /// The text, with U+FFFD for every half.
     pub(crate) text: String,
-    /// It begins with this second half.
+    /// The second half at its beginning.
     pub(crate) first: Option<u16>,
-    /// It ends with this first half.
+    /// The first half at its end.
     pub(crate) last: Option<u16>,
-    /// There are others between.
+    /// Whether there are halves in between.
     pub(crate) inside: bool,
 }
 
@@ -42,7 +46,7 @@ impl<'a> Piece<'a> {
         Self(Text::Whole(text.into()))
     }
 
-    /// A text in WTF-8, the bytes that `serde_json` makes of a string with halves; `None` when it is anything else.
+    /// Reads WTF-8, which `serde_json` makes of a string with halves; `None` if it is anything else.
     pub fn from_wtf8(bytes: &[u8]) -> Option<Self> {
         let mut text = String::with_capacity(bytes.len());
         let (mut first, mut last, mut halves) = (None, None, 0_usize);
@@ -73,12 +77,12 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// Whether any half is in it, also one that the next piece may complete.
+    /// Whether it has a half, also one that the next piece may complete.
     pub fn has_halves(&self) -> bool {
         matches!(self.0, Text::Halved(_))
     }
 
-    /// Without a borrow.
+    /// The piece without a borrow.
     pub fn into_owned(self) -> Piece<'static> {
         Piece(match self.0 {
             Text::Whole(text) => Text::Whole(Cow::Owned(text.into_owned())),
@@ -86,7 +90,7 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// The text if it has no halves, else them.
+    /// The text if it has no halves, otherwise the halves.
     #[inline]
     pub(crate) fn open(self) -> Result<Cow<'a, str>, Box<Halved>> {
         match self.0 {

@@ -1,10 +1,11 @@
-//! Where the pieces of one text meet.
+//! Joins the pieces of one text.
 
 use crate::half::{LOST, pair};
 use crate::piece::{Halved, Piece};
 use std::borrow::Cow;
 
-/// Where the pieces of one text meet: holds the half that the last one ended with, until it is known what becomes of it.
+/// Joins the pieces of one text. It keeps the half character at the end of a piece until the next piece
+/// arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seam {
     held: Option<u16>,
@@ -12,7 +13,7 @@ pub struct Seam {
 }
 
 impl Seam {
-    /// What the next piece adds to the text. Empty when it is only the beginning of a character.
+    /// What the next piece adds to the text. Empty if it is only half a character.
     #[inline]
     pub fn join<'a>(&mut self, piece: Piece<'a>) -> Cow<'a, str> {
         match piece.open() {
@@ -46,20 +47,20 @@ impl Seam {
         text
     }
 
-    /// The text as it stands is said once more, from its beginning: what counts now is how that ends.
+    /// Replaces the text by a repetition of it from the beginning, whose end counts from now on.
     pub fn restart<'a>(&mut self, whole: Piece<'a>) -> Cow<'a, str> {
         self.held = None;
         self.join(whole)
     }
 
-    /// The text is over: what stands for a half that was held.
+    /// Ends the text. Returns the replacement for a half without its partner.
     pub fn end(&mut self) -> Option<char> {
         let alone = self.held.take().map(|_| LOST);
         self.lost |= alone.is_some();
         alone
     }
 
-    /// Whether half a character was lost so far.
+    /// Whether a half without its partner was replaced so far.
     pub fn has_lost(&self) -> bool {
         self.lost
     }

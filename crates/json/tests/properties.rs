@@ -1,4 +1,4 @@
-//! What is read of documents with halves of characters, compared with what JavaScript's strings say.
+//! Documents with half characters, compared with JavaScript's strings.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -10,7 +10,7 @@ use turnstream_json::{Piece, Seam, from_slice, from_str, has_lone_half};
 
 const SEED: u64 = 0xD83D_DE00;
 
-/// A string as JavaScript has it: units of UTF-16, also halves.
+/// A JavaScript string: UTF-16 units, including halves.
 type Units = Vec<u16>;
 
 fn units() -> impl Strategy<Value = Units> {
@@ -102,7 +102,7 @@ fn meant(tree: &Tree) -> Value {
     }
 }
 
-/// Bits of JSON that make halves, and documents that are none.
+/// Fragments of JSON that make halves and invalid documents.
 fn rubble() -> impl Strategy<Value = String> {
     let bits = [
         "\"",
@@ -135,7 +135,7 @@ fn rubble() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(bits.to_vec()), 0..14).prop_map(|bits| bits.concat())
 }
 
-/// The document with `\ufffd` for each half: found with the help of strings, and not of escapes.
+/// The document with `\ufffd` for each half, computed from strings instead of escapes.
 fn repaired(json: &str) -> String {
     let mut out = String::new();
     let mut rest = json;

@@ -1,60 +1,62 @@
-//! Bodies that are no event stream: recognised by the head and the first bytes, kept up to a limit.
+//! Bodies that are not event streams: detected by head and first bytes, kept up to a limit.
 
 use crate::attempt::{Body, BodyKind};
 use crate::head::Head;
 use crate::profile::Profile;
 use crate::wire::error;
 
-/// How many bytes are needed at most to tell a field from other text.
+/// The most bytes that are needed to tell a field of an event stream from other text.
 const FIRST_BYTES: usize = 64;
 
-/// What the first bytes of a body say.
+/// The kind of a body, judged by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looks {
+pub(crate) enum BodyGuess {
     /// An event stream.
     Stream,
-    /// Something else.
+    /// Anything else.
     Body,
     /// Not enough bytes yet.
     Undecided,
 }
 
-/// A body that is kept and not decoded.
+/// The beginning of a body that is not decoded.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct BodyPrefix {
     bytes: Vec<u8>,
     length: u64,
 }
 
-/// Judges the first bytes of an answer with a good status. A wrong content type is common (a stream as `text/plain`, a page as a stream), so the bytes
-/// decide, and the head only where they do not.
-pub(crate) fn looks(first: &[u8], head: &Head) -> Looks {
-    // Never more than these, or the answer would depend on how much came in the first read.
+/// Judges the first bytes of a response with status 2xx.
+///
+/// Wrong content types are common (a stream as `text/plain`, a page as a stream). So the bytes decide, and
+/// the content type only where the bytes do not.
+pub(crate) fn guess(first: &[u8], head: &Head) -> BodyGuess {
+    // A fixed number, so that the answer does not depend on the size of the first read.
     let judged = &first[..first.len().min(FIRST_BYTES)];
     let text = judged.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(judged).trim_ascii_start();
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
     let more = judged.len() < FIRST_BYTES;
     match text.first() {
-        Some(b'{' | b'[' | b'<' | 0x1F) => Looks::Body,
-        _ if fields.iter().any(|field| text.starts_with(field)) => Looks::Stream,
-        _ if more && fields.iter().any(|field| field.starts_with(text)) => Looks::Undecided,
-        // Half a byte order mark.
-        _ if more && b"\xEF\xBB\xBF".starts_with(text) => Looks::Undecided,
-        // Not a field, under a header that says stream: a damaged stream, which the decoder will show.
-        _ if head.says_stream() => Looks::Stream,
-        _ => Looks::Body,
+        Some(b'{' | b'[' | b'<' | 0x1F) => BodyGuess::Body,
+        _ if fields.iter().any(|field| text.starts_with(field)) => BodyGuess::Stream,
+        _ if more && fields.iter().any(|field| field.starts_with(text)) => BodyGuess::Undecided,
+        // A partial byte order mark.
+        _ if more && b"\xEF\xBB\xBF".starts_with(text) => BodyGuess::Undecided,
+        // Not a field, but declared as a stream: damaged. The decoder will report it.
+        _ if head.says_stream() => BodyGuess::Stream,
+        _ => BodyGuess::Body,
     }
 }
 
-impl Kept {
+impl BodyPrefix {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let room = Body::LIMIT - self.bytes.len();
         self.bytes.extend_from_slice(&bytes[..room.min(bytes.len())]);
         self.length += bytes.len() as u64;
     }
 
-    /// The body with what can be read of it.
-    pub(crate) fn body(self, profile: &Profile) -> Body {
+    /// The kept bytes, with the error object and the title that they contain.
+    pub(crate) fn into_body(self, profile: &Profile) -> Body {
         let text = String::from_utf8_lossy(&self.bytes);
         let start = text.trim_start_matches('\u{FEFF}').trim_start();
         let kind = match start.as_bytes() {
@@ -69,7 +71,7 @@ impl Kept {
     }
 }
 
-/// The title of a page, for the person who has to find out whose page it is.
+/// The title of an HTML page. It tells a person which proxy or portal answered.
 fn title(page: &str) -> Option<String> {
     let lower = page.to_ascii_lowercase();
     let begin = lower.find("<title")?;

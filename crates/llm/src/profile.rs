@@ -1,115 +1,124 @@
-//! What a provider is known to do: the facts that decide which differences between two chunks mean two completions.
-//!
-//! The default fits a provider nobody has looked at. It errs towards calling a stream spliced or tainted: that costs
-//! a retry, the other error runs a wrong call.
+//! Provider profiles: how far each member of a provider's stream can be relied on.
 
-/// What is known of a provider's streams.
+/// What is known about the streams of one provider.
+///
+/// A profile decides which differences between two chunks mean two completions, and how a stream ends. The
+/// default, [`Profile::UNKNOWN`], is for a provider about which nothing is known. In doubt it calls a stream
+/// spliced or tainted. That costs a retry, while the opposite error would run a wrong tool call.
+///
+/// ```
+/// use turnstream_llm::{DoneMarker, Profile};
+///
+/// let mine = Profile { name: "mine", done: DoneMarker::Always, ..Profile::UNKNOWN };
+/// assert_eq!(Profile::named("openai"), Some(&Profile::OPENAI));
+/// assert_ne!(mine, Profile::UNKNOWN);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// For ledgers and logs.
+    /// The name used in the ledger, in logs and on the command line.
     pub name: &'static str,
-    /// The `id` of chat chunks.
+    /// Whether the `id` of chat chunks is constant.
     pub id: Constancy,
-    /// The `created` of chat chunks.
+    /// Whether the `created` of chat chunks is constant.
     pub created: Constancy,
-    /// The `system_fingerprint` of chat chunks.
+    /// Whether the `system_fingerprint` of chat chunks is constant.
     pub fingerprint: Constancy,
-    /// Where chat deltas carry a `role`.
+    /// Which chat deltas carry a `role`.
     pub opening: Opening,
-    /// Whether a chat stream ends in `[DONE]`.
+    /// Whether a chat stream ends with `[DONE]`.
     pub done: DoneMarker,
     /// What the `index` of a chat tool call means.
     pub call_index: CallIndex,
-    /// What a chat tool call without any argument text means.
+    /// What empty arguments of a chat tool call mean.
     pub empty_arguments: EmptyArguments,
-    /// Whether the events of responses carry `sequence_number`.
+    /// Whether `sequence_number` in events of the responses format can be relied on.
     pub sequence: Sequence,
-    /// The `item_id` of the events of responses, which name an item by its `output_index`, too.
+    /// Whether `item_id` in events of the responses format is constant. `output_index` names the item too.
     pub item_id: Constancy,
-    /// Whether a quiet stream shows signs of life.
+    /// Whether the provider sends pings while the model is silent.
     pub pings: Pings,
-    /// Finish reasons whose chunk carries an error text where an answer would be (`error_finish`, qwen-code #1791).
+    /// Finish reasons that mark the chunk's text as an error message (`error_finish`, qwen-code #1791).
     pub error_finishes: &'static [&'static str],
-    /// Error objects that are throttling under a wrong type (qwen-code #11215).
+    /// Error objects that mean throttling although their type says otherwise (qwen-code #11215).
     pub throttles: &'static [Throttle],
 }
 
-/// How far a member that names a completion can be relied on.
+/// How far a member that identifies a completion can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Constancy {
-    /// The same in every chunk that has it; another value is another completion.
+    /// The same in every chunk that has it. Another value means another completion.
     Constant,
-    /// Evidence only where the chunks have no `id`: some providers stamp every chunk anew.
+    /// Compared only where the chunks have no `id`: some providers give every chunk its own value.
     WithoutId,
-    /// Differs within one completion, or is the same in all of them. Never compared.
+    /// Varies within one completion, or is the same in all completions. Never compared.
     Varies,
 }
 
 /// Which chat deltas have a `role`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// The first, or all of them. A role behind a delta without one opens another completion.
+    /// The first delta, or all deltas. A role after a delta without one opens another completion.
     FirstOrAll,
-    /// Any. A role is no evidence.
+    /// Any delta. A role proves nothing.
     Anywhere,
 }
 
-/// Whether a chat stream ends in `data: [DONE]`.
+/// Whether a chat stream ends with `data: [DONE]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DoneMarker {
-    /// Always: without it the stream was cut, even behind a finish.
+    /// Always. Without it the stream was cut, even after a finish.
     Always,
-    /// Often enough not: a finish and a transport that ended in order are an end.
+    /// Not always. A finish and a transport that ended in order are enough.
     Perhaps,
 }
 
 /// What the `index` of a chat tool call means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallIndex {
-    /// Each call has its own. Another id under the same index is a conflict (sglang #16371).
+    /// Each call has its own index. Another id under the same index is a conflict (sglang #16371).
     Distinct,
-    /// All calls may have the same; another id begins another call.
+    /// Calls may share an index. Another id begins another call.
     Shared,
 }
 
-/// What a chat tool call means whose arguments are the empty text.
+/// What empty arguments of a chat tool call mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyArguments {
-    /// Not JSON, so not a call: the only delta may have been lost.
+    /// The call is invalid: the only delta of its arguments may have been lost.
     Invalid,
-    /// This provider writes `{}` so.
+    /// The call has no arguments: this provider omits `{}`.
     NoArguments,
 }
 
-/// Whether events carry `sequence_number`.
+/// Whether `sequence_number` can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequence {
-    /// Where an event has one it is checked.
+    /// The number is checked in every event that has one.
     Checked,
-    /// The numbers mean nothing.
+    /// The numbers are ignored.
     Ignored,
 }
 
-/// Whether a quiet stream shows signs of life, for the clock on transport silence.
+/// Whether a provider sends pings. It selects the client's silence timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pings {
-    /// Comments or ping events come while the model thinks.
+    /// Comments or ping events arrive while the model works.
     Known,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
-/// An error object that is throttling whatever its type says. Both must fit.
+/// An error object that means throttling whatever its type says. Both fields must match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttle {
-    /// The type that the object has.
+    /// The type of the error object.
     pub error_type: &'static str,
-    /// What its message contains. The message of an error object, never the text of a model.
+    /// Text that the object's message contains. Model output is never searched.
     pub message_contains: &'static str,
 }
 
 impl Profile {
-    /// A provider nobody has looked at.
+    /// A provider about which nothing is known.
     pub const UNKNOWN: Self = Self {
         name: "unknown",
         id: Constancy::Constant,
@@ -126,18 +135,18 @@ impl Profile {
         throttles: &[],
     };
 
-    /// OpenAI itself: one id, one time, and `[DONE]` at the end.
+    /// OpenAI: constant id and time, and `[DONE]` at the end.
     pub const OPENAI: Self =
         Self { name: "openai", created: Constancy::Constant, done: DoneMarker::Always, ..Self::UNKNOWN };
 
-    /// Anthropic itself: pings while it thinks.
+    /// Anthropic: pings while the model works.
     pub const ANTHROPIC: Self = Self { name: "anthropic", pings: Pings::Known, ..Self::UNKNOWN };
 
-    /// OpenRouter: comments while it waits for a provider (`: OPENROUTER PROCESSING`), `[DONE]` at the end.
+    /// OpenRouter: comments while it waits for a provider (`: OPENROUTER PROCESSING`), and `[DONE]`.
     pub const OPENROUTER: Self =
         Self { name: "openrouter", pings: Pings::Known, done: DoneMarker::Always, ..Self::UNKNOWN };
 
-    /// Qwen on DashScope: an error as the content of an answer, and throttling as an invalid request.
+    /// Qwen on DashScope: errors as the text of an answer, and throttling as an invalid request.
     pub const QWEN: Self = Self {
         name: "qwen",
         error_finishes: &["error_finish"],
@@ -145,14 +154,14 @@ impl Profile {
         ..Self::UNKNOWN
     };
 
-    /// A chat provider that sends no usable id: the time, the fingerprint and the role are all there is.
+    /// A chat provider without usable ids. Time, fingerprint and role identify the completion.
     pub const WITHOUT_IDS: Self = Self { name: "without-ids", id: Constancy::Varies, ..Self::UNKNOWN };
 
-    /// The built-in ones.
+    /// All built-in profiles.
     pub const ALL: [&'static Self; 6] =
         [&Self::UNKNOWN, &Self::OPENAI, &Self::ANTHROPIC, &Self::OPENROUTER, &Self::QWEN, &Self::WITHOUT_IDS];
 
-    /// The built-in profile of this name.
+    /// The built-in profile with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }

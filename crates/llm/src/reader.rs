@@ -1,20 +1,23 @@
-//! The reader of one response: bytes in, what was said out, and at the end the outcome.
+//! The reader of one response body.
 
-use crate::attempt::{Ended, Outcome, Said, Transport};
-use crate::body::{self, Kept, Looks};
+use crate::attempt::{Outcome, StreamEnd, StreamEvent, Transport};
+use crate::body::{self, BodyGuess, BodyPrefix};
 use crate::decode::attempt::{Attempt, Over};
 use crate::decode::chat::Chat;
 use crate::decode::messages::Messages;
 use crate::decode::responses::Responses;
-use crate::decode::{drive, finish};
+use crate::decode::{feed, finish};
 use crate::head::{Format, Head};
 use crate::profile::Profile;
 use turnstream_sse::Decoder;
 
-/// Reads the body of one response, whatever reads it comes in.
+/// Decodes the body of one response: bytes in, [`StreamEvent`]s out, and one [`Outcome`] at the end.
 ///
-/// Memory is bounded: one event by the limit of the event stream decoder, the content of an attempt by 32 MiB, a body that
-/// is no stream by [`Body::LIMIT`](crate::Body::LIMIT).
+/// Call [`Reader::push`] for every chunk of the body, in any split, and [`Reader::end`] once. The crate's
+/// documentation has an example.
+///
+/// Memory is bounded: one event by the limit of [`turnstream_sse::Decoder`], the content of an attempt by
+/// 32 MiB, and a body that is not an event stream by [`Body::LIMIT`](crate::Body::LIMIT).
 #[derive(Debug)]
 pub struct Reader {
     head: Head,
@@ -22,110 +25,117 @@ pub struct Reader {
     attempt: Attempt,
     input: Input,
     sse: Decoder,
-    format: Machine,
+    format: FormatDecoder,
 }
 
-/// What the body is taken for.
+/// The kind of body that is being read.
 #[derive(Debug)]
 enum Input {
-    /// Too few bytes to tell.
+    /// The first bytes, too few to tell.
     Undecided(Vec<u8>),
     Stream,
-    Body(Kept),
+    Body(BodyPrefix),
 }
 
-/// The state machine of the format.
+/// The state machine of the wire format.
 #[derive(Debug)]
-enum Machine {
+enum FormatDecoder {
     Chat(Box<Chat>),
     Responses(Box<Responses>),
     Messages(Box<Messages>),
 }
 
 impl Reader {
-    /// A reader at the beginning of a body.
+    /// Creates a reader for one body.
+    ///
+    /// `head` is the response's status and content type. A body with a status other than 2xx is never read as
+    /// a completion.
     pub fn new(format: Format, profile: &Profile, head: Head) -> Self {
         let format = match format {
-            Format::Chat => Machine::Chat(Box::default()),
-            Format::Responses => Machine::Responses(Box::default()),
-            Format::Messages => Machine::Messages(Box::default()),
+            Format::Chat => FormatDecoder::Chat(Box::default()),
+            Format::Responses => FormatDecoder::Responses(Box::default()),
+            Format::Messages => FormatDecoder::Messages(Box::default()),
         };
-        // Before the first byte: a refusal often has none.
+        // Decided before the first byte: an error response often has no body.
         let input =
-            if head.is_success() { Input::Undecided(Vec::new()) } else { Input::Body(Kept::default()) };
+            if head.is_success() { Input::Undecided(Vec::new()) } else { Input::Body(BodyPrefix::default()) };
         Self { head, bytes: 0, attempt: Attempt::new(profile.clone()), input, sse: Decoder::new(), format }
     }
 
-    /// Takes the next bytes of the body, and adds what they say to `said`.
-    pub fn push(&mut self, bytes: &[u8], said: &mut Vec<Said>) {
+    /// Decodes the next bytes of the body and appends their events to `events`.
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) {
         self.bytes += bytes.len() as u64;
-        std::mem::swap(&mut self.attempt.said, said);
+        std::mem::swap(&mut self.attempt.out, events);
         match &mut self.input {
             Input::Stream => self.decode(bytes),
-            Input::Body(kept) => kept.push(bytes),
+            Input::Body(prefix) => prefix.push(bytes),
             Input::Undecided(first) => {
                 first.extend_from_slice(bytes);
                 let first = std::mem::take(first);
                 self.decide(first);
             }
         }
-        std::mem::swap(&mut self.attempt.said, said);
+        std::mem::swap(&mut self.attempt.out, events);
     }
 
-    /// Whether the attempt is decided, so that reading on is of no use: the completion is over, the provider
-    /// failed, or a second completion began.
+    /// Whether the attempt is decided, so that reading on is of no use.
+    ///
+    /// True once the completion is over, the provider reported a failure, or a second completion began.
     pub fn is_over(&self) -> bool {
         self.attempt.over().is_some()
     }
 
-    /// Whether the body was recognised as something that is no stream, so that its beginning is enough.
+    /// Whether the body is not an event stream, so that its first bytes are enough.
     #[cfg(feature = "client")]
     pub(crate) fn is_document(&self) -> bool {
         matches!(self.input, Input::Body(_))
     }
 
-    /// The body is over. Adds the last things it said to `said`.
-    pub fn end(mut self, transport: Transport, said: &mut Vec<Said>) -> Outcome {
-        std::mem::swap(&mut self.attempt.said, said);
+    /// Ends the body, appends the last events to `events`, and returns the outcome.
+    ///
+    /// `transport` says how the connection ended. A chat stream without `[DONE]` can only be complete if it
+    /// ended in order ([`Transport::Clean`]).
+    pub fn end(mut self, transport: Transport, events: &mut Vec<StreamEvent>) -> Outcome {
+        std::mem::swap(&mut self.attempt.out, events);
         if let Input::Undecided(first) = &mut self.input {
             let first = std::mem::take(first);
             self.input = Input::Stream;
             self.decode(&first);
         }
         match &mut self.format {
-            Machine::Chat(chat) => finish(&mut **chat, &mut self.sse, transport, &mut self.attempt),
-            Machine::Responses(responses) => {
+            FormatDecoder::Chat(chat) => finish(&mut **chat, &mut self.sse, transport, &mut self.attempt),
+            FormatDecoder::Responses(responses) => {
                 finish(&mut **responses, &mut self.sse, transport, &mut self.attempt);
             }
-            Machine::Messages(messages) => {
+            FormatDecoder::Messages(messages) => {
                 finish(&mut **messages, &mut self.sse, transport, &mut self.attempt);
             }
         }
         let profile = self.attempt.profile.clone();
         let (mut outcome, last) = self.attempt.outcome(transport, self.bytes);
-        *said = last;
-        if let Input::Body(kept) = self.input {
-            let mut body = kept.body(&profile);
+        *events = last;
+        if let Input::Body(prefix) = self.input {
+            let mut body = prefix.into_body(&profile);
             if let Some(error) = &mut body.error {
-                // Body type wins over status, but where the object names none the response's is all there is.
+                // A status inside the error object wins over the response's own.
                 error.status = error.status.or((!self.head.is_success()).then_some(self.head.status));
             }
-            outcome.ended = Ended::NotAStream(body);
+            outcome.ended = StreamEnd::NotAStream(body);
         }
         outcome
     }
 
     fn decide(&mut self, first: Vec<u8>) {
-        match body::looks(&first, &self.head) {
-            Looks::Undecided => self.input = Input::Undecided(first),
-            Looks::Stream => {
+        match body::guess(&first, &self.head) {
+            BodyGuess::Undecided => self.input = Input::Undecided(first),
+            BodyGuess::Stream => {
                 self.input = Input::Stream;
                 self.decode(&first);
             }
-            Looks::Body => {
-                let mut kept = Kept::default();
-                kept.push(&first);
-                self.input = Input::Body(kept);
+            BodyGuess::Body => {
+                let mut prefix = BodyPrefix::default();
+                prefix.push(&first);
+                self.input = Input::Body(prefix);
             }
         }
     }
@@ -133,15 +143,17 @@ impl Reader {
     fn decode(&mut self, bytes: &[u8]) {
         match self.attempt.over() {
             Some(Over::Failed | Over::Spliced) => return,
-            // What follows is still looked at for the beginning of another completion.
+            // The rest is still searched for the beginning of a second completion.
             Some(Over::Done | Over::Lost) | None => {}
         }
         match &mut self.format {
-            Machine::Chat(chat) => drive(&mut **chat, &mut self.sse, bytes, &mut self.attempt),
-            Machine::Responses(responses) => {
-                drive(&mut **responses, &mut self.sse, bytes, &mut self.attempt);
+            FormatDecoder::Chat(chat) => feed(&mut **chat, &mut self.sse, bytes, &mut self.attempt),
+            FormatDecoder::Responses(responses) => {
+                feed(&mut **responses, &mut self.sse, bytes, &mut self.attempt);
             }
-            Machine::Messages(messages) => drive(&mut **messages, &mut self.sse, bytes, &mut self.attempt),
+            FormatDecoder::Messages(messages) => {
+                feed(&mut **messages, &mut self.sse, bytes, &mut self.attempt);
+            }
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The event being built: the fields of the lines since the last blank line.
+//! The open event: the fields since the last blank line.
 
+use crate::carry_over::{CarryOver, Chunk, KEPT_CAPACITY, empty};
 use crate::frame::{Event, Text};
-use crate::hold::{Chunk, Hold, KEPT_CAPACITY, empty};
 use std::ops::Range;
 
 /// The type of an event that does not name one.
 pub(crate) const DEFAULT_TYPE: &str = "message";
 
-/// Fields so far. Values live in the stream's bytes where possible; only several data lines are copied,
-/// to be joined, so that a block costs at most twice its own bytes.
+/// The fields so far. Values refer to the stream's bytes where possible. Only several data lines are
+/// copied, to join them, so a block needs at most twice its own bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     open: bool,
@@ -26,14 +26,14 @@ pub(crate) struct Block {
 enum Data {
     #[default]
     Absent,
-    /// One line: its value's place in the stream.
+    /// One line: the place of its value in the stream.
     Line(Range<u64>),
-    /// Several, in `joined`.
+    /// Several lines, in `joined`.
     Joined,
 }
 
 impl Block {
-    /// Where the block began, once a field was accepted.
+    /// Where the block began; set by the first accepted field.
     #[inline]
     pub(crate) fn start(&self) -> Option<u64> {
         self.open.then_some(self.range.start)
@@ -49,7 +49,7 @@ impl Block {
         !matches!(self.data, Data::Absent)
     }
 
-    /// How many bytes were copied to join data lines.
+    /// The number of bytes that were copied to join data lines.
     pub(crate) fn joined_len(&self) -> usize {
         self.joined.len()
     }
@@ -60,13 +60,13 @@ impl Block {
         self.has_id.then_some(self.id.as_str())
     }
 
-    /// A line, whatever it is, belongs to the block if that is open.
+    /// Extends an open block by a line of any kind.
     #[inline]
     pub(crate) fn extend_to(&mut self, end: u64) {
         self.range.end = end;
     }
 
-    /// An accepted field opens the block, and so does whatever line the end of input cuts.
+    /// Opens the block: with an accepted field, or with a line that the end of input cuts.
     #[inline]
     pub(crate) fn accept(&mut self, line: &Range<u64>) {
         if !self.open {
@@ -75,9 +75,15 @@ impl Block {
         }
     }
 
-    /// A data line. `value_len` bytes at the end of the line are its value.
+    /// Adds a data line. Its value is the last `value_len` bytes of the line.
     #[inline]
-    pub(crate) fn push_data(&mut self, hold: &Hold, chunk: Chunk<'_>, line: &Range<u64>, value_len: usize) {
+    pub(crate) fn push_data(
+        &mut self,
+        carried: &CarryOver,
+        chunk: Chunk<'_>,
+        line: &Range<u64>,
+        value_len: usize,
+    ) {
         self.accept(line);
         let value = line.end - value_len as u64..line.end;
         match &self.data {
@@ -86,24 +92,24 @@ impl Block {
                 return;
             }
             Data::Line(first) => {
-                self.joined.extend_from_slice(hold.slice(chunk, first));
+                self.joined.extend_from_slice(carried.slice(chunk, first));
                 self.data = Data::Joined;
             }
             Data::Joined => {}
         }
         self.joined.push(b'\n');
-        self.joined.extend_from_slice(hold.slice(chunk, &value));
+        self.joined.extend_from_slice(carried.slice(chunk, &value));
     }
 
-    /// Tells whether the value was valid UTF-8.
+    /// Returns whether the value was valid UTF-8.
     pub(crate) fn set_event(&mut self, line: &Range<u64>, value: &[u8]) -> bool {
         self.accept(line);
         self.has_event = true;
-        // Mostly it is the type that the event before had.
+        // Usually the type is that of the previous event.
         value == self.event.as_bytes() || set_lossy(&mut self.event, value)
     }
 
-    /// Tells whether the value was valid UTF-8.
+    /// Returns whether the value was valid UTF-8.
     pub(crate) fn set_id(&mut self, line: &Range<u64>, value: &[u8]) -> bool {
         self.accept(line);
         self.has_id = true;
@@ -115,12 +121,17 @@ impl Block {
         self.retry = Some(value);
     }
 
-    /// The block as an event; its range must be covered by `hold`.
+    /// The block as an event. `carried` must cover its range.
     #[inline]
-    pub(crate) fn event<'a>(&'a self, hold: &'a Hold, chunk: Chunk<'a>, last_id: &'a str) -> Event<'a> {
+    pub(crate) fn event<'a>(
+        &'a self,
+        carried: &'a CarryOver,
+        chunk: Chunk<'a>,
+        last_id: &'a str,
+    ) -> Event<'a> {
         let data = match &self.data {
             Data::Absent => Text::Utf8(""),
-            Data::Line(value) => hold.text(chunk, value),
+            Data::Line(value) => carried.text(chunk, value),
             Data::Joined => Text::new(&self.joined),
         };
         Event {
@@ -129,7 +140,7 @@ impl Block {
             last_id,
             retry: self.retry,
             data,
-            raw: hold.slice(chunk, &self.range),
+            raw: carried.slice(chunk, &self.range),
             range: self.range.clone(),
         }
     }
@@ -149,7 +160,7 @@ impl Block {
     }
 }
 
-/// Decodes as the specification does, with U+FFFD for what is not UTF-8, and tells whether it was.
+/// Decodes with U+FFFD for invalid UTF-8, as the specification says. Returns whether it was valid.
 fn set_lossy(text: &mut String, value: &[u8]) -> bool {
     text.clear();
     if let Ok(value) = std::str::from_utf8(value) {

@@ -1,53 +1,53 @@
-//! The decoder: finds lines, feeds them to the open block, and hands out frames.
+//! The decoder: splits lines, adds them to the open block, and returns frames.
 
 use crate::block::{Block, DEFAULT_TYPE};
+use crate::carry_over::{CarryOver, Chunk};
 use crate::frame::{Anomaly, AnomalyKind, Comment, Cut, Event, Frame, Residue, Text};
-use crate::hold::{Chunk, Hold};
 use crate::line::{Line, parse_retry, without_space};
 use memchr::memchr2;
 use std::ops::Range;
 
-/// The cap on the bytes of one event, unless [`Decoder::with_limit`] sets another.
+/// The default cap on the bytes of one event.
 pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Decodes one stream, read by read.
 ///
-/// Each byte is looked at once for line endings, however the input is split. An event that lies in one read is
-/// not copied; one that spans reads is gathered in a buffer that the cap bounds. With all its copies (several data
-/// lines are joined) the decoder holds a small multiple of the cap at worst, and next to nothing between events.
+/// Each byte is searched for line endings once, however the input is split. An event within one read is not
+/// copied. An event that spans reads is collected in a buffer that the cap bounds. At worst the decoder
+/// needs a small multiple of the cap, and between events almost nothing.
 #[derive(Debug)]
 pub struct Decoder {
     limit: u64,
-    /// Offset of the next byte to look at.
+    /// Offset of the next byte.
     at: u64,
     /// Offset of the first byte of the current line.
     line: u64,
-    /// The last byte was a CR, and an LF right after it belongs to the same line ending.
+    /// The last byte was a CR. An LF directly after it belongs to the same line ending.
     after_cr: bool,
-    /// How many bytes of a byte order mark the stream has begun with.
+    /// The bytes of a byte order mark at the beginning of the stream.
     bom: usize,
     /// Discarding an oversize event: from where on, and where its last line so far ended.
     skipping: Option<Range<u64>>,
-    hold: Hold,
+    carried: CarryOver,
     block: Block,
     last_id: String,
     stage: Stage,
-    /// A read was taken and its [`Frames`] have not come to their end, which is here.
+    /// The end of a read whose [`Frames`] are not finished.
     reading: Option<u64>,
 }
 
-/// What the caller has been given, and may still borrow.
+/// What the caller got last, and may still borrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing that is to be dropped.
+    /// Nothing to drop.
     Reading,
     /// The invalid UTF-8 of an event; the event itself comes next.
     Flagged,
-    /// The block. It is dropped when the caller asks for the next frame, and so no longer borrows it.
+    /// The block. It is dropped with the next call, when the caller no longer borrows it.
     BlockHandedOut,
-    /// A held line outside any block, dropped likewise.
+    /// A carried line outside of a block, dropped in the same way.
     LineHandedOut,
     /// The stream is over; the next read starts another one.
     Finished,
@@ -55,7 +55,7 @@ enum Stage {
 
 /// A frame before it borrows anything.
 enum Found {
-    /// An event of one data line that lies in this read: what OpenAI's and opencode's streams consist of.
+    /// An event of one data line within this read. Streams of OpenAI and opencode consist of these.
     OneLine(Range<u64>),
     Block,
     Comment(Range<u64>),
@@ -64,9 +64,8 @@ enum Found {
 
 /// The frames that one read completes: `while let Some(frame) = frames.next_frame()`.
 ///
-/// Dropped before its end, it decodes the rest of the read and discards those frames, so that the
-/// decoder stays in step with the stream. Leaked before its end (`mem::forget`), it takes the rest of the read and
-/// the event that was open with it.
+/// Dropping it early decodes the rest of the read and discards those frames, so that the decoder stays in
+/// sync. Leaking it (`mem::forget`) loses the rest of the read and the open event.
 #[derive(Debug)]
 #[must_use = "frames are only decoded as they are asked for"]
 pub struct Frames<'d> {
@@ -98,7 +97,7 @@ impl Decoder {
             after_cr: false,
             bom: 0,
             skipping: None,
-            hold: Hold::default(),
+            carried: CarryOver::default(),
             block: Block::default(),
             last_id: String::new(),
             stage: Stage::Reading,
@@ -106,8 +105,10 @@ impl Decoder {
         }
     }
 
-    /// Takes the next read. After [`finish`](Self::finish) it begins a new stream: offsets start at 0 again and the
-    /// last event id is kept, as over a reconnection.
+    /// Decodes the next read.
+    ///
+    /// After [`finish`](Self::finish) this starts a new stream: offsets start at 0, and the last event id
+    /// is kept, as after a reconnection.
     #[inline]
     pub fn feed<'d>(&'d mut self, read: &'d [u8]) -> Frames<'d> {
         if self.stage == Stage::Finished {
@@ -122,12 +123,14 @@ impl Decoder {
         Frames { at, bytes: read, decoder: self }
     }
 
-    /// Tells that the input has ended. Hands out what was left without its end: a [`Frame::Residue`], or the last
-    /// [`AnomalyKind::Skipped`] if an oversize event was being discarded. It is kept until the next `feed` or `finish`.
+    /// Ends the input, and returns what is incomplete.
+    ///
+    /// That is a [`Frame::Residue`], or the last [`AnomalyKind::Skipped`] if an oversize event was being
+    /// discarded. It is kept until the next `feed` or `finish`.
     pub fn finish(&mut self) -> Option<Frame<'_>> {
         if self.stage == Stage::Finished {
             self.block.reset();
-            self.hold.clear();
+            self.carried.clear();
             return None;
         }
         self.forget_leaked();
@@ -141,40 +144,41 @@ impl Decoder {
         let nothing = Chunk { bytes: &[], at: self.at };
         let line = self.line..self.at;
         if self.exceeds(&line) {
-            // Half a byte order mark, under a cap that is smaller still.
+            // A partial byte order mark, under an even smaller cap.
             return Some(Frame::Anomaly(Anomaly { kind: AnomalyKind::Skipped, raw: &[], range: line }));
         }
-        self.hold.cover(nothing, &line);
+        self.carried.cover(nothing, &line);
         let cut = if line.is_empty() { Cut::AfterLine } else { Cut::InLine };
         if !line.is_empty() {
-            let bytes = self.hold.slice(nothing, &line);
-            // Without its colon the name itself may be cut: `data` of `database: …`.
+            let bytes = self.carried.slice(nothing, &line);
+            // Without a colon the name itself may be cut: `data` of `database: …`.
             if bytes.starts_with(b"data:")
                 && let Line::Data(value) = Line::parse(bytes)
             {
-                self.block.push_data(&self.hold, nothing, &line, value.len());
+                self.block.push_data(&self.carried, nothing, &line, value.len());
             }
             self.block.accept(&line);
             self.block.extend_to(line.end);
         }
         self.block.start()?;
-        Some(Frame::Residue(Residue { parsed: self.block.event(&self.hold, nothing, &self.last_id), cut }))
+        Some(Frame::Residue(Residue { parsed: self.block.event(&self.carried, nothing, &self.last_id), cut }))
     }
 
-    /// The stream's last event id: of the last block that ended and set one. Empty at first.
+    /// The stream's last event id, set by complete blocks. Empty at first.
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How many bytes of the stream have been decoded.
+    /// The number of decoded bytes.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
-    /// How many bytes of the unfinished event, or of the residue handed out, it holds: at most about twice the cap, when
-    /// several data lines are also held joined.
+    /// The number of bytes that are kept of the open event or the residue.
+    ///
+    /// At most about twice the cap, if several data lines are also kept joined.
     pub fn held(&self) -> usize {
-        self.hold.len() + self.block.joined_len()
+        self.carried.len() + self.block.joined_len()
     }
 
     fn restart(&mut self) {
@@ -182,9 +186,9 @@ impl Decoder {
         *self = Self { last_id, limit: self.limit, ..Self::new() };
     }
 
-    /// A byte order mark at the very beginning is not content, and in no cap, whatever reads it comes in.
+    /// Skips a byte order mark at the beginning. It does not count against the cap, in any split.
     fn pass_bom(&mut self, read: &[u8]) {
-        // Any other byte before this read has put `at` ahead of what matched.
+        // After any other byte, `at` is ahead of what matched.
         if self.bom as u64 != self.at {
             return;
         }
@@ -193,11 +197,11 @@ impl Decoder {
         if self.bom == BOM.len() {
             self.at = BOM.len() as u64;
             self.line = self.at;
-            self.hold.clear();
+            self.carried.clear();
         }
     }
 
-    /// If the frames of the read before were leaked, its bytes are gone, and with them what was open.
+    /// If the frames of the previous read were leaked, its bytes and the open event are lost.
     #[inline]
     fn forget_leaked(&mut self) {
         if let Some(end) = self.reading.take() {
@@ -208,7 +212,7 @@ impl Decoder {
     #[cold]
     fn skip_to(&mut self, end: u64) {
         self.block.reset();
-        self.hold.clear();
+        self.carried.clear();
         self.skipping = None;
         self.after_cr = false;
         self.stage = Stage::Reading;
@@ -216,18 +220,18 @@ impl Decoder {
         self.line = end;
     }
 
-    /// What the caller was given is no longer borrowed when it asks for more.
+    /// Drops what the caller got last. It is no longer borrowed.
     fn drop_handed_out(&mut self) {
         match self.stage {
             Stage::BlockHandedOut => self.block.reset(),
             Stage::LineHandedOut => {}
             Stage::Reading | Stage::Flagged | Stage::Finished => return,
         }
-        self.hold.clear();
+        self.carried.clear();
         self.stage = Stage::Reading;
     }
 
-    /// Goes on to the next frame in the read, or to its end.
+    /// Decodes to the next frame in the read, or to the end of the read.
     #[inline]
     fn advance(&mut self, chunk: Chunk<'_>) -> Option<Found> {
         if self.stage != Stage::Reading {
@@ -246,7 +250,7 @@ impl Decoder {
                     rest = &rest[1..];
                 }
             }
-            // A blank line or the end of the read right here is the common case after an event: no search needed.
+            // After an event, a blank line or the end of the read is common. It needs no search.
             let length = match rest.first() {
                 None if self.line == self.at && self.block.start().is_none() => return None,
                 None => return self.end_of_read(chunk),
@@ -272,8 +276,9 @@ impl Decoder {
         }
     }
 
-    /// Whether the read goes on with a data line of this length and a blank one, and no block is open. Such an event
-    /// needs no [`Block`]; with the detour through one, small events took 1.6 times as long.
+    /// Whether no block is open, and the read continues with one data line of this length and a blank line.
+    ///
+    /// Such an event needs no [`Block`]. With one, small events took 1.6 times as long.
     #[inline]
     fn is_one_line_event(&self, rest: &[u8], length: usize) -> bool {
         rest[length..].starts_with(b"\n\n")
@@ -284,7 +289,7 @@ impl Decoder {
             && length as u64 <= self.limit
     }
 
-    /// Keeps what is unfinished for the next read.
+    /// Carries unfinished bytes over to the next read.
     #[inline(never)]
     fn end_of_read(&mut self, chunk: Chunk<'_>) -> Option<Found> {
         self.at = chunk.end();
@@ -292,20 +297,22 @@ impl Decoder {
             return None;
         }
         let partial = self.line..self.at;
-        // Half a byte order mark may become a whole one, which is in no cap.
+        // A partial byte order mark may become a complete one, which does not count against the cap.
         let may_be_bom = self.bom as u64 == self.at;
         if self.exceeds(&partial) && !may_be_bom {
             return Some(self.begin_skipping(chunk, &partial));
         }
         let start = self.block.start().unwrap_or(partial.start);
         if start < self.at {
-            self.hold.keep(chunk, start);
+            self.carried.keep(chunk, start);
         }
         None
     }
 
-    /// A complete line, without its ending. Kept out of the loop above: with this, `end_of_read`
-    /// and `show` inlined, one-line events, which never come here, lost 5 to 15 % with one event per read.
+    /// Handles a complete line, without its ending.
+    ///
+    /// Not inlined: with this, `end_of_read` and `show` inlined, one-line events took 5 to 15 % longer,
+    /// although they never get here.
     #[inline(never)]
     fn take_line(&mut self, chunk: Chunk<'_>, line: Range<u64>) -> Option<Found> {
         if let Some(skipped) = &mut self.skipping {
@@ -317,7 +324,7 @@ impl Decoder {
             self.skipping = None;
             return Some(Found::Anomaly(AnomalyKind::Skipped, skipped));
         }
-        self.hold.cover(chunk, &line);
+        self.carried.cover(chunk, &line);
         if self.exceeds(&line) {
             return Some(self.begin_skipping(chunk, &line));
         }
@@ -326,7 +333,7 @@ impl Decoder {
         }
         let found = self.take_field(chunk, &line);
         self.block.extend_to(line.end);
-        if self.block.start().is_none() && self.hold.len() > 0 {
+        if self.block.start().is_none() && self.carried.len() > 0 {
             self.stage = Stage::LineHandedOut;
         }
         found
@@ -335,10 +342,10 @@ impl Decoder {
     #[inline]
     fn take_field(&mut self, chunk: Chunk<'_>, line: &Range<u64>) -> Option<Found> {
         let anomaly = |kind| Some(Found::Anomaly(kind, line.clone()));
-        match Line::parse(self.hold.slice(chunk, line)) {
+        match Line::parse(self.carried.slice(chunk, line)) {
             Line::Data(value) => {
                 let length = value.len();
-                self.block.push_data(&self.hold, chunk, line, length);
+                self.block.push_data(&self.carried, chunk, line, length);
                 None
             }
             Line::Event(value) => {
@@ -366,19 +373,21 @@ impl Decoder {
     #[inline]
     fn end_of_block(&mut self, chunk: Chunk<'_>) -> Option<Found> {
         if self.block.start().is_none() {
-            self.hold.clear();
+            self.carried.clear();
             return None;
         }
         if let Some(id) = self.block.id() {
             self.last_id.clear();
             self.last_id.push_str(id);
         }
-        self.hold.cover(chunk, self.block.range());
+        self.carried.cover(chunk, self.block.range());
         Some(Found::Block)
     }
 
-    /// Whether the bytes up to the end of this line's content are too many. Line endings do not count: at the
-    /// end of a read nobody knows how long one is going to be, and the answer must not depend on the split.
+    /// Whether the bytes up to the end of this line's content exceed the cap.
+    ///
+    /// Line endings do not count: at the end of a read their length is unknown, and the answer must not
+    /// depend on the split.
     #[inline]
     fn exceeds(&self, line: &Range<u64>) -> bool {
         let start = self.block.start().unwrap_or(line.start);
@@ -388,13 +397,13 @@ impl Decoder {
     fn begin_skipping(&mut self, chunk: Chunk<'_>, line: &Range<u64>) -> Found {
         let start = self.block.start().unwrap_or(line.start);
         let range = start..start + self.limit;
-        self.hold.cover(chunk, &range);
+        self.carried.cover(chunk, &range);
         self.skipping = Some(range.end..line.end);
         self.stage = Stage::BlockHandedOut;
         Found::Anomaly(AnomalyKind::Oversize, range)
     }
 
-    /// An event of one line, or the report that it is not UTF-8, after which it comes as a block.
+    /// An event of one line; or the anomaly that it is not UTF-8, after which it is returned as a block.
     #[inline]
     fn show_one_line<'a>(&'a mut self, chunk: Chunk<'a>, range: Range<u64>) -> Frame<'a> {
         let raw = chunk.slice(range.clone());
@@ -409,7 +418,7 @@ impl Decoder {
                 range,
             }),
             Text::Broken(value) => {
-                self.block.push_data(&self.hold, chunk, &range, value.len());
+                self.block.push_data(&self.carried, chunk, &range, value.len());
                 self.stage = Stage::Flagged;
                 Frame::Anomaly(Anomaly { kind: AnomalyKind::InvalidUtf8, raw, range })
             }
@@ -421,7 +430,7 @@ impl Decoder {
         match found {
             Found::OneLine(range) => self.show_one_line(chunk, range),
             Found::Block => {
-                let event = self.block.event(&self.hold, chunk, &self.last_id);
+                let event = self.block.event(&self.carried, chunk, &self.last_id);
                 if event.data.utf8().is_none() && self.stage != Stage::Flagged {
                     self.stage = Stage::Flagged;
                     let kind = AnomalyKind::InvalidUtf8;
@@ -431,7 +440,7 @@ impl Decoder {
                 if self.block.has_data() { Frame::Event(event) } else { Frame::Undispatched(event) }
             }
             Found::Comment(range) => {
-                let line = self.hold.slice(chunk, &range);
+                let line = self.carried.slice(chunk, &range);
                 Frame::Comment(Comment { text: Text::new(without_space(&line[1..])), range })
             }
             Found::Anomaly(kind, range) => {
@@ -442,7 +451,7 @@ impl Decoder {
                     | AnomalyKind::NulInId
                     | AnomalyKind::BadRetry
                     | AnomalyKind::InvalidUtf8
-                    | AnomalyKind::Oversize => self.hold.slice(chunk, &range),
+                    | AnomalyKind::Oversize => self.carried.slice(chunk, &range),
                 };
                 Frame::Anomaly(Anomaly { kind, raw, range })
             }

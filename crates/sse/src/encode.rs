@@ -1,9 +1,9 @@
-//! Writing frames that every decoder reads back as they were meant.
+//! Writes frames that every decoder reads back unchanged.
 //!
-//! Each function writes whole frames, ended by a blank line, at the end of a `BytesMut`, and allocates
-//! nothing but that buffer's growth. Data and comments may hold any text: every line ending in them (LF, CRLF
-//! or CR) starts a new field line, so nothing can break out of its field. Ids and event types are one line by
-//! nature: one that holds CR, LF or NUL is refused, and nothing is written.
+//! Each function appends complete frames, ended by a blank line, to a `BytesMut`, and allocates nothing
+//! else. Data and comments may be any text: each line ending in them (LF, CRLF or CR) starts a new field
+//! line, so nothing can break out of its field. An id or event type with CR, LF or NUL is refused, and
+//! nothing is written.
 
 use bytes::{BufMut, BytesMut};
 use memchr::{memchr2, memchr3};

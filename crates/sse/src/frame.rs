@@ -1,31 +1,34 @@
-//! What a decoder hands out. Frames borrow from the read or from the decoder, so a small event costs no
-//! copy; who keeps one longer copies what it needs and does not pin a whole read in memory.
+//! The frames that a decoder returns.
 //!
-//! Ranges are byte offsets in the whole stream. They leave out the line endings that close the thing
-//! (a comment's own, an event's blank line), because a CR ends a line at once and the LF that may follow
-//! can be in the next read. Frames come in the order in which their ranges end.
+//! Frames borrow from the read or from the decoder, so a small event is not copied. To keep a frame, copy
+//! what you need.
+//!
+//! Ranges are byte offsets in the whole stream. They exclude the line endings that close a frame: a CR ends
+//! a line at once, and the LF after it may be in the next read. Frames are in the order in which their
+//! ranges end.
 
 use std::fmt;
 use std::ops::Range;
 
-/// One thing found in the stream.
+/// One frame of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// An event with at least one `data` line.
     Event(Event<'a>),
-    /// A block with `event`, `id` or `retry` but no `data` line. The specification updates the last event id
-    /// and the retry time from it but dispatches nothing; `data` is empty.
+    /// A block with `event`, `id` or `retry` but no `data` line. By the specification it updates the last
+    /// event id and the retry time, and dispatches nothing. `data` is empty.
     Undispatched(Event<'a>),
-    /// A line that starts with a colon: a sign of life, not of progress.
+    /// A comment: a line that starts with a colon. It shows that the connection lives.
     Comment(Comment<'a>),
-    /// Something that should not be in a stream. Decoding goes on after it.
+    /// Something that should not be in a stream. Decoding continues after it.
     Anomaly(Anomaly<'a>),
-    /// What was left without its end when the input ended. Comes from [`Decoder::finish`](crate::Decoder::finish).
+    /// An incomplete event or line at the end of the input, returned by
+    /// [`Decoder::finish`](crate::Decoder::finish).
     Residue(Residue<'a>),
 }
 
 impl Frame<'_> {
-    /// Where in the stream this frame is.
+    /// The frame's place in the stream.
     pub fn range(&self) -> &Range<u64> {
         match self {
             Self::Event(event) | Self::Undispatched(event) => &event.range,
@@ -49,56 +52,56 @@ pub struct Event<'a> {
     pub retry: Option<u64>,
     /// The `data` lines, joined with LF.
     pub data: Text<'a>,
-    /// The bytes of the block as they came, from its first accepted field to the end of its last line. Comments and
-    /// anomalous lines between fields are inside.
+    /// The bytes of the block, from its first accepted field to the end of its last line. Comments and
+    /// anomalous lines between fields are included.
     pub raw: &'a [u8],
-    /// Where `raw` is in the stream.
+    /// The place of `raw` in the stream.
     pub range: Range<u64>,
 }
 
 /// A comment line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment<'a> {
-    /// What follows the colon, without one leading space.
+    /// The text after the colon, without one leading space.
     pub text: Text<'a>,
     /// The line, with its colon.
     pub range: Range<u64>,
 }
 
-/// A departure from the format, with the bytes that show it.
+/// A violation of the format, with its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anomaly<'a> {
     /// What is wrong.
     pub kind: AnomalyKind,
-    /// The bytes in question; empty for [`AnomalyKind::Skipped`], which are not kept.
+    /// The bytes; empty for [`AnomalyKind::Skipped`].
     pub raw: &'a [u8],
-    /// Where they are in the stream.
+    /// Their place in the stream.
     pub range: Range<u64>,
 }
 
 /// The kinds of [`Anomaly`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AnomalyKind {
-    /// A line without a colon that is no field name: HTML, plain text, a stray end of JSON.
+    /// A line without a colon that is not a field name: HTML, plain text, a stray end of JSON.
     NotAField,
-    /// A field name the specification does not know. A JSON body shows up as this.
+    /// An unknown field name. A JSON body is reported as this.
     UnknownField,
     /// An `id` with a NUL byte, which the specification says to ignore.
     NulInId,
     /// A `retry` that is not a number of milliseconds in ASCII digits (or more than 64 bits of them).
     BadRetry,
-    /// Invalid UTF-8 in the `data` of the event that follows with the same range, or in the value of
-    /// an `event` or `id` line, which is then used with U+FFFD in its place.
+    /// Invalid UTF-8. In `data`, the event follows with the same range. In an `event` or `id` line, the
+    /// value is used with U+FFFD.
     InvalidUtf8,
-    /// An event or line exceeded the cap. `raw` is its beginning, as long as the cap; nothing of it is
-    /// dispatched and its `id` is not taken over.
+    /// An event or line above the cap. `raw` is its beginning, as long as the cap. Nothing of it is
+    /// dispatched, and its `id` is ignored.
     Oversize,
     /// The rest of an oversize event, up to the next blank line or the end of input.
     Skipped,
 }
 
 impl AnomalyKind {
-    /// A short name for tables and logs.
+    /// The name used in tables and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotAField => "not a field",
@@ -112,18 +115,19 @@ impl AnomalyKind {
     }
 }
 
-/// An event, or a single line, that the input ended in the middle of. The specification discards it.
+/// An incomplete event or line at the end of the input. The specification discards it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Residue<'a> {
-    /// The fields of its complete lines and, of a cut line, only `data`: a half id or type would be a wrong
-    /// one. `raw` and `range` are everything that was left. Its `data` is [`Text::Broken`] without an anomaly before it if
-    /// it is not UTF-8, since a cut in the middle of a character is one more way to be cut.
+    /// The fields of its complete lines, and of a cut line only `data`: half an id or type would be wrong.
+    ///
+    /// `raw` and `range` cover everything. If `data` is cut within a character it is [`Text::Broken`],
+    /// without an anomaly before it.
     pub parsed: Event<'a>,
-    /// Where the input ended.
+    /// Where the input was cut.
     pub cut: Cut,
 }
 
-/// Where the end of input left an event.
+/// Where the input was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cut {
     /// Within a line: bytes are missing.
@@ -132,12 +136,12 @@ pub enum Cut {
     AfterLine,
 }
 
-/// Bytes that should be UTF-8, checked.
+/// Bytes that should be UTF-8, and were checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// They are.
+    /// Valid text.
     Utf8(&'a str),
-    /// They are not.
+    /// Invalid bytes.
     Broken(&'a [u8]),
 }
 
@@ -155,7 +159,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The bytes as they came.
+    /// The bytes as received.
     pub fn bytes(&self) -> &'a [u8] {
         match *self {
             Self::Utf8(text) => text.as_bytes(),
@@ -164,7 +168,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Shows U+FFFD for what is not UTF-8.
+/// Shows U+FFFD for invalid UTF-8.
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,11 @@
-//! Server-sent events: bytes in, in any split; out comes everything that was in them.
+//! A decoder and an encoder for server-sent events (SSE).
 //!
-//! The [`Decoder`] follows the WHATWG rules for what an event is, and departs from usual decoders in
-//! what it tells. Comments, lines that are not fields, invalid UTF-8, discarded bytes and the rest left at
-//! the end of input are all [`Frame`]s with their byte range in the stream, so that an HTML page
-//! or a cut connection cannot look like a quiet stream. Time is linear in the input, memory is bounded
-//! by the cap on event size, and the frames are the same however the input was split.
+//! The [`Decoder`] follows the WHATWG rules for events, and reports more than most decoders. Comments,
+//! lines that are not fields, invalid UTF-8, discarded bytes and a partial event at the end are all
+//! [`Frame`]s with their byte range. So an HTML page or a cut connection cannot look like a quiet stream.
+//!
+//! Time is linear in the input, and the cap on event size bounds the memory. The frames do not depend on
+//! how the input is split.
 //!
 //! ```
 //! use turnstream_sse::{Decoder, Frame};
@@ -27,15 +28,15 @@
 //! assert_eq!(seen, ["greet: hello", "NotAField at 26..32", "left over: cut he"]);
 //! ```
 //!
-//! The [`encode`] module writes frames that any decoder reads back, whatever the data contains.
+//! The [`encode`] module writes frames that any decoder reads back unchanged, whatever the data contains.
 
 mod block;
+mod carry_over;
 mod decoder;
 pub mod encode;
 mod frame;
-mod gather;
-mod hold;
 mod line;
+mod utf8_buffer;
 
 pub use decoder::{DEFAULT_LIMIT, Decoder, Frames};
 pub use frame::{Anomaly, AnomalyKind, Comment, Cut, Event, Frame, Residue, Text};

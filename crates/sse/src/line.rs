@@ -1,6 +1,6 @@
-//! What one line is, by the field rules of the specification.
+//! Parses one line by the field rules of the specification.
 
-/// A line without its ending. Values are without their one leading space.
+/// A line without its ending. Values have no leading space.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Data(&'a [u8]),
@@ -15,7 +15,7 @@ pub(crate) enum Line<'a> {
 impl<'a> Line<'a> {
     #[inline]
     pub(crate) fn parse(line: &'a [u8]) -> Self {
-        // Nearly every line of an agent's stream is this one.
+        // By far the most frequent kind.
         if let Some(value) = line.strip_prefix(b"data:") {
             return Self::Data(without_space(value));
         }
@@ -39,13 +39,13 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A value starts after at most one space.
+/// Removes at most one leading space.
 #[inline]
 pub(crate) fn without_space(value: &[u8]) -> &[u8] {
     value.strip_prefix(b" ").unwrap_or(value)
 }
 
-/// Reconnection time: ASCII digits only, as the specification says; `+5` would pass `u64::from_str`.
+/// Parses a reconnection time: ASCII digits only. `u64::from_str` would accept `+5`.
 pub(crate) fn parse_retry(value: &[u8]) -> Option<u64> {
     if !value.iter().all(u8::is_ascii_digit) {
         return None;

@@ -8,7 +8,7 @@ use turnstream_sse::{AnomalyKind, Decoder, Frame};
 
 const CAP: usize = 64 * 1024;
 
-/// Decodes at every split with this cap and shows the frames.
+/// Decodes at every split with this cap, and returns the frames.
 #[track_caller]
 fn shown(limit: usize, input: &[u8]) -> Vec<String> {
     let whole = decode(Decoder::with_limit(limit), [input]);
@@ -174,8 +174,8 @@ fn a_huge_event_in_small_reads_takes_linear_time() {
     let (small, large) = (event(1024 * 1024), event(15 * 1024 * 1024));
     let first = (0..7).map(|_| time_for(&small)).min().unwrap_or_default();
     let mut shortest = (first, Duration::MAX);
-    // 15 times as long if it is linear; 225 times for a decoder that rescans what it holds, in each of the runs. What else
-    // the machine does makes single runs longer and none shorter: once is enough.
+    // Linear time is 15 times as long; a decoder that rescans its buffer needs 225 times. Other load makes
+    // runs only longer, so one fast run is enough.
     for _ in 0..50 {
         shortest = (shortest.0.min(time_for(&small)), shortest.1.min(time_for(&large)));
         if shortest.1 < shortest.0 * 75 {

@@ -1,11 +1,11 @@
-//! Captured streams, and the ways of the wire to damage them, decoded in every split.
+//! Captured streams, correct and damaged, decoded in every split.
 
 mod support;
 
 use support::{Seen, captured_streams, decode_whole, expect_same, fixture};
 use turnstream_sse::{AnomalyKind, Cut, Decoder};
 
-/// Above this size not every position is tried, but a stride of them and all those near a line ending.
+/// Above this size only some positions are tried: a stride, and all near a line ending.
 const EVERY_POSITION_UP_TO: usize = 64 * 1024;
 
 fn check_splits(name: &str, input: &[u8]) -> Vec<Seen> {
@@ -20,7 +20,7 @@ fn check_splits(name: &str, input: &[u8]) -> Vec<Seen> {
         let pieces = input.chunks(length);
         expect_same(&whole, Decoder::new(), pieces, format_args!("{name} in pieces of {length}"));
     }
-    // A linear congruence, so that a failure repeats.
+    // A linear congruential generator, so that a failure repeats.
     let mut state = input.len();
     for round in 0..200 {
         let mut rest = input;

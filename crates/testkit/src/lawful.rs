@@ -4,7 +4,7 @@ use std::fmt::Write;
 use turnstream_model::check::Checker;
 pub use turnstream_model::check::Tail;
 
-/// Panics with every violation and the log itself unless these lines, one event each, break no law.
+/// Asserts that these lines, one event each, break no law. Panics with every violation and the log.
 #[track_caller]
 pub fn assert_lawful<'a>(lines: impl IntoIterator<Item = &'a str>, tail: Tail) {
     let mut checker = Checker::new();
@@ -20,7 +20,7 @@ pub fn assert_lawful<'a>(lines: impl IntoIterator<Item = &'a str>, tail: Tail) {
     }
     let mut broken = String::new();
     for violation in &report.violations {
-        // Writing to a String cannot fail.
+        // Writing to a String does not fail.
         let _ = writeln!(broken, "  {violation}");
     }
     panic!("the log breaks the law:\n{broken}\nthe log:\n{log}");

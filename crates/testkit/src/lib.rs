@@ -1,4 +1,4 @@
-//! What the tests of every crate share, and nothing that is ever shipped.
+//! Test tools that all crates share. Nothing of this is shipped.
 //!
 //! - [`proxy`]: a TCP/HTTP proxy on loopback that cuts, delays, drops, doubles and reorders on command.
 //! - [`crash`]: child processes killed with SIGKILL at a chosen point, restarted and compared.

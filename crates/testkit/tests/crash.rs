@@ -1,6 +1,6 @@
 //! The crash harness against real child processes: shells, and this test binary itself.
 
-// Helpers of a test panic as the test itself does.
+// Helpers of a test may panic, like the test itself.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;

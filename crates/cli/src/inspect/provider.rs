@@ -4,10 +4,10 @@ use crate::escape::{self, Safe, Untrusted, safe};
 use crate::input::{Input, InputError};
 use serde_json::json;
 use std::io::BufRead;
-use turnstream_llm::account::{Heard, findings, sentences};
+use turnstream_llm::account::{ReceivedBytes, findings, sentences};
 use turnstream_llm::classify::Answer;
 use turnstream_llm::delay::Headers;
-use turnstream_llm::{Ended, Format, Head, Outcome, Profile, Reader, Transport};
+use turnstream_llm::{Format, Head, Outcome, Profile, Reader, StreamEnd, Transport};
 use turnstream_model::attempts::Verdict;
 use turnstream_model::time::Time;
 
@@ -19,22 +19,22 @@ pub(super) fn explain(
     as_json: bool,
 ) -> Result<Safe, InputError> {
     let mut reader = Reader::new(format, profile, Head::stream());
-    let (mut said, mut heard) = (Vec::new(), Heard::default());
-    let mut hear = |said: &mut Vec<_>| said.drain(..).for_each(|said| heard.hear(&said));
+    let (mut events, mut received) = (Vec::new(), ReceivedBytes::default());
+    let mut count = |events: &mut Vec<_>| events.drain(..).for_each(|event| received.count(&event));
     loop {
         let Input { name, reader: file } = &mut input;
         let read = file.fill_buf().map_err(|error| InputError::unreadable(name, error))?;
         if read.is_empty() {
             break;
         }
-        reader.push(read, &mut said);
-        hear(&mut said);
+        reader.push(read, &mut events);
+        count(&mut events);
         let length = read.len();
         file.consume(length);
     }
-    let outcome = reader.end(Transport::Clean, &mut said);
-    hear(&mut said);
-    Ok(if as_json { object(&outcome, &heard) } else { text(&outcome, &heard) })
+    let outcome = reader.end(Transport::Clean, &mut events);
+    count(&mut events);
+    Ok(if as_json { object(&outcome, &received) } else { text(&outcome, &received) })
 }
 
 /// What its end is called, and why.
@@ -51,12 +51,12 @@ fn verdict(outcome: &Outcome) -> (Verdict, String) {
     }
 }
 
-fn text(outcome: &Outcome, heard: &Heard) -> Safe {
+fn text(outcome: &Outcome, received: &ReceivedBytes) -> Safe {
     let (verdict, why) = verdict(outcome);
     let finish = outcome.finish.as_ref().map_or("none", |finish| finish.raw.as_str());
     let mut text = safe![Untrusted(&why), "\n"];
     text.push(safe![outcome.bytes, " bytes, ", outcome.events, " events, finish ", Untrusted(finish), "\n"]);
-    for sentence in sentences(Some(verdict), &findings(outcome, heard)) {
+    for sentence in sentences(Some(verdict), &findings(outcome, received)) {
         text.push(safe!["- ", Untrusted(&sentence), "\n"]);
     }
     let runnable = outcome.runnable();
@@ -64,15 +64,15 @@ fn text(outcome: &Outcome, heard: &Heard) -> Safe {
         let arguments = Untrusted(&call.arguments).preview(100);
         text.push(safe!["  may run: ", Untrusted(&call.name), " ", arguments, "\n"]);
     }
-    if outcome.ended == Ended::Complete && outcome.call_in_text {
+    if outcome.ended == StreamEnd::Complete && outcome.call_in_text {
         text.push("- Its text has the look of a tool call. It is only text, and runs nothing.\n");
     }
     text
 }
 
-fn object(outcome: &Outcome, heard: &Heard) -> Safe {
+fn object(outcome: &Outcome, received: &ReceivedBytes) -> Safe {
     let (verdict, why) = verdict(outcome);
-    let findings = findings(outcome, heard);
+    let findings = findings(outcome, received);
     let object = json!({
         "verdict": verdict,
         "why": why,

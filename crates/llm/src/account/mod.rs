@@ -1,50 +1,52 @@
-//! An account of one attempt for people: which completion ended where, what was lost, what may be trusted.
+//! Findings about one attempt, for the ledger and for people: what was lost, and what can be trusted.
 
 mod sentences;
 
 pub use sentences::sentences;
 
-use crate::attempt::{Ended, Item, ItemNo, Outcome, Said};
+use crate::attempt::{Item, ItemNo, Outcome, StreamEnd, StreamEvent};
 use std::collections::HashMap;
 use turnstream_model::attempts::{Completion, Count, Findings, Loss};
 
-/// How much was heard of each thing, shown or not.
+/// How many bytes of content were received, shown or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedBytes {
     text: u64,
     reasoning: u64,
     arguments: HashMap<ItemNo, u64>,
 }
 
-impl Heard {
-    /// Takes in one thing that was said.
-    pub fn hear(&mut self, said: &Said) {
-        match said {
-            Said::Text { text, .. } | Said::Refusal { text, .. } => self.text += text.len() as u64,
-            Said::Reasoning { text, .. } => self.reasoning += text.len() as u64,
-            Said::CallArguments { item, text } => {
+impl ReceivedBytes {
+    /// Counts the content of one event.
+    pub fn count(&mut self, event: &StreamEvent) {
+        match event {
+            StreamEvent::Text { text, .. } | StreamEvent::Refusal { text, .. } => {
+                self.text += text.len() as u64
+            }
+            StreamEvent::Reasoning { text, .. } => self.reasoning += text.len() as u64,
+            StreamEvent::CallArguments { item, text } => {
                 *self.arguments.entry(*item).or_default() += text.len() as u64;
             }
-            Said::Opened { .. }
-            | Said::ReasoningKept { .. }
-            | Said::CallBegan { .. }
-            | Said::Committed(_)
-            | Said::Usage(_)
-            | Said::Finish(_)
-            | Said::ProviderFailed(_)
-            | Said::Alive
-            | Said::Tainted { .. } => {}
+            StreamEvent::Opened { .. }
+            | StreamEvent::ReasoningData { .. }
+            | StreamEvent::CallStarted { .. }
+            | StreamEvent::Committed(_)
+            | StreamEvent::Usage(_)
+            | StreamEvent::Finish(_)
+            | StreamEvent::ProviderFailed(_)
+            | StreamEvent::KeepAlive
+            | StreamEvent::Tainted { .. } => {}
         }
     }
 
-    /// All of it.
-    pub fn bytes(&self) -> u64 {
+    /// The bytes of all content.
+    pub fn total(&self) -> u64 {
         self.text + self.reasoning + self.arguments.values().sum::<u64>()
     }
 }
 
-/// What was seen in the bytes.
-pub fn findings(outcome: &Outcome, heard: &Heard) -> Findings {
+/// The findings about an attempt.
+pub fn findings(outcome: &Outcome, received: &ReceivedBytes) -> Findings {
     let repairs = outcome.repairs.iter().map(|(repair, times)| Count {
         what: repair.name().to_owned(),
         times: u64::from(times),
@@ -69,7 +71,7 @@ pub fn findings(outcome: &Outcome, heard: &Heard) -> Findings {
         anomalies,
         completions: completions(outcome),
         committed: committed.collect(),
-        lost: lost(outcome, heard),
+        lost: lost(outcome, received),
     }
 }
 
@@ -87,24 +89,25 @@ fn completions(outcome: &Outcome) -> Vec<Completion> {
     }
     let ends: Vec<u64> =
         starts.iter().skip(1).map(|(at, _)| *at).chain(std::iter::once(outcome.bytes)).collect();
-    let is_whole = outcome.ended == Ended::Complete;
+    let is_whole = outcome.ended == StreamEnd::Complete;
     let each = starts.into_iter().zip(ends).enumerate();
     each.map(|(place, ((from, id), to))| Completion { id, from, to, whole: is_whole && place == 0 }).collect()
 }
 
-fn lost(outcome: &Outcome, heard: &Heard) -> Vec<Loss> {
+fn lost(outcome: &Outcome, received: &ReceivedBytes) -> Vec<Loss> {
     let mut lost = Vec::new();
     let is_whole = |wanted: fn(&Item) -> bool| outcome.committed.iter().any(wanted);
     let has_text = is_whole(|item| matches!(item, Item::Message { .. }));
     let has_reasoning = is_whole(|item| matches!(item, Item::Reasoning { .. }));
-    for (what, bytes, has) in [("text", heard.text, has_text), ("reasoning", heard.reasoning, has_reasoning)]
+    for (what, bytes, has) in
+        [("text", received.text, has_text), ("reasoning", received.reasoning, has_reasoning)]
     {
         if bytes > 0 && !has {
             lost.push(Loss { what: what.to_owned(), bytes, shown: true });
         }
     }
     for call in &outcome.withheld {
-        let bytes = heard.arguments.get(&call.item).copied().unwrap_or(0);
+        let bytes = received.arguments.get(&call.item).copied().unwrap_or(0);
         lost.push(Loss { what: call.name.clone(), bytes, shown: false });
     }
     lost

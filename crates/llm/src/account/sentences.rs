@@ -1,8 +1,8 @@
-//! Findings in sentences.
+//! Findings as sentences for people.
 
 use turnstream_model::attempts::{Completion, Count, Findings, Loss, Verdict};
 
-/// What to tell a person, one sentence each. `verdict` is none while the attempt runs.
+/// Describes the findings, one sentence each. `verdict` is `None` while the attempt runs.
 pub fn sentences(verdict: Option<Verdict>, findings: &Findings) -> Vec<String> {
     let Findings { completions, anomalies, repairs, lost, .. } = findings;
     let mut all: Vec<String> =

@@ -1,20 +1,20 @@
-//! What was wrong with a stream: losses that taint, repairs that lost nothing, and signs of a second completion.
+//! Damage of a stream: anomalies that taint, repairs without loss, and signs of a second completion.
 
 use std::ops::Range;
 
-/// A loss, or something that may hide one. Each one taints.
+/// A loss of bytes, or something that may hide one. Every anomaly taints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anomaly {
     /// What is wrong.
     pub kind: AnomalyKind,
-    /// Where in the body, in bytes.
+    /// Its place in the body, in bytes.
     pub range: Range<u64>,
 }
 
 /// The kinds of [`Anomaly`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AnomalyKind {
-    /// Bytes that are no part of an event stream: a page in the middle, half a line.
+    /// Bytes that are not an event stream: an HTML page in the middle, half a line.
     NotSse,
     /// An event that is not UTF-8.
     InvalidUtf8,
@@ -24,46 +24,46 @@ pub enum AnomalyKind {
     Truncated,
     /// Half an event with another one behind it in the same payload.
     Glued,
-    /// An event that is no JSON.
+    /// An event that is not JSON.
     Unparseable,
     /// JSON of a shape that the format does not have.
     UnknownShape,
     /// The body ended within an event.
     Residue,
-    /// A delta for an item that was never opened, or is closed.
+    /// A delta for an item that was never opened or is closed.
     NoSuchItem,
     /// An item opened twice, or out of order.
     OpenedTwice,
     /// Two calls under one index, or two names for one call.
     Conflict,
-    /// Items still open when the completion says that it is over.
+    /// Items that are open at the end of the completion.
     LeftOpen,
-    /// Content behind the finish.
+    /// Content after the finish.
     AfterFinish,
-    /// The opening of a completion again, under the same id.
+    /// A second opening of the completion, under the same id.
     SecondOpening,
-    /// Another choice than the first; only one is ever asked for.
+    /// A choice other than the first. Requests ask for one choice.
     OtherChoice,
     /// A gap in the sequence numbers.
     Gap,
-    /// An event behind one with a higher number.
+    /// An event that follows one with a higher number.
     OutOfOrder,
-    /// An item that comes whole twice, and differs.
+    /// An item that was received complete twice, with different content.
     Contradiction,
-    /// More content in one attempt than is kept.
+    /// More content than one attempt may have.
     TooMuch,
 }
 
-/// A repair that lost nothing.
+/// A repair by which nothing was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Repair {
     /// Several complete payloads in one event: a blank line was missing (eventsource-parser #31).
     MissingBlankLine,
-    /// The last event has no blank line behind it, and is complete.
+    /// The last event is complete, but its blank line is missing.
     MissingLastLine,
     /// `NaN` or `Infinity` outside of strings, read as null.
     NotANumber,
-    /// A finish after the first one. The first counts.
+    /// A second finish. The first one counts.
     RepeatedFinish,
     /// Choices that are null.
     NullChoices,
@@ -71,9 +71,9 @@ pub enum Repair {
     EmptyMember,
     /// A tool delta without an index, placed by its id or as the only open call.
     MissingIndex,
-    /// An event that had been seen, by its number.
+    /// An event with a number that was seen before.
     DuplicateEvent,
-    /// An item taken from where the protocol repeats it.
+    /// An item that was read from the protocol's repetition of it.
     Healed,
     /// A call without arguments, read as `{}` because the format or profile says so.
     EmptyArguments,
@@ -85,19 +85,19 @@ pub struct Repairs([u32; Repair::ALL.len()]);
 
 /// A sign that the stream holds more than one completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What shows it.
-    pub evidence: Evidence,
-    /// Where the second one begins, in bytes of the body.
+pub struct SpliceFinding {
+    /// The evidence.
+    pub evidence: SpliceEvidence,
+    /// The place where the second completion begins, in bytes of the body.
     pub at: u64,
-    /// The id of the second one, where it can be read.
+    /// The id of the second completion, where it can be read.
     pub second_id: Option<String>,
 }
 
-/// What shows that a second completion began.
+/// The evidence for a second completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Evidence {
-    /// Half an event, and behind it in the same payload a whole one of another completion.
+pub enum SpliceEvidence {
+    /// Half an event, followed in the same payload by a complete event of another completion.
     Glue,
     /// Another `id`.
     Id,
@@ -111,7 +111,7 @@ pub enum Evidence {
     Start,
     /// Sequence numbers that begin again.
     SequenceReset,
-    /// Events behind the terminal one. The completion itself is not affected.
+    /// Events after the terminal one. The first completion is not affected.
     AfterEnd,
 }
 
@@ -175,29 +175,29 @@ impl Repair {
 }
 
 impl Repairs {
-    /// Counts one.
+    /// Counts one repair.
     pub fn count(&mut self, repair: Repair) {
         let count = &mut self.0[repair as usize];
         *count = count.saturating_add(1);
     }
 
-    /// How often this one was made.
+    /// How often this repair was made.
     pub fn of(&self, repair: Repair) -> u32 {
         self.0[repair as usize]
     }
 
-    /// How many were made.
+    /// The number of all repairs.
     pub fn total(&self) -> u32 {
         self.0.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Those that were made, with how often.
+    /// The repairs that were made, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Repair, u32)> + '_ {
         Repair::ALL.into_iter().map(|repair| (repair, self.of(repair))).filter(|(_, count)| *count > 0)
     }
 }
 
-impl Evidence {
+impl SpliceEvidence {
     /// A short name for tables and logs.
     pub fn name(self) -> &'static str {
         match self {

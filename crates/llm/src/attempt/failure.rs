@@ -1,4 +1,4 @@
-//! What a provider says went wrong, and bodies that are no stream.
+//! Error objects of providers, and bodies that are not event streams.
 
 /// An error object of a provider. Classification reads its type, code and status; the message is for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,51 +11,51 @@ pub struct ProviderError {
     pub message: String,
     /// The HTTP status: of the response, or the one that the object itself names.
     pub status: Option<u16>,
-    /// What the provider's profile knows about this object.
-    pub profile: Option<ProfileSays>,
-    /// The JSON as it came, at most [`Body::LIMIT`] bytes.
+    /// The rule of the provider's profile that applies to this object.
+    pub profile: Option<ProfileRule>,
+    /// The JSON as received, at most [`Body::LIMIT`] bytes.
     pub raw: String,
 }
 
-/// What only the profile can know of an error.
+/// A rule of a provider's profile about an error object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProfileSays {
-    /// Throttling, whatever the type says.
+pub enum ProfileRule {
+    /// The error is throttling, whatever its type says.
     Throttled,
-    /// The message came as the text of an answer, with a finish that this provider uses for errors. Its kind is the
-    /// finish.
+    /// The message came as the text of an answer, under a finish that this provider uses for errors. The
+    /// error's `kind` is that finish.
     ErrorAsContent,
 }
 
-/// A response body that is no event stream.
+/// A response body that is not an event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
-    /// What it looks like.
+    /// The detected kind.
     pub kind: BodyKind,
     /// Its beginning, at most [`Body::LIMIT`] bytes.
     pub bytes: Vec<u8>,
-    /// How long all of it was.
+    /// The full length in bytes.
     pub length: u64,
-    /// The error object in it.
+    /// The error object, if there is one.
     pub error: Option<ProviderError>,
-    /// The title of a page.
+    /// The title, if it is an HTML page.
     pub title: Option<String>,
 }
 
-/// What a body that is no stream looks like.
+/// The detected kind of a body that is not an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
     /// JSON.
     Json,
     /// A web page.
     Html,
-    /// Compressed, although nothing compressed was asked for.
+    /// Compressed data, although the request allows none.
     Gzip,
-    /// Anything else, or nothing.
+    /// Any other text, or an empty body.
     Text,
 }
 
 impl Body {
-    /// How much of a body is kept.
+    /// The largest number of bytes that are kept.
     pub const LIMIT: usize = 64 * 1024;
 }

@@ -1,68 +1,70 @@
-//! The items of a completion once they are whole, and the calls that did not get there.
+//! Complete items of a completion, and tool calls that are withheld.
 
-/// The number of an item within its attempt, in the order in which they showed up.
+/// The number of an item within its attempt, in order of appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemNo(pub u32);
 
-/// An item that reached its protocol's end untainted. Only these may be executed, kept as history or indexed (L7).
+/// An item that is complete and of which nothing was lost.
+///
+/// Only such items may be executed, kept as history or indexed (law L7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// Text of the answer, or of a refusal.
     Message {
-        /// Which item.
+        /// The item's number.
         item: ItemNo,
-        /// All of it. Where it differs from the deltas shown before, this is right (L6).
+        /// The full text. Where it differs from the deltas, this text is right (law L6).
         text: String,
     },
-    /// What the model thought.
+    /// Reasoning of the model.
     Reasoning {
-        /// Which item.
+        /// The item's number.
         item: ItemNo,
-        /// All of it; empty where the provider shows nothing.
+        /// The full text. Empty if the provider shows none.
         text: String,
-        /// What the provider wants to see again in the next request.
-        kept: Vec<Kept>,
+        /// Opaque data that belongs into the next request.
+        kept: Vec<ReasoningData>,
     },
-    /// A tool call that may run: its step is over, and ended in a way that lets it.
-    Call(Call),
-    /// An item of a kind that we do not read: a server's own tool, an image.
+    /// A tool call that may run: its step is over, and ended with a finish that allows calls.
+    Call(ToolCall),
+    /// An item of a kind that is passed on unread, such as a server-side tool or an image.
     Other {
-        /// Which item.
+        /// The item's number.
         item: ItemNo,
         /// Its `type`.
         kind: String,
-        /// Its JSON as it came.
+        /// Its JSON as received.
         raw: String,
     },
 }
 
-/// A tool call, whole.
+/// A complete tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// Which item.
+pub struct ToolCall {
+    /// The item's number.
     pub item: ItemNo,
-    /// The provider's id, to be named in the answer. Some providers give none.
+    /// The provider's id, which the tool's result must name. Some providers give none.
     pub id: Option<String>,
-    /// Which tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments exactly as they came: a JSON object, or any text for [`CallKind::Custom`].
+    /// The arguments as received: a JSON object, or any text for [`ToolCallKind::Custom`].
     pub arguments: String,
-    /// What the arguments are.
-    pub kind: CallKind,
+    /// The kind of the arguments.
+    pub kind: ToolCallKind,
 }
 
-/// What the arguments of a call are.
+/// The kind of a call's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
+pub enum ToolCallKind {
     /// A JSON object.
     Function,
     /// Free text (`custom_tool_call` of responses).
     Custom,
 }
 
-/// Parts of reasoning that must go back to the provider unchanged.
+/// Opaque reasoning data that must go back to the provider unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum ReasoningData {
     /// The signature of a thinking block.
     Signature(String),
     /// The data of a redacted thinking block.
@@ -73,34 +75,34 @@ pub enum Kept {
     Details(String),
 }
 
-/// A call that was begun and is not committed.
+/// A tool call that began and was not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Withheld {
-    /// Which item.
+pub struct WithheldCall {
+    /// The item's number.
     pub item: ItemNo,
-    /// Which tool, as far as the stream said.
+    /// The name of the tool, as far as it was received.
     pub name: String,
-    /// Why not.
-    pub why: Why,
+    /// The reason.
+    pub reason: WithheldReason,
 }
 
-/// Why a call is not committed.
+/// The reason why a call is not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// Bytes of it may have been lost.
+pub enum WithheldReason {
+    /// Bytes of the call may have been lost.
     Tainted,
-    /// The stream ended before it did.
+    /// The stream ended before the call did.
     Open,
-    /// Its arguments are not a JSON object, or half a character of them was lost.
+    /// The arguments are not a JSON object, or half a character of them was lost.
     BadArguments,
-    /// The model stopped for a reason under which no call of the step runs: length, a filter, an unknown word.
+    /// No call of the step runs under this finish: length, a content filter or an unknown word.
     Finish,
-    /// It is whole, but another call of the same step is not.
+    /// The call is complete, but another call of the same step is not.
     Sibling,
 }
 
 impl Item {
-    /// Which item it is.
+    /// The item's number.
     pub fn number(&self) -> ItemNo {
         match self {
             Self::Message { item, .. } | Self::Reasoning { item, .. } | Self::Other { item, .. } => *item,
@@ -108,8 +110,8 @@ impl Item {
         }
     }
 
-    /// The call, if it is one.
-    pub fn call(&self) -> Option<&Call> {
+    /// The tool call, if the item is one.
+    pub fn call(&self) -> Option<&ToolCall> {
         match self {
             Self::Call(call) => Some(call),
             Self::Message { .. } | Self::Reasoning { .. } | Self::Other { .. } => None,

@@ -1,15 +1,15 @@
-//! The words for one attempt: what its stream said, what went wrong in it, and how it ended.
+//! The types of one attempt: the events of its stream, its items, its damage and its outcome.
 
 mod anomaly;
 mod failure;
 mod item;
 mod outcome;
-mod said;
+mod stream_event;
 mod usage;
 
-pub use anomaly::{Anomaly, AnomalyKind, Evidence, Finding, Repair, Repairs};
-pub use failure::{Body, BodyKind, ProfileSays, ProviderError};
-pub use item::{Call, CallKind, Item, ItemNo, Kept, Why, Withheld};
-pub use outcome::{Delivered, Ended, Furthest, Identity, Outcome, Residue, Transport};
-pub use said::Said;
-pub use usage::{Finish, Meaning, Usage};
+pub use anomaly::{Anomaly, AnomalyKind, Repair, Repairs, SpliceEvidence, SpliceFinding};
+pub use failure::{Body, BodyKind, ProfileRule, ProviderError};
+pub use item::{Item, ItemNo, ReasoningData, ToolCall, ToolCallKind, WithheldCall, WithheldReason};
+pub use outcome::{Delivered, Furthest, Identity, Outcome, Residue, StreamEnd, Transport};
+pub use stream_event::StreamEvent;
+pub use usage::{Finish, FinishMeaning, Usage};

@@ -1,143 +1,147 @@
-//! How an attempt ended, with everything that the retry rules, the ledger and a person who looks into it need.
+//! The outcome of an attempt: what the retry rules, the ledger and `inspect` need to know.
 
-use super::{Anomaly, Body, Call, Finding, Finish, Item, ProviderError, Repairs, Usage, Withheld};
+use super::{
+    Anomaly, Body, Finish, Item, ProviderError, Repairs, SpliceFinding, ToolCall, Usage, WithheldCall,
+};
 use std::ops::Range;
 
-/// The end of an attempt.
+/// The outcome of one attempt, returned by [`Reader::end`](crate::Reader::end).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
-    pub ended: Ended,
-    /// How the transport ended, as the caller told.
+    /// How the stream ended.
+    pub ended: StreamEnd,
+    /// How the transport ended, as given by the caller.
     pub transport: Transport,
-    /// Why the model stopped, if it said so.
+    /// Why the model stopped, if the provider said so.
     pub finish: Option<Finish>,
-    /// Items that are whole, in the order of the completion.
+    /// Complete items, in the order of the completion.
     pub committed: Vec<Item>,
-    /// Calls that were begun and are not among them.
-    pub withheld: Vec<Withheld>,
-    /// What the caller may have shown.
+    /// Tool calls that began and are not committed.
+    pub withheld: Vec<WithheldCall>,
+    /// What a consumer of the events may have shown.
     pub delivered: Delivered,
-    /// What was lost, in order, at most [`Outcome::MOST_ANOMALIES`].
+    /// The damage, in order, at most [`Outcome::MOST_ANOMALIES`] entries.
     pub anomalies: Vec<Anomaly>,
-    /// How many anomalies there were.
+    /// The number of anomalies, unlisted ones included.
     pub anomaly_count: u32,
-    /// Repairs that lost nothing.
+    /// Repairs by which nothing was lost.
     pub repairs: Repairs,
-    /// Which completion this was, and what pointed to another one.
+    /// The identity of the completion, and signs of a second one.
     pub identity: Identity,
     /// Token counts; `None` if the provider gave none.
     pub usage: Option<Usage>,
-    /// What was left of an event when the body ended.
+    /// The partial event at the end of the body.
     pub residue: Option<Residue>,
-    /// Text of the answer that has the look of a tool call (`<tool_call>`, link-assistant #264). It is only text.
+    /// The answer's text looks like a tool call (`<tool_call>`, link-assistant #264). It stays text.
     pub call_in_text: bool,
-    /// Body bytes.
+    /// Bytes of the body.
     pub bytes: u64,
-    /// Events that were decoded.
+    /// Decoded events.
     pub events: u64,
-    /// From where on the body was only counted, because the attempt was over.
+    /// The offset from which the body was only counted, because the attempt was over.
     pub ignored_from: Option<u64>,
 }
 
-/// How an attempt ended, the strongest reason first.
+/// How a stream ended. If several variants apply, the first of this list is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// The terminal marker came, and nothing that the completion consists of was lost.
+pub enum StreamEnd {
+    /// The terminal marker came, and nothing of the completion was lost.
     Complete,
-    /// The provider said that it failed.
+    /// The provider reported a failure.
     Failed(ProviderError),
-    /// A second completion began in the same body. Nothing of it was read.
+    /// A second completion began in the same body. Nothing of the second one was read.
     Spliced,
-    /// Bytes were lost, whether or not a terminal marker came.
+    /// Bytes were lost, with or without a terminal marker.
     Corrupt,
-    /// The body ended without the terminal marker, and nothing else was wrong.
+    /// The body ended without the terminal marker, and was otherwise sound.
     Incomplete,
-    /// The body was no event stream.
+    /// The body is not an event stream.
     NotAStream(Body),
 }
 
 /// How the transport ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// As its framing says.
+    /// In order, by the rules of its framing.
     Clean,
-    /// With an error: a reset, an end within a chunk, a stream error of HTTP/2.
+    /// With an error: a reset, or an end within a chunk.
     Broken,
-    /// We stopped reading: cancelled, or a deadline passed.
+    /// The caller stopped reading: a cancellation or a timeout.
     Stopped,
 }
 
-/// What of an attempt may have been shown.
+/// What a consumer may have shown of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
     /// Reasoning.
     pub reasoning: bool,
     /// Text of the answer, or a refusal.
     pub text: bool,
-    /// Calls that were begun and are not committed.
+    /// Tool calls that began and are not committed.
     pub open_calls: u32,
-    /// Calls that are committed.
+    /// Committed tool calls.
     pub committed_calls: u32,
 }
 
-/// The row of the retry matrix.
+/// How far an attempt got: the row of the retry table in [`retry`](crate::retry).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Furthest {
-    /// Nothing that means anything: headers, comments, an opening chunk.
+    /// No content: headers, comments, an opening chunk.
     Nothing,
     /// Reasoning only.
     Reasoning,
     /// Text.
     Text,
-    /// A call was begun; none is committed.
+    /// A tool call began; none is committed.
     OpenCall,
-    /// A call is committed, and may run: never restart.
+    /// A tool call is committed and may have run, so the attempt is never repeated.
     CommittedCall,
 }
 
-/// Which completion it was.
+/// The identity of a completion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
     /// The provider's id.
     pub id: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
-    /// When the provider says it began, in seconds since 1970.
+    /// The provider's start time, in seconds since 1970.
     pub created: Option<u64>,
     /// The provider's fingerprint of its system.
     pub fingerprint: Option<String>,
-    /// Signs of another completion in the same body.
-    pub findings: Vec<Finding>,
+    /// Signs of a second completion in the same body.
+    pub findings: Vec<SpliceFinding>,
 }
 
-/// The rest of an event that the body ended within.
+/// A partial event at the end of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Residue {
-    /// Where it is in the body.
+    /// Its place in the body, in bytes.
     pub range: Range<u64>,
     /// Its beginning, at most [`Residue::LIMIT`] bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Outcome {
-    /// How many anomalies are listed.
+    /// The largest number of listed anomalies.
     pub const MOST_ANOMALIES: usize = 64;
 
-    /// The calls that may run: those committed. Calls are committed at the end of their step, all or none, and not under a
-    /// finish with which none may run. A step that was cut is truncated to those that were whole before.
-    pub fn runnable(&self) -> Vec<&Call> {
+    /// The tool calls that may run, which are the committed ones.
+    ///
+    /// The calls of a step are committed together at its end, or none of them is. A step that was cut is
+    /// truncated to the calls that were complete before the cut.
+    pub fn runnable(&self) -> Vec<&ToolCall> {
         self.committed.iter().filter_map(Item::call).collect()
     }
 }
 
 impl Residue {
-    /// How much of it is kept.
+    /// The largest number of bytes that are kept.
     pub const LIMIT: usize = 4 * 1024;
 }
 
 impl Delivered {
-    /// The row of the retry matrix.
+    /// How far the attempt got.
     pub fn furthest(&self) -> Furthest {
         if self.committed_calls > 0 {
             Furthest::CommittedCall

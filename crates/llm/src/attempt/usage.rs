@@ -1,17 +1,17 @@
-//! Token counts and the reason for the end, as far as the provider said.
+//! Token counts and finish reasons, as far as the provider reports them.
 
-/// Token counts. What was not said is unknown, which is not 0: a budget then needs an estimate.
+/// Token counts. `None` means unknown, which is not 0: a budget then needs an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Input tokens, cached ones included.
     pub input: Option<u64>,
-    /// Of those, read from the cache.
+    /// Input tokens that were read from the cache.
     pub cached: Option<u64>,
-    /// Of those, written to the cache.
+    /// Input tokens that were written to the cache.
     pub cache_written: Option<u64>,
     /// Output tokens, reasoning included.
     pub output: Option<u64>,
-    /// Of those, reasoning.
+    /// Output tokens of reasoning.
     pub reasoning: Option<u64>,
 }
 
@@ -20,36 +20,36 @@ pub struct Usage {
 pub struct Finish {
     /// The provider's word.
     pub raw: String,
-    /// What we take it for.
-    pub meaning: Meaning,
+    /// Its meaning.
+    pub meaning: FinishMeaning,
 }
 
-/// What a finish means.
+/// The meaning of a finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Meaning {
+pub enum FinishMeaning {
     /// The model was done.
     Stop,
-    /// It wants tools run.
+    /// The model asks for tool calls.
     ToolCalls,
-    /// It ran out of output tokens or context.
+    /// The model ran out of output tokens or context.
     Length,
-    /// A filter stopped it, or it refused.
+    /// A content filter stopped the answer, or the model refused.
     ContentFilter,
-    /// The provider wants to be asked again to go on (`pause_turn`).
+    /// The provider wants another request to continue (`pause_turn`).
     Paused,
     /// The provider failed (`error`).
     Failed,
-    /// A word we do not know. Never a reason to act.
+    /// An unknown word. No call runs under it.
     Unknown,
 }
 
 impl Usage {
-    /// Whether nothing was said.
+    /// Whether all counts are unknown.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Takes over what `later` says and keeps what it does not say.
+    /// Overwrites the counts that `later` has, and keeps the others.
     pub fn update(&mut self, later: Self) {
         self.input = later.input.or(self.input);
         self.cached = later.cached.or(self.cached);
@@ -59,8 +59,8 @@ impl Usage {
     }
 }
 
-impl Meaning {
-    /// Whether calls of a step that ended so may run.
+impl FinishMeaning {
+    /// Whether the calls of a step with this finish may run.
     pub fn lets_calls_run(self) -> bool {
         match self {
             Self::Stop | Self::ToolCalls => true,

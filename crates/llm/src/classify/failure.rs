@@ -1,56 +1,56 @@
-//! A classified failure, with what decided it.
+//! A classified failure, and the evidence for its class.
 
 use serde_json::{Map, Value};
 use std::time::Duration;
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
 
-/// What is kept of a message for people.
+/// The longest message, in bytes.
 const MESSAGE: usize = 2048;
-/// What followed from a failure is kept up to so many.
+/// The largest number of secondary failures.
 const SECONDARY: usize = 8;
 
 /// A failure of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind.
+    /// The error class.
     pub class: ErrorClass,
-    /// What decided that.
+    /// The evidence for the class.
     pub source: Source,
-    /// The word of the provider that decided it.
+    /// The provider's word that decided the class.
     pub word: Option<String>,
-    /// For a person.
+    /// A message for people.
     pub message: String,
-    /// The HTTP status; that inside the body where it has one.
+    /// The HTTP status. A status inside the body wins over the response's own.
     pub status: Option<u16>,
-    /// The provider's name of the request.
+    /// The provider's id of the request.
     pub request_id: Option<String>,
     /// How long the provider asks to wait.
     pub wait: Option<Duration>,
-    /// Asking again is of no use, whatever its class: a person has to change something first.
+    /// No retry can help, whatever the class says: a person has to change something first.
     pub is_final: bool,
-    /// What went wrong after it and because of it. It has no say.
+    /// Later failures that this one caused. They do not affect the class.
     pub secondary: Vec<Secondary>,
 }
 
-/// Something that went wrong because of something else.
+/// A failure that another failure caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secondary {
-    /// What kind it would have been.
+    /// Its own error class.
     pub class: ErrorClass,
-    /// For a person.
+    /// A message for people.
     pub message: String,
-    /// The class of what caused it.
+    /// The class of the failure that caused it.
     pub caused_by: ErrorClass,
 }
 
-/// What a verdict rests on.
+/// The evidence for an error class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The transport's chain of causes.
     Transport,
-    /// One of our clocks.
-    Clock(Clock),
+    /// A timeout of the client.
+    Timeout(TimeoutKind),
     /// The HTTP status.
     Status,
     /// The type or code in the body.
@@ -59,31 +59,31 @@ pub enum Source {
     Event,
     /// A rule of the provider's profile.
     Profile,
-    /// The decoder: damage, a second completion, a missing end, a finish.
+    /// The reader: damage, a second completion, a missing end, a finish.
     Stream,
-    /// Ourselves.
+    /// The client's own configuration or an internal error.
     Ours,
 }
 
-/// Which clock ran out.
+/// The kind of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Clock {
-    /// No connection in time.
+pub enum TimeoutKind {
+    /// No connection.
     Connect,
-    /// No head of the answer in time.
+    /// No response headers.
     Headers,
-    /// Not one byte for too long.
+    /// Not one byte.
     Silence,
-    /// Bytes, but nothing that says anything, for too long.
+    /// Bytes, but no progress of the model.
     Progress,
-    /// All of it took too long.
+    /// The whole attempt took too long.
     Lifetime,
 }
 
 // === impl Failure ===
 
 impl Failure {
-    /// A failure of which no more is known.
+    /// A failure with this class, evidence and message. Long messages are cut.
     pub fn new(class: ErrorClass, source: Source, message: impl Into<String>) -> Self {
         let mut message: String = message.into();
         if message.len() > MESSAGE {
@@ -104,31 +104,33 @@ impl Failure {
         }
     }
 
-    /// That a clock ran out.
-    pub fn clock(clock: Clock, after: Duration) -> Self {
-        let class = match clock {
-            Clock::Connect => ErrorClass::Unreachable,
-            Clock::Headers | Clock::Silence | Clock::Progress | Clock::Lifetime => ErrorClass::Stalled,
+    /// The failure of a timeout.
+    pub fn timeout(kind: TimeoutKind, after: Duration) -> Self {
+        let class = match kind {
+            TimeoutKind::Connect => ErrorClass::Unreachable,
+            TimeoutKind::Headers | TimeoutKind::Silence | TimeoutKind::Progress | TimeoutKind::Lifetime => {
+                ErrorClass::Stalled
+            }
         };
-        let message = match clock {
-            Clock::Connect => "no connection",
-            Clock::Headers => "no answer",
-            Clock::Silence => "not one byte",
-            Clock::Progress => "nothing but keep-alives",
-            Clock::Lifetime => "no end",
+        let message = match kind {
+            TimeoutKind::Connect => "no connection",
+            TimeoutKind::Headers => "no answer",
+            TimeoutKind::Silence => "not one byte",
+            TimeoutKind::Progress => "nothing but keep-alives",
+            TimeoutKind::Lifetime => "no end",
         };
-        Self::new(class, Source::Clock(clock), format!("{message} within {after:?}"))
+        Self::new(class, Source::Timeout(kind), format!("{message} within {after:?}"))
     }
 
-    /// The provider itself said it.
+    /// Whether the provider itself reported the failure.
     pub fn is_of_the_provider(&self) -> bool {
         match self.source {
             Source::Status | Source::Body | Source::Event | Source::Profile => true,
-            Source::Transport | Source::Clock(_) | Source::Stream | Source::Ours => false,
+            Source::Transport | Source::Timeout(_) | Source::Stream | Source::Ours => false,
         }
     }
 
-    /// Notes what went wrong because of this one.
+    /// Adds a failure that this one caused.
     pub fn followed_by(&mut self, other: &Self) {
         let caused_by = self.class;
         let all = std::iter::once((other.class, &other.message))
@@ -140,12 +142,12 @@ impl Failure {
         }
     }
 
-    /// As an event tells it.
+    /// The failure as the error of a turn.
     pub fn error(&self, retry_at: Option<Time>) -> TurnError {
         let mut extra = Map::new();
         extra.insert("source".to_owned(), Value::from(self.source.as_str()));
-        if let Source::Clock(clock) = self.source {
-            extra.insert("clock".to_owned(), Value::from(clock.as_str()));
+        if let Source::Timeout(kind) = self.source {
+            extra.insert("clock".to_owned(), Value::from(kind.as_str()));
         }
         if let Some(word) = &self.word {
             extra.insert("word".to_owned(), Value::from(word.as_str()));
@@ -161,14 +163,14 @@ impl Failure {
     }
 }
 
-// === impl Source and Clock ===
+// === impl Source and TimeoutKind ===
 
 impl Source {
-    /// One word for it.
+    /// Its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transport => "transport",
-            Self::Clock(_) => "clock",
+            Self::Timeout(_) => "clock",
             Self::Status => "status",
             Self::Body => "body",
             Self::Event => "event",
@@ -179,8 +181,8 @@ impl Source {
     }
 }
 
-impl Clock {
-    /// One word for it.
+impl TimeoutKind {
+    /// Its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",

@@ -1,51 +1,52 @@
-//! What kind of failure it was: from the transport's chain of causes, the status, the body's type or code, an in-band
-//! event, a rule of the provider's profile. Never from prose.
+//! The error class of a failure.
 //!
-//! A message for people decides nothing, whoever wrote it. The trap that this avoids: a clean-up text "Tool execution
-//! aborted" was once matched as the cause and shown as a usage limit.
+//! The class comes from the transport's chain of causes, the status, the body's type or code, an error
+//! event in the stream, or a rule of the provider's profile. It never comes from prose: a message for
+//! people decides nothing, whoever wrote it. In an earlier product the text "Tool execution aborted" was
+//! matched as the cause of a failure and shown as a usage limit.
 
-mod case;
 mod failure;
 mod outcome;
 mod report;
+mod root_cause;
 mod status;
 mod transport;
 mod words;
 
-pub use case::Case;
-pub use failure::{Clock, Failure, Secondary, Source};
+pub use failure::{Failure, Secondary, Source, TimeoutKind};
 pub use report::Report;
+pub use root_cause::RootCause;
 pub use transport::{Phase, transport};
 
-use crate::attempt::{ProfileSays, ProviderError};
+use crate::attempt::{ProfileRule, ProviderError};
 use crate::delay::{self, Headers};
 use serde_json::Value;
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use words::Weight;
 
-/// Names of the header in which providers say what they call a request.
+/// Headers with the provider's id of the request.
 const REQUEST_IDS: [&str; 5] =
     ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
 
-/// An answer that is no stream, or an error inside one.
+/// The head of a response, with which its failures are classified.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     /// The HTTP status.
     pub status: u16,
     /// Its headers.
     pub headers: &'a Headers,
-    /// When it came.
+    /// When the response arrived.
     pub now: Time,
 }
 
 impl Answer<'_> {
-    /// The provider's name of the request.
+    /// The provider's id of the request.
     pub fn request_id(&self) -> Option<String> {
         REQUEST_IDS.iter().find_map(|name| self.headers.get(name)).map(str::to_owned)
     }
 
-    /// Classifies a whole body: an error status, or a 200 that is no stream.
+    /// Classifies a body that is not an event stream, under any status.
     pub fn refusal(&self, body: &[u8]) -> Failure {
         let json: Option<Value> = turnstream_json::from_slice(body).ok();
         if let Some((report, json)) = json.as_ref().and_then(|json| Some((Report::of(json)?, json))) {
@@ -57,7 +58,7 @@ impl Answer<'_> {
             Some(to) if (300..400).contains(&self.status) => {
                 format!("the provider redirects to {}; give the route that address", without_keys(to))
             }
-            // An answer that was not streamed: it begins with the text of a model.
+            // A completion that was not streamed. Its beginning is text of a model, which is not repeated.
             Some(_) | None if class == ErrorClass::NotAStream && is_json(body) => {
                 "a JSON document where a stream should be".to_owned()
             }
@@ -66,7 +67,7 @@ impl Answer<'_> {
         self.failure(class, source, message, json.as_ref())
     }
 
-    /// Classifies what the provider said went wrong.
+    /// Classifies an error object of the provider.
     pub fn provider_error(&self, error: &ProviderError, source: Source) -> Failure {
         let json: Option<Value> = turnstream_json::from_str(&error.raw).ok();
         let mut report = json.as_ref().and_then(Report::of).unwrap_or_else(|| {
@@ -75,11 +76,12 @@ impl Answer<'_> {
         report.status = report.status.or(error.status.filter(|status| *status != self.status));
         match error.profile {
             None => self.reported(&report, json.as_ref(), source),
-            Some(ProfileSays::Throttled) => {
+            Some(ProfileRule::Throttled) => {
                 self.failure(ErrorClass::RateLimited, Source::Profile, error.message.clone(), json.as_ref())
             }
-            Some(ProfileSays::ErrorAsContent) => {
-                // `Throttling: TPM(10680324/10000000)`: by the profile this is an error, and it begins with its code.
+            Some(ProfileRule::ErrorAsContent) => {
+                // By the profile this text is an error that begins with its code, such as
+                // `Throttling: TPM(10680324/10000000)`.
                 let code = error.message.split(':').next().unwrap_or_default();
                 let class = words::class(code).map_or(ErrorClass::ProviderError, |(class, _)| class);
                 self.failure(class, Source::Profile, error.message.clone(), None)
@@ -96,8 +98,8 @@ impl Answer<'_> {
         failure
     }
 
-    /// The body's own words win over the status: a 401 whose body says ModelError is about the model. Words that are on
-    /// every error do not.
+    /// The body's words win over the status: a 401 whose body says `ModelError` is about the model. Words
+    /// that providers put on every error do not win.
     fn class_of(&self, report: &Report) -> (ErrorClass, Option<String>) {
         if report.is_quota_of_a_day {
             return (ErrorClass::QuotaExhausted, Some("QuotaFailure".to_owned()));
@@ -121,7 +123,7 @@ impl Answer<'_> {
     }
 
     fn failure(&self, class: ErrorClass, source: Source, message: String, json: Option<&Value>) -> Failure {
-        // A limit inside a 200 is worded as one under a 429.
+        // A rate limit inside a 200 has the same wording as one under a 429.
         let worded = if class == ErrorClass::RateLimited { 429 } else { self.status };
         let hints = delay::read(self.headers, Some(worded), json, self.now);
         Failure {
@@ -133,7 +135,7 @@ impl Answer<'_> {
     }
 }
 
-/// An address without what may be a key in it: a redirect repeats the address that was asked.
+/// A URL without query and credentials. A redirect repeats the requested URL, which may contain a key.
 fn without_keys(address: &str) -> String {
     let shown = address.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = shown.split_once("//") else { return shown.to_owned() };
@@ -142,13 +144,13 @@ fn without_keys(address: &str) -> String {
     format!("{scheme}//{host}{path}")
 }
 
-/// Whether a body is JSON, or the beginning of some.
+/// Whether a body begins like JSON.
 fn is_json(body: &[u8]) -> bool {
     let start = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
     matches!(start.first(), Some(b'{' | b'['))
 }
 
-/// The beginning of a body that is no error of a known form: the title of a page, or the first 512 bytes.
+/// What is shown of an unknown body: the title of a page, or the first 512 characters.
 fn prefix(body: &[u8]) -> String {
     const SHOWN: usize = 512;
     let text = String::from_utf8_lossy(&body[..body.len().min(64 * 1024)]);

@@ -1,37 +1,42 @@
-//! What the end of a stream means as a failure, if it is one.
+//! The failure in the outcome of a stream.
 
 use super::{Answer, Failure, Source};
-use crate::attempt::{AnomalyKind, Body, BodyKind, Ended, Item, Meaning, Outcome, Transport, Why};
+use crate::attempt::{
+    AnomalyKind, Body, BodyKind, FinishMeaning, Item, Outcome, StreamEnd, Transport, WithheldReason,
+};
 use turnstream_model::event::ErrorClass;
 
 const PACKED: &str = "a compressed body, although none was asked for";
 
 impl Answer<'_> {
-    /// The failure in the end of an attempt. A broken transport has its own failure, which the caller adds to the case.
+    /// The failure in an attempt's outcome, if there is one.
+    ///
+    /// A broken transport has a failure of its own, which the caller adds to the
+    /// [`RootCause`](super::RootCause).
     pub fn outcome(&self, outcome: &Outcome) -> Option<Failure> {
         match &outcome.ended {
-            // Gzip is known by its first bytes, brotli has none of its own.
-            Ended::Corrupt | Ended::Incomplete
+            // Gzip is recognised by its first bytes. Brotli has no such mark, so the header decides.
+            StreamEnd::Corrupt | StreamEnd::Incomplete
                 if outcome.events == 0 && outcome.bytes > 0 && self.is_packed() =>
             {
                 Some(self.of_stream(ErrorClass::NotAStream, PACKED))
             }
-            Ended::Complete => self.complete(outcome),
-            Ended::Failed(error) => Some(self.provider_error(error, Source::Event)),
-            Ended::Spliced => {
+            StreamEnd::Complete => self.complete(outcome),
+            StreamEnd::Failed(error) => Some(self.provider_error(error, Source::Event)),
+            StreamEnd::Spliced => {
                 let message = "a second completion began in the same answer; a client or proxy that repeats requests \
                                by itself does that";
                 Some(self.of_stream(ErrorClass::StreamSpliced, message))
             }
-            Ended::Corrupt if is_only_cut(outcome) => self.cut(outcome.transport),
-            Ended::Corrupt => {
+            StreamEnd::Corrupt if is_only_cut(outcome) => self.cut(outcome.transport),
+            StreamEnd::Corrupt => {
                 let first = outcome.anomalies.first();
                 let what = first.map_or("damage", |anomaly| anomaly.kind.name());
                 let at = first.map_or(outcome.bytes, |anomaly| anomaly.range.start);
                 Some(self.of_stream(ErrorClass::StreamCorrupt, format!("{what} at byte {at}")))
             }
-            Ended::Incomplete => self.cut(outcome.transport),
-            Ended::NotAStream(body) => Some(self.not_a_stream(body)),
+            StreamEnd::Incomplete => self.cut(outcome.transport),
+            StreamEnd::NotAStream(body) => Some(self.not_a_stream(body)),
         }
     }
 
@@ -48,21 +53,23 @@ impl Answer<'_> {
 
     fn complete(&self, outcome: &Outcome) -> Option<Failure> {
         match outcome.finish.as_ref().map(|finish| finish.meaning) {
-            Some(Meaning::Failed) => {
+            Some(FinishMeaning::Failed) => {
                 return Some(self.of_stream(ErrorClass::ProviderError, "the answer finished with an error"));
             }
-            // Whole, as far as it was let: to ask again would end in the same place.
-            Some(Meaning::Length | Meaning::ContentFilter | Meaning::Paused) => return None,
-            Some(Meaning::Stop | Meaning::ToolCalls | Meaning::Unknown) | None => {}
+            // The answer is complete as far as it was allowed to be. A retry would end at the same place.
+            Some(FinishMeaning::Length | FinishMeaning::ContentFilter | FinishMeaning::Paused) => {
+                return None;
+            }
+            Some(FinishMeaning::Stop | FinishMeaning::ToolCalls | FinishMeaning::Unknown) | None => {}
         }
-        if outcome.withheld.iter().any(|call| call.why == Why::BadArguments) {
-            let message = "a finished call has arguments that are no JSON object";
+        if outcome.withheld.iter().any(|call| call.reason == WithheldReason::BadArguments) {
+            let message = "a finished call has arguments that are not a JSON object";
             return Some(self.of_stream(ErrorClass::Incomplete, message));
         }
-        if outcome.withheld.iter().any(|call| call.why == Why::Finish) {
+        if outcome.withheld.iter().any(|call| call.reason == WithheldReason::Finish) {
             let word = outcome.finish.as_ref().map_or("", |finish| finish.raw.as_str());
             let word = &word[..word.floor_char_boundary(64)];
-            let message = format!("no call of an answer runs that ended with {word:?}");
+            let message = format!("the answer ended with {word:?}, under which no call runs");
             return Some(self.of_stream(ErrorClass::Incomplete, message));
         }
         let says_something = outcome.committed.iter().any(|item| match item {
@@ -81,7 +88,8 @@ impl Answer<'_> {
         }
     }
 
-    /// Whether the head says so. Proxies leave the header where they unpack the body, so it counts only where nothing was read.
+    /// Whether the header says that the body is compressed. Proxies that decompress a body often keep the
+    /// header, so it counts only if nothing could be read.
     fn is_packed(&self) -> bool {
         let encoding = self.headers.get("content-encoding").unwrap_or("identity");
         !encoding.trim().eq_ignore_ascii_case("identity")
@@ -96,7 +104,7 @@ impl Answer<'_> {
     }
 }
 
-/// Nothing was wrong but where the bytes stopped coming, and the transport did not end in order.
+/// Whether the only damage is a cut at the end, and the transport did not end in order.
 fn is_only_cut(outcome: &Outcome) -> bool {
     let cut = |kind| matches!(kind, AnomalyKind::Residue | AnomalyKind::LeftOpen);
     outcome.transport != Transport::Clean && outcome.anomalies.iter().all(|anomaly| cut(anomaly.kind))

@@ -1,25 +1,25 @@
-//! A provider's error taken apart: its words, its own status, its message. One reader for the shapes in use.
+//! The parsed error of a provider: its words, its status, its message. One parser for all shapes in use.
 
 use serde_json::Value;
 
-/// A word of a provider is short and has no spaces; anything else is prose.
+/// The longest word. Longer text, or text with spaces, is prose.
 const WORD: usize = 80;
 
-/// What an error body or an error event says.
+/// An error body or error event of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Its type, code and status words, the most telling first.
+    /// Its code, type and status words, the most specific first.
     pub words: Vec<String>,
     /// An HTTP status inside the body.
     pub status: Option<u16>,
-    /// For a person.
+    /// The message for people.
     pub message: Option<String>,
-    /// It names a quota that is counted per day.
+    /// Whether it names a quota per day.
     pub is_quota_of_a_day: bool,
 }
 
 impl Report {
-    /// Reads it from any of the shapes in which providers send errors; none if this is no error.
+    /// Parses any of the shapes in which providers send errors; `None` if this is not an error.
     ///
     /// - `{"error":{"type":…,"code":…,"message":…}}`, also in `{"type":"error", …}` or in a list;
     /// - `{"type":"error","code":…,"message":…}` and `{"type":"response.failed","response":{"error":{…}}}`;
@@ -47,7 +47,7 @@ impl Report {
         }
     }
 
-    /// Made of parts that somebody else took apart.
+    /// A report of parts that are parsed already.
     pub fn of_parts(kind: Option<&str>, code: Option<&str>, message: Option<&str>) -> Self {
         let mut report = Self { message: message.map(str::to_owned), ..Self::default() };
         for word in [code, kind].into_iter().flatten() {
@@ -56,7 +56,7 @@ impl Report {
         report
     }
 
-    /// The code is more telling than the type: `invalid_request_error` is the type of a code `model_not_found`.
+    /// The code comes first: `model_not_found` is a code under the type `invalid_request_error`.
     fn of_error(error: &Value) -> Self {
         let text = |name: &str| error.get(name).and_then(Value::as_str);
         let mut report = Self { message: text("message").map(str::to_owned), ..Self::default() };
@@ -80,7 +80,8 @@ impl Report {
     }
 }
 
-/// Google's `QuotaFailure` names the quota by an id such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+/// Google's `QuotaFailure` names the quota by an id such as
+/// `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
 fn is_quota_of_a_day(error: &Value) -> bool {
     let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
     let violations = details

@@ -1,16 +1,16 @@
-//! HTTP statuses, for answers whose body says nothing better.
+//! The class of an HTTP status, for responses whose body says nothing more specific.
 
 use turnstream_model::event::ErrorClass;
 
-/// The class of an error status; none for one that is no error.
+/// The class of an error status; `None` if the status is not an error.
 pub(super) fn class(status: u16) -> Option<ErrorClass> {
     match status {
-        // Never followed, since it would be another POST: the address is wrong, and stays so.
+        // Redirects are never followed, since that would be another POST. The route's URL is wrong.
         300..=399 => Some(ErrorClass::InvalidRequest),
         401 | 403 | 407 => Some(ErrorClass::Auth),
         402 => Some(ErrorClass::QuotaExhausted),
         404 | 410 => Some(ErrorClass::ModelUnavailable),
-        // The server's own deadlines: it asks for the same request again.
+        // Timeouts and conflicts of the server: it asks for the same request again.
         408 | 409 | 425 => Some(ErrorClass::ProviderError),
         413 => Some(ErrorClass::ContextOverflow),
         429 => Some(ErrorClass::RateLimited),
@@ -21,7 +21,7 @@ pub(super) fn class(status: u16) -> Option<ErrorClass> {
     }
 }
 
-/// Whether a status says more than that something is wrong with the request, or with the server.
+/// Whether a status is more specific than "bad request" or "server error".
 pub(super) fn is_telling(status: u16) -> bool {
     matches!(status, 401 | 402 | 403 | 404 | 407 | 410 | 413 | 429 | 503 | 529)
 }

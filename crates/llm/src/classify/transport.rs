@@ -1,40 +1,40 @@
-//! Failures of the transport, from the kinds in the chain of causes.
+//! Failures of the transport, classified by the error kinds in the chain of causes.
 //!
-//! HTTP clients wrap what happened in errors of their own, which say little: a reset and an end in the middle differ only
-//! further down the chain.
+//! HTTP clients wrap the cause in errors of their own. A reset and an early end differ only further down
+//! the chain.
 
 use super::{Failure, Source};
 use std::error::Error;
 use std::io;
 use turnstream_model::event::ErrorClass;
 
-/// How far a chain of causes is followed.
+/// The longest chain of causes that is followed.
 const CHAIN: usize = 16;
 
-/// What was going on.
+/// The phase of the request in which the transport failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// A connection was being made.
+    /// Opening the connection.
     Connect,
-    /// The request was on its way, or its answer was waited for.
+    /// Sending the request, or waiting for the response headers.
     Request,
-    /// The answer had begun.
+    /// Reading the body.
     Body,
 }
 
 /// Classifies an error of the transport.
 pub fn transport(error: &(dyn Error + 'static), phase: Phase) -> Failure {
     let class = match (phase, io_kind(error)) {
-        // It was there and went away: a server that restarts, a proxy in between.
+        // The peer was there and went away: a restarting server, or a proxy.
         (Phase::Connect, Some(kind)) if is_loss(kind) => ErrorClass::TransportLost,
-        // Refused, no such name, a certificate for another name: waiting does not mend a wrong address.
+        // Refused, unknown host, wrong certificate: waiting does not mend a wrong address.
         (Phase::Connect, Some(_) | None) => ErrorClass::Unreachable,
         (Phase::Request | Phase::Body, Some(_) | None) => ErrorClass::TransportLost,
     };
     Failure::new(class, Source::Transport, sentence(error))
 }
 
-/// The kind of the first error of the system in the chain.
+/// The kind of the first I/O error in the chain.
 fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     chain(error).find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)
 }
@@ -50,7 +50,7 @@ fn is_loss(kind: io::ErrorKind) -> bool {
     )
 }
 
-/// The chain in one line, without what is said twice: "error sending request: connection reset by peer".
+/// The chain in one line, without repetitions: "error sending request: connection reset by peer".
 fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in chain(error) {

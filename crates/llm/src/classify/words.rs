@@ -1,11 +1,11 @@
-//! The words of providers: what they write into `type`, `code` and `status` of an error.
+//! The words that providers write into `type`, `code` and `status` of an error, and their classes.
 
 use turnstream_model::event::ErrorClass::{
     self, Auth, ContextOverflow, InvalidRequest, ModelUnavailable, Overloaded, ProviderError, QuotaExhausted,
     RateLimited, Refused,
 };
 
-/// Lower case letters and digits only: providers write one word as `rate_limit_error`, `RateLimitError` and
+/// Known words, in lower-case letters and digits: providers write `rate_limit_error`, `RateLimitError` and
 /// `rate-limit-error`.
 const WORDS: &[(ErrorClass, &[&str])] = &[
     (
@@ -182,8 +182,10 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
     ),
 ];
 
-/// Words that some providers and gateways put on every error. DeepSeek's 401 and 402 have the code `invalid_request_error`
-/// (deepseek-ai/DeepSeek-R1 #82, Aider #4851), and gateways call all that comes from behind them an `upstream_error`.
+/// Words that some providers and gateways put on every error.
+///
+/// DeepSeek's 401 and 402 have the code `invalid_request_error` (deepseek-ai/DeepSeek-R1 #82, Aider #4851).
+/// Gateways call every error of a provider `upstream_error`.
 const VAGUE: &[&str] = &[
     "invalidrequesterror",
     "invalidrequest",
@@ -195,16 +197,16 @@ const VAGUE: &[&str] = &[
     "providererror",
 ];
 
-/// How much a word says.
+/// How specific a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// It decides.
+    /// The word decides the class.
     Telling,
-    /// It decides if nothing else does.
+    /// The word decides only if nothing more specific does.
     Vague,
 }
 
-/// The class of a provider's word, if it is a known one.
+/// The class of a provider's word, if the word is known.
 pub(super) fn class(word: &str) -> Option<(ErrorClass, Weight)> {
     let plain: String =
         word.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();

@@ -1,5 +1,6 @@
-//! The address of a route, taken apart. What cannot be asked is named without being repeated: some providers want the key in
-//! the address.
+//! The parsed URL of a route.
+//!
+//! Errors never repeat the URL: some providers want the key in it.
 
 use crate::classify::{Failure, Source};
 use hyper::Uri;
@@ -9,13 +10,13 @@ use turnstream_model::event::ErrorClass;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) uri: Uri,
-    /// Without brackets.
+    /// The host, without the brackets of an IPv6 address.
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) scheme: Scheme,
 }
 
-/// How it is spoken to.
+/// The scheme of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Http,
@@ -23,13 +24,13 @@ pub(super) enum Scheme {
 }
 
 impl Address {
-    /// Reads an `http://` or `https://` address.
-    pub(super) fn of(url: &str) -> Result<Self, Failure> {
-        let uri: Uri = url.parse().map_err(|error| wrong(&format!("it is no address: {error}")))?;
+    /// Parses an `http://` or `https://` URL.
+    pub(super) fn parse(url: &str) -> Result<Self, Failure> {
+        let uri: Uri = url.parse().map_err(|error| wrong(&format!("it is not a URL: {error}")))?;
         let scheme = match uri.scheme_str() {
             Some("http") => Scheme::Http,
             Some("https") => Scheme::Https,
-            Some(other) => return Err(wrong(&format!("{other}:// is not spoken here"))),
+            Some(other) => return Err(wrong(&format!("{other}:// is not supported"))),
             None => return Err(wrong("it has no http:// or https://")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
@@ -40,11 +41,11 @@ impl Address {
         if host.is_empty() {
             return Err(wrong("it names no host"));
         }
-        // A number that is no port is read as if there were none, and another server would get the key.
+        // `http` reads an invalid port as no port. Then another server would get the key.
         let named = authority.as_str().rsplit(']').next().and_then(|rest| rest.split_once(':'));
         let port = match (authority.port_u16(), named) {
             (Some(port), _) => port,
-            (None, Some(_)) => return Err(wrong("what follows the host is no port (1 to 65535)")),
+            (None, Some(_)) => return Err(wrong("the port is not a number from 1 to 65535")),
             (None, None) => match scheme {
                 Scheme::Http => 80,
                 Scheme::Https => 443,
@@ -53,12 +54,12 @@ impl Address {
         Ok(Self { uri, host, port, scheme })
     }
 
-    /// What the request's first line has.
+    /// The path and query, for the request line.
     pub(super) fn path(&self) -> &str {
         self.uri.path_and_query().map_or("/", |path| path.as_str())
     }
 
-    /// What the `Host` header has.
+    /// Host and port, for the `Host` header.
     pub(super) fn authority(&self) -> &str {
         self.uri.authority().map_or(self.host.as_str(), |authority| authority.as_str())
     }
@@ -66,7 +67,7 @@ impl Address {
 
 fn wrong(problem: &str) -> Failure {
     let message =
-        format!("the route's address cannot be asked: {problem}; write it like https://api.example.com/v1/…");
+        format!("the URL of the route cannot be used: {problem}; write it like https://api.example.com/v1/…");
     Failure::new(ErrorClass::InvalidRequest, Source::Ours, message)
 }
 
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn an_address_is_taken_apart_or_refused_without_being_repeated() {
         let parts = |url: &str| {
-            let address = Address::of(url).ok()?;
+            let address = Address::parse(url).ok()?;
             let (path, authority) = (address.path().to_owned(), address.authority().to_owned());
             Some((address.host, address.port, address.scheme, path, authority))
         };
@@ -103,7 +104,7 @@ mod tests {
             "https://[::1]:65536/v1",
             "https://[::1]:",
         ] {
-            let failure = Address::of(url).expect_err(url);
+            let failure = Address::parse(url).expect_err(url);
             assert!(!failure.message.contains("Kartoffel7"), "{}", failure.message);
         }
     }

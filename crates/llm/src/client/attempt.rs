@@ -1,12 +1,13 @@
-//! One attempt: one POST, read to whatever end it comes to.
+//! One attempt: one POST, and its answer read to the end.
 
-use super::hold::Hold;
+use super::call_event::CallEvent;
+use super::delivery::DeliveryFilter;
 use super::post::{Response, post};
-use super::run::{Gone, Teller};
+use super::sender::{Abandoned, CallEventSender};
 use super::timers::Timers;
-use super::{Call, Client};
-use crate::attempt::{Ended, Outcome, Said, Transport};
-use crate::classify::{Answer, Case, Failure, Source};
+use super::{Client, ModelCall};
+use crate::attempt::{Outcome, StreamEnd, StreamEvent, Transport};
+use crate::classify::{Answer, Failure, RootCause, Source};
 use crate::evidence::Recorder;
 use crate::head::Head;
 use crate::reader::Reader;
@@ -15,138 +16,171 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use turnstream_model::event::ErrorClass;
 
-/// Of a body that is no stream, no more is read than this.
-const REFUSAL: u64 = 1 << 20;
-/// After the end of a completion the body should end too, and whether it does in order is worth knowing. No longer than this.
+/// The most bytes that are read of a body that is not an event stream.
+const MOST_DOCUMENT: u64 = 1 << 20;
+/// How long the body may go on after its completion. Whether it ends in order is part of the outcome.
 const AFTER_THE_END: Duration = Duration::from_millis(500);
 
-/// What became of an attempt.
-pub(super) struct Tried {
+/// The result of an attempt.
+pub(super) struct AttemptResult {
     pub(super) failure: Option<Failure>,
     pub(super) outcome: Option<Outcome>,
-    pub(super) hold: Hold,
+    pub(super) delivery: DeliveryFilter,
     pub(super) status: Option<u16>,
     pub(super) request_id: Option<String>,
     pub(super) recorder: Recorder,
-    /// It was given up before it ended.
-    pub(super) gone: Option<Gone>,
+    /// Why the attempt was stopped before its end.
+    pub(super) abandoned: Option<Abandoned>,
 }
 
-impl Tried {
-    /// Before anything happened.
+impl AttemptResult {
+    /// The result before anything was sent.
     pub(super) fn nothing(consumer: Consumer) -> Self {
         Self {
             failure: None,
             outcome: None,
-            hold: Hold::new(consumer),
+            delivery: DeliveryFilter::new(consumer),
             status: None,
             request_id: None,
             recorder: Recorder::default(),
-            gone: None,
+            abandoned: None,
         }
     }
 }
 
 /// Sends the request and reads the answer.
-pub(super) async fn once(client: &Client, call: &Call, number: u32, teller: &mut Teller) -> Tried {
-    let mut timers = Timers::new(&client.settings.clocks, &call.route.profile);
-    let mut tried = Tried::nothing(call.consumer);
-    let (limit, clock) = timers.for_head();
+pub(super) async fn run_attempt(
+    client: &Client,
+    call: &ModelCall,
+    number: u32,
+    sender: &mut CallEventSender,
+) -> AttemptResult {
+    let mut timers = Timers::new(&client.settings.timeouts, &call.route.profile);
+    let mut result = AttemptResult::nothing(call.consumer);
+    let (limit, kind) = timers.for_head();
     let began = Instant::now();
     let sent = tokio::select! {
         biased;
-        gone = teller.gone() => {
-            tried.gone = Some(gone);
-            return tried;
+        abandoned = sender.abandoned() => {
+            result.abandoned = Some(abandoned);
+            return result;
         }
         sent = timeout(limit, post(&client.connector, call)) => sent,
     };
     timers.waited(began.elapsed());
     match sent {
-        Err(_) => tried.failure = Some(timers.failure(clock)),
-        Ok(Err(failure)) => tried.failure = Some(failure),
-        Ok(Ok(response)) => read(client, call, number, response, &mut timers, teller, &mut tried).await,
+        Err(_) => result.failure = Some(timers.failure(kind)),
+        Ok(Err(failure)) => result.failure = Some(failure),
+        Ok(Ok(response)) => read(client, call, number, response, &mut timers, sender, &mut result).await,
     }
-    tried
+    result
 }
 
+/// Reads the answer, and delivers its events.
 async fn read(
     client: &Client,
-    call: &Call,
+    call: &ModelCall,
     number: u32,
     mut response: Response,
     timers: &mut Timers,
-    teller: &mut Teller,
-    tried: &mut Tried,
+    sender: &mut CallEventSender,
+    result: &mut AttemptResult,
 ) {
     let (status, headers) = (response.status, std::mem::take(&mut response.headers));
-    let answer = Answer { status, headers: &headers, now: client.keeping.clock.wall() };
-    tried.status = Some(status);
-    tried.request_id = answer.request_id();
+    tracing::Span::current().record("status", status);
+    let answer = Answer { status, headers: &headers, now: client.environment.clock.wall() };
+    result.status = Some(status);
+    result.request_id = answer.request_id();
     let head = Head { status, content_type: headers.get("content-type").map(str::to_owned) };
     let mut reader = Reader::new(call.route.format, &call.route.profile, head);
-    let (mut said, mut bytes, mut over) = (Vec::new(), 0_u64, None);
-    let mut broke: Option<Failure> = None;
-    let ended = loop {
-        let (mut limit, clock) = timers.for_bytes();
-        if reader.is_over() {
-            limit = limit.min(AFTER_THE_END.saturating_sub(over.get_or_insert_with(Instant::now).elapsed()));
-        }
-        if limit.is_zero() || (reader.is_document() && bytes > REFUSAL) {
-            broke = broke.or((limit.is_zero() && !reader.is_over()).then(|| timers.failure(clock)));
-            break Transport::Stopped;
+    let (mut events, mut bytes) = (Vec::new(), 0_u64);
+    let mut body = BodyReader { response: &mut response, timers, over_since: None };
+    let (transport, broke) = loop {
+        if reader.is_document() && bytes > MOST_DOCUMENT {
+            break (Transport::Stopped, None);
         }
         if bytes > client.settings.most_bytes {
-            let message = format!("more than {} bytes are no answer", client.settings.most_bytes);
-            broke = Some(Failure::new(ErrorClass::StreamCorrupt, Source::Stream, message));
-            break Transport::Stopped;
+            let message = format!("the answer has more than {} bytes", client.settings.most_bytes);
+            let failure = Failure::new(ErrorClass::StreamCorrupt, Source::Stream, message);
+            break (Transport::Stopped, Some(failure));
+        }
+        let chunk = match body.next_chunk(&reader, sender).await {
+            NextChunk::Bytes(chunk) => chunk,
+            NextChunk::End(transport, broke) => break (transport, broke),
+            NextChunk::Abandoned(abandoned) => {
+                result.abandoned = Some(abandoned);
+                break (Transport::Stopped, None);
+            }
+        };
+        bytes += chunk.len() as u64;
+        result.recorder.add(&chunk);
+        reader.push(&chunk, &mut events);
+        if events.iter().any(StreamEvent::is_progress) {
+            body.timers.progressed();
+        }
+        if let Err(abandoned) = deliver(&mut events, &mut result.delivery, number, sender).await {
+            result.abandoned = Some(abandoned);
+            break (Transport::Stopped, None);
+        }
+    };
+    let outcome = reader.end(transport, &mut events);
+    if result.abandoned.is_none() {
+        result.abandoned = deliver(&mut events, &mut result.delivery, number, sender).await.err();
+    }
+    result.failure = root_cause(answer.outcome(&outcome), broke, &outcome);
+    result.outcome = Some(outcome);
+}
+
+/// The body of a response, with its timeouts.
+struct BodyReader<'a> {
+    response: &'a mut Response,
+    timers: &'a mut Timers,
+    /// When the completion was over.
+    over_since: Option<Instant>,
+}
+
+/// What a body brings next.
+enum NextChunk {
+    Bytes(bytes::Bytes),
+    /// The body is over, with the failure that ended it early.
+    End(Transport, Option<Failure>),
+    Abandoned(Abandoned),
+}
+
+impl BodyReader<'_> {
+    /// Waits for the next bytes as long as the timeouts allow.
+    async fn next_chunk(&mut self, reader: &Reader, sender: &CallEventSender) -> NextChunk {
+        let (mut limit, kind) = self.timers.for_bytes();
+        if reader.is_over() {
+            let since = self.over_since.get_or_insert_with(Instant::now);
+            limit = limit.min(AFTER_THE_END.saturating_sub(since.elapsed()));
+        }
+        let timed_out = |timers: &Timers| {
+            NextChunk::End(Transport::Stopped, (!reader.is_over()).then(|| timers.failure(kind)))
+        };
+        if limit.is_zero() {
+            return timed_out(self.timers);
         }
         let began = Instant::now();
         let chunk = tokio::select! {
             biased;
-            gone = teller.gone() => {
-                tried.gone = Some(gone);
-                break Transport::Stopped;
-            }
-            chunk = timeout(limit, response.chunk()) => chunk,
+            abandoned = sender.abandoned() => return NextChunk::Abandoned(abandoned),
+            chunk = timeout(limit, self.response.chunk()) => chunk,
         };
-        timers.waited(began.elapsed());
-        let chunk = match chunk {
-            Err(_) if reader.is_over() => break Transport::Stopped,
-            Err(_) => {
-                broke = Some(timers.failure(clock));
-                break Transport::Stopped;
-            }
-            Ok(Err(failure)) => {
-                broke = Some(failure);
-                break Transport::Broken;
-            }
-            Ok(Ok(None)) => break Transport::Clean,
-            Ok(Ok(Some(chunk))) => chunk,
-        };
-        bytes += chunk.len() as u64;
-        tried.recorder.add(&chunk);
-        reader.push(&chunk, &mut said);
-        if said.iter().any(Said::is_progress) {
-            timers.progressed();
+        self.timers.waited(began.elapsed());
+        match chunk {
+            Err(_) => timed_out(self.timers),
+            Ok(Err(failure)) => NextChunk::End(Transport::Broken, Some(failure)),
+            Ok(Ok(None)) => NextChunk::End(Transport::Clean, None),
+            Ok(Ok(Some(chunk))) => NextChunk::Bytes(chunk),
         }
-        if let Err(gone) = tell(&mut said, &mut tried.hold, number, teller).await {
-            tried.gone = Some(gone);
-            break Transport::Stopped;
-        }
-    };
-    let outcome = reader.end(ended, &mut said);
-    if tried.gone.is_none() {
-        tried.gone = tell(&mut said, &mut tried.hold, number, teller).await.err();
     }
-    tried.failure = cause(answer.outcome(&outcome), broke, &outcome);
-    tried.outcome = Some(outcome);
 }
 
-/// Which of two it was: what the stream shows, or what the transport or a clock said.
-fn cause(shown: Option<Failure>, broke: Option<Failure>, outcome: &Outcome) -> Option<Failure> {
-    if outcome.ended == Ended::Complete {
-        // What broke after the end took nothing away.
+/// The cause of a failed attempt: what the stream shows, or the failure of transport or timeout.
+fn root_cause(shown: Option<Failure>, broke: Option<Failure>, outcome: &Outcome) -> Option<Failure> {
+    if outcome.ended == StreamEnd::Complete {
+        // A failure after the end of the completion took nothing away.
         return shown;
     }
     let damage = |failure: &Failure| {
@@ -155,18 +189,24 @@ fn cause(shown: Option<Failure>, broke: Option<Failure>, outcome: &Outcome) -> O
             ErrorClass::StreamCorrupt | ErrorClass::StreamSpliced | ErrorClass::NotAStream
         )
     };
-    let mut case = Case::default();
+    let mut cause = RootCause::default();
     let is_damage = shown.as_ref().is_some_and(damage);
     let (first, second) = if is_damage { (shown, broke) } else { (broke, shown) };
     for failure in [first, second].into_iter().flatten() {
-        case.add(failure);
+        cause.add(failure);
     }
-    case.into_cause()
+    cause.into_cause()
 }
 
-async fn tell(said: &mut Vec<Said>, hold: &mut Hold, attempt: u32, teller: &mut Teller) -> Result<(), Gone> {
-    for said in said.drain(..).flat_map(|said| hold.pass(said)) {
-        teller.tell(super::Told::Said { attempt, said }).await?;
+/// Sends the events that the consumer may see.
+async fn deliver(
+    events: &mut Vec<StreamEvent>,
+    delivery: &mut DeliveryFilter,
+    attempt: u32,
+    sender: &CallEventSender,
+) -> Result<(), Abandoned> {
+    for event in events.drain(..).flat_map(|event| delivery.filter(event)) {
+        sender.send(CallEvent::Stream { attempt, event }).await?;
     }
     Ok(())
 }

@@ -1,52 +1,51 @@
-//! What is asked, of whom, and for whom.
+//! A model call: the request, its route, and the turn that it belongs to.
 
 use crate::head::Format;
 use crate::profile::Profile;
 use crate::retry::Consumer;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use turnstream_model::attempts::{AttemptName, Begun};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 
-/// A way to a provider.
+/// Where and how a provider is asked.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// What it is called in the configuration.
+    /// The name in the configuration. It is stored in the ledger.
     pub name: String,
-    /// Where requests go, the whole address.
+    /// The full URL of the endpoint.
     pub url: String,
-    /// What is spoken there.
+    /// The wire format of the endpoint.
     pub format: Format,
-    /// What is known of the provider.
+    /// What is known about the provider's streams.
     pub profile: Profile,
-    /// Headers of every request, such as the key. They are kept nowhere.
+    /// Headers of every request, such as the API key. They are never stored or logged.
     pub headers: Vec<(String, String)>,
 }
 
-/// One model call of a turn.
+/// One model call of a turn. The client may need several attempts for it.
 #[derive(Clone, Debug)]
-pub struct Call {
-    /// The session.
+pub struct ModelCall {
+    /// The session of the turn.
     pub session: SessionId,
     /// The turn.
     pub turn: TurnId,
-    /// Which model call of the turn, from 1.
+    /// The number of the model call in the turn, from 1.
     pub step: u32,
-    /// How many attempts the turn had before.
+    /// The number of attempts that the turn had before.
     pub attempts_before: u32,
-    /// The way to the provider.
+    /// The route to the provider.
     pub route: Route,
     /// The model, for the ledger. The body names it for the provider.
     pub model: String,
-    /// The request, in the route's format.
+    /// The request body, in the route's format.
     pub body: Bytes,
-    /// Who reads the events.
+    /// The kind of consumer that reads the events.
     pub consumer: Consumer,
 }
 
-impl Call {
+impl ModelCall {
     pub(super) fn name(&self, number: u32) -> AttemptName {
         AttemptName { session: self.session.clone(), turn: self.turn.clone(), number }
     }
@@ -64,10 +63,7 @@ impl Call {
     }
 }
 
+/// The SHA-256 of a request in hexadecimal digits.
 fn hash(body: &[u8]) -> String {
-    Sha256::digest(body).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing into a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,15 +1,15 @@
-//! The way to a provider: a connection of its own for every attempt, never used again.
+//! Connections to providers: a new one for every attempt, never reused.
 //!
-//! A client that keeps connections has to decide what to do with a request that was written to one that had died. Some
-//! repeat it by themselves, and one was seen to glue the second answer to the first (oven-sh/bun #28706). Here there is
-//! nothing to decide.
+//! A client with a connection pool must decide what to do when a request was written to a dead connection.
+//! Some clients repeat the request by themselves. One of them glued the second answer to the first
+//! (oven-sh/bun #28706). Without a pool there is nothing to decide.
 
-use super::NoClient;
+use super::ClientError;
 use super::address::{Address, Scheme};
 use super::handshake;
 use super::trust::Trust;
 use super::tunnel;
-use crate::classify::{Clock, Failure, Phase, Source, transport};
+use crate::classify::{Failure, Phase, Source, TimeoutKind, transport};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use turnstream_model::event::ErrorClass;
 
-/// Models may think for minutes without a byte; what is between us forgets a connection that shows no sign of life.
+/// TCP keep-alive. Models may be silent for minutes, and middleboxes drop connections that look idle.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// A connection, with TLS or without.
@@ -31,7 +31,7 @@ pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
 
-/// Makes connections.
+/// Opens connections.
 pub(super) struct Connector {
     tcp: HttpConnector,
     proxies: Matcher,
@@ -40,8 +40,8 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Makes none yet.
-    pub(super) fn new(limit: Duration, authorities: Option<&Path>) -> Result<Self, NoClient> {
+    /// A connector without any connection.
+    pub(super) fn new(limit: Duration, authorities: Option<&Path>) -> Result<Self, ClientError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -52,10 +52,11 @@ impl Connector {
         Ok(Self { tcp, proxies: Matcher::from_env(), trust: Trust::new(authorities)?, limit })
     }
 
-    /// A fresh connection.
+    /// Opens a connection, within the connect timeout.
     pub(super) async fn open(&self, address: &Address) -> Result<Box<dyn Socket>, Failure> {
         let dialled = tokio::time::timeout(self.limit, self.dial(address)).await;
-        dialled.unwrap_or_else(|_| Err(named(&address.host, Failure::clock(Clock::Connect, self.limit))))
+        dialled
+            .unwrap_or_else(|_| Err(named(&address.host, Failure::timeout(TimeoutKind::Connect, self.limit))))
     }
 
     async fn dial(&self, address: &Address) -> Result<Box<dyn Socket>, Failure> {
@@ -69,7 +70,7 @@ impl Connector {
             Failure::new(ErrorClass::InvalidRequest, Source::Ours, message)
         })?;
         let tcp = match self.proxies.intercept(&address.uri) {
-            Some(proxy) => self.through(&proxy, address).await?,
+            Some(proxy) => self.through_proxy(&proxy, address).await?,
             None => self.direct(address).await?,
         };
         let tls = TlsConnector::from(config).connect(name, tcp).await;
@@ -81,13 +82,13 @@ impl Connector {
         connected.map(TokioIo::into_inner).map_err(|error| unreachable(&address.host, &error))
     }
 
-    /// Through the proxy that `HTTPS_PROXY` or `ALL_PROXY` names.
-    async fn through(&self, proxy: &Intercept, address: &Address) -> Result<TcpStream, Failure> {
+    /// Connects through the proxy of `HTTPS_PROXY` or `ALL_PROXY`.
+    async fn through_proxy(&self, proxy: &Intercept, address: &Address) -> Result<TcpStream, Failure> {
         let uri = proxy.uri();
         if uri.scheme_str() != Some("http") {
             let message = format!(
-                "the proxy for {} is not an http:// one, and no other is supported; correct HTTPS_PROXY, or name the host in \
-                 NO_PROXY",
+                "the proxy for {} is not an http:// proxy, and no other kind is supported; correct HTTPS_PROXY, \
+                 or name the host in NO_PROXY",
                 address.host
             );
             return Err(Failure::new(ErrorClass::InvalidRequest, Source::Ours, message));
@@ -104,7 +105,7 @@ fn unreachable(name: &str, error: &(dyn Error + 'static)) -> Failure {
     named(name, transport(error, Phase::Connect))
 }
 
-/// With the name of the one who could not be reached.
+/// Puts the host's name in front of the message.
 fn named(name: &str, failure: Failure) -> Failure {
     Failure { message: format!("{name}: {}", failure.message), ..failure }
 }

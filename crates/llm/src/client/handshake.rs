@@ -1,4 +1,4 @@
-//! A TLS handshake that failed: who it was, what is wrong, and what to do about it.
+//! Failed TLS handshakes: the host, the problem, and what a person can do about it.
 
 use super::address::Address;
 use crate::classify::{Failure, Phase, Source, transport};
@@ -6,22 +6,22 @@ use rustls::{AlertDescription, CertificateError, Error};
 use std::io;
 use turnstream_model::event::ErrorClass;
 
-/// Classifies it by the kind of error. What only a person can change is not tried again.
+/// Classifies a failed handshake. A failure that only a person can resolve is final and not retried.
 pub(super) fn failure(address: &Address, error: &io::Error) -> Failure {
     let host = &address.host;
     let Some(problem) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
-        // A reset, or an end in the middle: the transport's affair.
+        // Not a TLS error but a reset or an early end of the connection.
         let failure = transport(error, Phase::Connect);
         return Failure { message: format!("{host}: in the TLS handshake: {}", failure.message), ..failure };
     };
-    let told = |what: String| Failure::new(ErrorClass::Unreachable, Source::Transport, what);
+    let unreachable = |what: String| Failure::new(ErrorClass::Unreachable, Source::Transport, what);
     match advice(address, problem) {
-        Some(what) => Failure { is_final: true, ..told(what) },
-        None => told(format!("{host}: the TLS handshake failed: {problem}")),
+        Some(what) => Failure { is_final: true, ..unreachable(what) },
+        None => unreachable(format!("{host}: the TLS handshake failed: {problem}")),
     }
 }
 
-/// What a person can do about it; none if another try may do as well.
+/// What a person can do about it; `None` if a retry may succeed.
 fn advice(address: &Address, problem: &Error) -> Option<String> {
     let Address { host, port, .. } = address;
     Some(match problem {
@@ -34,7 +34,7 @@ fn advice(address: &Address, problem: &Error) -> Option<String> {
         ),
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol => {
             format!(
-                "{host} speaks no TLS that is spoken here ({problem}); TLS 1.2 or 1.3 and HTTP/1.1 are needed"
+                "{host} supports no common TLS version or cipher ({problem}); TLS 1.2 or 1.3 and HTTP/1.1 are needed"
             )
         }
         Error::AlertReceived(alert) => match alert {
@@ -42,10 +42,10 @@ fn advice(address: &Address, problem: &Error) -> Option<String> {
             | AlertDescription::HandshakeFailure
             | AlertDescription::InsufficientSecurity
             | AlertDescription::NoApplicationProtocol => format!(
-                "{host} speaks no TLS that is spoken here ({problem}); TLS 1.2 or 1.3 and HTTP/1.1 are needed"
+                "{host} supports no common TLS version or cipher ({problem}); TLS 1.2 or 1.3 and HTTP/1.1 are needed"
             ),
             AlertDescription::CertificateRequired | AlertDescription::AccessDenied => {
-                format!("{host} wants a certificate of the client, which is not supported ({problem})")
+                format!("{host} wants a client certificate, which is not supported ({problem})")
             }
             AlertDescription::UnrecognisedName => {
                 format!("{host} does not know this name ({problem}); correct the route's address")
@@ -58,9 +58,9 @@ fn advice(address: &Address, problem: &Error) -> Option<String> {
 
 fn bad_certificate(host: &str, certificate: &CertificateError) -> String {
     match certificate {
-        // A new authority under an old name gives a signature that does not fit.
+        // A new authority with the name of an old one shows as a bad signature.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
-            "the certificate of {host} is signed by no authority that is known here; if it is a company's own, name its \
+            "the certificate of {host} is signed by an unknown authority; if it is your company's own, name its \
              file in `authorities` or SSL_CERT_FILE"
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -69,16 +69,16 @@ fn bad_certificate(host: &str, certificate: &CertificateError) -> String {
             )
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => format!(
-            "the certificate of {host} has expired ({certificate}); the provider has to renew it, unless the clock of this \
-             machine is wrong"
+            "the certificate of {host} has expired ({certificate}); the provider has to renew it, unless the \
+             clock of this machine is wrong"
         ),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!(
                 "the certificate of {host} is not valid yet ({certificate}); is the clock of this machine right?"
             )
         }
-        _ => format!(
-            "the certificate of {host} is not believed: {certificate}; the provider has to replace it"
-        ),
+        _ => {
+            format!("the certificate of {host} is not trusted: {certificate}; the provider has to replace it")
+        }
     }
 }

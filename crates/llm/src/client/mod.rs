@@ -1,26 +1,69 @@
-//! Asks providers: one POST per attempt, one owner of retries, every attempt in the ledger before it leaves.
+//! A client that asks providers: one POST per attempt, one owner of retries, a ledger row before each
+//! request.
+//!
+//! [`Client::start`] runs one model call in a task of its own. The call reports [`CallEvent`]s until
+//! [`CallEvent::Ended`]:
+//!
+//! ```no_run
+//! # use turnstream_llm::client::{CallEvent, CallOutcome, Client, ModelCall};
+//! # use turnstream_llm::StreamEvent;
+//! # async fn example(client: &Client, call: ModelCall) {
+//! let mut running = client.start(call);
+//! while let Some(event) = running.next().await {
+//!     match event {
+//!         CallEvent::Stream { event: StreamEvent::Text { text, .. }, .. } => print!("{text}"),
+//!         CallEvent::Superseded { items, .. } => println!("(take back {items:?})"),
+//!         CallEvent::Ended { outcome, .. } => match *outcome {
+//!             CallOutcome::Complete(outcome) => println!("{} calls to run", outcome.runnable().len()),
+//!             CallOutcome::Failed { failure, .. } => println!("{}: {}", failure.class, failure.message),
+//!             other => println!("{other:?}"),
+//!         },
+//!         _ => {}
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! # Promises
+//!
+//! - The row of an attempt is durable before its request is sent. If it cannot be written, nothing is sent.
+//! - The client repeats, redirects and decompresses nothing below this layer. One attempt is one POST on a
+//!   connection of its own.
+//! - A wait of more than a minute is stored and continues after a restart ([`Client::resume`]).
+//! - Keys of a route are removed from everything that is reported, logged or stored.
+//!
+//! # Diagnostics
+//!
+//! Each attempt has a span `attempt` with `session`, `turn`, `attempt`, `provider`, `model` and `status`. A
+//! failed attempt is one line at `warn` with its class and the next step. Text of a model or a provider is
+//! logged at `debug` only, redacted.
 
 mod address;
 mod attempt;
 mod call;
+mod call_event;
 mod connect;
+mod delivery;
+mod diagnostics;
 mod handshake;
-mod hold;
-mod keys;
+mod ledger_row;
 mod post;
-mod row;
 mod run;
 mod running;
+mod secrets;
+mod sender;
 mod signals;
 mod timers;
 mod trust;
 mod tunnel;
 mod waiting;
 
-pub use call::{Call, Route};
-pub use running::{Canceller, Ending, Running, Told, Wait};
+pub use call::{ModelCall, Route};
+pub use call_event::{CallEvent, CallOutcome, Wait};
+pub use running::{Canceller, RunningCall};
 pub use signals::Translator;
-pub use timers::Clocks;
+pub use timers::Timeouts;
+pub use trust::AuthoritiesError;
 
 use crate::retry::{Policy, Retries};
 use crate::wait::Clock;
@@ -30,99 +73,121 @@ use std::sync::Arc;
 use turnstream_model::attempts::{Ledger, Parked, Unkept, Waits};
 use turnstream_redact::Rules;
 
-/// Where attempts and waits are kept, what time it is, and what is secret.
+/// What a client needs from its surroundings: storage, clocks and redaction rules.
 #[derive(Clone)]
-pub struct Keeping {
-    /// The ledger.
+pub struct Environment {
+    /// The ledger of attempts.
     pub ledger: Arc<dyn Ledger>,
-    /// The parked waits.
+    /// The stored waits.
     pub waits: Arc<dyn Waits>,
     /// The clocks.
     pub clock: Arc<dyn Clock>,
-    /// What must not land on the disk.
+    /// Rules for what must not be stored or logged.
     pub redact: Arc<Rules>,
 }
 
 /// How a client behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long each part of a request may take.
-    pub clocks: Clocks,
-    /// What is done about failures.
+    /// The timeouts of one attempt.
+    pub timeouts: Timeouts,
+    /// The retry policy.
     pub policy: Policy,
-    /// More bytes than this are no answer. Clocks do not end one whose bytes come faster than they are read.
+    /// The largest body of an answer, in bytes. Timeouts do not end a body that arrives faster than it is
+    /// read.
     pub most_bytes: u64,
-    /// A PEM file of certificate authorities that are believed besides the system's, such as a company's own. Those of the
-    /// system are replaced by the variables `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    /// A PEM file with additional certificate authorities, such as a company's own.
+    ///
+    /// The environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the system's authorities.
     pub authorities: Option<PathBuf>,
 }
 
 impl Default for Settings {
-    /// The longest answers of today's models are 2 MiB of text, which chat completions wrap in a hundred times as much.
+    /// 512 MiB: the longest answers have 2 MiB of text, and chat completions wrap it in a hundred times as
+    /// much.
     fn default() -> Self {
-        let (clocks, policy) = (Clocks::default(), Policy::default());
-        Self { clocks, policy, most_bytes: 512 << 20, authorities: None }
+        let (timeouts, policy) = (Timeouts::default(), Policy::default());
+        Self { timeouts, policy, most_bytes: 512 << 20, authorities: None }
     }
 }
 
-/// The one who asks. Clones share what they were set up with.
+/// A client for model providers. Clones share its configuration and certificates.
 #[derive(Clone)]
 pub struct Client {
     connector: Arc<Connector>,
     settings: Settings,
-    keeping: Keeping,
+    environment: Environment,
 }
 
-/// Why there is no client.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoClient {
+/// The reason why a client could not be created.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
     /// The file of certificate authorities cannot be used.
-    #[error("no certificate authorities in {}: {problem}; give a PEM file, or none to believe those of the system", path.display())]
+    #[error(
+        "cannot use the certificate authorities in {}; give a PEM file, or none to use the system's only",
+        path.display()
+    )]
     Authorities {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        problem: String,
+        #[source]
+        source: AuthoritiesError,
     },
 }
 
 impl Client {
-    /// A client that retries, redirects and unpacks nothing by itself, and never uses a connection again: a repeated POST is
-    /// another completion, billed again.
-    pub fn new(settings: Settings, keeping: Keeping) -> Result<Self, NoClient> {
-        let connector = Connector::new(settings.clocks.connect, settings.authorities.as_deref())?;
-        Ok(Self { connector: Arc::new(connector), settings, keeping })
+    /// Creates a client. It opens no connection yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Authorities`] if [`Settings::authorities`] cannot be read or has no certificate.
+    pub fn new(settings: Settings, environment: Environment) -> Result<Self, ClientError> {
+        let connector = Connector::new(settings.timeouts.connect, settings.authorities.as_deref())?;
+        Ok(Self { connector: Arc::new(connector), settings, environment })
     }
 
-    /// Starts a model call of a turn whose retries have used up nothing.
-    pub fn start(&self, call: Call) -> Running {
-        self.go_on(call, Retries::new(self.settings.policy.clone()))
+    /// Starts the first model call of a turn.
+    pub fn start(&self, call: ModelCall) -> RunningCall {
+        self.continue_turn(call, Retries::new(self.settings.policy.clone()))
     }
 
-    /// Starts a model call of a turn that goes on: give it what [`Told::Ended`] of the call before said was spent.
-    pub fn go_on(&self, call: Call, retries: Retries) -> Running {
+    /// Starts a later model call of a turn.
+    ///
+    /// `retries` continues the budget of the turn: make it from `spent` of the last [`CallEvent::Ended`].
+    pub fn continue_turn(&self, call: ModelCall, retries: Retries) -> RunningCall {
         run::start(self.clone(), call, retries, None)
     }
 
-    /// Takes up a wait that was parked before a restart. The call is the one that was parked, made again by whoever knows
-    /// the conversation: requests are not stored.
-    pub fn resume(&self, call: Call, parked: Parked) -> Running {
+    /// Continues a stored wait after a restart.
+    ///
+    /// Requests are not stored. The caller, who knows the conversation, makes the same `call` again.
+    pub fn resume(&self, call: ModelCall, parked: Parked) -> RunningCall {
         let retries = Retries::resume(self.settings.policy.clone(), parked.spent.clone());
         run::start(self.clone(), call, retries, Some(parked))
     }
 
-    /// Takes up all waits that are parked. `call` makes the request of each again; one for which it has none stays parked.
+    /// Continues all stored waits. `call` makes the request of each wait; a wait without a request stays
+    /// stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Unkept`] if the stored waits cannot be read.
     pub async fn resume_all(
         &self,
-        mut call: impl FnMut(&Parked) -> Option<Call>,
-    ) -> Result<Vec<(Parked, Running)>, Unkept> {
+        mut call: impl FnMut(&Parked) -> Option<ModelCall>,
+    ) -> Result<Vec<(Parked, RunningCall)>, Unkept> {
         let parked = self.parked().await?;
         let found = parked.into_iter().filter_map(|parked| Some((call(&parked)?, parked)));
         Ok(found.map(|(call, parked)| (parked.clone(), self.resume(call, parked))).collect())
     }
 
-    /// The waits that are parked, the soonest first.
+    /// The stored waits, soonest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Unkept`] if they cannot be read.
     pub async fn parked(&self) -> Result<Vec<Parked>, Unkept> {
-        self.keeping.waits.parked().await
+        self.environment.waits.parked().await
     }
 }

@@ -1,7 +1,7 @@
-//! One POST on one connection, and the head and pieces of its answer.
+//! One POST on one connection, and its response.
 
 use super::address::Address;
-use super::call::Call;
+use super::call::ModelCall;
 use super::connect::Connector;
 use crate::classify::{Failure, Phase, Source, transport};
 use crate::delay::Headers;
@@ -13,9 +13,11 @@ use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderName, Hea
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::task::AbortHandle;
+use tracing::{Instrument, debug};
+use turnstream_model::Chain;
 use turnstream_model::event::ErrorClass;
 
-/// An answer that has begun. Dropped, it hangs up.
+/// A response whose headers have arrived. Dropping it closes the connection.
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) headers: Headers,
@@ -23,7 +25,7 @@ pub(super) struct Response {
     _connection: Connection,
 }
 
-/// The task that moves the bytes of a connection.
+/// The task that drives a connection.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {
@@ -33,31 +35,40 @@ impl Drop for Connection {
 }
 
 /// Sends the request of a call, once.
-pub(super) async fn post(connector: &Connector, call: &Call) -> Result<Response, Failure> {
-    let address = Address::of(&call.route.url)?;
+pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<Response, Failure> {
+    let address = Address::parse(&call.route.url)?;
     let request = request(&address, call)?;
     let socket = connector.open(&address).await?;
     let failed = |error: hyper::Error| transport(&error, Phase::Request);
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(failed)?;
-    // What the connection dies of is told by the answer too.
-    let connection = Connection(tokio::spawn(connection).abort_handle());
+    let drive = async move {
+        // The response reports the same failure; this line has its full chain.
+        if let Err(error) = connection.await {
+            debug!(error = %Chain(&error), "the connection ended with an error");
+        }
+    };
+    let connection = Connection(tokio::spawn(drive.in_current_span()).abort_handle());
     let answer = sender.send_request(request).await.map_err(failed)?;
     let (head, body) = answer.into_parts();
-    let text = |(name, value): (&HeaderName, &HeaderValue)| {
-        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    let text = |(name, value): (&HeaderName, &HeaderValue)| match value.to_str() {
+        Ok(value) => Some((name.as_str().to_owned(), value.to_owned())),
+        Err(_) => {
+            debug!(header = %name, "ignoring a response header that is not ASCII");
+            None
+        }
     };
     let headers = Headers(head.headers.iter().filter_map(text).collect());
     Ok(Response { status: head.status.as_u16(), headers, body, _connection: connection })
 }
 
 impl Response {
-    /// The next bytes of the body; none after its end.
+    /// The next bytes of the body; `None` after its end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(transport(&error, Phase::Body)),
-                // Trailers say nothing of interest.
+                // Trailers are ignored.
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) if bytes.is_empty() => {}
                     Ok(bytes) => return Ok(Some(bytes)),
@@ -68,27 +79,29 @@ impl Response {
     }
 }
 
-fn request(address: &Address, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
+fn request(address: &Address, call: &ModelCall) -> Result<Request<Full<Bytes>>, Failure> {
     let mut request = Request::new(Full::new(call.body.clone()));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = address.path().parse().map_err(|_| unusable("its path is none"))?;
+    *request.uri_mut() =
+        address.path().parse().map_err(|error| unusable(&format!("the path is invalid: {error}")))?;
     let headers = request.headers_mut();
     for (name, value) in &call.route.headers {
         let wrong =
-            || unusable(&format!("{name:?} is no header, or its value has characters that none can have"));
+            || unusable(&format!("{name:?} is not a header name, or its value has invalid characters"));
         let value = HeaderValue::from_str(value).map_err(|_| wrong())?;
         headers.append(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);
     }
-    let host = HeaderValue::from_str(address.authority()).map_err(|_| unusable("its host is none"))?;
+    let host = HeaderValue::from_str(address.authority())
+        .map_err(|_| unusable("the host has invalid characters"))?;
     headers.entry(HOST).or_insert(host);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    // Proxies leave the header and unpack the body, or the other way round.
+    // Proxies decompress the body and keep the header, or the other way round.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Ok(request)
 }
 
-/// The address or a header: nothing was sent, and nothing would be.
+/// The failure of a route that cannot be used. Nothing was sent.
 fn unusable(problem: &str) -> Failure {
     let message = format!("the request cannot be made: {problem}; correct the route");
     Failure::new(ErrorClass::InvalidRequest, Source::Ours, message)

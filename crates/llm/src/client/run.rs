@@ -1,277 +1,284 @@
-//! The attempts of one call, one after the other, until there is an end.
+//! The attempts of one model call, one after the other, until the call ends.
 
-use super::attempt::{Tried, once};
-use super::keys::Keys;
-use super::running::{Ending, Running, Told};
-use super::{Call, Client, row};
-use crate::attempt::ItemNo;
+use super::attempt::{AttemptResult, run_attempt};
+use super::call_event::{CallEvent, CallOutcome};
+use super::running::RunningCall;
+use super::secrets::RouteSecrets;
+use super::sender::{Abandoned, CallEventSender};
+use super::waiting::Waiting;
+use super::{Client, ModelCall, diagnostics, ledger_row};
+use crate::attempt::{ItemNo, Outcome};
 use crate::classify::Failure;
 use crate::retry::{Decision, Retries};
 use crate::wait::WallWatch;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tracing::{Instrument, debug, error, info, warn};
+use turnstream_model::Chain;
 use turnstream_model::attempts::{Parked, Unkept, Verdict};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 
-/// Things told that wait for their reader.
+/// Events that wait for the consumer.
 const QUEUE: usize = 256;
-/// Numbers that may have been used by a run that was killed between a row and the removal of its wait.
+/// Attempt numbers that are skipped because a killed process may have used them.
 const SKIPPED: u32 = 64;
 
-/// Why nobody wants it any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
-    /// Cancelled, for good.
-    Cancelled,
-    /// The reader is gone: the process stops, perhaps.
-    Dropped,
-}
-
-/// Tells the consumer, unless it is gone.
-pub(super) struct Teller {
-    told: mpsc::Sender<Told>,
-    cancelled: watch::Receiver<bool>,
-}
-
-impl Teller {
-    /// Waits until nobody wants it any more.
-    pub(super) async fn gone(&self) -> Gone {
-        let mut cancelled = self.cancelled.clone();
-        let cancel = async {
-            if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = cancel => Gone::Cancelled,
-            () = self.told.closed() => Gone::Dropped,
-        }
-    }
-
-    /// Tells that something was not written down, also to one who has cancelled: it reads to the end, and a wait that could
-    /// not be removed comes back after a restart.
-    pub(super) async fn own_up(&self, unkept: Unkept) {
-        let _ = self.told.send(Told::Unkept(unkept)).await;
-    }
-
-    pub(super) async fn tell(&self, told: Told) -> Result<(), Gone> {
-        tokio::select! {
-            biased;
-            gone = self.gone() => Err(gone),
-            sent = self.told.send(told) => sent.map_err(|_| Gone::Dropped),
-        }
-    }
-}
-
-pub(super) fn start(client: Client, call: Call, retries: Retries, parked: Option<Parked>) -> Running {
-    let (sender, told) = mpsc::channel(QUEUE);
+/// Starts the task of a call.
+pub(super) fn start(
+    client: Client,
+    call: ModelCall,
+    retries: Retries,
+    parked: Option<Parked>,
+) -> RunningCall {
+    let (sender, events) = mpsc::channel(QUEUE);
     let (cancel, cancelled) = watch::channel(false);
     let number = parked.as_ref().map_or(call.attempts_before, |parked| parked.attempt);
-    let teller = Teller { told: sender, cancelled };
-    let watch = WallWatch::new(&*client.keeping.clock);
+    let sender = CallEventSender { events: sender, cancelled };
+    let watch = WallWatch::new(&*client.environment.clock);
     let rng = fastrand::Rng::new();
-    let keys = Keys::of(&call.route);
-    let run = Run { client, call, keys, retries, teller, rng, watch, number, replaced: None };
-    tokio::spawn(run.all(parked));
-    Running { told, cancel }
+    let secrets = RouteSecrets::of(&call.route);
+    let run = Run { client, call, secrets, retries, sender, rng, watch, number, replaced: None };
+    tokio::spawn(run.run(parked));
+    RunningCall { events, cancel }
 }
 
+/// The state of a running call.
 pub(super) struct Run {
     pub(super) client: Client,
-    pub(super) call: Call,
-    keys: Keys,
+    pub(super) call: ModelCall,
+    secrets: RouteSecrets,
     pub(super) retries: Retries,
-    pub(super) teller: Teller,
+    pub(super) sender: CallEventSender,
     rng: fastrand::Rng,
     pub(super) watch: WallWatch,
-    /// Of the last attempt.
+    /// The number of the last attempt.
     pub(super) number: u32,
-    /// The attempt that the next one takes the place of, and what was shown of it.
+    /// The attempt that the next one replaces, and the items that were shown of it.
     pub(super) replaced: Option<(u32, Vec<ItemNo>)>,
 }
 
 /// What to do next.
-pub(super) enum Next {
-    /// Ask again.
-    Again {
-        /// A wait that is stored has ended.
+pub(super) enum NextStep {
+    /// Make another attempt.
+    Attempt {
+        /// Whether a stored wait has just ended.
         is_parked: bool,
     },
-    /// That is all.
-    End(Box<Ending>),
-    /// Nobody is there to be told.
+    /// Wait, and then make another attempt.
+    Wait(Box<Waiting>),
+    /// The call is over.
+    End(Box<CallOutcome>),
+    /// The consumer is gone.
     Stop,
 }
 
 impl Run {
-    async fn all(mut self, parked: Option<Parked>) {
+    async fn run(mut self, parked: Option<Parked>) {
         let mut next = match parked {
-            Some(parked) => self.take_up(parked).await,
-            None => Next::Again { is_parked: false },
+            Some(parked) => self.resume_wait(parked).await,
+            None => NextStep::Attempt { is_parked: false },
         };
-        let ending = loop {
+        let outcome = loop {
             next = match next {
-                Next::Again { is_parked } => self.attempt(is_parked).await,
-                Next::End(ending) => break ending,
-                Next::Stop => return,
+                NextStep::Attempt { is_parked } => self.attempt(is_parked).await,
+                NextStep::Wait(waiting) => self.wait_and_retry(*waiting).await,
+                NextStep::End(outcome) => break outcome,
+                NextStep::Stop => return,
             };
         };
+        if let CallOutcome::NotRecorded(unkept) = &*outcome {
+            let (session, turn) = (&self.call.session, &self.call.turn);
+            error!(%session, %turn, error = %Chain(unkept), "no request was sent: it cannot be recorded");
+        }
         let spent = self.retries.spent().clone();
-        let ended = Told::Ended { ending, attempt: self.number, spent };
-        // Also to one who has cancelled; nobody else is told anything after this.
-        let _ = self.teller.told.send(ended).await;
+        self.sender.send_last(CallEvent::Ended { outcome, attempt: self.number, spent }).await;
     }
 
-    async fn attempt(&mut self, is_parked: bool) -> Next {
-        if let Err(unkept) = self.begin().await {
+    async fn attempt(&mut self, is_parked: bool) -> NextStep {
+        if let Err(unkept) = self.record_start().await {
             if is_parked {
-                // The turn ends by it. Were its wait left, a restart would ask for a turn that is over.
-                self.unpark().await;
+                // The turn ends by this. A wait that stayed would be resumed for a turn that is over.
+                self.remove_wait().await;
             }
-            return Next::End(Box::new(Ending::Unkept(unkept)));
+            return NextStep::End(Box::new(CallOutcome::NotRecorded(unkept)));
         }
         turnstream_failpoint::reach("llm.begun");
-        let gone = match self.announce().await {
-            // A reader that is gone leaves its wait parked, so it is told first.
-            Ok(()) if is_parked && !self.unpark().await => Some(Gone::Cancelled),
-            Ok(()) => None,
-            Err(gone) => {
-                if is_parked && gone == Gone::Cancelled {
-                    self.unpark().await;
-                }
-                Some(gone)
-            }
-        };
-        let mut tried = match gone {
-            None => once(&self.client, &self.call, self.number, &mut self.teller).await,
-            Some(_) => Tried { gone, ..Tried::nothing(self.call.consumer) },
-        };
-        if let Some(failure) = &mut tried.failure {
-            self.keys.hide(failure);
-        }
-        if let Some(id) = &mut tried.request_id {
-            self.keys.hide_in_text(id);
-        }
-        self.settle(tried).await
+        let span = diagnostics::attempt_span(&self.call, self.number);
+        self.recorded_attempt(is_parked).instrument(span).await
     }
 
-    /// Tells that an attempt begins, and what it takes the place of.
-    async fn announce(&mut self) -> Result<(), Gone> {
-        self.teller.tell(Told::Began { attempt: self.number }).await?;
+    /// One attempt whose ledger row is durable.
+    async fn recorded_attempt(&mut self, is_parked: bool) -> NextStep {
+        let abandoned = match self.announce().await {
+            // A dropped consumer leaves the wait stored, so the wait is removed after the announcement.
+            Ok(()) if is_parked && !self.remove_wait().await => Some(Abandoned::Cancelled),
+            Ok(()) => None,
+            Err(abandoned) => {
+                if is_parked && abandoned == Abandoned::Cancelled {
+                    self.remove_wait().await;
+                }
+                Some(abandoned)
+            }
+        };
+        let mut result = match abandoned {
+            None => run_attempt(&self.client, &self.call, self.number, &mut self.sender).await,
+            Some(_) => AttemptResult { abandoned, ..AttemptResult::nothing(self.call.consumer) },
+        };
+        if let Some(failure) = &mut result.failure {
+            self.secrets.hide(failure);
+        }
+        if let Some(id) = &mut result.request_id {
+            self.secrets.hide_in_text(id);
+        }
+        if let Some(outcome) = &result.outcome {
+            diagnostics::record_usage(&tracing::Span::current(), outcome);
+            diagnostics::log_stream(outcome);
+        }
+        self.conclude(result).await
+    }
+
+    /// Reports that an attempt starts, and which one it replaces.
+    async fn announce(&mut self) -> Result<(), Abandoned> {
+        debug!(step = self.call.step, format = self.call.route.format.name(), "attempt started");
+        self.sender.send(CallEvent::AttemptStarted { attempt: self.number }).await?;
         if let Some((attempt, items)) = self.replaced.take() {
-            self.teller.tell(Told::Superseded { attempt, by: self.number, items }).await?;
+            self.sender.send(CallEvent::Superseded { attempt, by: self.number, items }).await?;
         }
         Ok(())
     }
 
-    /// Writes the row of the next attempt, durably.
-    async fn begin(&mut self) -> Result<(), Unkept> {
+    /// Writes the ledger row of the next attempt, durably.
+    async fn record_start(&mut self) -> Result<(), Unkept> {
         for _ in 0..SKIPPED {
             self.number = self.number.saturating_add(1);
             let now = self.now();
             let begun = self.call.begun(self.number, now);
-            match self.client.keeping.ledger.begin(begun).await {
-                // A run that was killed has used it: its row is there, its request may have left.
-                Err(Unkept::Repeated(_)) => {}
+            match self.client.environment.ledger.begin(begun).await {
+                // A killed process has used the number: its row exists, and its request may have been sent.
+                Err(Unkept::Repeated(name)) => debug!(attempt = %name, "attempt number is taken"),
                 other => return other,
             }
         }
         Err(Unkept::Repeated(self.call.name(self.number)))
     }
 
-    /// Decides what follows an attempt, and writes its end.
-    async fn settle(&mut self, tried: Tried) -> Next {
+    /// Decides what follows an attempt, and writes the end of its row.
+    async fn conclude(&mut self, result: AttemptResult) -> NextStep {
         let now = self.now();
-        if let Some(gone) = tried.gone {
-            self.end(tried, Verdict::Cancelled, None).await;
-            return match gone {
-                Gone::Cancelled => Next::End(Box::new(Ending::Cancelled)),
-                Gone::Dropped => Next::Stop,
+        if let Some(abandoned) = result.abandoned {
+            debug!(reason = ?abandoned, "attempt abandoned");
+            self.record_end(result, Verdict::Cancelled, None).await;
+            return match abandoned {
+                Abandoned::Cancelled => NextStep::End(Box::new(CallOutcome::Cancelled)),
+                Abandoned::ConsumerDropped => NextStep::Stop,
             };
         }
-        let outcome = tried.outcome.clone();
-        let Some(failure) = tried.failure.clone() else {
+        let outcome = result.outcome.clone();
+        let Some(failure) = result.failure.clone() else {
+            debug!(bytes = outcome.as_ref().map(|outcome| outcome.bytes), "attempt completed");
             self.retries.answered(now);
-            self.end(tried, Verdict::Complete, None).await;
-            return Next::End(Box::new(outcome.map_or_else(missing, Ending::Complete)));
+            self.record_end(result, Verdict::Complete, None).await;
+            return NextStep::End(Box::new(outcome.map_or_else(missing_outcome, CallOutcome::Complete)));
         };
-        let shown = tried.hold.shown.clone();
+        diagnostics::log_message(&failure, &self.client.environment.redact);
+        self.conclude_failure(result, outcome, failure, now).await
+    }
+
+    async fn conclude_failure(
+        &mut self,
+        result: AttemptResult,
+        outcome: Option<Outcome>,
+        failure: Failure,
+        now: Time,
+    ) -> NextStep {
+        let shown = result.delivery.shown.clone();
         let decision = self.retries.decide(&failure, &shown, self.call.consumer, now, &mut self.rng);
         let runnable = outcome.filter(|outcome| !outcome.runnable().is_empty());
+        let (class, source) = (failure.class, failure.source.as_str());
+        let error = diagnostics::own_message(&failure);
         match (decision, runnable) {
             (Decision::Truncate, Some(outcome)) => {
-                // Not all of an answer, and one that the turn goes on with.
+                let calls = outcome.runnable().len();
+                warn!(%class, source, error, calls, "the answer broke off; its complete tool calls count");
+                // The turn goes on with these calls, so this counts as an answer.
                 self.retries.answered(now);
-                self.end(tried, Verdict::Truncated, Some(&failure)).await;
-                Next::End(Box::new(Ending::Truncated { outcome, failure }))
+                self.record_end(result, Verdict::Truncated, Some(&failure)).await;
+                NextStep::End(Box::new(CallOutcome::Truncated { outcome, failure }))
             }
             (Decision::Truncate, None) => {
-                self.end(tried, Verdict::Failed, Some(&failure)).await;
-                Next::End(Box::new(Ending::Failed { failure, retry_at: None }))
+                warn!(%class, source, error, "attempt failed; none follows");
+                self.record_end(result, Verdict::Failed, Some(&failure)).await;
+                NextStep::End(Box::new(CallOutcome::Failed { failure, retry_at: None }))
             }
             (Decision::Fail { retry_at }, _) => {
-                self.end(tried, Verdict::Failed, Some(&failure)).await;
-                Next::End(Box::new(Ending::Failed { failure, retry_at }))
+                warn!(%class, source, error, "attempt failed; none follows");
+                self.record_end(result, Verdict::Failed, Some(&failure)).await;
+                NextStep::End(Box::new(CallOutcome::Failed { failure, retry_at }))
             }
             (Decision::Retry { after, supersede }, _) => {
-                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                warn!(%class, source, error, ?after, "attempt failed; another follows");
+                self.record_end(result, Verdict::Failed, Some(&failure)).await;
                 self.replaced = Some((self.number, supersede));
-                self.sleep(&failure, after).await
+                NextStep::Wait(Box::new(self.sleep(&failure, after)))
             }
             (Decision::Park { until, supersede }, _) => {
+                let after = Duration::from_millis(until.0.saturating_sub(now.0));
+                warn!(%class, source, error, ?after, "attempt failed; another follows after a stored wait");
                 self.replaced = Some((self.number, supersede));
-                // Before the end of the row: a kill between the two leaves a row that is unknown, and loses no wait.
-                let parked = self.park(&failure, Duration::from_millis(until.0.saturating_sub(now.0))).await;
-                self.end(tried, Verdict::Failed, Some(&failure)).await;
+                // Stored before the end of the row: a kill between the two leaves an unknown row and loses
+                // no wait.
+                let parked = self.park(&failure, after).await;
+                self.record_end(result, Verdict::Failed, Some(&failure)).await;
                 match parked {
-                    Ok(waiting) => self.sit_out(waiting).await,
-                    Err(unkept) => Next::End(Box::new(Ending::Unkept(unkept))),
+                    Ok(waiting) => NextStep::Wait(Box::new(waiting)),
+                    Err(unkept) => NextStep::End(Box::new(CallOutcome::NotRecorded(unkept))),
                 }
             }
         }
     }
 
-    /// Whether the wait was still there.
-    pub(super) async fn unpark(&mut self) -> bool {
+    /// Removes the stored wait. Returns whether it still existed.
+    pub(super) async fn remove_wait(&mut self) -> bool {
         let (session, turn) = (self.call.session.clone(), self.call.turn.clone());
-        match self.client.keeping.waits.unpark(session, turn).await {
-            Ok(was_there) => was_there,
+        match self.client.environment.waits.unpark(session, turn).await {
+            Ok(existed) => existed,
             Err(unkept) => {
-                self.teller.own_up(unkept).await;
-                // Asked again after a restart, at worst. To give up the turn now would be worse.
+                self.sender.send_not_recorded(unkept).await;
+                // At worst the wait is resumed after a restart. Giving up the turn now would be worse.
                 true
             }
         }
     }
 
-    async fn end(&mut self, tried: Tried, verdict: Verdict, failure: Option<&Failure>) {
-        // Not `now()`: a jump has to be seen by the wait that may have been stored a moment ago.
-        let now = self.client.keeping.clock.wall();
-        let mut ended = row::ended(tried, verdict, failure, now, &self.client.keeping.redact);
+    async fn record_end(&mut self, result: AttemptResult, verdict: Verdict, failure: Option<&Failure>) {
+        // Not `now()`: a clock change must be noticed by the wait that may have been stored a moment ago.
+        let now = self.client.environment.clock.wall();
+        let mut ended = ledger_row::ended(result, verdict, failure, now, &self.client.environment.redact);
         if let Some(evidence) = &mut ended.evidence {
-            self.keys.hide_in_bytes(evidence);
+            self.secrets.hide_in_bytes(evidence);
         }
         let name = self.call.name(self.number);
-        if let Err(unkept) = self.client.keeping.ledger.end(name, ended).await {
-            self.teller.own_up(unkept).await;
+        if let Err(unkept) = self.client.environment.ledger.end(name, ended).await {
+            self.sender.send_not_recorded(unkept).await;
         }
     }
 
-    /// What time it is. Times that were noted before are moved if somebody has set the clock since.
+    /// The wall time. Earlier times are moved if the clock was set since.
     pub(super) fn now(&mut self) -> Time {
-        let clock = &*self.client.keeping.clock;
+        let clock = &*self.client.environment.clock;
         if let Some(by) = self.watch.moved(clock) {
+            info!(by_ms = by, "the wall clock was set");
             self.retries.clock_moved(by);
         }
         clock.wall()
     }
 }
 
-/// An attempt without a failure has an outcome; were it not so, the mistake is ours.
-fn missing() -> Ending {
+/// An attempt without a failure has an outcome. Anything else is a bug, which is reported as a failed call.
+fn missing_outcome() -> CallOutcome {
     let message = "an attempt ended without an outcome";
+    error!("{message}");
     let failure = Failure::new(ErrorClass::Internal, crate::classify::Source::Ours, message);
-    Ending::Failed { failure, retry_at: None }
+    CallOutcome::Failed { failure, retry_at: None }
 }

@@ -1,12 +1,12 @@
-//! What a session learns of a call: everything that a consumer is told, in the signals of the turn machine. Pure.
+//! Translates the events of a model call into signals of the turn machine. Pure.
 //!
-//! A wait becomes the status `retrying` with its end, its reason and what the provider said, as long as the wait lasts. The
-//! machine voids what the failed attempt has shown when the next one begins, so items stay open until the call is over: what is
-//! whole is not final while the attempt that it belongs to can still be repeated.
+//! During a wait the session has the status `retrying`, with the end of the wait, its reason and a message.
+//! When an attempt starts, the machine voids what the failed one has shown. So items stay open until the
+//! call is over: a complete item is not final while its attempt can still be repeated.
 
-use super::running::{Ending, Told};
-use super::{Call, row};
-use crate::attempt::{CallKind, Item, ItemNo, Meaning, Outcome, Said};
+use super::call_event::{CallEvent, CallOutcome};
+use super::{ModelCall, ledger_row};
+use crate::attempt::{FinishMeaning, Item, ItemNo, Outcome, StreamEvent, ToolCallKind};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use turnstream_model::event::{
@@ -15,79 +15,79 @@ use turnstream_model::event::{
 use turnstream_model::id::{Key, TurnId};
 use turnstream_model::signal::{self, Finality, ItemSeen, Signal};
 
-/// Turns what is told of one call into signals. A call that is resumed has a new one.
+/// Translates the events of one call into signals. A resumed call needs a new translator.
 #[derive(Clone, Debug)]
 pub struct Translator {
     turn: TurnId,
     model: String,
-    /// The items of the attempt that runs.
+    /// The items of the running attempt.
     items: BTreeSet<ItemNo>,
 }
 
 impl Translator {
-    /// For this call.
-    pub fn new(call: &Call) -> Self {
+    /// A translator for this call.
+    pub fn new(call: &ModelCall) -> Self {
         Self { turn: call.turn.clone(), model: call.model.clone(), items: BTreeSet::new() }
     }
 
-    /// The machine's name of an attempt.
+    /// The turn machine's key of an attempt.
     pub fn attempt_key(turn: &TurnId, attempt: u32) -> Key {
         Key::from(format!("{turn}/{attempt}"))
     }
 
-    /// The machine's name of an item, by which the one who runs a call goes on with it.
+    /// The turn machine's key of an item. Whoever runs a tool call reports its progress under this key.
     pub fn item_key(turn: &TurnId, attempt: u32, item: ItemNo) -> Key {
         Key::from(format!("{turn}/{attempt}/{}", item.0))
     }
 
-    /// What the machine is to observe.
-    pub fn signals(&mut self, told: &Told) -> Vec<Signal> {
-        match told {
-            Told::Began { attempt } => {
+    /// The signals of one event.
+    pub fn signals(&mut self, event: &CallEvent) -> Vec<Signal> {
+        match event {
+            CallEvent::AttemptStarted { attempt } => {
                 self.items.clear();
                 let key = Self::attempt_key(&self.turn, *attempt);
                 vec![Signal::AttemptBegan { key, model: Some(self.model.clone()) }]
             }
-            // The machine has done that when the attempt began.
-            Told::Superseded { .. } => Vec::new(),
-            Told::Said { attempt, said } => self.said(*attempt, said),
-            Told::Retrying { attempt, reason, until, wait: _, message } => vec![Signal::Retrying {
+            // The machine voids the earlier attempt when the next one starts.
+            CallEvent::Superseded { .. } => Vec::new(),
+            CallEvent::Stream { attempt, event } => self.stream_event(*attempt, event),
+            CallEvent::Retrying { attempt, reason, until, wait: _, message } => vec![Signal::Retrying {
                 attempt: Some(*attempt),
                 reason: Some(*reason),
                 until: Some(*until),
                 message: Some(message.clone()).filter(|message| !message.is_empty()),
             }],
-            Told::Unkept(unkept) => {
+            CallEvent::NotRecorded(unkept) => {
                 vec![Signal::Notice { code: NoticeCode::Degraded, message: unkept.to_string(), detail: None }]
             }
-            Told::Ended { ending, attempt, .. } => self.ended(ending, *attempt),
+            CallEvent::Ended { outcome, attempt, .. } => self.call_ended(outcome, *attempt),
         }
     }
 
-    fn said(&mut self, attempt: u32, said: &Said) -> Vec<Signal> {
-        match said {
-            Said::Text { item, text } | Said::Refusal { item, text } => {
+    fn stream_event(&mut self, attempt: u32, event: &StreamEvent) -> Vec<Signal> {
+        match event {
+            StreamEvent::Text { item, text } | StreamEvent::Refusal { item, text } => {
                 self.grown(attempt, *item, ItemKind::Message, text)
             }
-            Said::Reasoning { item, text } => self.grown(attempt, *item, ItemKind::Reasoning, text),
-            Said::CallBegan { item, name, .. } => {
+            StreamEvent::Reasoning { item, text } => self.grown(attempt, *item, ItemKind::Reasoning, text),
+            StreamEvent::CallStarted { item, name, .. } => {
                 let tool =
                     Tool { name: Some(name.clone()), status: Some(ToolStatus::Pending), ..Tool::default() };
                 self.items.insert(*item);
                 vec![self.tool(attempt, *item, tool)]
             }
-            Said::CallArguments { item, text } => {
+            StreamEvent::CallArguments { item, text } => {
                 let key = Self::item_key(&self.turn, attempt, *item);
                 vec![Signal::TextDelta { key, field: Field::Input, text: text.clone() }]
             }
-            Said::Committed(item) => self.committed(attempt, item),
-            Said::Opened { .. }
-            | Said::ReasoningKept { .. }
-            | Said::Usage(_)
-            | Said::Finish(_)
-            | Said::ProviderFailed(_)
-            | Said::Alive
-            | Said::Tainted { .. } => Vec::new(),
+            StreamEvent::Committed(item) => self.committed(attempt, item),
+            StreamEvent::Opened { .. }
+            | StreamEvent::ReasoningData { .. }
+            | StreamEvent::Usage(_)
+            | StreamEvent::Finish(_)
+            | StreamEvent::ProviderFailed(_)
+            | StreamEvent::KeepAlive
+            | StreamEvent::Tainted { .. } => Vec::new(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Translator {
         signals
     }
 
-    /// That there is such an item, once.
+    /// Announces an item, once.
     fn seen(&mut self, attempt: u32, item: ItemNo, kind: ItemKind) -> Vec<Signal> {
         let key = Self::item_key(&self.turn, attempt, item);
         let role = Some(Role::Assistant);
@@ -112,17 +112,17 @@ impl Translator {
             Item::Reasoning { text, .. } => (ItemKind::Reasoning, text),
             Item::Call(call) => {
                 let input = match call.kind {
-                    CallKind::Function => turnstream_json::from_str(&call.arguments).ok(),
-                    CallKind::Custom => Some(Value::from(call.arguments.as_str())),
+                    ToolCallKind::Function => turnstream_json::from_str(&call.arguments).ok(),
+                    ToolCallKind::Custom => Some(Value::from(call.arguments.as_str())),
                 };
                 let tool = Tool { name: Some(call.name.clone()), input, ..Tool::default() };
                 self.items.insert(call.item);
                 return vec![self.tool(attempt, call.item, tool)];
             }
-            // Nobody here knows what it is.
+            // An item of an unknown kind has no signal.
             Item::Other { .. } => return Vec::new(),
         };
-        // Some providers think and show nothing of it.
+        // Some providers show no text of their reasoning.
         if text.is_empty() && !self.items.contains(&item.number()) {
             return Vec::new();
         }
@@ -137,7 +137,7 @@ impl Translator {
         Signal::ToolSeen { key: Self::item_key(&self.turn, attempt, item), parent: None, tool }
     }
 
-    fn ended(&mut self, ending: &Ending, attempt: u32) -> Vec<Signal> {
+    fn call_ended(&mut self, outcome: &CallOutcome, attempt: u32) -> Vec<Signal> {
         let key = Self::attempt_key(&self.turn, attempt);
         let end = |finish: &str| Signal::AttemptEnded {
             key: key.clone(),
@@ -145,32 +145,33 @@ impl Translator {
             usage: None,
             cost: None,
         };
-        match ending {
-            Ending::Complete(outcome) => {
+        match outcome {
+            CallOutcome::Complete(outcome) => {
                 let finish = outcome.finish.as_ref().map(|finish| finish.raw.clone());
-                let mut signals = self.settled(attempt, outcome);
-                let usage = outcome.usage.map(row::reported);
+                let mut signals = self.end_items(attempt, outcome);
+                let usage = outcome.usage.map(ledger_row::reported);
                 signals.push(Signal::AttemptEnded { key, finish, usage, cost: None });
                 signals
             }
-            Ending::Truncated { outcome, .. } => {
-                let mut signals = self.settled(attempt, outcome);
-                let (finish, usage) = (Some("tool_calls".to_owned()), outcome.usage.map(row::reported));
+            CallOutcome::Truncated { outcome, .. } => {
+                let mut signals = self.end_items(attempt, outcome);
+                let (finish, usage) =
+                    (Some("tool_calls".to_owned()), outcome.usage.map(ledger_row::reported));
                 signals.push(Signal::AttemptEnded { key, finish, usage, cost: None });
                 signals
             }
-            Ending::Failed { failure, retry_at } => {
+            CallOutcome::Failed { failure, retry_at } => {
                 vec![end("error"), Signal::Failed(failure.error(*retry_at))]
             }
-            Ending::Cancelled => vec![end("cancelled")],
-            Ending::Unkept(unkept) => {
+            CallOutcome::Cancelled => vec![end("cancelled")],
+            CallOutcome::NotRecorded(unkept) => {
                 vec![end("error"), Signal::Failed(TurnError::new(ErrorClass::Internal, unkept.to_string()))]
             }
         }
     }
 
-    /// The ends of all items but the calls that are now to run.
-    fn settled(&mut self, attempt: u32, outcome: &Outcome) -> Vec<Signal> {
+    /// Ends all items, except the calls that may run now.
+    fn end_items(&mut self, attempt: u32, outcome: &Outcome) -> Vec<Signal> {
         let runnable: BTreeSet<ItemNo> = outcome.runnable().iter().map(|call| call.item).collect();
         let is_whole = |item: &ItemNo| {
             outcome.committed.iter().any(|whole| whole.number() == *item && whole.call().is_none())
@@ -188,20 +189,20 @@ impl Translator {
     }
 }
 
-impl Ending {
-    /// How the turn ends by it; none while there are calls to run.
-    pub fn of_turn(&self) -> Option<signal::Ending> {
+impl CallOutcome {
+    /// How the turn ends with this outcome; `None` if there are tool calls to run.
+    pub fn turn_ending(&self) -> Option<signal::Ending> {
         Some(match self {
             Self::Complete(outcome) if outcome.runnable().is_empty() => {
                 let stop = match outcome.finish.as_ref().map(|finish| finish.meaning) {
-                    Some(Meaning::Length) => StopReason::MaxTokens,
-                    Some(Meaning::ContentFilter) => StopReason::Refusal,
+                    Some(FinishMeaning::Length) => StopReason::MaxTokens,
+                    Some(FinishMeaning::ContentFilter) => StopReason::Refusal,
                     Some(
-                        Meaning::Stop
-                        | Meaning::ToolCalls
-                        | Meaning::Paused
-                        | Meaning::Failed
-                        | Meaning::Unknown,
+                        FinishMeaning::Stop
+                        | FinishMeaning::ToolCalls
+                        | FinishMeaning::Paused
+                        | FinishMeaning::Failed
+                        | FinishMeaning::Unknown,
                     )
                     | None => StopReason::EndTurn,
                 };
@@ -210,7 +211,7 @@ impl Ending {
             Self::Complete(_) | Self::Truncated { .. } => return None,
             Self::Failed { failure, retry_at } => signal::Ending::failed(failure.error(*retry_at)),
             Self::Cancelled => signal::Ending::cancelled(),
-            Self::Unkept(unkept) => {
+            Self::NotRecorded(unkept) => {
                 signal::Ending::failed(TurnError::new(ErrorClass::Internal, unkept.to_string()))
             }
         })

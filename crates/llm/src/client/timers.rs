@@ -1,27 +1,29 @@
-//! The clocks of one attempt. They count only time spent waiting for the provider: a slow reader is not its fault.
+//! The timeouts of one attempt.
+//!
+//! They count only the time spent waiting for the provider, so a slow consumer causes no timeout.
 
-use crate::classify::{Clock, Failure};
+use crate::classify::{Failure, TimeoutKind};
 use crate::profile::{Pings, Profile};
 use std::time::Duration;
 
-/// How long each part of an attempt may take.
+/// The timeouts of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clocks {
-    /// Until there is a connection.
+pub struct Timeouts {
+    /// Until the connection is open, TLS handshake included.
     pub connect: Duration,
-    /// Until the head of the answer.
+    /// Until the response headers.
     pub headers: Duration,
-    /// Without one byte, from a provider that is known to ping.
+    /// Without any byte, from a provider that sends pings.
     pub silence_with_pings: Duration,
-    /// Without one byte, from any other.
+    /// Without any byte, from any other provider.
     pub silence: Duration,
-    /// Without anything that means something. Comments and pings do not.
+    /// Without progress of the model. Comments and pings are no progress.
     pub progress: Duration,
-    /// All of it.
+    /// For the whole attempt.
     pub lifetime: Duration,
 }
 
-impl Default for Clocks {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -34,9 +36,9 @@ impl Default for Clocks {
     }
 }
 
-/// How much of it is used up.
+/// The timeouts of a running attempt, and the time that was used.
 pub(super) struct Timers {
-    clocks: Clocks,
+    timeouts: Timeouts,
     silence: Duration,
     /// Since the last progress.
     without_progress: Duration,
@@ -44,49 +46,53 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn new(clocks: &Clocks, profile: &Profile) -> Self {
+    pub(super) fn new(timeouts: &Timeouts, profile: &Profile) -> Self {
         let silence = match profile.pings {
-            Pings::Known => clocks.silence_with_pings,
-            Pings::Unknown => clocks.silence,
+            Pings::Known => timeouts.silence_with_pings,
+            Pings::Unknown => timeouts.silence,
         };
-        Self { clocks: clocks.clone(), silence, without_progress: Duration::ZERO, alive: Duration::ZERO }
+        Self { timeouts: timeouts.clone(), silence, without_progress: Duration::ZERO, alive: Duration::ZERO }
     }
 
-    /// How long the head may take from now on, and which clock says so.
-    pub(super) fn for_head(&self) -> (Duration, Clock) {
-        (self.clocks.headers, Clock::Headers).min((self.clocks.lifetime, Clock::Lifetime))
+    /// How long the headers may take, and which timeout limits it.
+    pub(super) fn for_head(&self) -> (Duration, TimeoutKind) {
+        (self.timeouts.headers, TimeoutKind::Headers).min((self.timeouts.lifetime, TimeoutKind::Lifetime))
     }
 
-    /// How long the next bytes may take, and which clock says so.
-    pub(super) fn for_bytes(&self) -> (Duration, Clock) {
-        let progress = self.clocks.progress.saturating_sub(self.without_progress);
-        let lifetime = self.clocks.lifetime.saturating_sub(self.alive);
-        [(self.silence, Clock::Silence), (progress, Clock::Progress), (lifetime, Clock::Lifetime)]
-            .into_iter()
-            .min()
-            .unwrap_or((Duration::ZERO, Clock::Lifetime))
+    /// How long the next bytes may take, and which timeout limits it.
+    pub(super) fn for_bytes(&self) -> (Duration, TimeoutKind) {
+        let progress = self.timeouts.progress.saturating_sub(self.without_progress);
+        let lifetime = self.timeouts.lifetime.saturating_sub(self.alive);
+        [
+            (self.silence, TimeoutKind::Silence),
+            (progress, TimeoutKind::Progress),
+            (lifetime, TimeoutKind::Lifetime),
+        ]
+        .into_iter()
+        .min()
+        .unwrap_or((Duration::ZERO, TimeoutKind::Lifetime))
     }
 
-    /// So long was waited for the provider.
-    pub(super) fn waited(&mut self, how_long: Duration) {
-        self.without_progress += how_long;
-        self.alive += how_long;
+    /// Counts time that was spent waiting for the provider.
+    pub(super) fn waited(&mut self, time: Duration) {
+        self.without_progress += time;
+        self.alive += time;
     }
 
-    /// Something came that means something.
+    /// The model made progress.
     pub(super) fn progressed(&mut self) {
         self.without_progress = Duration::ZERO;
     }
 
-    /// That this clock ran out.
-    pub(super) fn failure(&self, clock: Clock) -> Failure {
-        let limit = match clock {
-            Clock::Connect => self.clocks.connect,
-            Clock::Headers => self.clocks.headers,
-            Clock::Silence => self.silence,
-            Clock::Progress => self.clocks.progress,
-            Clock::Lifetime => self.clocks.lifetime,
+    /// The failure of a timeout.
+    pub(super) fn failure(&self, kind: TimeoutKind) -> Failure {
+        let limit = match kind {
+            TimeoutKind::Connect => self.timeouts.connect,
+            TimeoutKind::Headers => self.timeouts.headers,
+            TimeoutKind::Silence => self.silence,
+            TimeoutKind::Progress => self.timeouts.progress,
+            TimeoutKind::Lifetime => self.timeouts.lifetime,
         };
-        Failure::clock(clock, limit)
+        Failure::timeout(kind, limit)
     }
 }

@@ -1,4 +1,4 @@
-//! A way through a proxy to somebody else: `CONNECT` (RFC 9110, 9.3.6).
+//! A tunnel through an HTTP proxy: `CONNECT` (RFC 9110, 9.3.6).
 
 use super::address::Address;
 use crate::classify::{Failure, Phase, Source, transport};
@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use turnstream_model::event::ErrorClass;
 
-/// An answer of a proxy that is longer is none.
+/// The longest response head of a proxy.
 const HEAD: usize = 8 * 1024;
 
-/// Asks the proxy at the other end for a way.
+/// Asks the proxy for a tunnel to the provider.
 pub(super) async fn open(
     proxy: &mut TcpStream,
     address: &Address,
@@ -24,7 +24,7 @@ pub(super) async fn open(
             "it wants a name and a password; write HTTPS_PROXY as http://name:password@host:port".into(),
             true,
         ),
-        // Another try gets the same answer.
+        // A retry would get the same answer.
         Some(status @ (400 | 401 | 403 | 405)) => {
             (format!("it refuses with status {status}; allow the host there, or name it in NO_PROXY"), true)
         }
@@ -34,7 +34,9 @@ pub(super) async fn open(
     Err(Failure { is_final, ..Failure::new(ErrorClass::Unreachable, Source::Transport, what) })
 }
 
-/// The status of its answer; none if that is no answer. Read byte by byte: what follows belongs to somebody else.
+/// Sends `CONNECT` and returns the status; `None` if the answer is not HTTP.
+///
+/// The answer is read byte by byte, because the bytes after it belong to the provider.
 async fn ask(
     proxy: &mut TcpStream,
     address: &Address,

@@ -1,47 +1,49 @@
-//! The time between two attempts: slept or parked, told either way, and as long as it should be whatever the wall clock does.
+//! Waits between two attempts, in memory or stored. A change of the wall clock does not change their length.
 
-use super::row;
-use super::run::{Gone, Next, Run};
-use super::running::{Ending, Told, Wait};
+use super::call_event::{CallEvent, CallOutcome, Wait};
+use super::ledger_row;
+use super::run::{NextStep, Run};
+use super::sender::Abandoned;
 use crate::attempt::ItemNo;
 use crate::classify::Failure;
 use crate::wait::Alarm;
 use std::time::Duration;
+use tracing::info;
 use turnstream_model::attempts::{Parked, Unkept};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
 
-/// A wait, and what is told of it.
+/// A wait, and what is reported about it.
 pub(super) struct Waiting {
     alarm: Alarm,
     reason: ErrorClass,
     message: String,
     until: Time,
-    /// As it is stored, if it is.
+    /// The stored form, if the wait is stored.
     parked: Option<Parked>,
 }
 
 /// How a wait ended.
-enum Over {
+enum WaitEnd {
     Slept,
     Parked,
-    Gone(Gone),
+    Abandoned(Abandoned),
 }
 
 impl Run {
-    /// Waits in memory.
-    pub(super) async fn sleep(&mut self, failure: &Failure, after: Duration) -> Next {
+    /// A wait in memory that starts now.
+    pub(super) fn sleep(&mut self, failure: &Failure, after: Duration) -> Waiting {
         let until = self.now().plus_millis(millis(after));
-        let alarm = Alarm::after(after, &*self.client.keeping.clock);
+        let alarm = Alarm::after(after, &*self.client.environment.clock);
         let message = self.safe_error(failure, until).message;
-        self.sit_out(Waiting { alarm, reason: failure.class, message, until, parked: None }).await
+        Waiting { alarm, reason: failure.class, message, until, parked: None }
     }
 
-    /// Stores a wait that begins now.
-    pub(super) async fn park(&mut self, failure: &Failure, how_long: Duration) -> Result<Waiting, Unkept> {
+    /// Stores a wait that starts now.
+    pub(super) async fn park(&mut self, failure: &Failure, length: Duration) -> Result<Waiting, Unkept> {
         let now = self.now();
-        let until = now.plus_millis(millis(how_long));
-        let alarm = Alarm::after(how_long, &*self.client.keeping.clock);
+        let until = now.plus_millis(millis(length));
+        let alarm = Alarm::after(length, &*self.client.environment.clock);
         let shown = self.replaced.iter().flat_map(|(_, items)| items).map(|item| item.0).collect();
         let parked = Parked {
             session: self.call.session.clone(),
@@ -55,89 +57,99 @@ impl Run {
             error: self.safe_error(failure, until),
             spent: self.retries.spent().clone(),
         };
-        self.client.keeping.waits.park(parked.clone()).await?;
+        self.client.environment.waits.park(parked.clone()).await?;
         turnstream_failpoint::reach("llm.parked");
         Ok(Waiting::of(alarm, parked))
     }
 
-    /// Goes on with a wait that was stored by an earlier process.
-    pub(super) async fn take_up(&mut self, mut parked: Parked) -> Next {
+    /// Continues a wait that an earlier process stored.
+    pub(super) async fn resume_wait(&mut self, mut parked: Parked) -> NextStep {
         let shown = parked.shown.iter().map(|item| ItemNo(*item)).collect();
         self.replaced = Some((parked.attempt, shown));
         let now = self.now();
-        let alarm = Alarm::resumed(&parked, &*self.client.keeping.clock);
+        info!(
+            session = %parked.session,
+            turn = %parked.turn,
+            attempt = parked.attempt,
+            until_ms = parked.until.0,
+            "resuming a stored wait"
+        );
+        let alarm = Alarm::resumed(&parked, &*self.client.environment.clock);
         if now < parked.since {
-            // The clock was set back while nobody looked. Were the wait not restated it would begin anew with each restart.
+            // The clock was set back while no process ran. Without new times the wait would start over with
+            // each restart.
             let by = i64::try_from(parked.since.0 - now.0).unwrap_or(i64::MAX).saturating_neg();
             parked.clock_moved(by);
             self.retries.clock_moved(by);
             if !self.restate(&parked).await {
-                return Next::End(Box::new(Ending::Cancelled));
+                return NextStep::End(Box::new(CallOutcome::Cancelled));
             }
         }
-        self.sit_out(Waiting::of(alarm, parked)).await
+        NextStep::Wait(Box::new(Waiting::of(alarm, parked)))
     }
 
-    /// Waits, visibly, until it is over or nobody wants it any more.
-    pub(super) async fn sit_out(&mut self, mut waiting: Waiting) -> Next {
+    /// Waits until the wait is over or the call is abandoned, and reports it.
+    pub(super) async fn wait_and_retry(&mut self, mut waiting: Waiting) -> NextStep {
         match self.wait(&mut waiting).await {
-            Over::Parked => Next::Again { is_parked: true },
-            Over::Slept => Next::Again { is_parked: false },
-            Over::Gone(Gone::Cancelled) => {
+            WaitEnd::Parked => NextStep::Attempt { is_parked: true },
+            WaitEnd::Slept => NextStep::Attempt { is_parked: false },
+            WaitEnd::Abandoned(Abandoned::Cancelled) => {
                 if waiting.parked.is_some() {
-                    self.unpark().await;
+                    self.remove_wait().await;
                 }
-                Next::End(Box::new(Ending::Cancelled))
+                NextStep::End(Box::new(CallOutcome::Cancelled))
             }
-            // A parked wait outlives its reader, and is taken up again.
-            Over::Gone(Gone::Dropped) => Next::Stop,
+            // A stored wait outlives its consumer and is resumed later.
+            WaitEnd::Abandoned(Abandoned::ConsumerDropped) => NextStep::Stop,
         }
     }
 
-    async fn wait(&mut self, waiting: &mut Waiting) -> Over {
-        let clock = self.client.keeping.clock.clone();
-        if let Err(gone) = self.teller.tell(waiting.told(self.number)).await {
-            return Over::Gone(gone);
+    async fn wait(&mut self, waiting: &mut Waiting) -> WaitEnd {
+        let clock = self.client.environment.clock.clone();
+        if let Err(abandoned) = self.sender.send(waiting.event(self.number)).await {
+            return WaitEnd::Abandoned(abandoned);
         }
         while let Some(left) = waiting.alarm.left(&*clock) {
             tokio::select! {
                 biased;
-                gone = self.teller.gone() => return Over::Gone(gone),
+                abandoned = self.sender.abandoned() => return WaitEnd::Abandoned(abandoned),
                 () = clock.sleep(left) => {}
             }
             let Some(by) = self.watch.moved(&*clock) else { continue };
+            info!(by_ms = by, "the wall clock was set during a wait");
             self.retries.clock_moved(by);
             waiting.clock_moved(by);
             if let Some(parked) = &waiting.parked
                 && !self.restate(parked).await
             {
-                return Over::Gone(Gone::Cancelled);
+                return WaitEnd::Abandoned(Abandoned::Cancelled);
             }
-            if let Err(gone) = self.teller.tell(waiting.told(self.number)).await {
-                return Over::Gone(gone);
+            if let Err(abandoned) = self.sender.send(waiting.event(self.number)).await {
+                return WaitEnd::Abandoned(abandoned);
             }
         }
-        if waiting.parked.is_some() { Over::Parked } else { Over::Slept }
+        if waiting.parked.is_some() { WaitEnd::Parked } else { WaitEnd::Slept }
     }
 
-    /// Whether the wait is still there. Its time is told as the wall clock shows it now.
+    /// Stores the wait's times as the wall clock shows them now. Returns whether the wait still exists.
     async fn restate(&self, parked: &Parked) -> bool {
-        match self.client.keeping.waits.restate(parked.clone()).await {
-            Ok(is_there) => is_there,
+        match self.client.environment.waits.restate(parked.clone()).await {
+            Ok(exists) => exists,
             Err(unkept) => {
-                // The wait goes on in this process; a restart would wake up at another time, not later than it is long.
-                self.teller.own_up(unkept).await;
+                // The wait continues in this process. After a restart it may end at another time, and lasts
+                // at most its full length.
+                self.sender.send_not_recorded(unkept).await;
                 true
             }
         }
     }
 
-    /// A failure as it may be kept and told.
+    /// A failure as it may be stored and reported.
     fn safe_error(&self, failure: &Failure, retry_at: Time) -> TurnError {
-        let rules = &self.client.keeping.redact;
+        let rules = &self.client.environment.redact;
         let mut error = failure.error(Some(retry_at));
         error.message = rules.redact(&error.message).into_owned();
-        error.request_id = error.request_id.map(|id| row::safe_name(&id, rules));
+        error.request_id = error.request_id.map(|id| ledger_row::safe_name(&id, rules));
         for text in error.extra.values_mut() {
             rules.redact_json(text);
         }
@@ -158,8 +170,8 @@ impl Waiting {
         }
     }
 
-    fn told(&self, last: u32) -> Told {
-        Told::Retrying {
+    fn event(&self, last: u32) -> CallEvent {
+        CallEvent::Retrying {
             attempt: last.saturating_add(1),
             reason: self.reason,
             until: self.until,

@@ -1,36 +1,36 @@
-//! What is kept of an attempt while it is read, the same for every format.
+//! The state of an attempt while it is read, shared by all formats.
 
 use crate::attempt::{
-    Anomaly, AnomalyKind, Delivered, Ended, Evidence, Finding, Finish, Identity, Item, ItemNo, Meaning,
-    Outcome, ProviderError, Repair, Repairs, Residue, Said, Transport, Usage, Withheld,
+    Anomaly, AnomalyKind, Delivered, Finish, FinishMeaning, Identity, Item, ItemNo, Outcome, ProviderError,
+    Repair, Repairs, Residue, SpliceEvidence, SpliceFinding, StreamEnd, StreamEvent, Transport, Usage,
+    WithheldCall,
 };
 use crate::profile::Profile;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Bytes of content that one attempt may bring, all items together. The longest answers of today's models are
-/// below 2 MiB; what is above this is not an answer.
+/// The most content of one attempt, in bytes over all items. The longest answers of models are below 2 MiB.
 const MOST_CONTENT: usize = 32 * 1024 * 1024;
-/// Events in a row that the shortcut may fail to read. A provider whose every event has something else in it is left to the
-/// parser.
+/// After this many misses in a row the shortcut is not tried again: the provider's events have unusual
+/// members.
 const MOST_MISSES: u32 = 16;
-/// Items that one attempt may have.
+/// The most items of one attempt.
 const MOST_ITEMS: u32 = 4096;
 
 /// The state that all formats share.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) profile: Profile,
-    /// What is handed out next.
-    pub(crate) said: Vec<Said>,
+    /// Events that the reader returns next.
+    pub(crate) out: Vec<StreamEvent>,
     pub(crate) identity: Identity,
     pub(crate) opened: bool,
     pub(crate) finish: Option<Finish>,
     pub(crate) committed: Vec<Item>,
-    pub(crate) withheld: Vec<Withheld>,
+    pub(crate) withheld: Vec<WithheldCall>,
     pub(crate) events: u64,
     pub(crate) residue: Option<Residue>,
-    /// Nothing that the completion consists of may be missing any more: the terminal marker came untainted.
+    /// The terminal marker came, and nothing is tainted.
     pub(crate) complete: bool,
     over: Option<Over>,
     ignored_from: Option<u64>,
@@ -41,14 +41,14 @@ pub(crate) struct Attempt {
     repairs: Repairs,
     usage: Usage,
     items: u32,
-    /// Items with a number below this that were open have been told of as tainted.
+    /// Open items with a lower number have been reported as tainted.
     tainted_before: u32,
     content: usize,
     call_in_text: bool,
     shortcut_misses: u32,
 }
 
-/// Why no more of the body is read.
+/// Why the rest of the body is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The terminal marker came.
@@ -57,18 +57,18 @@ pub(crate) enum Over {
     Failed,
     /// A second completion began.
     Spliced,
-    /// Something was lost, and what follows might belong to anything.
+    /// Something was lost, and the rest cannot be attributed to a completion.
     Lost,
 }
 
-/// Spellings of a tool call that models leak into text.
+/// Markup of tool calls that models write into their text by mistake.
 const CALLS_IN_TEXT: [&str; 4] = ["<tool_call>", "<function=", "<|tool_call", "<function_calls>"];
 
 impl Attempt {
     pub(crate) fn new(profile: Profile) -> Self {
         Self {
             profile,
-            said: Vec::new(),
+            out: Vec::new(),
             identity: Identity::default(),
             opened: false,
             finish: None,
@@ -98,12 +98,12 @@ impl Attempt {
         self.over
     }
 
-    /// The attempt is over from this byte on. A loss may turn out to be a splice; else the first reason stays.
+    /// Ends the attempt at this byte. The first reason stays, except that a loss may turn out to be a splice.
     pub(crate) fn end_at(&mut self, over: Over, at: u64) {
         match (self.over, over) {
             (None, _) => {
                 self.over = Some(over);
-                // Behind the end of a completion there is usually nothing.
+                // After the end of a completion there is usually nothing.
                 self.ignored_from = (over != Over::Done).then_some(at);
             }
             (Some(Over::Lost), Over::Spliced) => self.over = Some(over),
@@ -111,29 +111,29 @@ impl Attempt {
         }
     }
 
-    /// An event that is not read begins here.
+    /// Records that the event at this byte is not read.
     pub(crate) fn ignore(&mut self, at: u64) {
         self.ignored_from.get_or_insert(at);
     }
 
-    /// Whether the shortcut of the format is worth a try.
+    /// Whether to try the format's shortcut.
     #[inline]
     pub(crate) fn tries_shortcut(&self) -> bool {
         self.shortcut_misses < MOST_MISSES
     }
 
-    /// Whether it read the event.
+    /// Records whether the shortcut read the event.
     #[inline]
     pub(crate) fn tried_shortcut(&mut self, read: bool) {
         self.shortcut_misses = if read { 0 } else { self.shortcut_misses.saturating_add(1) };
     }
 
-    /// Tells that the completion began, once.
+    /// Reports the beginning of the completion, once.
     pub(crate) fn open(&mut self) {
         if !self.opened {
             self.opened = true;
             let (id, model) = (self.identity.id.clone(), self.identity.model.clone());
-            self.said.push(Said::Opened { id, model });
+            self.out.push(StreamEvent::Opened { id, model });
         }
     }
 
@@ -141,8 +141,9 @@ impl Attempt {
         self.repairs.count(repair);
     }
 
-    /// Records a loss that taints the items that are open: these. Each is named once, or many items and many losses would be
-    /// told as the product of both.
+    /// Records a loss, which taints the `open` items.
+    ///
+    /// Each item is reported once. Otherwise many items and many losses would produce their product.
     pub(crate) fn anomaly(
         &mut self,
         kind: AnomalyKind,
@@ -155,39 +156,39 @@ impl Attempt {
             if fresh.is_empty() { Vec::new() } else { open.filter(|item| fresh.contains(&item.0)).collect() };
         self.tainted_before = self.items;
         let anomaly = Anomaly { kind, range };
-        // A contradiction forbids calls to run, so it has a place in the list however long that is.
+        // A contradiction forbids all calls, so it is listed even if the list is full.
         if kind == AnomalyKind::Contradiction && self.anomalies.len() == Outcome::MOST_ANOMALIES {
             self.anomalies.pop();
         }
         if self.anomalies.len() < Outcome::MOST_ANOMALIES {
             self.anomalies.push(anomaly.clone());
         }
-        self.said.push(Said::Tainted { items, anomaly });
+        self.out.push(StreamEvent::Tainted { items, anomaly });
     }
 
-    pub(crate) fn find(&mut self, evidence: Evidence, at: u64, second_id: Option<String>) {
-        // One is enough to decide; the others of a long second completion say nothing new.
+    pub(crate) fn record_splice(&mut self, evidence: SpliceEvidence, at: u64, second_id: Option<String>) {
+        // One finding decides. Later findings of the same second completion add nothing.
         if self.identity.findings.len() < 4 {
-            self.identity.findings.push(Finding { evidence, at, second_id });
+            self.identity.findings.push(SpliceFinding { evidence, at, second_id });
         }
     }
 
     pub(crate) fn fail(&mut self, error: ProviderError, at: u64) {
         if self.failure.is_none() {
-            self.said.push(Said::ProviderFailed(error.clone()));
+            self.out.push(StreamEvent::ProviderFailed(error.clone()));
             self.failure = Some(error);
         }
         self.end_at(Over::Failed, at);
     }
 
-    /// The number of the next item; `None` when there are too many.
-    pub(crate) fn number(&mut self) -> Option<ItemNo> {
+    /// The number of the next item; `None` if there are too many.
+    pub(crate) fn next_item(&mut self) -> Option<ItemNo> {
         let number = self.items;
         self.items += 1;
         (number < MOST_ITEMS).then_some(ItemNo(number))
     }
 
-    /// Counts content that is kept; `false` when there is too much.
+    /// Counts content; `false` if there is too much.
     #[inline]
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         self.content = self.content.saturating_add(bytes);
@@ -196,64 +197,66 @@ impl Attempt {
 
     #[inline]
     pub(crate) fn text(&mut self, item: ItemNo, text: Cow<'_, str>) {
-        // The beginning of a character is nothing to show.
+        // A partial character is not shown yet.
         if text.is_empty() {
-            return self.alive();
+            return self.keep_alive();
         }
         self.delivered.text = true;
-        self.said.push(Said::Text { item, text: text.into_owned() });
+        self.out.push(StreamEvent::Text { item, text: text.into_owned() });
     }
 
     #[inline]
     pub(crate) fn refusal(&mut self, item: ItemNo, text: Cow<'_, str>) {
         if text.is_empty() {
-            return self.alive();
+            return self.keep_alive();
         }
         self.delivered.text = true;
-        self.said.push(Said::Refusal { item, text: text.into_owned() });
+        self.out.push(StreamEvent::Refusal { item, text: text.into_owned() });
     }
 
     #[inline]
     pub(crate) fn reasoning(&mut self, item: ItemNo, text: Cow<'_, str>) {
         if text.is_empty() {
-            return self.alive();
+            return self.keep_alive();
         }
         self.delivered.reasoning = true;
-        self.said.push(Said::Reasoning { item, text: text.into_owned() });
+        self.out.push(StreamEvent::Reasoning { item, text: text.into_owned() });
     }
 
-    pub(crate) fn began(&mut self, item: ItemNo, id: Option<&str>, name: &str) {
+    pub(crate) fn call_started(&mut self, item: ItemNo, id: Option<&str>, name: &str) {
         self.delivered.open_calls = self.delivered.open_calls.saturating_add(1);
-        self.said.push(Said::CallBegan { item, id: id.map(str::to_owned), name: name.to_owned() });
+        self.out.push(StreamEvent::CallStarted { item, id: id.map(str::to_owned), name: name.to_owned() });
     }
 
     #[inline]
     pub(crate) fn arguments(&mut self, item: ItemNo, text: Cow<'_, str>) {
         if text.is_empty() {
-            return self.alive();
+            return self.keep_alive();
         }
-        self.said.push(Said::CallArguments { item, text: text.into_owned() });
+        self.out.push(StreamEvent::CallArguments { item, text: text.into_owned() });
     }
 
-    pub(crate) fn alive(&mut self) {
-        self.said.push(Said::Alive);
+    pub(crate) fn keep_alive(&mut self) {
+        self.out.push(StreamEvent::KeepAlive);
     }
 
-    pub(crate) fn use_up(&mut self, usage: Usage) {
+    pub(crate) fn update_usage(&mut self, usage: Usage) {
         if !usage.is_unknown() {
             self.usage.update(usage);
-            self.said.push(Said::Usage(self.usage));
+            self.out.push(StreamEvent::Usage(self.usage));
         }
     }
 
-    /// The first finish counts. Only one behind it that takes back what the first allowed does, too: a filter may be slower than
-    /// the model.
-    pub(crate) fn finish(&mut self, raw: &str, meaning: Meaning) {
+    /// Records a finish. The first one counts, unless a later one forbids the calls that the first allowed:
+    /// a content filter may be slower than the model.
+    pub(crate) fn finish(&mut self, raw: &str, meaning: FinishMeaning) {
         let takes_back = match meaning {
-            Meaning::Length | Meaning::ContentFilter => true,
-            Meaning::Stop | Meaning::ToolCalls | Meaning::Paused | Meaning::Failed | Meaning::Unknown => {
-                false
-            }
+            FinishMeaning::Length | FinishMeaning::ContentFilter => true,
+            FinishMeaning::Stop
+            | FinishMeaning::ToolCalls
+            | FinishMeaning::Paused
+            | FinishMeaning::Failed
+            | FinishMeaning::Unknown => false,
         };
         if let Some(first) = &self.finish
             && !(takes_back && first.meaning.lets_calls_run())
@@ -262,7 +265,7 @@ impl Attempt {
             return;
         }
         let finish = Finish { raw: raw.to_owned(), meaning };
-        self.said.push(Said::Finish(finish.clone()));
+        self.out.push(StreamEvent::Finish(finish.clone()));
         self.finish = Some(finish);
     }
 
@@ -278,24 +281,24 @@ impl Attempt {
             Item::Reasoning { .. } | Item::Other { .. } => {}
         }
         self.committed.push(item.clone());
-        self.said.push(Said::Committed(item));
+        self.out.push(StreamEvent::Committed(item));
     }
 
     pub(crate) fn contradicted(&self) -> bool {
         self.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::Contradiction)
     }
 
-    pub(crate) fn outcome(mut self, transport: Transport, bytes: u64) -> (Outcome, Vec<Said>) {
-        let said = std::mem::take(&mut self.said);
+    pub(crate) fn outcome(mut self, transport: Transport, bytes: u64) -> (Outcome, Vec<StreamEvent>) {
+        let said = std::mem::take(&mut self.out);
         let ended = match (self.failure, self.over) {
-            (Some(failure), _) => Ended::Failed(failure),
-            (None, _) if self.complete => Ended::Complete,
-            (None, Some(Over::Spliced)) => Ended::Spliced,
-            // Cut off within an event, and nothing else is wrong.
-            (None, _) if self.anomaly_count == 1 && self.residue.is_some() => Ended::Incomplete,
-            (None, Some(Over::Lost)) => Ended::Corrupt,
-            (None, Some(Over::Done | Over::Failed) | None) if self.anomaly_count > 0 => Ended::Corrupt,
-            (None, Some(Over::Done | Over::Failed) | None) => Ended::Incomplete,
+            (Some(failure), _) => StreamEnd::Failed(failure),
+            (None, _) if self.complete => StreamEnd::Complete,
+            (None, Some(Over::Spliced)) => StreamEnd::Spliced,
+            // The body was cut within an event, and is otherwise sound.
+            (None, _) if self.anomaly_count == 1 && self.residue.is_some() => StreamEnd::Incomplete,
+            (None, Some(Over::Lost)) => StreamEnd::Corrupt,
+            (None, Some(Over::Done | Over::Failed) | None) if self.anomaly_count > 0 => StreamEnd::Corrupt,
+            (None, Some(Over::Done | Over::Failed) | None) => StreamEnd::Incomplete,
         };
         let outcome = Outcome {
             ended,

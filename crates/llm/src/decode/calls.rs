@@ -1,68 +1,71 @@
-//! What decides, at the end of a step, whether its calls are committed: all of them or none.
+//! Commits the tool calls of a step at its end: all of them, or none.
 
 use super::attempt::Attempt;
 use crate::attempt::Repair;
-use crate::attempt::{Call, CallKind, Item, Why, Withheld};
+use crate::attempt::{Item, ToolCall, ToolCallKind, WithheldCall, WithheldReason};
 use crate::profile::EmptyArguments;
-use crate::wire::{Readable, sound_object};
+use crate::wire::{StrictValue, strict_object};
 
-/// A call that came to its end.
+/// A call that was received to its end.
 #[derive(Debug)]
-pub(crate) struct Received {
-    pub(crate) call: Call,
-    /// Half a character of its arguments stayed alone: the other one, and perhaps more, was lost.
+pub(crate) struct ReceivedCall {
+    pub(crate) call: ToolCall,
+    /// Half a character of its arguments is missing, so more may be missing too.
     pub(crate) is_damaged: bool,
 }
 
-/// Commits the calls of a step that came to its end untainted. Under a finish such as `length`, or when one of them has
-/// arguments that are no JSON object, none is (vllm #53269, pi #6285). This is the only place where calls are committed, so
-/// whoever is told of a committed call may run it.
-pub(crate) fn settle(mut calls: Vec<Received>, empty: EmptyArguments, attempt: &mut Attempt) {
+/// Commits the calls of a step that ended untainted.
+///
+/// No call is committed under a finish such as `length`, or if the arguments of one call are not a JSON
+/// object (vllm #53269, pi #6285). Calls are committed nowhere else, so a committed call may always run.
+pub(crate) fn commit_calls(mut calls: Vec<ReceivedCall>, empty: EmptyArguments, attempt: &mut Attempt) {
     let may_run = attempt.finish.as_ref().is_none_or(|finish| finish.meaning.lets_calls_run());
-    for Received { call, .. } in &mut calls {
+    for ReceivedCall { call, .. } in &mut calls {
         if call.arguments.is_empty() && empty == EmptyArguments::NoArguments {
             call.arguments.push_str("{}");
             attempt.repair(Repair::EmptyArguments);
         }
     }
-    let withheld = attempt.withheld.iter().any(|call| match call.why {
-        Why::BadArguments | Why::Finish => true,
-        Why::Tainted | Why::Open | Why::Sibling => false,
+    let withheld = attempt.withheld.iter().any(|call| match call.reason {
+        WithheldReason::BadArguments | WithheldReason::Finish => true,
+        WithheldReason::Tainted | WithheldReason::Open | WithheldReason::Sibling => false,
     });
     let broken = withheld || calls.iter().any(|received| !received.is_sound());
     for received in calls {
-        let why = if !may_run {
-            Why::Finish
+        let reason = if !may_run {
+            WithheldReason::Finish
         } else if !received.is_sound() {
-            Why::BadArguments
+            WithheldReason::BadArguments
         } else if broken {
-            Why::Sibling
+            WithheldReason::Sibling
         } else {
             attempt.commit(Item::Call(received.call));
             continue;
         };
-        let Call { item, name, .. } = received.call;
-        attempt.withheld.push(Withheld { item, name, why });
+        let ToolCall { item, name, .. } = received.call;
+        attempt.withheld.push(WithheldCall { item, name, reason });
     }
 }
 
-impl Received {
+impl ReceivedCall {
     fn is_sound(&self) -> bool {
         !self.is_damaged && is_sound(&self.call)
     }
 }
 
-/// Whether a call names a tool and has arguments that can be passed to it. That they parse is no evidence that nothing
-/// was lost; that they do not is evidence enough that something was.
-pub(crate) fn is_sound(call: &Call) -> bool {
+/// Whether a call names a tool and has arguments that can be passed to it.
+///
+/// Arguments that parse do not prove that nothing was lost. Arguments that do not parse prove that
+/// something was.
+pub(crate) fn is_sound(call: &ToolCall) -> bool {
     let arguments = match call.kind {
-        CallKind::Custom => true,
-        CallKind::Function => is_object(&call.arguments),
+        ToolCallKind::Custom => true,
+        ToolCallKind::Function => is_object(&call.arguments),
     };
     arguments && !call.name.is_empty()
 }
 
-/// Whether a text is one JSON object, of which a tool can read everything.
+/// Whether a text is one JSON object without unreadable parts.
 fn is_object(text: &str) -> bool {
-    sound_object::<Readable>(text).is_some()
+    strict_object::<StrictValue>(text).is_some()
 }

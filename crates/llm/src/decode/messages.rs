@@ -1,20 +1,23 @@
-//! Messages: a grammar of blocks that shows a missing beginning or end, but nothing that names the message after its
-//! start. So after any loss nobody knows whose the rest is, and the attempt is over.
+//! The messages format (Anthropic).
+//!
+//! Its grammar of blocks shows a missing beginning or end. But no event after `message_start` names the
+//! message, so after a loss the rest cannot be attributed, and the attempt is over.
 
 use super::attempt::{Attempt, Over};
-use super::calls::{Received, settle};
+use super::calls::{ReceivedCall, commit_calls};
 use super::{Place, Relation, Wire};
 use crate::attempt::{
-    AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, Said, Transport, Why, Withheld,
+    AnomalyKind, FinishMeaning, Item, ItemNo, ReasoningData, SpliceEvidence, StreamEvent, ToolCall,
+    ToolCallKind, Transport, WithheldCall, WithheldReason,
 };
 use crate::profile::EmptyArguments;
 use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::{Str, error, filled, object, quick, taken, usage};
+use crate::wire::{Str, error, filled, object, quick, take_filled, usage};
 use serde_json::Value;
 use std::ops::Range;
 use turnstream_json::Seam;
 
-/// One message as far as it has come.
+/// The state of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     started: bool,
@@ -26,7 +29,7 @@ pub(crate) struct Messages {
 struct OpenBlock {
     item: ItemNo,
     content: Content,
-    /// Where its deltas meet.
+    /// Joins characters that are split between deltas.
     seam: Seam,
     stopped: bool,
 }
@@ -36,14 +39,14 @@ enum Content {
     Text(String),
     Thinking {
         text: String,
-        kept: Vec<Kept>,
+        kept: Vec<ReasoningData>,
     },
     Call {
         id: Option<String>,
         name: String,
         arguments: String,
     },
-    /// A kind that we do not read, as it was opened, with the input that was streamed to it.
+    /// A block of another kind: as it was opened, with the input that was streamed to it.
     Other {
         kind: String,
         raw: String,
@@ -52,22 +55,22 @@ enum Content {
 }
 
 impl OpenBlock {
-    /// Nothing more comes: half a character that it ends with stays alone.
+    /// Ends the text. Half a character at its end becomes U+FFFD.
     fn end_half(&mut self, attempt: &mut Attempt) {
         let Some(lost) = self.seam.end() else { return };
-        let said = lost.to_string().into();
+        let delta = lost.to_string().into();
         match &mut self.content {
             Content::Text(text) => {
                 text.push(lost);
-                attempt.text(self.item, said);
+                attempt.text(self.item, delta);
             }
             Content::Thinking { text, .. } => {
                 text.push(lost);
-                attempt.reasoning(self.item, said);
+                attempt.reasoning(self.item, delta);
             }
             Content::Call { arguments, .. } => {
                 arguments.push(lost);
-                attempt.arguments(self.item, said);
+                attempt.arguments(self.item, delta);
             }
             Content::Other { input, .. } => input.push(lost),
         }
@@ -90,7 +93,7 @@ impl Wire for Messages {
         let kept = match kind {
             "content_block_delta" => self.delta(event, attempt),
             "message_start" if self.started => {
-                attempt.find(Evidence::Start, place.range.start, self.id(event));
+                attempt.record_splice(SpliceEvidence::Start, place.range.start, self.id(event));
                 return attempt.end_at(Over::Spliced, place.range.start);
             }
             "message_start" => self.start(event, attempt),
@@ -98,9 +101,9 @@ impl Wire for Messages {
             "content_block_stop" => self.stop_block(event, attempt),
             "message_delta" => self.finish(event, attempt),
             "message_stop" => return self.stop(place, attempt),
-            // `ping`, and whatever is added: Anthropic asks clients to ignore types that they do not know.
+            // `ping`, and unknown types: Anthropic asks clients to ignore them.
             _ => {
-                attempt.alive();
+                attempt.keep_alive();
                 Ok(())
             }
         };
@@ -111,7 +114,7 @@ impl Wire for Messages {
 
     fn relation(&self, event: &Event<'_>, _: &Attempt) -> Relation {
         match self.opens(event) && self.started {
-            true => Relation::Other(Evidence::Start),
+            true => Relation::Other(SpliceEvidence::Start),
             false => Relation::Unknown,
         }
     }
@@ -131,18 +134,18 @@ impl Wire for Messages {
         attempt.end_at(Over::Lost, at);
     }
 
-    /// Some proxies send it here, too. It means nothing.
+    /// Some proxies send `[DONE]` here too. It is ignored.
     fn done(&mut self, _: &Place<'_>, _: &mut Attempt) {}
 
     fn end(&mut self, _: Transport, attempt: &mut Attempt) {
         if attempt.complete {
             return;
         }
-        let why = if self.tainted { Why::Tainted } else { Why::Open };
+        let reason = if self.tainted { WithheldReason::Tainted } else { WithheldReason::Open };
         self.blocks.iter_mut().for_each(|block| block.end_half(attempt));
         for block in self.blocks.drain(..) {
             if let Content::Call { name, .. } = block.content {
-                attempt.withheld.push(Withheld { item: block.item, name, why });
+                attempt.withheld.push(WithheldCall { item: block.item, name, reason });
             }
         }
     }
@@ -163,7 +166,7 @@ impl Messages {
         attempt.identity.model = filled(&message.model).map(str::to_owned);
         attempt.open();
         if let Some(raw) = message.usage {
-            attempt.use_up(usage::messages(raw));
+            attempt.update_usage(usage::messages(raw));
         }
         Ok(())
     }
@@ -175,26 +178,26 @@ impl Messages {
         if attempt.finish.is_some() {
             return Err(AnomalyKind::AfterFinish);
         }
-        // Blocks are numbered without gaps, so a lost one shows.
+        // Blocks are numbered without gaps, so a lost block is noticed.
         if event.index.map(|index| index as usize) != Some(self.blocks.len()) {
             return Err(AnomalyKind::OpenedTwice);
         }
         let raw = event.content_block.ok_or(AnomalyKind::UnknownShape)?.get();
         let mut block: Block<'_> = object(raw).ok_or(AnomalyKind::UnknownShape)?;
-        let item = attempt.number().ok_or(AnomalyKind::TooMuch)?;
+        let item = attempt.next_item().ok_or(AnomalyKind::TooMuch)?;
         let owned = |text: &Option<_>| filled(text).map(str::to_owned);
         let content = match &*block.kind {
             "text" => Content::Text(String::new()),
             "thinking" => Content::Thinking { text: String::new(), kept: Vec::new() },
             "redacted_thinking" => {
-                let kept = Kept::Redacted(owned(&block.data).unwrap_or_default());
-                attempt.said.push(Said::ReasoningKept { item, kept: kept.clone() });
+                let kept = ReasoningData::Redacted(owned(&block.data).unwrap_or_default());
+                attempt.out.push(StreamEvent::ReasoningData { item, kept: kept.clone() });
                 Content::Thinking { text: String::new(), kept: vec![kept] }
             }
             "tool_use" => {
                 let name = owned(&block.name).ok_or(AnomalyKind::UnknownShape)?;
-                attempt.began(item, filled(&block.id), &name);
-                // Some give the whole input here and stream nothing; `{}` is what all others open with.
+                attempt.call_started(item, filled(&block.id), &name);
+                // Some providers give the whole input here and stream nothing. Others open with `{}`.
                 let whole = block.input.map(|input| input.get()).filter(|input| !is_empty_object(input));
                 let arguments = whole.unwrap_or_default().to_owned();
                 Content::Call { id: owned(&block.id), name, arguments }
@@ -202,7 +205,7 @@ impl Messages {
             kind => Content::Other { kind: kind.to_owned(), raw: raw.to_owned(), input: String::new() },
         };
         self.blocks.push(OpenBlock { item, content, seam: Seam::default(), stopped: false });
-        if let Some(text) = taken(&mut block.text).or_else(|| taken(&mut block.thinking)) {
+        if let Some(text) = take_filled(&mut block.text).or_else(|| take_filled(&mut block.thinking)) {
             self.write(self.blocks.len() - 1, text, attempt)?;
         }
         if let Some(signature) = filled(&block.signature) {
@@ -221,13 +224,13 @@ impl Messages {
     fn delta(&mut self, event: &mut Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let index = self.open_block(event)?;
         let delta: &mut Delta<'_> = event.delta.as_mut().ok_or(AnomalyKind::UnknownShape)?;
-        if let Some(text) = taken(&mut delta.text).or_else(|| taken(&mut delta.thinking)) {
+        if let Some(text) = take_filled(&mut delta.text).or_else(|| take_filled(&mut delta.thinking)) {
             self.write(index, text, attempt)?;
         }
         if let Some(signature) = filled(&delta.signature) {
             self.sign(index, signature, attempt)?;
         }
-        if let Some(piece) = taken(&mut delta.partial_json) {
+        if let Some(piece) = take_filled(&mut delta.partial_json) {
             self.feed(index, piece, attempt)?;
         }
         Ok(())
@@ -251,18 +254,19 @@ impl Messages {
         if attempt.grow(length) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
-    /// A signature comes whole, or in pieces that make one.
+    /// Adds a signature, which may come in several pieces.
     fn sign(&mut self, index: usize, more: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let block = &mut self.blocks[index];
         let Content::Thinking { kept, .. } = &mut block.content else { return Err(AnomalyKind::Conflict) };
         match kept.last_mut() {
-            Some(Kept::Signature(signature)) => signature.push_str(more),
-            Some(Kept::Redacted(_) | Kept::Encrypted(_) | Kept::Details(_)) | None => {
-                kept.push(Kept::Signature(more.to_owned()));
+            Some(ReasoningData::Signature(signature)) => signature.push_str(more),
+            Some(ReasoningData::Redacted(_) | ReasoningData::Encrypted(_) | ReasoningData::Details(_))
+            | None => {
+                kept.push(ReasoningData::Signature(more.to_owned()));
             }
         }
-        let kept = Kept::Signature(more.to_owned());
-        attempt.said.push(Said::ReasoningKept { item: block.item, kept });
+        let kept = ReasoningData::Signature(more.to_owned());
+        attempt.out.push(StreamEvent::ReasoningData { item: block.item, kept });
         if attempt.grow(more.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
@@ -296,7 +300,7 @@ impl Messages {
             return Err(AnomalyKind::NoSuchItem);
         }
         if let Some(raw) = event.usage {
-            attempt.use_up(usage::messages(raw));
+            attempt.update_usage(usage::messages(raw));
         }
         let reason = event.delta.as_ref().and_then(|delta| filled(&delta.stop_reason));
         let Some(reason) = reason else { return Ok(()) };
@@ -309,11 +313,11 @@ impl Messages {
 
     fn stop(&mut self, place: &Place<'_>, attempt: &mut Attempt) {
         match &attempt.finish {
-            // An end that does not say why is none.
+            // An end without a stop reason does not count.
             None => return self.lost(AnomalyKind::LeftOpen, place.range.clone(), attempt),
             Some(finish) => {
                 let calls = |block: &OpenBlock| matches!(block.content, Content::Call { .. });
-                if finish.meaning == Meaning::ToolCalls && !self.blocks.iter().any(calls) {
+                if finish.meaning == FinishMeaning::ToolCalls && !self.blocks.iter().any(calls) {
                     return self.lost(AnomalyKind::NoSuchItem, place.range.clone(), attempt);
                 }
             }
@@ -325,8 +329,8 @@ impl Messages {
                 Content::Text(text) => attempt.commit(Item::Message { item, text }),
                 Content::Thinking { text, kept } => attempt.commit(Item::Reasoning { item, text, kept }),
                 Content::Call { id, name, arguments } => {
-                    let call = Call { item, id, name, arguments, kind: CallKind::Function };
-                    calls.push(Received { call, is_damaged: seam.has_lost() });
+                    let call = ToolCall { item, id, name, arguments, kind: ToolCallKind::Function };
+                    calls.push(ReceivedCall { call, is_damaged: seam.has_lost() });
                 }
                 Content::Other { kind, raw, input } => {
                     let raw = with_input(raw, &input);
@@ -334,8 +338,8 @@ impl Messages {
                 }
             }
         }
-        // Here no text at all is how `{}` is written.
-        settle(calls, EmptyArguments::NoArguments, attempt);
+        // In this format empty arguments mean `{}`.
+        commit_calls(calls, EmptyArguments::NoArguments, attempt);
         attempt.end_at(Over::Done, place.range.end);
     }
 }
@@ -348,7 +352,7 @@ fn is_empty_object(raw: &str) -> bool {
     raw.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|inner| inner.trim().is_empty())
 }
 
-/// A block as it was opened, with the input that was streamed to it.
+/// The JSON of a block, with the input that was streamed to it.
 fn with_input(raw: String, input: &str) -> String {
     match (turnstream_json::from_str::<Value>(&raw), turnstream_json::from_str::<Value>(input)) {
         (Ok(Value::Object(mut block)), Ok(input)) => {
@@ -359,13 +363,13 @@ fn with_input(raw: String, input: &str) -> String {
     }
 }
 
-fn meaning(reason: &str) -> Meaning {
+fn meaning(reason: &str) -> FinishMeaning {
     match reason {
-        "end_turn" | "stop_sequence" => Meaning::Stop,
-        "tool_use" => Meaning::ToolCalls,
-        "max_tokens" | "model_context_window_exceeded" => Meaning::Length,
-        "refusal" => Meaning::ContentFilter,
-        "pause_turn" => Meaning::Paused,
-        _ => Meaning::Unknown,
+        "end_turn" | "stop_sequence" => FinishMeaning::Stop,
+        "tool_use" => FinishMeaning::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" => FinishMeaning::Length,
+        "refusal" => FinishMeaning::ContentFilter,
+        "pause_turn" => FinishMeaning::Paused,
+        _ => FinishMeaning::Unknown,
     }
 }

@@ -1,39 +1,39 @@
-//! Why a payload does not parse, and what of it is whole.
+//! Diagnoses payloads that do not parse.
 //!
-//! The glued payload `{"id":"chatcmpl-jQugNdata:{"id":"chatcmpl-iU6v…` is the beginning of one event and a whole
-//! other one. Model text that contains `data:{…}` cannot be taken for it: its quotes are escaped, and what follows the
-//! `data:` is then no JSON.
+//! The glued payload `{"id":"chatcmpl-jQugNdata:{"id":"chatcmpl-iU6v…` is the beginning of one event,
+//! followed by a complete one. Model text that contains `data:{…}` is not mistaken for it: its quotes are
+//! escaped, so the text after `data:` is not JSON.
 
 use serde::de::IgnoredAny;
 
-/// The end marker of chat completions, which is no JSON.
+/// The end marker of chat completions, which is not JSON.
 pub(super) const DONE: &str = "[DONE]";
 
-/// Payloads above this are not searched for a second event, so that the search stays cheap.
+/// Larger payloads are not searched for a second event, so that the search stays cheap.
 const SEARCHED: usize = 1024 * 1024;
-/// How many places in a payload are tried.
+/// The number of places in a payload that are tried.
 const TRIED: usize = 64;
-/// Whole payloads that one event may consist of. Each says something, and `{}` is two bytes.
+/// The most payloads in one event. Each produces events, and `{}` is only two bytes.
 const MOST_WHOLE: usize = 1024;
 
-/// What a payload that does not parse as an event consists of.
+/// What is wrong with a payload that does not parse as an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Diagnosis<'a> {
-    /// Whole payloads only, two or more: the blank line between them was missing.
+    /// Two or more complete payloads: the blank line between them is missing.
     Whole(Vec<&'a str>),
-    /// Valid but for numbers that are none; this is it with null in their place.
+    /// `NaN` or `Infinity`. This is the payload with null in their place.
     NotANumber(String),
-    /// Whole payloads, perhaps none, then half a one, then whole ones again.
+    /// Complete payloads (perhaps none), half a payload, and complete payloads again.
     Glued { before: Vec<&'a str>, after: Vec<&'a str> },
     /// It breaks off.
     Truncated,
-    /// JSON, so its shape is what is wrong.
+    /// JSON of a shape that the format does not have.
     Shape,
     /// None of these.
     Unparseable,
 }
 
-/// Finds out what a payload that is no event consists of.
+/// Finds out what is wrong with a payload.
 pub(super) fn diagnose(data: &str) -> Diagnosis<'_> {
     let (values, rest) = split(data);
     if rest.is_empty() {
@@ -51,8 +51,7 @@ pub(super) fn diagnose(data: &str) -> Diagnosis<'_> {
     }
 }
 
-/// Takes whole payloads off the front. Between them there may be what is left of an event's lines when it runs into
-/// another one.
+/// Splits complete payloads off the front. Between them, `event:` and `data:` of glued events are skipped.
 pub(super) fn split(data: &str) -> (Vec<&str>, &str) {
     let mut values = Vec::new();
     let mut rest = data.trim_ascii();
@@ -85,7 +84,7 @@ fn fields_skipped(behind: &str) -> &str {
     rest.strip_prefix("data:").unwrap_or(rest).trim_ascii()
 }
 
-/// The whole payloads behind the earliest place where half a one ends and a whole one begins.
+/// The complete payloads after the first place where half a payload ends and a complete one begins.
 fn glued(rest: &str) -> Option<Vec<&str>> {
     if rest.len() > SEARCHED {
         return None;
@@ -100,12 +99,12 @@ fn glued(rest: &str) -> Option<Vec<&str>> {
     })
 }
 
-/// Of `{"type":"content_event: message_start` what the first event had of it.
+/// Cuts `{"type":"content_event: message_start` at the second event's line.
 fn without_event_line(half: &str) -> &str {
     half.rfind("event:").map_or(half, |at| &half[..at])
 }
 
-/// Whether more bytes could have made this a payload.
+/// Whether this is the beginning of a payload.
 fn is_cut(half: &str) -> bool {
     let parsed = serde_json::from_str::<IgnoredAny>(half);
     DONE.starts_with(half) || parsed.is_err_and(|error| error.is_eof())
@@ -115,7 +114,8 @@ fn parses(data: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(data).is_ok()
 }
 
-/// The payload with null for `NaN`, `Infinity` and `-Infinity` outside of strings (mlx-omni-server #56), if there are any.
+/// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings by null (mlx-omni-server #56), if there
+/// are any.
 fn numbers_as_null(data: &str) -> Option<String> {
     let mut out = String::new();
     let mut kept = 0;

@@ -1,8 +1,8 @@
-//! The numbers of a stream's events: which are missing, which came late, which came before.
+//! Sequence numbers of events: missing, late and repeated ones.
 
 use std::ops::Range;
 
-/// Gaps that are remembered. A stream with more of them is beyond healing.
+/// The most gaps that are remembered. A stream with more of them is beyond repair.
 const MOST_GAPS: usize = 64;
 
 /// The numbers seen so far.
@@ -12,16 +12,16 @@ pub(super) struct Numbers {
     missing: Vec<Range<u64>>,
 }
 
-/// What a number says of its event.
+/// What a sequence number says about its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbered {
-    /// It is the next one.
+    /// The event is the next one.
     Next,
-    /// It is a later one: those between are missing.
+    /// Events before this one are missing.
     Ahead,
-    /// It was missing, and comes behind a later one.
+    /// The event was missing, and comes after a later one.
     Late,
-    /// It was seen.
+    /// The number was seen before.
     Seen,
 }
 
@@ -31,8 +31,8 @@ impl Numbers {
         self.next.is_some()
     }
 
-    /// What this number would say.
-    pub(super) fn look(&self, number: u64) -> Numbered {
+    /// Checks a number without recording it.
+    pub(super) fn check(&self, number: u64) -> Numbered {
         match self.next {
             None => Numbered::Next,
             Some(next) if number == next => Numbered::Next,
@@ -42,9 +42,9 @@ impl Numbers {
         }
     }
 
-    /// Takes a number; `false` when there are too many gaps.
-    pub(super) fn take(&mut self, number: u64) -> bool {
-        match self.look(number) {
+    /// Records a number; `false` if there are too many gaps.
+    pub(super) fn record(&mut self, number: u64) -> bool {
+        match self.check(number) {
             Numbered::Next => self.next = Some(number.saturating_add(1)),
             Numbered::Ahead => {
                 self.missing.extend(self.next.map(|next| next..number));

@@ -1,17 +1,19 @@
-//! Bodies that say when to come back. Names are matched exactly, since the name has the unit.
+//! Delays in error bodies. Member names are matched exactly, since the name tells the unit.
 
 use super::{Unit, limits, span};
 use serde_json::Value;
 use std::time::Duration;
 use turnstream_model::time::Time;
 
-/// How deep an error body is looked into.
+/// How deep a body is searched.
 const DEPTH: usize = 6;
-/// How much of one.
+/// How many members and entries are searched.
 const MEMBERS: usize = 256;
 
-/// Reads the members of a provider's error body. The text of its message is read only for a 429, and only this one
-/// form; it never says what kind of error it is.
+/// Reads the delays in a provider's error body.
+///
+/// The text of the message is read only under a 429, and only the form "try again in …". It never decides
+/// the class.
 pub(super) fn read(
     body: &Value,
     status: Option<u16>,

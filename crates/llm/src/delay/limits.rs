@@ -1,11 +1,11 @@
-//! Headers that describe limits. They come with every answer, also with those that went well, so a reset counts only
-//! where the same answer says that nothing is left of its limit.
+//! Rate limit headers. Successful responses have them too, so a reset time counts only if the same response
+//! says that nothing is left of its limit.
 
 use super::{Headers, span};
 use std::time::Duration;
 use turnstream_model::time::Time;
 
-/// Pairs of what is left and when it is full again.
+/// Pairs of headers: what is left of a limit, and when it resets.
 const PAIRS: [(&str, &str); 8] = [
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
@@ -23,14 +23,14 @@ pub(super) fn read(headers: &Headers, now: Time, add: &mut impl FnMut(&str, Opti
             add(reset, headers.get(reset).and_then(|value| moment(value, now)));
         }
     }
-    // Subscriptions of Anthropic have one limit over all, with a word for it.
+    // Anthropic's subscriptions have one overall limit, whose state is a word.
     if headers.get("anthropic-ratelimit-unified-status") == Some("rejected") {
         let reset = "anthropic-ratelimit-unified-reset";
         add(reset, headers.get(reset).and_then(|value| moment(value, now)));
     }
 }
 
-/// `6m0s`, a time, or a number. A number is a moment if it is one of this century, else seconds.
+/// Parses `6m0s`, a time, or a number. Numbers below 10⁹ are seconds, larger ones are times.
 pub(super) fn moment(value: &str, now: Time) -> Option<Duration> {
     if let Some(span) = span::units(value) {
         return Some(span);

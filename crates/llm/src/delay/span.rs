@@ -1,4 +1,4 @@
-//! Lengths of time and moments as providers write them.
+//! Durations and times as providers write them.
 
 use super::Unit;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(super) fn number(text: &str, unit: Unit) -> Option<Duration> {
     of(number, unit)
 }
 
-/// A number of these; none for what is no length of time.
+/// A number in this unit; `None` if it is not a duration.
 pub(super) fn of(number: f64, unit: Unit) -> Option<Duration> {
     let seconds = match unit {
         Unit::Millis => number / 1000.0,
@@ -21,18 +21,18 @@ pub(super) fn of(number: f64, unit: Unit) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// `45.8s`, `6m0s`, `1h2m3.5s`, `20ms`, `2d`: numbers with their units, the whole text of it.
+/// Parses numbers with units: `45.8s`, `6m0s`, `1h2m3.5s`, `20ms`, `2d`. Nothing may follow.
 pub(super) fn units(text: &str) -> Option<Duration> {
     let (total, rest) = leading_units(text.trim())?;
     rest.is_empty().then_some(total)
 }
 
-/// Numbers with units at the beginning, and what follows them.
+/// Parses numbers with units at the beginning of a text, and returns the rest.
 pub(super) fn leading_units(text: &str) -> Option<(Duration, &str)> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     let mut any = false;
-    // `1h 20m` too.
+    // Also with blanks between: `1h 20m`.
     while let Some((part, after)) = one_unit(if any { rest.trim_start() } else { rest }) {
         total = total.checked_add(part)?;
         rest = after;
@@ -59,8 +59,9 @@ fn one_unit(text: &str) -> Option<(Duration, &str)> {
     Some((Duration::try_from_secs_f64(seconds).ok()?, rest))
 }
 
-/// An RFC 3339 time, or seconds or milliseconds of the Unix epoch: which of the two is told by the size, since
-/// seconds reach 10¹¹ in the year 5138 and milliseconds were past it in 1973.
+/// Parses an RFC 3339 time, or seconds or milliseconds since the Unix epoch.
+///
+/// The size tells the unit: seconds reach 10¹¹ in the year 5138, and milliseconds passed it in 1973.
 pub(super) fn timestamp(text: &str) -> Option<Time> {
     let text = text.trim();
     match text.parse::<f64>() {
@@ -70,14 +71,14 @@ pub(super) fn timestamp(text: &str) -> Option<Time> {
     }
 }
 
-/// Seconds or milliseconds of the Unix epoch.
+/// Seconds or milliseconds since the Unix epoch.
 pub(super) fn epoch(number: f64) -> Time {
     let millis = if number < 1e11 { number * 1000.0 } else { number };
-    // The cast stops at the ends of the range.
+    // The cast saturates.
     Time(millis as u64)
 }
 
-/// From now until then; nothing if it has been.
+/// The time from `now` until `then`; zero if it has passed.
 pub(super) fn until(then: Time, now: Time) -> Duration {
     Duration::from_millis(then.0.saturating_sub(now.0))
 }
@@ -102,7 +103,7 @@ fn rfc3339(text: &str) -> Option<Time> {
     let rest = text.get(19..)?;
     let zone = rest.find(['Z', 'z', '+', '-'])?;
     let fraction = rest.get(..zone)?.strip_prefix('.').unwrap_or("0");
-    // `9e300` would be a number too.
+    // Without this check `9e300` would pass as a number.
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

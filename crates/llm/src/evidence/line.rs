@@ -1,19 +1,19 @@
-//! Lines of a body without the text of a model.
+//! Removes model text from the lines of a body.
 
 use super::{payload, vocabulary};
 
-/// What the lines are of.
+/// The kind of body that the lines belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An event stream.
     Stream,
-    /// JSON, perhaps only a part of it, or bytes that are no text: a completion that was not streamed, or packed.
+    /// JSON or a part of it, or binary data: a completion that was not streamed, or compressed.
     Json,
-    /// A page or plain words.
+    /// A page or plain text.
     Document,
 }
 
-/// The same lines, with text replaced by its length.
+/// Replaces text by its length.
 pub(super) fn without_text(bytes: &[u8], kind: Kind) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     if kind == Kind::Json && (payload::as_error(bytes, &mut out) || payload::as_json(bytes, &mut out)) {
@@ -46,17 +46,17 @@ fn stream_line(line: &[u8], out: &mut Vec<u8>) {
             glued(&value[space..], out);
         }
         Some((b"event:", name)) if is_name(name.trim_ascii()) => out.extend_from_slice(line),
-        // Comments too: a torn line of data may begin with a colon.
+        // Also comments: a torn line of data may begin with a colon.
         Some(_) | None => payload::by_words(line, out),
     }
 }
 
-/// Names of events are made of known words.
+/// Whether an event name consists of known words.
 fn is_name(name: &[u8]) -> bool {
     name.split(|byte| matches!(byte, b'_' | b'.')).all(vocabulary::has)
 }
 
-/// A payload in which others may be stuck: each by itself.
+/// Handles a payload that may contain glued payloads, each on its own.
 fn glued(mut value: &[u8], out: &mut Vec<u8>) {
     const DATA: &[u8] = b"data:";
     if payload::as_json(value, out) {

@@ -1,8 +1,10 @@
-//! The bytes of an attempt that went wrong, as they may be kept.
+//! The bytes of a failed attempt that may be stored.
 //!
-//! Three rules. The size is capped: the beginning and the end stay, since openings and faults are there. Text of a model
-//! is replaced by its length: a secret can be split over two deltas, where no redactor finds it. Damage can put any text
-//! where a name was, so only words of the wire formats stay as they are. What is left passes the redactor.
+//! - The size is capped. The beginning and the end are kept, since openings and faults are there.
+//! - Text of a model is replaced by its length. A secret can be split over two deltas, where no redactor
+//!   finds it.
+//! - Damage can put any text in the place of a name. So only words of the wire formats are kept as they are.
+//! - The result passes the redactor.
 
 mod line;
 mod payload;
@@ -12,10 +14,10 @@ use std::collections::VecDeque;
 use turnstream_model::attempts::Evidence;
 use turnstream_redact::{Rules, Stream};
 
-/// Bytes kept of the beginning, and as many of the end.
+/// The kept bytes of the beginning, and of the end.
 const CAP: usize = 32 * 1024;
 
-/// Keeps the beginning and the end of a body while it comes in.
+/// Records the beginning and the end of a body while it is received.
 #[derive(Debug, Default)]
 pub struct Recorder {
     head: Vec<u8>,
@@ -23,20 +25,20 @@ pub struct Recorder {
     omitted: u64,
 }
 
-/// What a body was read as.
+/// How a body was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An event stream: every line that is not a field that we know may be torn text of a model.
+    /// As an event stream. Every line that is not a known field may be torn text of a model.
     Stream,
-    /// Something else under a status that says it is an answer. A model may have written all of it.
+    /// Not as a stream, under status 2xx. All of it may be text of a model.
     Answer,
-    /// Something else under any other status: an error body, a page, a word of a proxy. What is JSON, looks like a stream
-    /// or is no text can be a model's all the same.
+    /// Not as a stream, under another status: an error body, a page, plain text of a proxy. JSON,
+    /// stream-like text and binary data may still come from a model.
     Document,
 }
 
 impl Recorder {
-    /// Takes more of the body.
+    /// Records more of the body.
     pub fn add(&mut self, bytes: &[u8]) {
         let room = CAP - self.head.len();
         let (head, rest) = bytes.split_at(bytes.len().min(room));
@@ -48,7 +50,7 @@ impl Recorder {
         self.omitted += (rest.len() - fresh.len() + excess) as u64;
     }
 
-    /// What may be kept of it.
+    /// The bytes that may be stored.
     pub fn evidence(self, kind: Kind, rules: &Rules) -> Evidence {
         let Self { mut head, tail, omitted } = self;
         let mut tail = Vec::from(tail);
@@ -67,7 +69,7 @@ impl Recorder {
         if omitted == 0 {
             return Evidence { head: rules.redact_bytes(&head).into_owned(), omitted, tail };
         }
-        // The beginning may break off within a secret, and the end may begin within one.
+        // The beginning may end within a secret, and the end may start within one.
         let (mut broken_off, mut begun) = (Stream::new(rules), Stream::in_the_middle(rules));
         let (mut safe_head, mut safe_tail) = (String::new(), String::new());
         broken_off.push(&String::from_utf8_lossy(&head), &mut safe_head);
@@ -78,21 +80,22 @@ impl Recorder {
     }
 }
 
-/// What a body that was not read as a stream is, by its beginning, since its end may begin within a text.
+/// The kind of a body that was not read as a stream. Only its beginning tells, since the end may start
+/// within a text.
 fn document(head: &[u8]) -> line::Kind {
     let start = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
     let is_data = |line: &[u8]| line.starts_with(b"data:");
-    // The end of what was kept may be within a character.
+    // The kept bytes may end within a character.
     let is_binary = std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
     match start.first() {
         Some(b'{' | b'[' | b'"') => line::Kind::Json,
-        // A stream under an error status, or behind a line that does not belong there. A page has no such line; a
-        // stream that lost its beginning may begin with any text of a model, `<` too.
+        // A stream under an error status, or after a stray line. A page has no such line. A stream that
+        // lost its beginning may start with any text of a model, even `<`.
         _ if start.split(|byte| matches!(byte, b'\n' | b'\r')).any(is_data) => line::Kind::Stream,
         Some(b'<') => line::Kind::Document,
-        // Compressed, it would still be the text of a model.
+        // Compressed data may be text of a model.
         _ if is_binary => line::Kind::Json,
-        // The rest of one torn event.
+        // The rest of a torn event.
         _ if start.windows(2).any(|pair| matches!(pair, b"\"}" | b"\":")) => line::Kind::Json,
         _ => line::Kind::Document,
     }

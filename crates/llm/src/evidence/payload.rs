@@ -1,12 +1,12 @@
-//! One payload without the text of a model: by its members if it is JSON, else word by word.
+//! Removes model text from one payload: by its members if it is JSON, otherwise word by word.
 //!
-//! A cut in the body can join any member's name with any piece of text, and the result may still be JSON. So no string
-//! is kept because of the member it stands under: only words of the wire formats are kept as they are.
+//! A cut in the body can join any member name with any text, and the result may still be JSON. So no string
+//! is kept because of its member. Only words of the wire formats are kept.
 
 use super::vocabulary;
 use serde_json::Value;
 
-/// Members whose text names something: the words a format knows stay, and a mark tells two names apart.
+/// Members with names and ids. Known words are kept, and a hash mark tells two names apart.
 const NAMES: [&str; 12] = [
     "id",
     "model",
@@ -21,7 +21,7 @@ const NAMES: [&str; 12] = [
     "@type",
     "quotaId",
 ];
-/// Members whose text is a word from a provider's list.
+/// Members with a word from a fixed list of the provider.
 const LISTED: [&str; 12] = [
     "object",
     "type",
@@ -36,14 +36,14 @@ const LISTED: [&str; 12] = [
     "reason",
     "event",
 ];
-/// Members below which everything is the model's or the user's.
+/// Members below which everything comes from the model or the user.
 const THEIRS: [&str; 6] = ["input", "arguments", "parameters", "metadata", "instructions", "tools"];
-/// Names and words of lists are not longer.
+/// The longest name or listed word.
 const LONGEST_NAME: usize = 160;
-/// Counts and indices have at most this many digits. A longer number may be a model's: a card, a phone.
+/// The most digits of a count or index. A longer number may be model text, such as a card number.
 const LONGEST_NUMBER: usize = 6;
 
-/// Writes a JSON value with its text replaced; false, and nothing written, if it is no JSON.
+/// Writes a JSON value with its text replaced. Returns false and writes nothing if it is not JSON.
 pub(super) fn as_json(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(mut value) = serde_json::from_slice::<Value>(bytes) else { return false };
     hide(&mut value, "");
@@ -51,8 +51,8 @@ pub(super) fn as_json(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     serde_json::to_writer(out, &value).is_ok()
 }
 
-/// Writes the answer of a provider that only says what went wrong, as it is; false, and nothing written, if this is
-/// anything else. No model spoke in it.
+/// Writes an answer unchanged that consists of an error and nothing else: it has no model text. Otherwise
+/// returns false and writes nothing.
 pub(super) fn as_error(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(bytes) else { return false };
     let is_error = |(name, value): (&String, &Value)| match name.as_str() {
@@ -69,7 +69,7 @@ pub(super) fn as_error(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     only_an_error
 }
 
-/// Whether a member of it is one that models write to. Providers put whole answers below `error` too.
+/// Whether a value has members with model output. Providers put whole answers below `error` too.
 fn holds_an_answer(value: &Value) -> bool {
     const WRITTEN: [&str; 12] = [
         "choices",
@@ -129,7 +129,7 @@ fn hide(value: &mut Value, name: &str) {
     }
 }
 
-/// Names and numbers in it may be secrets as well as text.
+/// Replaces a value by its length. Its names and numbers may be secrets too.
 fn hide_whole(value: &mut Value) {
     let bytes = match value {
         Value::Null => return,
@@ -141,8 +141,10 @@ fn hide_whole(value: &mut Value) {
     *value = Value::String(length(bytes));
 }
 
-/// Keeps punctuation and known words; every other word becomes its length. It needs no structure, so a fault that
-/// turns strings inside out shows nothing. What directly follows `"id":"` is marked, so that two ids can be told apart.
+/// Keeps punctuation and known words, and replaces every other word by its length.
+///
+/// It needs no structure, so damage that confuses inside and outside of strings reveals nothing. A value
+/// directly after `"id":"` gets a hash mark, so that two ids can be told apart.
 pub(super) fn by_words(bytes: &[u8], out: &mut Vec<u8>) {
     const ID: [&[u8]; 2] = [b"\"id\":\"", b"\"id\": \""];
     let mut rest = bytes;
@@ -161,7 +163,7 @@ pub(super) fn by_words(bytes: &[u8], out: &mut Vec<u8>) {
     words(rest, out);
 }
 
-/// Known words and punctuation of these bytes; other words as their lengths.
+/// Writes known words and punctuation as they are, and other words as their lengths.
 fn words(bytes: &[u8], out: &mut Vec<u8>) {
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
     for run in bytes.chunk_by(|one, next| is_letter(one) == is_letter(next)) {
@@ -176,7 +178,7 @@ fn words(bytes: &[u8], out: &mut Vec<u8>) {
 fn known_words(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     words(text.as_bytes(), &mut out);
-    // Whole runs are kept or replaced, so this loses nothing.
+    // Only whole runs are kept or replaced, so this is valid UTF-8.
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -184,14 +186,14 @@ fn marked(name: &str) -> String {
     known_words(name) + &mark(name.as_bytes())
 }
 
-/// 16 bits that differ for most pairs of names: enough to tell two apart, too few to find a text from.
+/// A 16-bit hash: enough to tell two names apart, too little to recover a text.
 fn mark(name: &[u8]) -> String {
     let hash =
         name.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     format!("#{:04x}", (hash >> 16) ^ (hash & 0xffff))
 }
 
-/// What stands for text of so many bytes.
+/// The replacement for a text of this many bytes.
 fn length(bytes: usize) -> String {
     format!("<{bytes}>")
 }

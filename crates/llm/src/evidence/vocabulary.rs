@@ -1,7 +1,7 @@
-//! Words of the three wire formats. Nothing else of a stream is kept as it was written.
+//! The words of the three wire formats. No other text of a stream is stored.
 
-/// Parts of member names, event types, finishes, error types and usual ids, in order for a binary search. A word that
-/// a provider adds shows up as its length until it is listed here.
+/// Parts of member names, event types, finishes, error types and common ids, sorted for binary search. A
+/// new word of a provider is stored as its length until it is listed here.
 #[rustfmt::skip]
 const WORDS: [&str; 225] = [
     "DONE", "MAX", "OPENROUTER", "PROCESSING", "SAFETY", "STOP", "TOKENS", "accepted", "action", "added",

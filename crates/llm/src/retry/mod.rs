@@ -1,14 +1,29 @@
-//! Whether to ask again, when, and what becomes of what was shown: one owner of retries for a whole turn.
+//! Decides whether and when to ask again, and what happens to the items that were shown.
 //!
-//! Pure: the failure, what was delivered, the time and the chance come in, a decision comes out.
+//! One [`Retries`] owns all retries of a turn (law L11). It is pure: failure, shown items, time and random
+//! numbers go in, a [`Decision`] comes out.
+//!
+//! ```
+//! use turnstream_llm::classify::{Failure, Source};
+//! use turnstream_llm::retry::{Consumer, Decision, Policy, Retries, Shown};
+//! use turnstream_model::event::ErrorClass;
+//! use turnstream_model::time::Time;
+//!
+//! let mut retries = Retries::new(Policy::default());
+//! let mut rng = fastrand::Rng::with_seed(1);
+//! let reset = Failure::new(ErrorClass::TransportLost, Source::Transport, "connection reset");
+//! let decision =
+//!     retries.decide(&reset, &Shown::default(), Consumer::AttemptAware, Time(0), &mut rng);
+//! assert!(matches!(decision, Decision::Retry { .. }));
+//! ```
 //!
 //! | delivered so far | attempt-aware consumer | plain wire |
 //! |---|---|---|
 //! | nothing | retry | retry |
 //! | reasoning | retry, superseding it | retry |
 //! | text | retry, superseding it | fail: what was sent cannot be taken back |
-//! | a call that is not whole | retry, dropping it | retry if no text was sent: calls are held back until they are whole |
-//! | a whole call | truncate: it may have run, so never again | truncate |
+//! | an incomplete call | retry, dropping it | retry if no text was sent: calls are sent only when complete |
+//! | a complete call | truncate: it may have run, so the attempt is never repeated | truncate |
 
 mod policy;
 
@@ -21,56 +36,56 @@ use turnstream_model::attempts::Spent;
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 
-/// What is added to a provider's own delay at most. Absolute: a percentage of 15 hours is an hour and a half.
+/// The largest jitter on a provider's own delay. Not a percentage: 10 % of 15 hours are an hour and a half.
 pub const JITTER: Duration = Duration::from_secs(5);
-/// A wait longer than this is parked instead of slept.
+/// A wait longer than this is stored (parked) instead of slept.
 pub const PARK: Duration = Duration::from_secs(60);
 
-/// What the one who reads the events can do with them.
+/// What the consumer of the events can do with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consumer {
-    /// It knows attempts, and takes back what is superseded.
+    /// The consumer knows attempts, and takes back what is superseded.
     AttemptAware,
-    /// It reads a provider's wire format, in which nothing can be taken back.
+    /// The consumer reads a provider's wire format, in which nothing can be taken back.
     PlainWire,
 }
 
-/// What was shown of the attempt that failed.
+/// What was shown of a failed attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// How far it went.
+    /// The kinds of content that were delivered.
     pub delivered: Delivered,
-    /// The items of which something was shown.
+    /// The items that were shown, in whole or in part.
     pub items: Vec<ItemNo>,
 }
 
 /// What to do about a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Ask again after so long; these items are void.
+    /// Ask again after a short wait.
     Retry {
-        /// How long.
+        /// The length of the wait.
         after: Duration,
-        /// Items of the failed attempt that were shown.
+        /// Shown items of the failed attempt, which are void now.
         supersede: Vec<ItemNo>,
     },
-    /// As [`Decision::Retry`], so much later that the wait has to be stored.
+    /// Ask again after a wait so long that it must be stored.
     Park {
-        /// Until when.
+        /// The end of the wait.
         until: Time,
-        /// Items of the failed attempt that were shown.
+        /// Shown items of the failed attempt, which are void now.
         supersede: Vec<ItemNo>,
     },
-    /// Keep what is whole and finish: a call of it may have run.
+    /// Keep the complete calls and end the step: a call may have run.
     Truncate,
     /// Give up.
     Fail {
-        /// When it makes sense to try again, where that is known.
+        /// When another request makes sense, where that is known.
         retry_at: Option<Time>,
     },
 }
 
-/// The retries of one turn.
+/// The retries of one turn: the policy, and the budget that is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retries {
     policy: Policy,
@@ -78,27 +93,27 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// For a turn that has used up nothing.
+    /// For a new turn.
     pub fn new(policy: Policy) -> Self {
         Self { policy, spent: Spent::default() }
     }
 
-    /// For a turn that goes on after a restart.
+    /// For a turn that continues, in the same process or after a restart.
     pub fn resume(policy: Policy, spent: Spent) -> Self {
         Self { policy, spent }
     }
 
-    /// What was used up so far.
+    /// The budget that is used so far.
     pub fn spent(&self) -> &Spent {
         &self.spent
     }
 
-    /// The wall clock was set by so many milliseconds: the window and the counts are as they were.
+    /// Adjusts the stored times after the wall clock was set by this many milliseconds.
     pub fn clock_moved(&mut self, by: i64) {
         self.spent.clock_moved(by);
     }
 
-    /// An answer came: counts begin anew. The time that was lost stays lost.
+    /// Resets the counts after an answer. Time spent failing still counts against the window.
     pub fn answered(&mut self, now: Time) {
         if let Some(since) = self.spent.failing_since.take() {
             self.spent.waited_ms = self.spent.waited_ms.saturating_add(now.0.saturating_sub(since.0));
@@ -106,7 +121,7 @@ impl Retries {
         self.spent.failures.clear();
     }
 
-    /// An attempt failed.
+    /// Counts a failed attempt, and decides what to do.
     pub fn decide(
         &mut self,
         failure: &Failure,
@@ -117,13 +132,12 @@ impl Retries {
     ) -> Decision {
         let class = failure.class;
         if class != ErrorClass::Unreachable {
-            // Somebody was there. Else the hours of a parked wait would count as hours of knocking at a closed door.
+            // The provider was reachable. Otherwise hours of a stored wait would count as hours without a
+            // connection.
             self.spent.failures.remove(&ErrorClass::Unreachable);
         }
         let since = *self.spent.failing_since.get_or_insert(now);
-        let (times, first) = self.spent.failures.entry(class).or_insert((0, now));
-        *times = times.saturating_add(1);
-        let (times, failing) = (*times, elapsed(*first, now));
+        let (times, failing) = self.count(class, now);
 
         let asked = failure.wait.map(|wait| plus(now, wait));
         if class == ErrorClass::Cancelled {
@@ -161,11 +175,18 @@ impl Retries {
             return Decision::Retry { after, supersede };
         }
         if matches!(class, ErrorClass::RateLimited | ErrorClass::QuotaExhausted) {
-            // What fails after the hours of a limit is not the same trouble as what failed before them. These two are bounded
-            // by the window alone, so nothing goes on for longer by it.
+            // A failure after hours of waiting for a limit is unrelated to failures before it. These two
+            // classes are bounded by the window alone, so this prolongs nothing.
             self.spent.failures.retain(|known, _| *known == class);
         }
         Decision::Park { until, supersede }
+    }
+
+    /// Counts a failure of this class. Returns the number of them, and the time since the first one.
+    fn count(&mut self, class: ErrorClass, now: Time) -> (u32, Duration) {
+        let (times, first) = self.spent.failures.entry(class).or_insert((0, now));
+        *times = times.saturating_add(1);
+        (*times, elapsed(*first, now))
     }
 }
 
@@ -173,7 +194,7 @@ fn elapsed(from: Time, to: Time) -> Duration {
     Duration::from_millis(to.0.saturating_sub(from.0))
 }
 
-/// Rounded up: a wait is never shorter than what was asked for.
+/// Rounded up, so that a wait is never shorter than the provider asked for.
 fn plus(time: Time, wait: Duration) -> Time {
     let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     time.plus_millis(millis)

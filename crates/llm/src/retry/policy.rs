@@ -1,4 +1,4 @@
-//! How often and how long each class of failure is retried.
+//! How often and for how long each error class is retried.
 
 use std::time::Duration;
 use turnstream_model::event::ErrorClass;
@@ -6,39 +6,40 @@ use turnstream_model::event::ErrorClass;
 const MILLIS_200: Duration = Duration::from_millis(200);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What is done about failures.
+/// The retry policy of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a turn may be without an answer, all its waits together. A change of the kind of error does not begin it
-    /// anew: 429 and 524 in turns would never end.
+    /// The longest time that a turn may be without an answer, all waits together.
+    ///
+    /// Another error class does not reset it: alternating 429 and 524 would never end.
     pub window: Duration,
-    /// What to do when a quota is used up and the provider says until when.
+    /// What to do about an exhausted quota whose reset time is known.
     pub quota: Quota,
-    /// Limits that differ from the usual ones.
+    /// Limits that replace the defaults. `None` means that the class is not retried.
     pub limits: Vec<(ErrorClass, Option<Limit>)>,
 }
 
-/// What to do about a used up quota.
+/// What to do about an exhausted quota whose reset time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// Wait until it is there again, if that is within the window.
+    /// Wait for the reset, if it is within the window.
     Park,
-    /// Fail, and say when.
+    /// Fail, and report the reset time.
     Fail,
 }
 
-/// How a class of failures is retried.
+/// How one error class is retried. Waits grow exponentially, with full jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// So often, and
+    /// The number of retries.
     pub tries: u32,
-    /// for at least so long: a count alone is over in seconds while a provider restarts.
+    /// Retries continue for at least this long, whatever `tries` says: a provider needs time to restart.
     pub at_least: Duration,
-    /// Never longer than this.
+    /// Retries stop after this time, whatever `tries` says.
     pub at_most: Duration,
     /// The shortest wait.
     pub floor: Duration,
-    /// The longest first wait; doubled each time. The wait is drawn from all that is between (full jitter).
+    /// The longest first wait, doubled each time. The wait is drawn between `floor` and this.
     pub base: Duration,
     /// The longest wait.
     pub cap: Duration,
@@ -51,10 +52,10 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// How this class is retried; none if it is not.
+    /// The limit for this class; `None` if it is not retried.
     pub fn limit(&self, class: ErrorClass) -> Option<Limit> {
         let own = self.limits.iter().find(|(known, _)| *known == class);
-        own.map_or_else(|| usual(class), |(_, limit)| *limit)
+        own.map_or_else(|| default_limit(class), |(_, limit)| *limit)
     }
 }
 
@@ -63,12 +64,12 @@ impl Limit {
         Self { tries, at_least: Duration::ZERO, at_most: Duration::MAX, floor, base, cap }
     }
 
-    /// Whether so many failures in so long are enough.
+    /// Whether no retry is left after this many failures in this time.
     pub(super) fn is_used_up(&self, failures: u32, failing: Duration) -> bool {
         (failures > self.tries && failing >= self.at_least) || failing > self.at_most
     }
 
-    /// The wait after this failure, counted from 0.
+    /// The wait after the nth failure, counted from 0.
     pub(super) fn backoff(&self, nth: u32, rng: &mut fastrand::Rng) -> Duration {
         let longest = self.base.saturating_mul(1_u32.checked_shl(nth).unwrap_or(u32::MAX)).min(self.cap);
         let room = longest.saturating_sub(self.floor);
@@ -76,8 +77,8 @@ impl Limit {
     }
 }
 
-/// The usual limits, class by class.
-fn usual(class: ErrorClass) -> Option<Limit> {
+/// The default limit of each class.
+fn default_limit(class: ErrorClass) -> Option<Limit> {
     let seconds = Duration::from_secs;
     let quick = |tries| Some(Limit::new(tries, Duration::ZERO, MILLIS_200, seconds(10)));
     match class {
@@ -89,14 +90,14 @@ fn usual(class: ErrorClass) -> Option<Limit> {
         ErrorClass::StreamCorrupt | ErrorClass::Incomplete => quick(3),
         ErrorClass::StreamSpliced => Some(Limit::new(2, Duration::ZERO, Duration::ZERO, Duration::ZERO)),
         ErrorClass::EmptyOutput => Some(Limit::new(2, seconds(1), seconds(2), seconds(2))),
-        // The provider says when; without that, less and less often until the window ends.
+        // The provider says when. Otherwise the waits grow until the window ends.
         ErrorClass::RateLimited | ErrorClass::QuotaExhausted => {
             Some(Limit::new(u32::MAX, seconds(1), seconds(2), seconds(600)))
         }
         ErrorClass::Overloaded => {
             Some(Limit { at_least: seconds(300), ..Limit::new(8, seconds(1), seconds(2), seconds(60)) })
         }
-        // 500 retried 3 times in 18 s killed a session (link-assistant #102).
+        // Three retries in 18 s were not enough for a provider that returned 500 (link-assistant #102).
         ErrorClass::ProviderError | ErrorClass::NotAStream => Some(Limit {
             at_least: seconds(60),
             ..Limit::new(4, Duration::ZERO, Duration::from_millis(500), seconds(30))

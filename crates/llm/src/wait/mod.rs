@@ -1,13 +1,13 @@
-//! Waits that no clock can break, and that outlive the process.
+//! Waits that survive changes of the wall clock and restarts of the process.
 //!
-//! Within a process the time that has passed ends a wait ([`Clock::elapsed`]), and the wall clock only says when that is:
+//! Within a process, elapsed time ends a wait ([`Clock::elapsed`]). The wall clock only says when that will
+//! be.
 //!
-//! - the wall clock jumps, in either direction, for good or until somebody sets it right: the wait is as long as it was, and
-//!   what is kept of it in wall time is restated ([`WallWatch`]), so that a restart after the jump wakes up at the same
-//!   moment;
-//! - the machine is suspended: that time has passed as any other, and is noticed within [`LOOK`] of waking up;
-//! - after a restart only the wall clock is left ([`Alarm::resumed`]). A wait is then never longer than it was as a whole,
-//!   and one whose time has come is over at once.
+//! - **The wall clock is set**, in either direction: the length of the wait does not change. Its stored
+//!   times are adjusted ([`WallWatch`]), so that a later restart ends the wait at the same moment.
+//! - **The machine is suspended**: that time counts. It is noticed within [`CHECK_INTERVAL`] of waking up.
+//! - **The process restarts**: only the wall clock is left ([`Alarm::resumed`]). The rest of the wait is at
+//!   most its full length, and a wait whose end has passed is over at once.
 
 mod alarm;
 mod clock;
@@ -15,7 +15,7 @@ mod clock;
 mod system;
 mod watch;
 
-pub use alarm::{Alarm, LOOK};
+pub use alarm::{Alarm, CHECK_INTERVAL};
 pub use clock::Clock;
 #[cfg(feature = "client")]
 pub use system::SystemClock;

@@ -1,14 +1,14 @@
-//! Whether somebody has set the wall clock.
+//! Notices when the wall clock is set.
 
 use super::Clock;
 use std::time::Duration;
 use turnstream_model::time::Time;
 
-/// What the wall clock may differ from the time that has passed before it counts as set. Time servers correct less than
-/// half a second without a jump.
+/// The smallest difference between wall time and elapsed time that counts as a set clock. Time servers
+/// correct up to half a second without a jump.
 pub const JUMP: Duration = Duration::from_secs(1);
 
-/// Compares the wall clock with the time that has passed.
+/// Compares the wall clock with elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WallWatch {
     wall: Time,
@@ -16,13 +16,13 @@ pub struct WallWatch {
 }
 
 impl WallWatch {
-    /// Begins with the clocks as they are.
+    /// Starts with the clocks as they are.
     pub fn new(clock: &dyn Clock) -> Self {
         Self { wall: clock.wall(), elapsed: clock.elapsed() }
     }
 
-    /// By how many milliseconds the wall clock was set since it was looked at last, if it was. What differs by less than a
-    /// [`JUMP`] adds up.
+    /// By how many milliseconds the wall clock was set since the last check, if it was. Differences below
+    /// [`JUMP`] add up.
     pub fn moved(&mut self, clock: &dyn Clock) -> Option<i64> {
         let now = Self::new(clock);
         let passed = now.elapsed.saturating_sub(self.elapsed).as_millis();

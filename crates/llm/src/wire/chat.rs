@@ -1,6 +1,6 @@
-//! A chunk of chat completions, with the members that its many copies add.
+//! A chunk of chat completions, with members that compatible APIs add.
 
-use super::{Count, Few, Str};
+use super::{Count, ShortList, Str};
 use serde::Deserialize;
 use serde::de::{
     Deserializer, Error, IgnoredAny, SeqAccess, Unexpected, Visitor, value::SeqAccessDeserializer,
@@ -31,13 +31,13 @@ pub(crate) struct Chunk<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Both empty and null mean that there is no delta (cline #8384); only null is worth counting.
+/// Empty and null both mean that there is no delta (cline #8384). Only null is counted as a repair.
 #[derive(Debug, Default)]
 pub(crate) enum Choices<'a> {
     #[default]
     Absent,
     Null,
-    Of(Few<Choice<'a>>),
+    Of(ShortList<Choice<'a>>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,12 +54,12 @@ pub(crate) struct Choice<'a> {
     pub(crate) index: Option<u32>,
     #[serde(borrow, default)]
     pub(crate) delta: Option<Delta<'a>>,
-    /// Of an answer that is not streamed.
+    /// Present in an answer that is not streamed.
     #[serde(default)]
     pub(crate) message: Option<IgnoredAny>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<Str<'a>>,
-    /// Moonshot puts it here.
+    /// Moonshot puts the usage here.
     #[serde(borrow, default)]
     pub(crate) usage: Option<&'a RawValue>,
 }
@@ -79,17 +79,17 @@ pub(crate) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(crate) refusal: Option<Str<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_calls: Option<Few<ToolDelta<'a>>>,
-    /// The spelling before tool calls.
+    pub(crate) tool_calls: Option<ShortList<ToolDelta<'a>>>,
+    /// The predecessor of `tool_calls`.
     #[serde(borrow, default)]
     pub(crate) function_call: Option<Box<FunctionDelta<'a>>>,
 }
 
-/// Text, or parts of which some are thoughts (Mistral).
+/// Text, or a list of parts. Mistral sends reasoning as parts.
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
     Text(Str<'a>),
-    Parts(Few<Part<'a>>),
+    Parts(ShortList<Part<'a>>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -118,7 +118,7 @@ pub(crate) struct FunctionDelta<'a> {
     pub(crate) arguments: Option<Str<'a>>,
 }
 
-/// One entry of `reasoning_details`, as far as it is shown.
+/// One entry of `reasoning_details`: the members that are shown.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Detail<'a> {
     #[serde(borrow, default)]
@@ -174,7 +174,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-                Ok(Content::Parts(Few::deserialize(SeqAccessDeserializer::new(seq))?))
+                Ok(Content::Parts(ShortList::deserialize(SeqAccessDeserializer::new(seq))?))
             }
         }
 

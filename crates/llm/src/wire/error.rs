@@ -1,10 +1,10 @@
-//! Error objects, in the shapes that providers and the proxies in front of them write.
+//! Error objects, in the shapes that providers and proxies write.
 
-use crate::attempt::{Body, ProfileSays, ProviderError};
+use crate::attempt::{Body, ProfileRule, ProviderError};
 use crate::profile::Profile;
 use serde_json::Value;
 
-/// Reads the error object `raw`: an object, or only a message. `around` is the whole payload, kept as evidence.
+/// Reads `raw`, an error object or a message. `around` is the whole payload, kept as evidence.
 pub(crate) fn read(raw: &str, around: &str, profile: &Profile) -> ProviderError {
     let value: Value = turnstream_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.to_owned()));
     of_value(&value, around, profile)
@@ -12,7 +12,7 @@ pub(crate) fn read(raw: &str, around: &str, profile: &Profile) -> ProviderError 
 
 /// The error object of a whole body, if it has one.
 pub(crate) fn of_body(body: &str, profile: &Profile) -> Option<ProviderError> {
-    // An event stream under an error status has its object in the first data line.
+    // An event stream under an error status has the object in its first data line.
     let data = body.lines().find_map(|line| line.strip_prefix("data:"));
     let text = data.unwrap_or(body);
     let value: Value = turnstream_json::from_str(text.trim()).ok()?;
@@ -23,7 +23,7 @@ pub(crate) fn of_body(body: &str, profile: &Profile) -> Option<ProviderError> {
     };
     match (&object["error"], object["object"].as_str()) {
         (Value::Null, Some("error")) => Some(of_value(object, body, profile)),
-        // FastAPI and others say only this; a completion has neither.
+        // FastAPI and others send only these members. A completion has neither.
         (Value::Null, _) => {
             let message = object["message"].as_str().or_else(|| object["detail"].as_str())?;
             Some(of_value(&Value::String(message.to_owned()), body, profile))
@@ -34,7 +34,7 @@ pub(crate) fn of_body(body: &str, profile: &Profile) -> Option<ProviderError> {
 
 fn of_value(value: &Value, around: &str, profile: &Profile) -> ProviderError {
     let word = |name: &str| value[name].as_str().filter(|word| !word.is_empty()).map(str::to_owned);
-    // Google's `status` is a word and its `code` a number.
+    // Google's `status` is a word, and its `code` a number.
     let kind = word("type").or_else(|| word("status"));
     let code = word("code").or_else(|| value["code"].as_i64().map(|code| code.to_string()));
     let number = |name: &str| value[name].as_u64().and_then(|status| u16::try_from(status).ok());
@@ -54,12 +54,12 @@ fn of_value(value: &Value, around: &str, profile: &Profile) -> ProviderError {
         code,
         message,
         status,
-        profile: throttled.then_some(ProfileSays::Throttled),
+        profile: throttled.then_some(ProfileRule::Throttled),
         raw: beginning(around, Body::LIMIT).to_owned(),
     }
 }
 
-/// At most this many bytes of a text, whole characters.
+/// At most `limit` bytes of a text, cut between characters.
 pub(crate) fn beginning(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }

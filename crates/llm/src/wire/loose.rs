@@ -1,15 +1,15 @@
-//! Members whose type a provider may get wrong without anything of the completion being lost.
+//! Members whose type may be wrong without a loss for the completion.
 
 use super::Str;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use turnstream_json::PIECE;
 
-/// A string, or something else that is of no interest.
+/// A string. Any other type is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loose<'a>(pub(crate) Option<Str<'a>>);
 
-/// A count, or something else, which is unknown and not 0 (link-assistant #249).
+/// A count. Any other type is unknown, which is not 0 (link-assistant #249).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for CountVisitor {
         Ok(Count(Some(count)))
     }
 
-    /// Some count in floats. Below 2^53 a whole one is exact.
+    /// Some providers send floats. Below 2^53 an integral float is exact.
     fn visit_f64<E: Error>(self, count: f64) -> Result<Self::Value, E> {
         let whole = (0.0..9_007_199_254_740_992.0).contains(&count) && count.fract() == 0.0;
         Ok(Count(whole.then_some(count as u64)))

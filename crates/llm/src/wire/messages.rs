@@ -1,4 +1,4 @@
-//! An event of messages.
+//! An event of the messages format.
 
 use super::Str;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(crate) struct Event<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Of a block or of the message.
+/// A delta of a block or of the message.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Delta<'a> {
     #[serde(borrow, default)]
@@ -37,7 +37,7 @@ pub(crate) struct Delta<'a> {
     pub(crate) stop_reason: Option<Str<'a>>,
 }
 
-/// What `message_start` opens.
+/// The message of `message_start`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Message<'a> {
     #[serde(borrow, default)]
@@ -48,7 +48,7 @@ pub(crate) struct Message<'a> {
     pub(crate) usage: Option<&'a RawValue>,
 }
 
-/// What `content_block_start` opens.
+/// The block of `content_block_start`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Block<'a> {
     #[serde(borrow, rename = "type")]

@@ -1,14 +1,14 @@
-//! Objects, and nothing that only parses as one.
+//! JSON objects, parsed as a type.
 
 use serde::Deserialize;
 
-/// The text as this type. A list is none, though its entries could be taken for the members in their order.
+/// Parses an object. Lists are refused, although serde would read their entries as members in order.
 pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     is_object(text).then(|| turnstream_json::from_str(text).ok()).flatten()
 }
 
-/// The same for what a tool is to be given: half a character, which is what a lost piece leaves of one, is no part of it.
-pub(crate) fn sound_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+/// Parses an object for a tool. Half characters are refused: they are a sign of lost bytes.
+pub(crate) fn strict_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     is_object(text).then(|| serde_json::from_str(text).ok()).flatten()
 }
 

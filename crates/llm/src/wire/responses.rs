@@ -1,4 +1,5 @@
-//! An event of responses. Parts of messages, and the items in a whole response, are parsed when they are read.
+//! An event of the responses format. Message parts, and the items of a complete response, are parsed on
+//! demand.
 
 use super::{Count, Loose, Str};
 use serde::Deserialize;
@@ -48,14 +49,14 @@ pub(crate) struct Details<'a> {
     pub(crate) reason: Option<Str<'a>>,
 }
 
-/// Only the item of an event, as it came.
+/// The raw item of an event.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawItem<'a> {
     #[serde(borrow, default)]
     pub(crate) item: Option<&'a RawValue>,
 }
 
-/// An item, as far as its kind is known to us. Members of other kinds may have any shape.
+/// The known members of an item. Members of unknown kinds may have any shape.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Item<'a> {
     #[serde(borrow, rename = "type")]
@@ -89,8 +90,8 @@ pub(crate) struct Part<'a> {
     pub(crate) refusal: Option<Str<'a>>,
 }
 
-/// The text of a loose member, unless it is missing or empty.
-pub(crate) fn said<'s>(member: &'s Option<Loose<'_>>) -> Option<&'s str> {
+/// The text of a loose member; `None` if it is missing or empty.
+pub(crate) fn text_of<'s>(member: &'s Option<Loose<'_>>) -> Option<&'s str> {
     let text = member.as_ref().and_then(|loose| loose.0.as_deref());
     text.filter(|text| !text.is_empty())
 }

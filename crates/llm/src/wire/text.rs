@@ -1,16 +1,17 @@
-//! A string of a payload, borrowed unless it has escapes.
+//! Strings of a payload, borrowed unless they have escapes.
 
 use turnstream_json::Piece;
 
-/// `Option<Cow<str>>` never borrows with serde's derive; this does, and it knows whether a character of it was cut.
+/// A string that borrows, and that knows whether a character of it was cut. With serde's derive,
+/// `Option<Cow<str>>` never borrows.
 pub(crate) type Str<'a> = Piece<'a>;
 
-/// The text, unless it is missing or empty: providers write `""` where they mean nothing (AstrBot #6661).
+/// The text; `None` if it is missing or empty. Providers write `""` for absent members (AstrBot #6661).
 pub(crate) fn filled<'s>(text: &'s Option<Str<'_>>) -> Option<&'s str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
-/// The same for content, which is handed on: what had to be unescaped is not copied once more.
-pub(crate) fn taken<'a>(text: &mut Option<Str<'a>>) -> Option<Str<'a>> {
+/// Like [`filled`], but moves the text out, so that unescaped text is not copied again.
+pub(crate) fn take_filled<'a>(text: &mut Option<Str<'a>>) -> Option<Str<'a>> {
     text.take().filter(|text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Token counts in the spellings of the three formats.
+//! Token counts of the three formats.
 
 use super::Count;
 use crate::attempt::Usage;
@@ -56,40 +56,40 @@ struct ReasoningDetails {
     reasoning_tokens: Count,
 }
 
-/// What cannot be read is unknown; it never costs the event that it is in.
+/// Counts that cannot be read are unknown. They never make the event unreadable.
 pub(crate) fn chat(raw: &RawValue) -> Usage {
-    let said: Chat = turnstream_json::from_str(raw.get()).unwrap_or_default();
-    let cached = said.prompt_tokens_details.unwrap_or_default().cached_tokens.0;
+    let usage: Chat = turnstream_json::from_str(raw.get()).unwrap_or_default();
+    let cached = usage.prompt_tokens_details.unwrap_or_default().cached_tokens.0;
     Usage {
-        input: said.prompt_tokens.0,
-        cached: cached.or(said.prompt_cache_hit_tokens.0),
+        input: usage.prompt_tokens.0,
+        cached: cached.or(usage.prompt_cache_hit_tokens.0),
         cache_written: None,
-        output: said.completion_tokens.0,
-        reasoning: said.completion_tokens_details.unwrap_or_default().reasoning_tokens.0,
+        output: usage.completion_tokens.0,
+        reasoning: usage.completion_tokens_details.unwrap_or_default().reasoning_tokens.0,
     }
 }
 
 pub(crate) fn responses(raw: &RawValue) -> Usage {
-    let said: Responses = turnstream_json::from_str(raw.get()).unwrap_or_default();
+    let usage: Responses = turnstream_json::from_str(raw.get()).unwrap_or_default();
     Usage {
-        input: said.input_tokens.0,
-        cached: said.input_tokens_details.unwrap_or_default().cached_tokens.0,
+        input: usage.input_tokens.0,
+        cached: usage.input_tokens_details.unwrap_or_default().cached_tokens.0,
         cache_written: None,
-        output: said.output_tokens.0,
-        reasoning: said.output_tokens_details.unwrap_or_default().reasoning_tokens.0,
+        output: usage.output_tokens.0,
+        reasoning: usage.output_tokens_details.unwrap_or_default().reasoning_tokens.0,
     }
 }
 
-/// Here input tokens leave out what was read from or written to the cache.
+/// In this format `input_tokens` excludes tokens that were read from or written to the cache.
 pub(crate) fn messages(raw: &RawValue) -> Usage {
-    let said: Messages = turnstream_json::from_str(raw.get()).unwrap_or_default();
-    let (read, written) = (said.cache_read_input_tokens.0, said.cache_creation_input_tokens.0);
+    let usage: Messages = turnstream_json::from_str(raw.get()).unwrap_or_default();
+    let (read, written) = (usage.cache_read_input_tokens.0, usage.cache_creation_input_tokens.0);
     let plus = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or(0));
     Usage {
-        input: said.input_tokens.0.map(|input| plus(plus(input, read), written)),
+        input: usage.input_tokens.0.map(|input| plus(plus(input, read), written)),
         cached: read,
         cache_written: written,
-        output: said.output_tokens.0,
+        output: usage.output_tokens.0,
         reasoning: None,
     }
 }

@@ -1,10 +1,10 @@
-//! Which call a piece of arguments belongs to, and which arguments can be passed on.
+//! Which call a delta of arguments belongs to, and which arguments are accepted.
 
 use crate::corpus::{Stream, stream};
 use crate::reading::read_stream;
 use crate::rows::payload;
 use serde_json::{Value, json};
-use turnstream_llm::{AnomalyKind, CallIndex, Ended, Format, Profile, Why};
+use turnstream_llm::{AnomalyKind, CallIndex, Format, Profile, StreamEnd, WithheldReason};
 use turnstream_scripted::{Arguments, Completion, Part};
 
 fn given(name: &str, pieces: &[&str]) -> Part {
@@ -12,7 +12,7 @@ fn given(name: &str, pieces: &[&str]) -> Part {
     Part::ToolCall { name: name.to_owned(), arguments, id: None }
 }
 
-/// A chat with one call, whose deltas are these in its place.
+/// A chat stream in which these deltas replace those of its call.
 fn with_deltas(profile: Profile, deltas: &[Value]) -> Stream {
     let mut chat = stream(Format::Chat, "", &Completion::of([given("bash", &["{}"])]), false);
     let is_call = |event: &Vec<u8>| payload(event).pointer("/choices/0/delta/tool_calls").is_some();
@@ -28,7 +28,7 @@ fn with_deltas(profile: Profile, deltas: &[Value]) -> Stream {
     Stream { profile, ..chat }
 }
 
-/// The last call that was opened is not the one that was spoken of last. Either may be meant.
+/// The call that was opened last is not the one with the last delta, so the delta is ambiguous.
 #[test]
 fn a_piece_without_id_and_index_behind_one_for_an_earlier_call_is_a_conflict() {
     let shared = Profile { call_index: CallIndex::Shared, ..Profile::UNKNOWN };
@@ -58,8 +58,8 @@ fn a_piece_without_id_and_index_behind_one_for_an_earlier_call_is_a_conflict() {
     }
 }
 
-/// Half a character, which is what the loss of a piece leaves of it, is no text that can be passed to a tool. Nor are numbers
-/// that no number type holds, nor more levels than a parser follows.
+/// Half a character (a sign of a lost delta), numbers out of range, and too many levels cannot be passed to
+/// a tool.
 #[test]
 fn arguments_that_no_parser_reads_are_withheld() {
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
@@ -68,9 +68,9 @@ fn arguments_that_no_parser_reads_are_withheld() {
     for format in Format::ALL {
         for pieces in cases {
             let read = read_stream(&stream(format, "", &Completion::of([given("read", pieces)]), false));
-            assert_eq!((&read.outcome.ended, read.calls()), (&Ended::Complete, vec![]), "{pieces:?}");
-            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
-            assert_eq!(why, [Why::BadArguments], "{pieces:?}");
+            assert_eq!((&read.outcome.ended, read.calls()), (&StreamEnd::Complete, vec![]), "{pieces:?}");
+            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.reason).collect();
+            assert_eq!(why, [WithheldReason::BadArguments], "{pieces:?}");
         }
         let whole = ["{\"path\":\"", "\\ud83e", "\\udd80", "\",\"n\":[-1,1.5e300,null,true]}"];
         let read = read_stream(&stream(format, "", &Completion::of([given("read", &whole)]), false));
@@ -78,7 +78,7 @@ fn arguments_that_no_parser_reads_are_withheld() {
     }
 }
 
-/// A filter may be slower than the model, and a proxy may count tokens behind it.
+/// A filter may be slower than the model, and a proxy may count tokens after it.
 #[test]
 fn a_finish_that_takes_back_the_one_before_runs_nothing() {
     let completion = Completion::of([given("bash", &["{\"command\":\"rm\"}"])]);
@@ -101,10 +101,10 @@ fn a_finish_that_takes_back_the_one_before_runs_nothing() {
             taken_back.events.insert(at + 1, event.into_bytes());
             let read = read_stream(&taken_back);
             assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]), "{word}");
-            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
+            let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.reason).collect();
             assert_eq!(
                 (read.outcome.finish.map(|finish| finish.raw), why),
-                (Some(word.to_owned()), vec![Why::Finish])
+                (Some(word.to_owned()), vec![WithheldReason::Finish])
             );
         }
     }

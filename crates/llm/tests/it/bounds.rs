@@ -1,19 +1,19 @@
-//! Streams that are made to cost: memory, time, or a process that gives up.
+//! Streams that try to use up memory or time.
 
 use crate::corpus::{Stream, dangerous, rich, stream};
 use crate::reading::{Read, read, read_stream};
 use crate::rows::{event_with, payload};
 use serde_json::{Value, json};
-use turnstream_llm::{AnomalyKind, Ended, Format, Said};
+use turnstream_llm::{AnomalyKind, Format, StreamEnd, StreamEvent};
 
-/// Content that an attempt may bring.
+/// The most content of an attempt.
 const MOST: usize = 32 * 1024 * 1024;
 
 fn event(payload: &Value) -> Vec<u8> {
     format!("data: {payload}\n\n").into_bytes()
 }
 
-/// A whole stream with these events in front of its second.
+/// A complete stream with these events before its second one.
 fn with(mut stream: Stream, more: impl IntoIterator<Item = Vec<u8>>) -> Stream {
     stream.events.splice(1..1, more);
     stream
@@ -22,15 +22,15 @@ fn with(mut stream: Stream, more: impl IntoIterator<Item = Vec<u8>>) -> Stream {
 #[track_caller]
 fn assert_too_much(read: &Read) {
     assert_eq!(read.anomalies(), [AnomalyKind::TooMuch]);
-    assert_eq!((&read.outcome.ended, read.runnable()), (&Ended::Corrupt, vec![]));
+    assert_eq!((&read.outcome.ended, read.runnable()), (&StreamEnd::Corrupt, vec![]));
     let began = read.said.iter().map(|said| match said {
-        Said::CallBegan { id, name, .. } => id.as_ref().map_or(0, String::len) + name.len(),
+        StreamEvent::CallStarted { id, name, .. } => id.as_ref().map_or(0, String::len) + name.len(),
         _ => 0,
     });
     assert!(began.sum::<usize>() < MOST + MOST / 16);
 }
 
-/// A call is kept with its id and name, however long a provider makes them.
+/// The id and name of a call count as content too.
 #[test]
 fn ids_and_names_of_calls_count_as_content() {
     let long = "x".repeat(MOST / 32);
@@ -59,7 +59,7 @@ fn ids_and_names_of_calls_count_as_content() {
     }
 }
 
-/// Else many open calls and many small losses would name all calls with each loss.
+/// Otherwise each of many small losses would report all of many open calls.
 #[test]
 fn an_item_is_named_as_tainted_once() {
     for format in [Format::Chat, Format::Responses] {
@@ -72,7 +72,7 @@ fn an_item_is_named_as_tainted_once() {
         let read = read_stream(&stream);
         assert!(read.outcome.anomaly_count as usize >= end - 1);
         let named = read.said.iter().flat_map(|said| match said {
-            Said::Tainted { items, .. } => items.clone(),
+            StreamEvent::Tainted { items, .. } => items.clone(),
             _ => Vec::new(),
         });
         let mut named: Vec<_> = named.collect();
@@ -84,7 +84,7 @@ fn an_item_is_named_as_tainted_once() {
     }
 }
 
-/// A list where an object should be is an object to a parser that reads members by place.
+/// serde reads a list as an object whose members are in order.
 #[test]
 fn a_list_in_the_place_of_an_object_is_no_event() {
     let opening = |format| stream(format, "dangerous", &dangerous(), false);
@@ -99,7 +99,7 @@ fn a_list_in_the_place_of_an_object_is_no_event() {
     stream.events[finish] = event(&finished);
     let read_block = read_stream(&stream);
     assert_eq!(read_block.anomalies(), [AnomalyKind::UnknownShape]);
-    assert_eq!((read_block.outcome.ended, read_block.outcome.committed.len()), (Ended::Corrupt, 0));
+    assert_eq!((read_block.outcome.ended, read_block.outcome.committed.len()), (StreamEnd::Corrupt, 0));
     for format in Format::ALL {
         for list in ["[]", "[\"content_block_delta\"]", "[null]", " [ ]"] {
             let stream = with(opening(format), [format!("data: {list}\n\n").into_bytes()]);
@@ -109,7 +109,7 @@ fn a_list_in_the_place_of_an_object_is_no_event() {
     }
 }
 
-/// Each entry of such a list is some bytes on the wire and hundreds in memory.
+/// An entry of such a list has a few bytes on the wire and hundreds in memory.
 #[test]
 fn a_list_of_very_many_entries_is_no_part_of_an_event() {
     let chat = stream(Format::Chat, "dangerous", &dangerous(), false);
@@ -131,7 +131,7 @@ fn an_event_of_very_many_payloads_is_not_mended() {
         for (payloads, anomalies) in [(1000, 0), (5000, 1)] {
             let glued = format!("data: {}\n\n", "{}".repeat(payloads)).into_bytes();
             let read = read_stream(&with(stream.clone(), [glued]));
-            let said = read.said.iter().filter(|said| matches!(said, Said::Alive)).count();
+            let said = read.said.iter().filter(|said| matches!(said, StreamEvent::KeepAlive)).count();
             assert_eq!(read.outcome.anomaly_count, anomalies, "{} {payloads}", format.name());
             assert!(said <= 1024, "{said}");
         }

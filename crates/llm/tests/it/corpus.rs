@@ -1,4 +1,4 @@
-//! Honest streams to damage: rendered by the scripted provider, byte for byte what the three formats are on the wire.
+//! Correct streams for the tests to damage, rendered in the three formats.
 
 use serde_json::json;
 use turnstream_llm::{Format, Profile};
@@ -6,7 +6,8 @@ use turnstream_scripted::{
     Arguments, Asked, Completion, Finish, Identity, Part, Step, Usage, WireFormat, render,
 };
 
-/// When the first completion of a pair began. The second one is 71 s later, the smallest distance in published samples.
+/// The start of the first completion of a pair. The second is 71 s later, the smallest distance in
+/// published samples.
 const CREATED: u64 = 1_794_700_000;
 
 /// A stream as its events.
@@ -46,7 +47,7 @@ pub(crate) fn wire(format: Format) -> WireFormat {
     }
 }
 
-/// The first answer to a request, or the second one, as a replayed POST gets it.
+/// The first answer to a request, or the second one for a replayed POST.
 pub(crate) fn stream(format: Format, name: &str, completion: &Completion, replayed: bool) -> Stream {
     let asked = Asked {
         model: "scripted-1".to_owned(),
@@ -62,7 +63,7 @@ pub(crate) fn stream(format: Format, name: &str, completion: &Completion, replay
     Stream { name, format, profile: Profile::UNKNOWN, events }
 }
 
-/// Reasoning, text and two calls, with everything in them that a careless decoder takes for framing.
+/// Reasoning, text and two calls, with text that a careless decoder takes for framing.
 pub(crate) fn rich() -> Completion {
     let mut completion = Completion::of([
         Part::reasoning(
@@ -78,7 +79,7 @@ pub(crate) fn rich() -> Completion {
     completion
 }
 
-/// What the same model says when it is asked again: near enough that a mixture would be believed.
+/// The model's second answer, similar enough that a mixture would look right.
 pub(crate) fn rich_again() -> Completion {
     Completion::of([
         Part::reasoning("Let me look at the two files again 那."),
@@ -88,7 +89,7 @@ pub(crate) fn rich_again() -> Completion {
     ])
 }
 
-/// One call in which the loss of any middle delta leaves valid JSON.
+/// One call whose arguments stay valid JSON when any middle delta is lost.
 pub(crate) fn dangerous() -> Completion {
     let deltas = ["{\"command\":\"rm -rf ", "/tmp/build", "/cache", "/old", "\"}"];
     let arguments = Arguments::Given(deltas.map(str::to_owned).to_vec());
@@ -127,7 +128,7 @@ pub(crate) fn completions() -> [(&'static str, Completion, Completion); 4] {
     ]
 }
 
-/// Every pair in every format, and chat also as providers send it that name their completions less.
+/// Every pair in every format, and chat also without some identifying members.
 pub(crate) fn pairs() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for format in Format::ALL {

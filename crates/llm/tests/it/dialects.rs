@@ -1,5 +1,5 @@
-//! The same splices in the dialects that providers and the proxies in front of them speak: members left out, written once, or
-//! written otherwise.
+//! The same splices in the variants of providers and proxies: members left out, written once, or written
+//! differently.
 
 use crate::corpus::{Lacking, Pair, Stream, completions, pairs, stream};
 use crate::law::{Count, splice};
@@ -7,9 +7,9 @@ use crate::reading::read_stream;
 use crate::rows::{chunks, payload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_llm::{Ended, Format};
+use turnstream_llm::{Format, StreamEnd};
 
-/// The pairs of a format with a name that its profile knows, in another dialect.
+/// The pairs of a format in another variant.
 fn of(format: Format, dialect: impl Fn(&Stream) -> Stream) -> Vec<Pair> {
     let both = completions().map(|(name, first, second)| Pair {
         first: dialect(&stream(format, name, &first, false)),
@@ -18,7 +18,7 @@ fn of(format: Format, dialect: impl Fn(&Stream) -> Stream) -> Vec<Pair> {
     both.into()
 }
 
-/// Every event changed as JSON, with the name line that it had.
+/// Changes every event as JSON, and keeps its `event:` line.
 fn events(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
     let events = stream.events.iter().map(|event| match payload(event) {
         Value::Null => event.clone(),
@@ -41,7 +41,7 @@ fn assert_never_folded(pairs: &[Pair]) {
     assert_eq!(Count { cases: 0, ..count }, Count::default());
 }
 
-/// The opening chunk alone has what names the completion.
+/// Only the opening chunk names the completion.
 fn named_once(stream: &Stream) -> Stream {
     let mut once = chunks(stream, |chunk| {
         let chunk = chunk.as_object_mut().expect("an object");
@@ -74,8 +74,8 @@ fn a_chat_whose_opening_says_something_is_never_folded_into_another() {
     assert_never_folded(&of(Format::Chat, |stream| Lacking::Ids.of(&opened_with_content(stream))));
 }
 
-/// Whether the second role is one of many shows at the delta behind it. Until then the text of both may be shown; it is not
-/// committed, which the judge asserts of everything that is complete.
+/// The delta after the second role tells whether the role is one of many. Until then text of both may be
+/// shown. It is not committed, which the law checks.
 #[test]
 fn a_chat_with_a_role_alone_whose_opening_says_something_commits_nothing_of_both() {
     let (mut count, mut endings) = (Count::default(), BTreeMap::new());
@@ -86,7 +86,7 @@ fn a_chat_with_a_role_alone_whose_opening_says_something_commits_nothing_of_both
     assert!(!endings.keys().any(|ending| ending.ends_with("incomplete")), "{endings:?}");
 }
 
-/// A role with every delta, and nothing else that names the completion, is a way to stream.
+/// Some providers send a role with every delta, and nothing else that names the completion.
 #[test]
 fn a_chat_with_a_role_in_every_delta_is_read() {
     for (name, completion, _) in completions() {
@@ -99,7 +99,7 @@ fn a_chat_with_a_role_in_every_delta_is_read() {
         let (plain, roles) = (read_stream(&plain), read_stream(&roles));
         assert_eq!(
             (roles.outcome.ended, roles.outcome.committed),
-            (Ended::Complete, plain.outcome.committed)
+            (StreamEnd::Complete, plain.outcome.committed)
         );
     }
 }
@@ -161,7 +161,7 @@ fn calls_without_indexes_are_never_folded() {
     }));
 }
 
-/// Servers that name their items by their places, so that those of all responses have the same names.
+/// Servers that name items by their index, so that all responses have the same ids.
 #[test]
 fn responses_whose_items_are_named_by_place_are_never_folded() {
     assert_never_folded(&of(Format::Responses, |stream| {
@@ -207,7 +207,7 @@ fn responses_that_are_named_at_both_ends_only_are_never_folded() {
     }));
 }
 
-/// The same with the second completion in the same second, and a comment in between.
+/// The same, with the second completion in the same second and a comment in between.
 #[test]
 fn a_comment_at_the_seam_hides_no_second_completion() {
     let mut count = Count::default();

@@ -1,10 +1,10 @@
-//! Characters that are cut between two deltas, or have lost their other half.
+//! Characters that are split between two deltas, or have lost one half.
 
 use crate::corpus::{Stream, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use turnstream_llm::{Ended, Format, Head, Item, Said, Transport, Why};
+use turnstream_llm::{Format, Head, Item, StreamEnd, StreamEvent, Transport, WithheldReason};
 use turnstream_scripted::{Arguments, Completion, Part, Pieces};
 
 const SEED: u64 = 0xD83D_DE00;
@@ -16,7 +16,7 @@ fn deltas() -> impl Strategy<Value = Vec<Vec<u16>>> {
     prop::collection::vec(prop::collection::vec(unit, 1..5), 1..7)
 }
 
-/// A stream in which the nth delta is `@n@`, with these units in its place: in the deltas and wherever it is whole.
+/// A stream in which these units replace `@n@`, the nth delta: in the deltas and in complete items.
 fn streamed(format: Format, completion: &Completion, deltas: &[Vec<u16>]) -> Stream {
     let mut stream = stream(format, "halves", completion, false);
     for event in &mut stream.events {
@@ -44,7 +44,7 @@ fn is_whole(deltas: &[Vec<u16>]) -> bool {
 
 fn said_arguments(read: &Read) -> String {
     let said = read.said.iter().filter_map(|said| match said {
-        Said::CallArguments { text, .. } => Some(text.as_str()),
+        StreamEvent::CallArguments { text, .. } => Some(text.as_str()),
         _ => None,
     });
     said.collect()
@@ -68,7 +68,7 @@ proptest! {
         ]);
         for format in Format::ALL {
             let read = read_stream(&streamed(format, &completion, &deltas));
-            prop_assert_eq!(&read.outcome.ended, &Ended::Complete);
+            prop_assert_eq!(&read.outcome.ended, &StreamEnd::Complete);
             prop_assert_eq!(read.anomalies(), vec![]);
             let text = lossy(&deltas);
             prop_assert_eq!(&read.text(), &text, "{:?}", format);
@@ -86,14 +86,14 @@ proptest! {
     fn a_call_runs_only_if_no_half_of_its_arguments_is_lost(deltas in deltas()) {
         for format in Format::ALL {
             let read = read_stream(&streamed(format, &Completion::of([call(&deltas)]), &deltas));
-            prop_assert_eq!(&read.outcome.ended, &Ended::Complete);
+            prop_assert_eq!(&read.outcome.ended, &StreamEnd::Complete);
             let arguments = format!("{{\"path\":\"{}\"}}", lossy(&deltas));
             prop_assert_eq!(&said_arguments(&read), &arguments, "{:?}", format);
             let runs: Vec<&str> = read.runnable().into_iter().map(|(_, _, arguments)| arguments).collect();
-            let why: Vec<Why> = read.outcome.withheld.iter().map(|call| call.why).collect();
+            let why: Vec<WithheldReason> = read.outcome.withheld.iter().map(|call| call.reason).collect();
             match is_whole(&deltas) {
                 true => prop_assert_eq!((runs, why), (vec![arguments.as_str()], vec![])),
-                false => prop_assert_eq!((runs, why), (vec![], vec![Why::BadArguments])),
+                false => prop_assert_eq!((runs, why), (vec![], vec![WithheldReason::BadArguments])),
             }
         }
     }
@@ -131,8 +131,11 @@ fn a_call_beside_one_that_lost_half_a_character_does_not_run() {
     let other = Part::tool_call("list", serde_json::json!({"path": "/"}));
     for format in Format::ALL {
         let read = read_stream(&streamed(format, &Completion::of([call(&deltas), other.clone()]), &deltas));
-        let why: Vec<Why> = read.outcome.withheld.iter().map(|call| call.why).collect();
+        let why: Vec<WithheldReason> = read.outcome.withheld.iter().map(|call| call.reason).collect();
         assert_eq!((read.calls(), why.len()), (vec![], 2), "{format:?}");
-        assert!(why.contains(&Why::BadArguments) && why.contains(&Why::Sibling), "{format:?}: {why:?}");
+        assert!(
+            why.contains(&WithheldReason::BadArguments) && why.contains(&WithheldReason::Sibling),
+            "{format:?}: {why:?}"
+        );
     }
 }

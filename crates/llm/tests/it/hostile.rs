@@ -1,4 +1,4 @@
-//! Streams that are wrong in ways that no provider was seen to produce, but that a proxy or an enemy could.
+//! Streams that no known provider sends, but a broken proxy or an attacker could.
 
 use crate::corpus::{Pair, Stream, dangerous, pairs, prose, rich, stream};
 use crate::law::{Count, splice};
@@ -6,7 +6,7 @@ use crate::reading::{Read, read_stream};
 use crate::rows::{chunks, payload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_llm::{AnomalyKind, Ended, Format, Why};
+use turnstream_llm::{AnomalyKind, Format, StreamEnd, WithheldReason};
 
 fn event(payload: &Value) -> Vec<u8> {
     format!("event: {}\ndata: {payload}\n\n", payload["type"].as_str().unwrap_or("message")).into_bytes()
@@ -20,10 +20,10 @@ fn place_of(stream: &Stream, kind: &str) -> usize {
 #[track_caller]
 fn assert_nothing_runs(read: &Read) {
     assert_eq!(read.runnable(), [], "{read:?}");
-    assert_ne!(read.outcome.ended, Ended::Complete, "{read:?}");
+    assert_ne!(read.outcome.ended, StreamEnd::Complete, "{read:?}");
 }
 
-/// The list of what went wrong is capped; what forbids a call to run must be in it all the same.
+/// The list of anomalies is capped, but an anomaly that forbids calls must be in it.
 #[test]
 fn a_contradiction_behind_much_other_damage_still_keeps_the_call_from_running() {
     let mut stream = stream(Format::Responses, "dangerous", &dangerous(), false);
@@ -41,7 +41,7 @@ fn a_contradiction_behind_much_other_damage_still_keeps_the_call_from_running() 
     assert_nothing_runs(&read);
 }
 
-/// The list at the end is the response's own account of itself.
+/// The list at the end of a response decides which items belong to it.
 #[test]
 fn a_call_that_the_list_at_the_end_does_not_know_does_not_run() {
     let mut stream = stream(Format::Responses, "rich", &rich(), false);
@@ -55,7 +55,7 @@ fn a_call_that_the_list_at_the_end_does_not_know_does_not_run() {
     assert_nothing_runs(&read);
 }
 
-/// A response that says why it is incomplete is, also under the name of a completed one.
+/// A response with `incomplete_details` is incomplete, also as `response.completed`.
 #[test]
 fn a_completed_response_that_says_why_it_is_not_runs_nothing() {
     let mut stream = stream(Format::Responses, "dangerous", &dangerous(), false);
@@ -65,10 +65,13 @@ fn a_completed_response_that_says_why_it_is_not_runs_nothing() {
     stream.events[end] = event(&completed);
     let read = read_stream(&stream);
     assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]));
-    assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Finish]);
+    assert_eq!(
+        read.outcome.withheld.iter().map(|call| call.reason).collect::<Vec<_>>(),
+        [WithheldReason::Finish]
+    );
 }
 
-/// Nobody knows what an end says that cannot be read; it may be that the model ran out of tokens.
+/// An unreadable end may mean that the model ran out of tokens.
 #[test]
 fn calls_before_an_end_that_cannot_be_read_do_not_run() {
     let mut stream = stream(Format::Responses, "dangerous", &dangerous(), false);
@@ -81,7 +84,8 @@ fn calls_before_an_end_that_cannot_be_read_do_not_run() {
     assert_nothing_runs(&read);
 }
 
-/// What was lost may have been the beginning of another response. Only the end of this one can say that it was not.
+/// The lost bytes may have been the beginning of another response. Only the end of this one can disprove
+/// that.
 #[test]
 fn a_call_behind_a_loss_needs_the_end_of_the_response() {
     let mut stream = stream(Format::Responses, "rich", &rich(), false);
@@ -91,10 +95,13 @@ fn a_call_behind_a_loss_needs_the_end_of_the_response() {
     stream.events.truncate(end);
     let read = read_stream(&stream);
     assert_nothing_runs(&read);
-    assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Tainted; 2]);
+    assert_eq!(
+        read.outcome.withheld.iter().map(|call| call.reason).collect::<Vec<_>>(),
+        [WithheldReason::Tainted; 2]
+    );
 }
 
-/// Without numbers, and under the same name, the second beginning is the only trace.
+/// Without numbers, and under the same id, the second beginning is the only sign.
 #[test]
 fn a_response_that_begins_twice_without_numbers_is_tainted() {
     let mut stream = stream(Format::Responses, "dangerous", &dangerous(), false);
@@ -103,7 +110,7 @@ fn a_response_that_begins_twice_without_numbers_is_tainted() {
         payload.as_object_mut().expect("an object").remove("sequence_number");
         *event_bytes = event(&payload);
     }
-    assert_eq!(read_stream(&stream).outcome.ended, Ended::Complete);
+    assert_eq!(read_stream(&stream).outcome.ended, StreamEnd::Complete);
     let again = stream.events[0].clone();
     stream.events.insert(4, again);
     let read = read_stream(&stream);
@@ -124,7 +131,7 @@ fn a_second_completion_is_noticed_behind_any_line_ending() {
     assert_eq!(Count { cases: 0, ..count }, Count::default());
 }
 
-/// `function_call` of old, which has neither index nor id.
+/// The old `function_call`, which has neither index nor id.
 fn as_legacy(stream: &Stream) -> Stream {
     chunks(stream, |chunk| {
         let Some(choice) = chunk["choices"].get_mut(0) else { return };
@@ -150,7 +157,7 @@ fn a_second_completion_is_never_folded_into_a_legacy_function_call() {
     assert_eq!(Count { cases: 0, ..count }, Count::default());
 }
 
-/// Keep-alives of every kind between the events change nothing, and hide no splice.
+/// Keep-alives of every kind change nothing, and hide no splice.
 #[test]
 fn pings_and_empty_deltas_in_between_hide_no_second_completion() {
     let mut count = Count::default();
@@ -172,7 +179,7 @@ fn pings_and_empty_deltas_in_between_hide_no_second_completion() {
     assert_eq!(Count { cases: 0, ..count }, Count::default());
 }
 
-/// A second choice is nobody's answer here: it taints, and its text is not shown as the first one's.
+/// A second choice taints, and its text is not shown as that of the first.
 #[test]
 fn a_second_choice_commits_nothing() {
     let one = stream(Format::Chat, "prose", &prose(), false);

@@ -1,12 +1,12 @@
-//! The law of this crate, judged: no call that neither of two completions made, no text of both. The tests and the
-//! benchmark run the same judge.
+//! The law of this crate: no call that neither of two completions made, and no mixed text. Tests and
+//! benchmark share this check.
 
 use crate::corpus::Pair;
 use crate::reading::{Read, read, read_stream};
 use std::collections::BTreeMap;
-use turnstream_llm::Ended;
+use turnstream_llm::StreamEnd;
 
-/// What went wrong, counted.
+/// Counted violations.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) cases: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Count {
     pub(crate) second_after_first: u64,
 }
 
-/// The two completions by themselves.
+/// The two completions on their own.
 struct Originals {
     first: Read,
     second: Read,
@@ -44,14 +44,14 @@ impl Originals {
                 .iter()
                 .any(|text| !self.first.messages().contains(text) && !self.second.messages().contains(text));
         count.folded += u64::from(folded);
-        // Something of the first was shown, and something that only the second has was committed behind it.
+        // Something of the first was shown, and later something that only the second has was committed.
         let shown_first = !read.text().is_empty() && !self.second.text().starts_with(&read.text());
         let committed_second = calls.iter().any(|call| second.contains(call) && !first.contains(call));
         count.second_after_first += u64::from(shown_first && committed_second);
     }
 }
 
-/// Cuts the first stream at every byte and lets the second follow from `from` on.
+/// Cuts the first stream at every byte. The second one follows from `from` on.
 pub(crate) fn splice(pair: &Pair, from: &[u8], count: &mut Count, endings: &mut BTreeMap<String, u64>) {
     let originals = Originals::of(pair);
     let first = pair.first.bytes();
@@ -60,15 +60,15 @@ pub(crate) fn splice(pair: &Pair, from: &[u8], count: &mut Count, endings: &mut 
         let read = read(pair.first.format, &pair.first.profile, &bytes);
         originals.judge(&read, count);
         let ended = match &read.outcome.ended {
-            Ended::Complete => "complete",
-            Ended::Spliced => "spliced",
-            Ended::Corrupt => "corrupt",
-            Ended::Incomplete => "incomplete",
-            Ended::Failed(_) => "failed",
-            Ended::NotAStream(_) => "not a stream",
+            StreamEnd::Complete => "complete",
+            StreamEnd::Spliced => "spliced",
+            StreamEnd::Corrupt => "corrupt",
+            StreamEnd::Incomplete => "incomplete",
+            StreamEnd::Failed(_) => "failed",
+            StreamEnd::NotAStream(_) => "not a stream",
         };
         *endings.entry(format!("{}: {ended}", pair.first.name)).or_default() += 1;
-        // Either nothing of the second was read, or the first had contributed nothing.
+        // Either nothing of the second was read, or the first had no content.
         if ended == "complete" {
             let whole = |read: &Read| (read.text(), read.reasoning(), read.outcome.finish.clone());
             let (first, second) = (&originals.first, &originals.second);

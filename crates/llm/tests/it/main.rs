@@ -1,4 +1,5 @@
-//! The reader against streams of all three formats, whole, damaged in every documented way, cut and spliced at every byte.
+//! The reader with streams of all formats: correct, damaged in every documented way, cut and spliced at
+//! every byte.
 
 mod arguments;
 mod bodies;

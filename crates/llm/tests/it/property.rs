@@ -1,6 +1,8 @@
 //! What must hold for any bytes in any split. The tests and the fuzz targets run the same body.
 
-use turnstream_llm::{CallKind, Ended, Format, Head, Item, Outcome, Profile, Reader, Said, Transport};
+use turnstream_llm::{
+    Format, Head, Item, Outcome, Profile, Reader, StreamEnd, StreamEvent, ToolCallKind, Transport,
+};
 
 /// Reads `input` whole, and in pieces whose lengths come from `lengths` in turn.
 pub(crate) fn any_split_says_the_same_sound_things(
@@ -26,7 +28,7 @@ fn read<'a>(
     format: Format,
     profile: &Profile,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<Said>, Outcome) {
+) -> (Vec<StreamEvent>, Outcome) {
     let mut reader = Reader::new(format, profile, Head::stream());
     let mut said = Vec::new();
     pieces.into_iter().for_each(|piece| reader.push(piece, &mut said));
@@ -34,17 +36,17 @@ fn read<'a>(
     (said, outcome)
 }
 
-fn check(said: &[Said], outcome: &Outcome, input: &[u8]) {
+fn check(said: &[StreamEvent], outcome: &Outcome, input: &[u8]) {
     for call in outcome.committed.iter().filter_map(Item::call) {
         let parsed = serde_json::from_str::<serde_json::Value>(&call.arguments);
-        assert!(call.kind == CallKind::Custom || parsed.is_ok_and(|value| value.is_object()), "{call:?}");
+        assert!(call.kind == ToolCallKind::Custom || parsed.is_ok_and(|value| value.is_object()), "{call:?}");
         assert!(!call.name.is_empty(), "{call:?}");
     }
-    let committed = said.iter().filter(|said| matches!(said, Said::Committed(_))).count();
+    let committed = said.iter().filter(|said| matches!(said, StreamEvent::Committed(_))).count();
     assert_eq!(committed, outcome.committed.len());
-    // Whoever was told of a committed call may run it, whatever came behind.
+    // A committed call may run, whatever follows it.
     let told = said.iter().filter_map(|said| match said {
-        Said::Committed(item) => item.call(),
+        StreamEvent::Committed(item) => item.call(),
         _ => None,
     });
     let mut told: Vec<_> = told.collect();
@@ -60,10 +62,10 @@ fn check(said: &[Said], outcome: &Outcome, input: &[u8]) {
         assert!(anomaly.range.end <= input.len() as u64, "{anomaly:?}");
     }
     match &outcome.ended {
-        Ended::Complete => assert!(outcome.finish.is_some(), "{outcome:?}"),
-        Ended::Spliced => assert!(!outcome.identity.findings.is_empty(), "{outcome:?}"),
-        Ended::Corrupt => assert!(outcome.anomaly_count > 0, "{outcome:?}"),
-        Ended::Failed(_) | Ended::Incomplete | Ended::NotAStream(_) => {}
+        StreamEnd::Complete => assert!(outcome.finish.is_some(), "{outcome:?}"),
+        StreamEnd::Spliced => assert!(!outcome.identity.findings.is_empty(), "{outcome:?}"),
+        StreamEnd::Corrupt => assert!(outcome.anomaly_count > 0, "{outcome:?}"),
+        StreamEnd::Failed(_) | StreamEnd::Incomplete | StreamEnd::NotAStream(_) => {}
     }
     assert_eq!(outcome.bytes, input.len() as u64);
 }

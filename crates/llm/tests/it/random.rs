@@ -1,10 +1,10 @@
-//! Random damage to honest streams: nothing panics, the split does not show, and what is said is sound.
+//! Random damage to correct streams: no panic, no dependence on the split, sound events.
 
 use crate::corpus::pairs;
 use crate::property::any_split_says_the_same_sound_things;
 use serde_json::{Value, json};
 
-/// A linear congruence, so that a failure repeats.
+/// A linear congruential generator, so that a failure repeats.
 struct Random(u64);
 
 impl Random {
@@ -46,7 +46,7 @@ fn random_damage_is_read_alike_in_every_split_and_commits_only_sound_calls() {
     }
 }
 
-/// Puts another value somewhere into this one.
+/// Replaces a random part of this value by another.
 fn misshape(value: &mut Value, random: &mut Random) {
     let kinds =
         ["server_tool_use", "custom_tool_call", "redacted_thinking", "message", "reasoning", "ping", "error"];

@@ -1,14 +1,15 @@
-//! Reading a stream to its end, and looking at what came of it.
+//! Reads a stream to its end, and queries the result.
 
 use crate::corpus::Stream;
 use turnstream_llm::{
-    AnomalyKind, Call, Evidence, Format, Head, Item, Outcome, Profile, Reader, Said, Transport,
+    AnomalyKind, Format, Head, Item, Outcome, Profile, Reader, SpliceEvidence, StreamEvent, ToolCall,
+    Transport,
 };
 
-/// Everything that a stream said, and how it ended.
+/// All events of a stream, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<StreamEvent>,
     pub(crate) outcome: Outcome,
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn read_pieces<'a>(
     Read { said, outcome }
 }
 
-/// A stream under a good head, ended in order.
+/// Reads a stream with a correct head and an orderly end.
 pub(crate) fn read(format: Format, profile: &Profile, bytes: &[u8]) -> Read {
     read_pieces(format, profile, Head::stream(), Transport::Clean, [bytes])
 }
@@ -37,7 +38,7 @@ pub(crate) fn read_stream(stream: &Stream) -> Read {
     read(stream.format, &stream.profile, &stream.bytes())
 }
 
-/// The same at every split position and in single bytes.
+/// Reads a stream whole, at every split position and byte by byte, and asserts equal results.
 #[track_caller]
 pub(crate) fn read_in_every_split(format: Format, profile: &Profile, head: &Head, bytes: &[u8]) -> Read {
     read_in_every_split_ended(format, profile, head, Transport::Clean, bytes)
@@ -68,7 +69,7 @@ impl Read {
     /// The text that was shown.
     pub(crate) fn text(&self) -> String {
         let texts = self.said.iter().filter_map(|said| match said {
-            Said::Text { text, .. } => Some(text.as_str()),
+            StreamEvent::Text { text, .. } => Some(text.as_str()),
             _ => None,
         });
         texts.collect()
@@ -77,13 +78,13 @@ impl Read {
     /// The reasoning that was shown.
     pub(crate) fn reasoning(&self) -> String {
         let texts = self.said.iter().filter_map(|said| match said {
-            Said::Reasoning { text, .. } => Some(text.as_str()),
+            StreamEvent::Reasoning { text, .. } => Some(text.as_str()),
             _ => None,
         });
         texts.collect()
     }
 
-    /// Calls that are committed, without their place.
+    /// The committed calls, without their place.
     pub(crate) fn calls(&self) -> Vec<(Option<&str>, &str, &str)> {
         self.outcome.committed.iter().filter_map(Item::call).map(named).collect()
     }
@@ -93,16 +94,16 @@ impl Read {
         self.outcome.runnable().into_iter().map(named).collect()
     }
 
-    /// Calls that were told as committed while the stream was read.
+    /// The calls of `Committed` events.
     pub(crate) fn told_calls(&self) -> Vec<(Option<&str>, &str, &str)> {
         let calls = self.said.iter().filter_map(|said| match said {
-            Said::Committed(item) => item.call(),
+            StreamEvent::Committed(item) => item.call(),
             _ => None,
         });
         calls.map(named).collect()
     }
 
-    /// Texts that are committed.
+    /// The committed texts.
     pub(crate) fn messages(&self) -> Vec<&str> {
         let texts = self.outcome.committed.iter().filter_map(|item| match item {
             Item::Message { text, .. } => Some(text.as_str()),
@@ -115,14 +116,14 @@ impl Read {
         self.outcome.anomalies.iter().map(|anomaly| anomaly.kind).collect()
     }
 
-    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+    pub(crate) fn evidence(&self) -> Vec<SpliceEvidence> {
         self.outcome.identity.findings.iter().map(|finding| finding.evidence).collect()
     }
 
-    /// What was said to be committed is what the outcome lists.
+    /// Asserts that the events and the outcome commit the same items.
     pub(crate) fn committed_as_said(&self) -> bool {
         let said = self.said.iter().filter_map(|said| match said {
-            Said::Committed(item) => Some(item.number()),
+            StreamEvent::Committed(item) => Some(item.number()),
             _ => None,
         });
         let mut said: Vec<_> = said.collect();
@@ -133,6 +134,6 @@ impl Read {
     }
 }
 
-fn named(call: &Call) -> (Option<&str>, &str, &str) {
+fn named(call: &ToolCall) -> (Option<&str>, &str, &str) {
     (call.id.as_deref(), &call.name, &call.arguments)
 }

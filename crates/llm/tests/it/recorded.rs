@@ -1,5 +1,5 @@
-//! Streams of messages as a real client passed them on: Claude Code hands out every event of its provider, and beside them
-//! the items that it made of them. Behind it was a scripted provider, but not ours.
+//! Streams of messages as Claude Code passed them on: every event of its provider, and the items that it
+//! made of them. The provider behind it was a scripted one of another project.
 
 use crate::corpus::{Pair, Stream};
 use crate::law::{Count, splice};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;
-use turnstream_llm::{Ended, Format, Head, Item, Kept, Profile};
+use turnstream_llm::{Format, Head, Item, Profile, ReasoningData, StreamEnd};
 
 const CAPTURES: [&str; 7] = [
     "b_thinking",
@@ -21,15 +21,15 @@ const CAPTURES: [&str; 7] = [
     "m_stop_refusal",
 ];
 
-/// A line of a capture, as far as it matters here.
+/// A line of a capture: the members that matter here.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
-    line: Said<'a>,
+    line: StreamEvent<'a>,
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct StreamEvent<'a> {
     #[serde(rename = "type")]
     kind: Option<String>,
     /// As it came.
@@ -74,7 +74,7 @@ fn recorded() -> Vec<Recorded> {
                 }
                 (Some("assistant"), _, Some(said)) => {
                     let Some(message) = messages.last_mut() else { continue };
-                    // Its own notices have no id of a provider.
+                    // The client's own notices have no provider id.
                     let id = read_stream(&message.stream).outcome.identity.id;
                     if said["id"].as_str() == id.as_deref() {
                         message.content.extend(said["content"].as_array().into_iter().flatten().cloned());
@@ -88,13 +88,13 @@ fn recorded() -> Vec<Recorded> {
     all
 }
 
-/// What the client made of it, in our words.
+/// The client's items, as items of this crate.
 fn as_item(item: &Item) -> Value {
     match item {
         Item::Message { text, .. } => serde_json::json!({"type": "text", "text": text}),
         Item::Reasoning { text, kept, .. } => match kept.as_slice() {
-            [Kept::Redacted(data)] => serde_json::json!({"type": "redacted_thinking", "data": data}),
-            [Kept::Signature(signature)] => {
+            [ReasoningData::Redacted(data)] => serde_json::json!({"type": "redacted_thinking", "data": data}),
+            [ReasoningData::Signature(signature)] => {
                 serde_json::json!({"type": "thinking", "thinking": text, "signature": signature})
             }
             _ => serde_json::json!({"type": "thinking", "thinking": text}),
@@ -112,17 +112,22 @@ fn a_recorded_message_is_what_the_client_made_of_it() {
     let (mut whole, mut cut) = (0, 0);
     for Recorded { stream, mut content, is_whole } in recorded() {
         for input in content.iter_mut().filter_map(|item| item.get_mut("input")?.as_object_mut()) {
-            // The client fills in what its tool takes when nothing is said.
+            // The client fills in defaults of its tool.
             input.remove("replace_all");
         }
         let read = read_in_every_split(stream.format, &stream.profile, &Head::stream(), &stream.bytes());
         if !is_whole {
             cut += 1;
-            assert_eq!((&read.outcome.ended, read.outcome.committed.len()), (&Ended::Incomplete, 0));
+            assert_eq!((&read.outcome.ended, read.outcome.committed.len()), (&StreamEnd::Incomplete, 0));
             continue;
         }
         whole += 1;
-        assert_eq!((&read.outcome.ended, read.anomalies()), (&Ended::Complete, vec![]), "{}", stream.name);
+        assert_eq!(
+            (&read.outcome.ended, read.anomalies()),
+            (&StreamEnd::Complete, vec![]),
+            "{}",
+            stream.name
+        );
         assert_eq!(read.outcome.repairs.total(), 0, "{}", stream.name);
         assert_eq!(
             read.outcome.committed.iter().map(as_item).collect::<Vec<_>>(),
@@ -141,7 +146,7 @@ fn a_second_message_at_any_byte_of_a_recorded_one_is_never_folded_into_it() {
     let mut count = Count::default();
     for first in &whole {
         for second in whole.iter().filter(|second| second.bytes() != first.bytes()) {
-            assert_eq!(read_stream(second).outcome.ended, Ended::Complete);
+            assert_eq!(read_stream(second).outcome.ended, StreamEnd::Complete);
             let pair = Pair { first: first.clone(), second: second.clone() };
             splice(&pair, &second.bytes(), &mut count, &mut BTreeMap::new());
         }

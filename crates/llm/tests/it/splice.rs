@@ -1,11 +1,11 @@
-//! Whatever byte a second completion begins at, no call is committed that neither of them made, and no text of both is
-//! taken for one.
+//! A second completion that begins at any byte: no call is committed that neither completion made, and no
+//! text of both is mixed.
 
 use crate::corpus::{Pair, Stream, pairs};
 use crate::law::{Count, splice};
 use crate::reading::{Read, read, read_stream};
 use std::collections::BTreeMap;
-use turnstream_llm::{Ended, Format};
+use turnstream_llm::{Format, StreamEnd};
 
 fn clean() -> Count {
     Count::default()
@@ -41,7 +41,7 @@ fn a_second_completion_that_is_cut_itself_is_never_folded_into_the_first() {
     assert_eq!(Count { cases: 0, ..count }, clean());
 }
 
-/// Cuts the first stream at every byte behind its first event, and lets the second follow without its beginning.
+/// Cuts the first stream at every byte after its first event. The second one follows without its beginning.
 fn splice_rests(pair: &Pair, mut each: impl FnMut(&Read)) {
     let first = pair.first.bytes();
     for skipped in [1, 2, 5, 9] {
@@ -72,8 +72,8 @@ fn a_second_completion_without_its_beginning_is_never_folded_into_a_chat_that_ha
     assert_eq!(wrong, 0);
 }
 
-/// Events about an item do not name their response, so the rest of another one shows at the latest where that ends. By then
-/// none of its calls is committed.
+/// Events of an item do not name their response. So the rest of another response shows at its end at the
+/// latest, and by then none of its calls is committed.
 #[test]
 fn the_rest_of_another_response_commits_no_call_and_never_completes_the_first() {
     let mut cases = 0;
@@ -82,7 +82,7 @@ fn the_rest_of_another_response_commits_no_call_and_never_completes_the_first() 
         splice_rests(pair, |read| {
             cases += 1;
             assert!(read.calls().iter().all(|call| first.calls().contains(call)), "{read:?}");
-            if read.outcome.ended == Ended::Complete {
+            if read.outcome.ended == StreamEnd::Complete {
                 assert_eq!((read.calls(), read.text()), (first.calls(), first.text()));
             }
         });

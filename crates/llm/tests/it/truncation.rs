@@ -1,8 +1,8 @@
-//! A stream cut at any byte commits nothing that is not whole, and never passes for an end.
+//! A stream that is cut at any byte commits only complete items, and never passes for complete.
 
 use crate::corpus::pairs;
 use crate::reading::{read_pieces, read_stream};
-use turnstream_llm::{Ended, Format, Head, Transport};
+use turnstream_llm::{Format, Head, StreamEnd, Transport};
 
 #[test]
 fn a_stream_cut_at_any_byte_commits_only_what_is_whole() {
@@ -22,7 +22,7 @@ fn a_stream_cut_at_any_byte_commits_only_what_is_whole() {
                     && read.messages().iter().all(|text| texts.contains(text))
                     && whole.text().starts_with(&read.text());
                 wrong += u64::from(!sound);
-                if read.outcome.ended == Ended::Complete {
+                if read.outcome.ended == StreamEnd::Complete {
                     assert_eq!(
                         (read.calls(), read.text()),
                         (calls, whole.text()),

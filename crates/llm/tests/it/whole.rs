@@ -1,10 +1,11 @@
-//! Streams with nothing wrong.
+//! Correct streams.
 
 use crate::corpus::{completions, cut_short, pairs, rich, stream};
 use crate::reading::{read_in_every_split, read_stream};
 use std::path::Path;
 use turnstream_llm::{
-    Ended, Format, Furthest, Head, Item, Kept, Meaning, Profile, Reader, Said, Transport, Usage, Why,
+    FinishMeaning, Format, Furthest, Head, Item, Profile, Reader, ReasoningData, StreamEnd, StreamEvent,
+    Transport, Usage, WithheldReason,
 };
 
 #[test]
@@ -13,7 +14,7 @@ fn whole_streams_commit_all_of_their_items_and_need_no_repair() {
         for stream in [&pair.first, &pair.second] {
             let read = read_stream(stream);
             let name = &stream.name;
-            assert_eq!(read.outcome.ended, Ended::Complete, "{name}");
+            assert_eq!(read.outcome.ended, StreamEnd::Complete, "{name}");
             assert_eq!(read.anomalies(), [], "{name}");
             assert_eq!(read.evidence(), [], "{name}");
             assert_eq!(read.outcome.repairs.total(), 0, "{name}: {:?}", read.outcome.repairs);
@@ -48,7 +49,7 @@ fn the_three_formats_say_the_same_of_the_same_completion() {
         let usage = read.outcome.usage.expect("usage was asked for");
         assert_eq!((usage.input, usage.cached, usage.output), (Some(120), Some(40), Some(33)), "{name}");
         let finish = read.outcome.finish.as_ref().map(|finish| finish.meaning);
-        assert_eq!(finish, Some(Meaning::ToolCalls), "{name}");
+        assert_eq!(finish, Some(FinishMeaning::ToolCalls), "{name}");
         assert_eq!(read.outcome.delivered.furthest(), Furthest::CommittedCall, "{name}");
         assert!(read.outcome.identity.id.is_some(), "{name}");
         assert_eq!(read.outcome.identity.model.as_deref(), Some("scripted-1"), "{name}");
@@ -75,7 +76,7 @@ fn a_thinking_block_keeps_its_signature() {
     let read = read_stream(&stream);
     let Some(Item::Reasoning { kept, .. }) = read.outcome.committed.first() else { panic!("{read:?}") };
     assert!(
-        matches!(kept.as_slice(), [Kept::Signature(signature)] if signature.starts_with("sig")),
+        matches!(kept.as_slice(), [ReasoningData::Signature(signature)] if signature.starts_with("sig")),
         "{kept:?}"
     );
 }
@@ -86,20 +87,20 @@ fn a_step_that_ran_out_of_tokens_runs_none_of_its_calls() {
         let stream = stream(format, "cut short", &cut_short(), false);
         let read = read_stream(&stream);
         let name = format.name();
-        assert_eq!(read.outcome.ended, Ended::Complete, "{name}");
+        assert_eq!(read.outcome.ended, StreamEnd::Complete, "{name}");
         assert_eq!(
             read.outcome.finish.as_ref().map(|finish| finish.meaning),
-            Some(Meaning::Length),
+            Some(FinishMeaning::Length),
             "{name}"
         );
         assert_eq!(read.runnable(), [], "{name}");
-        let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
-        assert_eq!(why, [Why::Finish; 2], "{name}");
+        let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.reason).collect();
+        assert_eq!(why, [WithheldReason::Finish; 2], "{name}");
         assert_eq!(read.told_calls(), [], "{name}: nobody was told of a call that may run");
     }
 }
 
-/// The call is whole at its `output_item.done`, and yet nothing is told of it before the step is over.
+/// A call is complete at its `output_item.done`, but not committed before the step is over.
 #[test]
 fn a_call_of_a_response_is_committed_at_the_end_of_its_step_and_not_when_it_is_whole() {
     let stream = stream(Format::Responses, "rich", &rich(), false);
@@ -107,19 +108,19 @@ fn a_call_of_a_response_is_committed_at_the_end_of_its_step_and_not_when_it_is_w
     let mut reader = Reader::new(Format::Responses, &stream.profile, Head::stream());
     let mut said = Vec::new();
     reader.push(&before.concat(), &mut said);
-    let is_call = |said: &Said| matches!(said, Said::Committed(Item::Call(_)));
+    let is_call = |said: &StreamEvent| matches!(said, StreamEvent::Committed(Item::Call(_)));
     assert!(!said.iter().any(is_call), "{said:?}");
     reader.push(end, &mut said);
     assert_eq!(said.iter().filter(|said| is_call(said)).count(), 2);
-    // A step that is cut behind its calls is truncated to them.
+    // A step that is cut after its calls is truncated to them.
     let mut cut = Reader::new(Format::Responses, &stream.profile, Head::stream());
     let mut said = Vec::new();
     cut.push(&before.concat(), &mut said);
     let outcome = cut.end(Transport::Broken, &mut said);
-    assert_eq!((outcome.ended.clone(), outcome.runnable().len()), (Ended::Incomplete, 2));
+    assert_eq!((outcome.ended.clone(), outcome.runnable().len()), (StreamEnd::Incomplete, 2));
 }
 
-/// Streams recorded from the scripted provider, which are also where the fuzz targets start from.
+/// Streams recorded from the scripted provider. The fuzz targets start from them too.
 #[test]
 fn recorded_streams_are_complete() {
     for format in Format::ALL {

@@ -1,19 +1,21 @@
-//! The table of section "Error classification": every input gives its class, and no prose changes it.
+//! The table of error classes: every input gives its class, and no prose changes it.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io;
-use turnstream_llm::classify::{Answer, Case, Clock, Failure, Phase, Source, transport};
+use turnstream_llm::classify::{Answer, Failure, Phase, RootCause, Source, TimeoutKind, transport};
 use turnstream_llm::delay::Headers;
-use turnstream_llm::{Delivered, Ended, Identity, Outcome, ProfileSays, ProviderError, Repairs, Transport};
+use turnstream_llm::{
+    Delivered, Identity, Outcome, ProfileRule, ProviderError, Repairs, StreamEnd, Transport,
+};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use turnstream_scripted as scripted;
 
 const NOW: Time = Time(1_794_809_255_000);
 
-/// What providers write, under which status, and what it is. Research sections 2 (rows 16 to 21 and 40 to 43) and 7.
+/// Answers of providers with their status and class (rows 16 to 21 and 40 to 43 of the list of reports).
 const TABLE: &[(u16, &str, Option<&str>, ErrorClass)] = &[
     (429, "requests", Some("rate_limit_exceeded"), ErrorClass::RateLimited),
     (429, "rate_limit_error", None, ErrorClass::RateLimited),
@@ -51,7 +53,7 @@ const TABLE: &[(u16, &str, Option<&str>, ErrorClass)] = &[
     (400, "invalid_request_error", Some("model_not_found"), ErrorClass::ModelUnavailable),
     (400, "invalid_request_error", None, ErrorClass::InvalidRequest),
     (422, "something_new", None, ErrorClass::InvalidRequest),
-    // Words that are on every error leave it to the status, and the status to them where it says nothing.
+    // Words on every error leave the decision to the status, unless the status is not specific.
     (401, "authentication_error", Some("invalid_request_error"), ErrorClass::Auth),
     (402, "unknown_error", Some("invalid_request_error"), ErrorClass::QuotaExhausted),
     (429, "invalid_request_error", None, ErrorClass::RateLimited),
@@ -137,7 +139,7 @@ fn bodies_that_are_no_error_of_a_known_form_are_named_by_their_status_or_as_no_s
     assert_eq!(redirect.class, ErrorClass::InvalidRequest);
     assert!(redirect.message.contains("http://127.0.0.1:9/v2"), "{}", redirect.message);
     assert_eq!(refusal(429, b"").class, ErrorClass::RateLimited);
-    // A completion that was not streamed is no error.
+    // A completion that was not streamed is not an error.
     assert_eq!(
         refusal(200, br#"{"id":"c","choices":[],"code":"x","message":"m"}"#).class,
         ErrorClass::NotAStream
@@ -172,13 +174,13 @@ fn what_only_a_profile_knows_counts_for_that_profile_alone() {
         answer(200, &headers).provider_error(&error(profile, message), Source::Event).class
     };
     let throttled = "Throttling: TPM(10680324/10000000)";
-    assert_eq!(class(Some(ProfileSays::Throttled), "m"), ErrorClass::RateLimited);
-    assert_eq!(class(Some(ProfileSays::ErrorAsContent), throttled), ErrorClass::RateLimited);
-    assert_eq!(class(Some(ProfileSays::ErrorAsContent), "It broke."), ErrorClass::ProviderError);
+    assert_eq!(class(Some(ProfileRule::Throttled), "m"), ErrorClass::RateLimited);
+    assert_eq!(class(Some(ProfileRule::ErrorAsContent), throttled), ErrorClass::RateLimited);
+    assert_eq!(class(Some(ProfileRule::ErrorAsContent), "It broke."), ErrorClass::ProviderError);
     assert_eq!(class(None, throttled), ErrorClass::InvalidRequest);
 }
 
-/// As clients wrap an error of the system.
+/// An I/O error as HTTP clients wrap it.
 #[derive(Debug, thiserror::Error)]
 #[error("error decoding response body")]
 struct Wrapped(#[source] Box<dyn Error + Send + Sync>);
@@ -204,14 +206,14 @@ fn the_transport_is_classified_by_the_kinds_in_its_chain() {
 
 #[test]
 fn clocks_are_stalls_except_for_the_connection() {
-    let class = |clock| Failure::clock(clock, std::time::Duration::from_secs(1)).class;
-    assert_eq!(class(Clock::Connect), ErrorClass::Unreachable);
-    for clock in [Clock::Headers, Clock::Silence, Clock::Progress, Clock::Lifetime] {
+    let class = |clock| Failure::timeout(clock, std::time::Duration::from_secs(1)).class;
+    assert_eq!(class(TimeoutKind::Connect), ErrorClass::Unreachable);
+    for clock in [TimeoutKind::Headers, TimeoutKind::Silence, TimeoutKind::Progress, TimeoutKind::Lifetime] {
         assert_eq!(class(clock), ErrorClass::Stalled);
     }
 }
 
-fn outcome(ended: Ended, transport: Transport) -> Outcome {
+fn outcome(ended: StreamEnd, transport: Transport) -> Outcome {
     Outcome {
         ended,
         transport,
@@ -239,18 +241,18 @@ fn the_ends_of_streams() {
         let failure = answer(200, &headers).outcome(&outcome(ended, transport));
         failure.map(|failure| failure.class)
     };
-    assert_eq!(class(Ended::Complete, Transport::Clean), Some(ErrorClass::EmptyOutput));
-    assert_eq!(class(Ended::Spliced, Transport::Clean), Some(ErrorClass::StreamSpliced));
-    assert_eq!(class(Ended::Corrupt, Transport::Clean), Some(ErrorClass::StreamCorrupt));
-    assert_eq!(class(Ended::Corrupt, Transport::Broken), Some(ErrorClass::TransportLost));
-    assert_eq!(class(Ended::Incomplete, Transport::Clean), Some(ErrorClass::Incomplete));
-    assert_eq!(class(Ended::Incomplete, Transport::Broken), Some(ErrorClass::TransportLost));
+    assert_eq!(class(StreamEnd::Complete, Transport::Clean), Some(ErrorClass::EmptyOutput));
+    assert_eq!(class(StreamEnd::Spliced, Transport::Clean), Some(ErrorClass::StreamSpliced));
+    assert_eq!(class(StreamEnd::Corrupt, Transport::Clean), Some(ErrorClass::StreamCorrupt));
+    assert_eq!(class(StreamEnd::Corrupt, Transport::Broken), Some(ErrorClass::TransportLost));
+    assert_eq!(class(StreamEnd::Incomplete, Transport::Clean), Some(ErrorClass::Incomplete));
+    assert_eq!(class(StreamEnd::Incomplete, Transport::Broken), Some(ErrorClass::TransportLost));
 }
 
 #[test]
 fn the_first_word_of_the_provider_wins_and_the_rest_says_what_caused_it() {
     let provider = |class, source| Failure::new(class, source, format!("{class}"));
-    let mut case = Case::default();
+    let mut case = RootCause::default();
     case.add(provider(ErrorClass::TransportLost, Source::Transport));
     case.add(provider(ErrorClass::ProviderError, Source::Event));
     case.add(provider(ErrorClass::QuotaExhausted, Source::Body));
@@ -265,7 +267,7 @@ fn the_first_word_of_the_provider_wins_and_the_rest_says_what_caused_it() {
     );
 }
 
-/// The texts by which careless programs tell one class from another.
+/// Texts that careless programs use to tell classes apart.
 fn telling_text() -> impl Strategy<Value = String> {
     let words = TABLE.iter().flat_map(|(status, kind, code, class)| {
         [format!("{status}"), (*kind).to_owned(), code.unwrap_or("").to_owned(), class.as_str().to_owned()]
@@ -299,16 +301,16 @@ proptest! {
 
     #[test]
     fn no_text_of_a_tool_or_of_standard_error_changes_a_verdict(text in telling_text(), status in 100_u16..600) {
-        // Wherever such text is, it is in no member that is read: the verdict is that of the status.
+        // Such text is in no member that decides, so the status decides.
         let bare = refusal(status, b"");
         let carried = refusal(status, text.as_bytes());
         let class = |failure: &Failure| (failure.class, failure.source, failure.wait);
-        // Text that is itself an error object of a provider is one; all else is prose.
+        // Text that is an error object of a provider counts as one. Everything else is prose.
         prop_assume!(serde_json::from_str::<Value>(&text).is_err());
         prop_assert_eq!(class(&carried), class(&bare));
         let lost = transport(&Wrapped(text.clone().into()), Phase::Body);
         prop_assert_eq!(lost.class, ErrorClass::TransportLost);
-        let mut case = Case::default();
+        let mut case = RootCause::default();
         case.add(bare.clone());
         case.add(Failure::new(ErrorClass::Internal, Source::Ours, text));
         prop_assert_eq!(case.cause().map(|cause| cause.class), Some(bare.class));
@@ -320,7 +322,7 @@ proptest! {
         let lost = transport(&Wrapped(text.clone().into()), phase);
         prop_assert_ne!(lost.class, ErrorClass::QuotaExhausted);
         let headers = Headers::default();
-        for ended in [Ended::Complete, Ended::Spliced, Ended::Corrupt, Ended::Incomplete] {
+        for ended in [StreamEnd::Complete, StreamEnd::Spliced, StreamEnd::Corrupt, StreamEnd::Incomplete] {
             let failure = answer(200, &headers).outcome(&outcome(ended, Transport::Clean));
             prop_assert_ne!(failure.map(|failure| failure.class), Some(ErrorClass::QuotaExhausted));
         }

@@ -1,11 +1,11 @@
-//! kill -9 in the middle of a wait of hours, and between the row and the request.
+//! `kill -9` during a wait of hours, and between ledger row and request.
 
 use crate::support::*;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use turnstream_llm::Format;
-use turnstream_llm::client::{Clocks, Told};
+use turnstream_llm::client::{CallEvent, Timeouts};
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_llm::wait::Clock;
 use turnstream_log::{Attempts, AttemptsReader};
@@ -20,7 +20,8 @@ const PROVIDER: &str = "TURNSTREAM_TEST_PROVIDER";
 const WALL: &str = "TURNSTREAM_TEST_WALL";
 const HOURS_15: u64 = 55_852;
 
-/// The child: takes up what is parked, or asks anew, and prints what happens. Its clocks stand still unless it is to wake.
+/// The child: resumes a stored wait or starts a call, and prints its events. Its clocks stand still unless
+/// it should wake.
 #[tokio::test]
 async fn a_child_that_asks() {
     let Some(role) = role() else { return };
@@ -28,7 +29,7 @@ async fn a_child_that_asks() {
     let wall = Time(variable(WALL).parse().unwrap());
     let clock: Arc<dyn Clock> = Arc::new(StoppedClock(wall));
     let attempts = Attempts::open(Path::new(&variable(DIRECTORY))).unwrap();
-    let client = client(attempts, Clocks::default(), clock);
+    let client = client(attempts, Timeouts::default(), clock);
     let call = call(&variable(PROVIDER), Format::Chat, AttemptAware);
     let mut resumed = client.resume_all(|_| Some(call.clone())).await.unwrap();
     let mut running = match (role.as_str(), resumed.pop()) {
@@ -38,11 +39,11 @@ async fn a_child_that_asks() {
     };
     while let Some(told) = running.next().await {
         match told {
-            Told::Began { attempt } => println!("frame began {attempt}"),
-            Told::Retrying { until, .. } => println!("frame waits {}", until.0),
-            Told::Ended { ending, .. } => println!("frame ended {ending:?}"),
-            Told::Said { .. } => println!("frame said"),
-            Told::Superseded { .. } | Told::Unkept(_) => {}
+            CallEvent::AttemptStarted { attempt } => println!("frame began {attempt}"),
+            CallEvent::Retrying { until, .. } => println!("frame waits {}", until.0),
+            CallEvent::Ended { outcome: ending, .. } => println!("frame ended {ending:?}"),
+            CallEvent::Stream { .. } => println!("frame said"),
+            CallEvent::Superseded { .. } | CallEvent::NotRecorded(_) => {}
         }
     }
 }
@@ -74,7 +75,7 @@ async fn a_wait_of_15_hours_outlives_kills_and_ends_at_its_time() {
     assert!((HOURS_15 * 1000..=HOURS_15 * 1000 + 5000).contains(&(until - START.0)));
     assert_eq!((provider.calls().len(), rows(at).len()), (1, 1));
 
-    // Twice more killed on the way, once a second before the end: the same time, and not one request.
+    // Killed twice more, once a second before the end: the same end, and no request.
     for wall in [Time(START.0 + 7_200_000), Time(until - 1000)] {
         let seen = child("resume", at, &provider, wall).run(&KillPoint::line("frame waits ", 1)).unwrap();
         assert_eq!(seen.lines("frame waits "), [until.to_string()]);
@@ -100,7 +101,7 @@ async fn a_kill_between_the_row_and_the_request_leaves_a_row_that_is_unknown_and
     child("ask", at, &provider, START).run(&KillPoint::failpoint("llm.begun", 1)).unwrap();
     assert_eq!((provider.calls().len(), rows(at).len()), (0, 1));
 
-    // The turn is asked anew: the number of the lost one is not used again.
+    // The turn is started again. The number of the lost attempt is not reused.
     let seen = child("ask", at, &provider, START).run(&KillPoint::line("frame waits ", 1)).unwrap();
     let until: u64 = seen.lines("frame waits ")[0].parse().unwrap();
     assert_eq!(seen.lines("frame began "), ["2"]);
@@ -134,7 +135,7 @@ async fn a_kill_at_the_end_of_a_wait_repeats_the_wake_up_and_loses_nothing() {
     let at = directory.path();
     let seen = child("ask", at, &provider, START).run(&KillPoint::line("frame waits ", 1)).unwrap();
     let until = Time(seen.lines("frame waits ")[0].parse().unwrap());
-    // The row of attempt 2 is committed; the wait is still there.
+    // The row of attempt 2 is durable, and the wait still exists.
     let point = KillPoint::failpoint("attempts.committed", 2);
     child("resume", at, &provider, until).run(&point).unwrap();
     assert_eq!(rows(at).len(), 2);

@@ -1,4 +1,4 @@
-//! When a provider wants to be asked again, in every form of row 41.
+//! When a provider wants to be asked again, in all forms of row 41.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -15,13 +15,13 @@ fn of(headers: &[(&str, &str)], status: u16, body: Option<Value>) -> Option<Dura
 #[test]
 fn headers_in_all_their_forms() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
-    type Case<'a> = (&'a [(&'a str, &'a str)], Option<Duration>);
-    let cases: &[Case<'_>] = &[
+    type RootCause<'a> = (&'a [(&'a str, &'a str)], Option<Duration>);
+    let cases: &[RootCause<'_>] = &[
         (&[("retry-after", "55852")], seconds(55_852)),
         (&[("Retry-After", "1.5")], Some(Duration::from_millis(1500))),
         (&[("retry-after-ms", "1500")], Some(Duration::from_millis(1500))),
         (&[("retry-after", "Mon, 16 Nov 2026 06:08:35 GMT")], seconds(60)),
-        // The provider's clock is an hour ahead of ours, and both of its dates are by that.
+        // The provider's clock is an hour ahead, and both of its dates use that clock.
         (
             &[("retry-after", "Mon, 16 Nov 2026 07:08:35 GMT"), ("date", "Mon, 16 Nov 2026 07:07:35 GMT")],
             seconds(60),
@@ -51,7 +51,7 @@ fn headers_in_all_their_forms() {
             None,
         ),
         (&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1794812855000")], seconds(3600)),
-        // The same for the moments in other headers.
+        // The same for times in other headers.
         (
             &[
                 ("anthropic-ratelimit-requests-remaining", "0"),

@@ -1,4 +1,4 @@
-//! The retry matrix, the limits of each class, and the window.
+//! The retry table, the limits of each class, and the window.
 
 use proptest::prelude::*;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn decide(class: ErrorClass, shown: &Shown, consumer: Consumer) -> Decision {
     Retries::new(Policy::default()).decide(&failure(class), shown, consumer, START, &mut rng)
 }
 
-/// Keeps failing, and gives all waits until it gives up.
+/// Fails repeatedly, and returns all waits until no retry is left.
 fn exhaust(failure: &Failure, policy: Policy) -> (Vec<Duration>, Decision) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut retries = Retries::new(policy);
@@ -105,7 +105,7 @@ fn how_often_each_class_is_tried_again() {
     for (class, expected) in exact {
         assert_eq!(tries(class), expected, "{class}");
     }
-    // These are tried at least so often, and at least for so long.
+    // These have a minimum number of retries and a minimum time.
     for (class, least, seconds) in [
         (ErrorClass::ProviderError, 4, 60),
         (ErrorClass::NotAStream, 4, 60),
@@ -130,7 +130,7 @@ fn an_unreachable_provider_is_not_tried_for_longer_than_two_minutes() {
     assert_eq!(second, Decision::Fail { retry_at: None });
 }
 
-/// 429 and a used up quota in turns, neither of which has a limit of its own: only the window is left.
+/// Alternating 429 and exhausted quota. Neither has a limit of its own, so only the window ends it.
 #[test]
 fn a_parked_wait_is_no_time_for_which_a_provider_was_unreachable() {
     let mut retries = Retries::new(Policy::default());
@@ -138,7 +138,7 @@ fn a_parked_wait_is_no_time_for_which_a_provider_was_unreachable() {
     let mut at = |failure: &Failure, now: u64| {
         retries.decide(failure, &Shown::default(), Consumer::AttemptAware, Time(now), &mut rng)
     };
-    // A day of limits, each behind a network that is not there yet when the machine wakes up.
+    // A day of limits. After each one the network is not up yet when the machine wakes.
     for hour in 0..24 {
         let now = hour * 3_600_000;
         let unreachable = at(&failure(ErrorClass::Unreachable), now);
@@ -197,7 +197,7 @@ fn a_limited_rate_is_waited_for_within_the_window_and_no_longer() {
         let extra = wait - Duration::from_secs(55_852);
         assert!(extra <= JITTER, "the jitter is absolute: {extra:?}");
     }
-    // Without a word from the provider it is asked less and less often.
+    // Without a delay from the provider the waits grow.
     let (waits, _) = exhaust(&failure(ErrorClass::RateLimited), Policy::default());
     assert!(waits.len() < 7 * 24 * 60, "{} requests in 7 days", waits.len());
 }
@@ -251,7 +251,7 @@ fn an_answer_begins_the_counts_anew_and_not_the_window() {
         }
         now = now.plus_millis(2 * DAY);
         retries.answered(now);
-        // What goes well in between does not count, however long it takes.
+        // Successful time in between does not count.
         now = now.plus_millis(30 * DAY);
     }
     assert_eq!(retries.spent().waited_ms, 6 * DAY);
@@ -267,8 +267,8 @@ fn any_class() -> impl Strategy<Value = ErrorClass> {
 }
 
 proptest! {
-    /// Whatever happens: a committed call is never asked for again, what plain clients got is never repeated, and no
-    /// sequence of failures goes on beyond the window.
+    /// For any sequence: a committed call is never repeated, text that plain clients got is never repeated,
+    /// and no retry is beyond the window.
     #[test]
     fn the_laws_of_retrying(
         failures in prop::collection::vec((any_class(), prop::option::of(0_u64..100_000)), 1..200),

@@ -1,4 +1,4 @@
-//! What may be kept of the bytes of a broken answer.
+//! The bytes of a broken answer that may be stored.
 
 use proptest::prelude::*;
 use turnstream_llm::evidence::{Kind, Recorder};
@@ -26,7 +26,7 @@ fn kept(bytes: &[u8], kind: Kind) -> String {
     String::from_utf8_lossy(&[evidence.head, evidence.tail].concat()).into_owned()
 }
 
-/// A text in deltas of this many letters, none of which is a word that providers use.
+/// A text in deltas of this many letters. None of them is a word of a wire format.
 fn spoken() -> Completion {
     spoken_in(&["Zurich7 ", "Kartoffel", "salat99", " QQQQ", "kleinkram", "4929123"])
 }
@@ -87,7 +87,7 @@ fn the_beginning_and_the_end_of_a_long_body_are_kept() {
     assert!(evidence.len() <= 65 * 1024);
 }
 
-/// A page of which the kept beginning ends behind so many bytes of the secret, and the kept end begins there.
+/// A page whose kept beginning ends after this many bytes of the secret, and whose kept end starts there.
 fn page_cut_within(secret: &str, at: usize) -> Vec<u8> {
     const KEPT: usize = 32 * 1024;
     let mut page = b"<html>\n".to_vec();
@@ -157,7 +157,7 @@ fn a_page_and_an_error_stay_readable() {
     assert!(kept(&error, Kind::Document).contains("It broke."));
 }
 
-/// The bytes up to `at`, then what was put in, then the bytes from `cut` on.
+/// The bytes up to `at`, the inserted bytes, and the bytes from `cut` on.
 fn assert_damage_shows_no_text(whole: &[u8], at: usize, put: &str, cut: usize) {
     let kept = kept(&[&whole[..at], put.as_bytes(), &whole[cut..]].concat(), Kind::Stream);
     for text in SPOKEN {
@@ -165,7 +165,7 @@ fn assert_damage_shows_no_text(whole: &[u8], at: usize, put: &str, cut: usize) {
     }
 }
 
-/// The values that a random run reported. They did not fail here on the code before the repair; the test below did.
+/// The values of a reported random run. They did not fail on the code before the repair; the test below did.
 #[test]
 fn the_damage_that_a_random_run_reported_shows_no_text() {
     let whole = body(WireFormat::ALL[2], &Step::new(spoken()));
@@ -178,8 +178,8 @@ fn the_damage_that_a_random_run_reported_shows_no_text() {
     assert_damage_shows_no_text(&whole, at, "", cut);
 }
 
-/// Every place of a body joined with the beginning of every delta: under each member once. Lines are looked at one by
-/// one, so the joined line alone is enough.
+/// Every place of a body joined with the beginning of every delta, once per member. Lines are handled one
+/// by one, so the joined line alone is enough.
 #[test]
 fn no_join_with_the_beginning_of_a_delta_brings_it_to_light() {
     for format in WireFormat::ALL {
@@ -198,7 +198,7 @@ fn no_join_with_the_beginning_of_a_delta_brings_it_to_light() {
 }
 
 proptest! {
-    /// Wherever the bytes are cut and whatever is put in, no delta's text is kept.
+    /// For any cut and any insertion, no text of a delta is stored.
     #[test]
     fn no_damage_brings_text_to_light(format in 0..3_usize, at in 0.0_f64..1.0, cut in 0.0_f64..1.0, put in "[\"{}:,\\\\\n ]{0,6}") {
         let whole = body(WireFormat::ALL[format], &Step::new(spoken()));
@@ -207,7 +207,8 @@ proptest! {
     }
 }
 
-/// An answer that was not streamed although that was asked for, too long to be kept whole.
+/// An answer that was not streamed, although the request asked for a stream, and that is too long to be
+/// kept whole.
 fn unstreamed(text: &str) -> Vec<u8> {
     let filling = "Kartoffel salat99 ".repeat(10_000);
     let call = serde_json::json!({"id": "call_1", "type": "function", "function": {"name": "edit", "arguments": "{}"}});

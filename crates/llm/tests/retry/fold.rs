@@ -1,13 +1,15 @@
-//! The law of superseding: the fold of all that was told is the fold of the attempt that survived. Over real sockets, with
-//! every kind of damage; and no text that a model, a tool or a page writes changes what a failure is called.
+//! The law of superseding: the fold of all events of a call equals the fold of the surviving attempt.
+//!
+//! Tested over real sockets with every kind of damage. Also: no text of a model, a tool or a page changes
+//! the class of a failure.
 
 use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use turnstream_llm::client::{Ending, Told, Translator};
+use turnstream_llm::client::{CallEvent, CallOutcome, Translator};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
-use turnstream_llm::{Format, Item, ItemNo, Said};
+use turnstream_llm::{Format, Item, ItemNo, StreamEvent};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
     Body, Draft, ErrorClass, Event, Field, ItemKind, ItemState, Origin, Outcome, Role, StopReason, Tool,
@@ -23,7 +25,7 @@ use turnstream_scripted::{
 };
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
-/// A log made of what a consumer was told, as an agent of our own would write it.
+/// A log of the events that a consumer got, as an agent on this crate would write it.
 #[derive(Default)]
 struct Log {
     events: Vec<Event>,
@@ -51,7 +53,7 @@ impl Log {
         self.add(None, started);
     }
 
-    /// The item's id, started if it is new.
+    /// The item's id. A new item is started.
     fn item(&mut self, attempt: u32, item: ItemNo, kind: ItemKind, tool: Option<Tool>) -> ItemId {
         let id = id(attempt, item);
         let is_known = self.events.iter().any(|event| event.draft.item.as_ref() == Some(&id));
@@ -79,13 +81,13 @@ impl Log {
         self.attempt = None;
     }
 
-    fn told(&mut self, told: &Told) {
+    fn told(&mut self, told: &CallEvent) {
         match told {
-            Told::Began { attempt } => {
+            CallEvent::AttemptStarted { attempt } => {
                 self.attempt = Some(AttemptId::from(format!("a{attempt}")));
                 self.add(None, Body::AttemptStarted { step: 1, model: None, native_id: None });
             }
-            Told::Superseded { attempt, by, items } => {
+            CallEvent::Superseded { attempt, by, items } => {
                 let items: Vec<ItemId> = items.iter().map(|item| id(*attempt, *item)).collect();
                 self.open.retain(|open| !items.contains(open));
                 self.attempt = Some(AttemptId::from(format!("a{attempt}")));
@@ -93,57 +95,57 @@ impl Log {
                 self.add(None, Body::AttemptSuperseded { by: by.clone(), items });
                 self.attempt = Some(by);
             }
-            Told::Said { attempt, said } => self.said(*attempt, said),
-            Told::Retrying { .. } | Told::Unkept(_) => {}
-            Told::Ended { ending, .. } => self.ended(ending),
+            CallEvent::Stream { attempt, event: said } => self.said(*attempt, said),
+            CallEvent::Retrying { .. } | CallEvent::NotRecorded(_) => {}
+            CallEvent::Ended { outcome: ending, .. } => self.ended(ending),
         }
     }
 
-    fn said(&mut self, attempt: u32, said: &Said) {
+    fn said(&mut self, attempt: u32, said: &StreamEvent) {
         let delta = |field, text: &str| Body::ItemDelta { field, text: text.to_owned() };
         match said {
-            Said::Text { item, text } | Said::Refusal { item, text } => {
+            StreamEvent::Text { item, text } | StreamEvent::Refusal { item, text } => {
                 let item = self.item(attempt, *item, ItemKind::Message, None);
                 self.add(Some(&item), delta(Field::Text, text));
             }
-            Said::Reasoning { item, text } => {
+            StreamEvent::Reasoning { item, text } => {
                 let item = self.item(attempt, *item, ItemKind::Reasoning, None);
                 self.add(Some(&item), delta(Field::Text, text));
             }
-            Said::CallBegan { item, name, .. } => {
+            StreamEvent::CallStarted { item, name, .. } => {
                 let tool = Tool { name: Some(name.clone()), ..Tool::default() };
                 self.item(attempt, *item, ItemKind::Tool, Some(tool));
             }
-            Said::CallArguments { item, text } => {
+            StreamEvent::CallArguments { item, text } => {
                 let item = self.item(attempt, *item, ItemKind::Tool, None);
                 self.add(Some(&item), delta(Field::Input, text));
             }
-            Said::Committed(Item::Call(call)) => {
+            StreamEvent::Committed(Item::Call(call)) => {
                 let item = id(attempt, call.item);
                 let input = serde_json::from_str(&call.arguments).ok();
                 let tool = Some(Box::new(Tool { input, ..Tool::default() }));
                 self.add(Some(&item), Body::ItemUpdated { tool });
             }
-            Said::Opened { .. }
-            | Said::ReasoningKept { .. }
-            | Said::Committed(_)
-            | Said::Usage(_)
-            | Said::Finish(_)
-            | Said::ProviderFailed(_)
-            | Said::Alive
-            | Said::Tainted { .. } => {}
+            StreamEvent::Opened { .. }
+            | StreamEvent::ReasoningData { .. }
+            | StreamEvent::Committed(_)
+            | StreamEvent::Usage(_)
+            | StreamEvent::Finish(_)
+            | StreamEvent::ProviderFailed(_)
+            | StreamEvent::KeepAlive
+            | StreamEvent::Tainted { .. } => {}
         }
     }
 
-    fn ended(&mut self, ending: &Ending) {
+    fn ended(&mut self, ending: &CallOutcome) {
         let (state, outcome, error) = match ending {
-            Ending::Complete(_) => (ItemState::Completed, Outcome::Completed, None),
-            Ending::Truncated { .. } => (ItemState::Completed, Outcome::Completed, None),
-            Ending::Failed { failure, .. } => {
+            CallOutcome::Complete(_) => (ItemState::Completed, Outcome::Completed, None),
+            CallOutcome::Truncated { .. } => (ItemState::Completed, Outcome::Completed, None),
+            CallOutcome::Failed { failure, .. } => {
                 (ItemState::Abandoned, Outcome::Failed, Some(failure.error(None)))
             }
-            Ending::Cancelled => (ItemState::Abandoned, Outcome::Cancelled, None),
-            Ending::Unkept(unkept) => {
+            CallOutcome::Cancelled => (ItemState::Abandoned, Outcome::Cancelled, None),
+            CallOutcome::NotRecorded(unkept) => {
                 let error = TurnError::new(ErrorClass::Internal, unkept.to_string());
                 (ItemState::Abandoned, Outcome::Failed, Some(error))
             }
@@ -162,15 +164,15 @@ fn id(attempt: u32, item: ItemNo) -> ItemId {
     ItemId::from(format!("i{}", attempt * 1000 + item.0))
 }
 
-fn log_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> Log {
+fn log_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> Log {
     let mut log = Log::default();
     log.begin();
     told.into_iter().for_each(|told| log.told(told));
     log
 }
 
-/// The items of a session that was shown these things, without the ids that they happen to have, and the log itself.
-fn session_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> (Vec<Content>, Vec<String>) {
+/// The items of a session after these events, without ids, and the log itself.
+fn session_of<'a>(told: impl IntoIterator<Item = &'a CallEvent>) -> (Vec<Content>, Vec<String>) {
     let (mut machine, mut ids, mut events) = (Machine::new(), Counters::default(), Vec::new());
     let mut translator = Translator::new(&call("http://127.0.0.1", Format::Chat, AttemptAware));
     let created = |machine: &mut Machine, step: &mut MachineStep<'_>| {
@@ -193,8 +195,8 @@ fn session_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> (Vec<Content>, Ve
         for signal in translator.signals(told) {
             step(&mut |machine, step| machine.observe(signal.clone(), step));
         }
-        if let Told::Ended { ending, .. } = told
-            && let Some(ending) = ending.of_turn()
+        if let CallEvent::Ended { outcome: ending, .. } = told
+            && let Some(ending) = ending.turn_ending()
         {
             let done = Signal::TurnDone { native_id: None, ending };
             step(&mut |machine, step| machine.observe(done.clone(), step));
@@ -206,19 +208,19 @@ fn session_of<'a>(told: impl IntoIterator<Item = &'a Told>) -> (Vec<Content>, Ve
     (content.collect(), events.iter().map(|event| serde_json::to_string(event).unwrap()).collect())
 }
 
-/// What an item is, whatever it is called.
+/// An item without its id.
 type Content = (ItemKind, Option<String>, Option<Box<Tool>>, fold::ItemStage, bool);
 
 fn items_of(log: &Log) -> Vec<fold::Item> {
     Fold::of(&log.events).into_state().items
 }
 
-/// The attempt that something that was told belongs to.
-fn attempt_of(told: &Told) -> Option<u32> {
+/// The attempt of an event.
+fn attempt_of(told: &CallEvent) -> Option<u32> {
     match told {
-        Told::Began { attempt } | Told::Said { attempt, .. } => Some(*attempt),
-        Told::Superseded { .. } | Told::Retrying { .. } | Told::Unkept(_) => None,
-        Told::Ended { attempt, .. } => Some(*attempt),
+        CallEvent::AttemptStarted { attempt } | CallEvent::Stream { attempt, .. } => Some(*attempt),
+        CallEvent::Superseded { .. } | CallEvent::Retrying { .. } | CallEvent::NotRecorded(_) => None,
+        CallEvent::Ended { attempt, .. } => Some(*attempt),
     }
 }
 
@@ -229,14 +231,14 @@ fn any_completion() -> impl Strategy<Value = Completion> {
         text.prop_map(|text| Part::reasoning(&text)),
         text.prop_map(|text| Part::tool_call("edit", json!({"text": text}))),
     ];
-    // Text at last, since reasoning alone says nothing.
+    // Text at the end, since reasoning alone is an empty answer.
     (prop::collection::vec(part, 0..3), text).prop_map(|(mut parts, text)| {
         parts.insert(0, Part::text(&text));
         Completion::of(parts)
     })
 }
 
-/// Some damage somewhere in a body of so many bytes and events.
+/// Random damage in a body of this many bytes and events.
 fn damage(kind: u8, place: f64, bytes: usize, events: usize) -> Fault {
     let after = ((bytes as f64 * place) as usize).clamp(1, bytes - 1);
     let event = ((events as f64 * place) as usize).min(events - 1);
@@ -287,7 +289,7 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
         let told = runtime.block_on(async {
             let bench = bench(steps).await;
             let told = bench.run(format, consumer).await;
-            // Requests on the wire are attempts in the ledger.
+            // As many requests on the wire as attempts in the ledger.
             bench.rows().await;
             told
         });
@@ -299,19 +301,19 @@ fn the_fold_of_all_attempts_is_the_fold_of_the_one_that_survived() {
             let last = told.last().and_then(attempt_of);
             let survivor = log_of(told.iter().filter(|told| attempt_of(told) == last));
             prop_assert_eq!(items_of(&log), items_of(&survivor));
-            // The same through the machine, as a session has it.
+            // The same through the turn machine.
             let (items, lines) = session_of(&told);
-            let has_calls = matches!(ending(&told), Ending::Complete(outcome) if !outcome.runnable().is_empty())
-                || matches!(ending(&told), Ending::Truncated { .. });
+            let has_calls = matches!(ending(&told), CallOutcome::Complete(outcome) if !outcome.runnable().is_empty())
+                || matches!(ending(&told), CallOutcome::Truncated { .. });
             let tail = if has_calls { Tail::Live } else { Tail::Settled };
             assert_lawful(lines.iter().map(String::as_str), tail);
             prop_assert_eq!(items, session_of(told.iter().filter(|told| attempt_of(told) == last)).0);
         }
-        // Whoever cannot take anything back was given the text of one attempt at most, and no call in pieces.
+        // A plain consumer got the text of at most one attempt, and no partial call.
         if !is_aware {
             let mut texts: Vec<u32> = Vec::new();
             for told in &told {
-                if let Told::Said { attempt, said: Said::Text { .. } | Said::CallArguments { .. } } = told {
+                if let CallEvent::Stream { attempt, event: StreamEvent::Text { .. } | StreamEvent::CallArguments { .. } } = told {
                     texts.push(*attempt);
                 }
             }
@@ -357,7 +359,7 @@ fn no_text_of_a_model_or_of_its_calls_changes_what_a_failure_is_called() {
             let plain = verdict("Some text of a model, as long as the others are.");
             for text in telling {
                 let told = verdict(text);
-                // A cut by FIN is within an event or behind one, by the length of the text.
+                // A cut by FIN is within an event or after one, depending on the length of the text.
                 let same = |class| match class {
                     Some(ErrorClass::Incomplete | ErrorClass::StreamCorrupt) if kind == 1 => None,
                     other => other,

@@ -1,4 +1,4 @@
-//! Failures of providers: what they are called, what is done about them, and what is written down.
+//! Failures of providers: their classes, retries, waits and ledger rows.
 #![allow(clippy::unwrap_used, reason = "helpers of a test panic as the test itself does")]
 
 mod classify;

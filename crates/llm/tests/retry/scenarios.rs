@@ -1,13 +1,16 @@
-//! What goes wrong between a provider and its client, over real sockets: each time the right class, the right number of
-//! requests, and nothing told that would have to be taken back.
+//! Faults between provider and client over real sockets.
+//!
+//! Each test checks the class, the number of requests, and that no event has to be taken back.
+
+mod diagnostics;
 
 use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use turnstream_llm::client::{Clocks, Ending, Told, Wait};
+use turnstream_llm::client::{CallEvent, CallOutcome, Timeouts, Wait};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
-use turnstream_llm::{Format, ItemNo, Profile, Said};
+use turnstream_llm::{Format, ItemNo, Profile, StreamEvent};
 use turnstream_model::attempts::{
     Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Tokens, Unkept, Verdict,
 };
@@ -25,14 +28,14 @@ fn good() -> Step {
     Step::text(ANSWER)
 }
 
-fn is_whole(told: &[Told]) {
-    assert!(matches!(ending(told), Ending::Complete(_)), "{:?}", ending(told));
+fn is_whole(told: &[CallEvent]) {
+    assert!(matches!(ending(told), CallOutcome::Complete(_)), "{:?}", ending(told));
     assert_eq!(text_of(told), ANSWER);
 }
 
-fn failed(told: &[Told]) -> ErrorClass {
+fn failed(told: &[CallEvent]) -> ErrorClass {
     match ending(told) {
-        Ending::Failed { failure, .. } => failure.class,
+        CallOutcome::Failed { failure, .. } => failure.class,
         other => panic!("it did not fail: {other:?}"),
     }
 }
@@ -90,7 +93,9 @@ async fn refusals_that_pass_are_tried_again_and_their_delays_kept() {
             is_whole(&told);
             assert_eq!(bench.verdicts().await, [(Verdict::Failed, Some(class)), (Verdict::Complete, None)]);
             let waited = told.iter().find_map(|told| match told {
-                Told::Retrying { attempt: 2, reason, until, wait: Wait::Slept, .. } if *reason == class => {
+                CallEvent::Retrying { attempt: 2, reason, until, wait: Wait::Slept, .. }
+                    if *reason == class =>
+                {
                     Some(until.0 - START.0)
                 }
                 _ => None,
@@ -148,7 +153,7 @@ async fn damage_after_text_is_superseded_for_those_who_know_attempts_and_an_erro
             "{fault:?}"
         );
         let superseded = told.iter().any(
-            |told| matches!(told, Told::Superseded { attempt: 1, by: 2, items } if *items == [ItemNo(0)]),
+            |told| matches!(told, CallEvent::Superseded { attempt: 1, by: 2, items } if *items == [ItemNo(0)]),
         );
         assert!(superseded, "{fault:?}: {told:?}");
 
@@ -188,7 +193,7 @@ async fn a_page_where_a_stream_should_be_is_named_and_tried_again() {
     }
 }
 
-/// The events of an answer in the chat format, as the first request gets them.
+/// The events of an answer in the chat format, for the first request.
 fn events(step: &Step) -> Vec<Vec<u8>> {
     let asked =
         Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
@@ -205,7 +210,7 @@ fn rendered(step: &Step) -> String {
     String::from_utf8(events(step).concat()).unwrap()
 }
 
-/// Where in the body the first events of a good answer end.
+/// The offsets in the body where the first events of a good answer end.
 fn after_events(count: usize) -> usize {
     events(&good()).iter().take(count).map(Vec::len).sum()
 }
@@ -238,10 +243,10 @@ async fn a_packed_body_is_recognised() {
 
 #[tokio::test]
 async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
-    let clocks = Clocks {
+    let clocks = Timeouts {
         silence: Duration::from_millis(2000),
         progress: Duration::from_millis(3000),
-        ..Clocks::default()
+        ..Timeouts::default()
     };
     let silent = Fault::Stall { after: 400, lasts_ms: None, comment_every_ms: None };
     let chatty = Fault::Stall { after: after_events(3), lasts_ms: None, comment_every_ms: Some(50) };
@@ -257,7 +262,7 @@ async fn silence_and_keepalives_without_end_are_stalls_by_different_clocks() {
     }
 }
 
-/// A model that thinks for minutes is not asked again.
+/// A model that is silent for minutes is not asked again.
 #[tokio::test]
 async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() {
     let silent = |after| Fault::Stall { after, lasts_ms: Some(600), comment_every_ms: None };
@@ -269,7 +274,7 @@ async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() 
         (Format::Messages, silent(400)),
     ];
     for (format, pause) in cases {
-        let bench = bench_with([good().fault(pause)], Clocks::default(), Arc::new(QuickClock::new())).await;
+        let bench = bench_with([good().fault(pause)], Timeouts::default(), Arc::new(QuickClock::new())).await;
         is_whole(&bench.run(format, PlainWire).await);
         assert_eq!(bench.verdicts().await, [(Verdict::Complete, None)], "{}", format.name());
     }
@@ -277,17 +282,17 @@ async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() 
 
 #[tokio::test]
 async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
-    let clocks = Clocks { headers: Duration::from_millis(1500), ..Clocks::default() };
+    let clocks = Timeouts { headers: Duration::from_millis(1500), ..Timeouts::default() };
     let late = turnstream_scripted::Delivery { before_headers_ms: 60_000, ..Default::default() };
     let bench = bench_with([good().delivered(late), good()], clocks, Arc::new(QuickClock::new())).await;
     is_whole(&bench.run(Format::Chat, PlainWire).await);
     assert_eq!(bench.verdicts().await[0], (Verdict::Failed, Some(ErrorClass::Stalled)));
 
-    let clocks = Clocks {
+    let clocks = Timeouts {
         silence: Duration::from_millis(3000),
         progress: Duration::from_millis(3000),
         lifetime: Duration::from_millis(3000),
-        ..Clocks::default()
+        ..Timeouts::default()
     };
     let long = "word ".repeat(2000);
     let bench = bench_with([Step::text(&long)], clocks, Arc::new(QuickClock::new())).await;
@@ -295,7 +300,7 @@ async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
     let mut told = vec![running.next().await.unwrap()];
     tokio::time::sleep(Duration::from_millis(3500)).await;
     told.extend(all(running).await);
-    assert!(matches!(ending(&told), Ending::Complete(_)), "{:?}", ending(&told));
+    assert!(matches!(ending(&told), CallOutcome::Complete(_)), "{:?}", ending(&told));
     assert_eq!(text_of(&told), long);
 }
 
@@ -304,7 +309,7 @@ fn with_tools() -> Step {
     Step::new(Completion::of(calls.map(|arguments| Part::tool_call("edit", arguments))))
 }
 
-/// Only the responses format says of a call that it is whole before the answer is.
+/// Only in the responses format is a call complete before the answer is.
 #[tokio::test]
 async fn after_a_whole_call_nothing_is_asked_again() {
     for consumer in [AttemptAware, PlainWire] {
@@ -314,7 +319,7 @@ async fn after_a_whole_call_nothing_is_asked_again() {
         proxy.add(Rule::new(Wire::At(Point::AfterEvent(done), Action::Cut(Cut::Rst))));
         let told = all(bench.client.start(call(&proxy.url(), Format::Responses, consumer))).await;
         match ending(&told) {
-            Ending::Truncated { outcome, failure } => {
+            CallOutcome::Truncated { outcome, failure } => {
                 let runnable: Vec<_> = outcome.runnable().iter().map(|call| call.arguments.clone()).collect();
                 assert_eq!(runnable, [r#"{"path":"a.rs"}"#]);
                 assert_eq!(failure.class, ErrorClass::TransportLost);
@@ -333,11 +338,11 @@ async fn half_arguments_are_held_back_so_that_they_can_be_asked_for_again() {
         let inside = Point::AfterEvent(EventMatch::containing("a.r"));
         proxy.add(Rule::new(Wire::At(inside, Action::Cut(Cut::Rst))));
         let told = all(bench.client.start(call(&proxy.url(), format, PlainWire))).await;
-        assert!(matches!(ending(&told), Ending::Complete(_)), "{format:?}: {:?}", ending(&told));
+        assert!(matches!(ending(&told), CallOutcome::Complete(_)), "{format:?}: {:?}", ending(&told));
         let arguments: Vec<_> = told
             .iter()
             .filter_map(|told| match told {
-                Told::Said { attempt, said: Said::CallArguments { text, .. } } => {
+                CallEvent::Stream { attempt, event: StreamEvent::CallArguments { text, .. } } => {
                     Some((*attempt, text.as_str()))
                 }
                 _ => None,
@@ -356,7 +361,7 @@ async fn half_arguments_are_held_back_so_that_they_can_be_asked_for_again() {
 async fn a_closed_door_is_unreachable_and_every_knock_has_its_row() {
     let bench = bench([good()]).await;
     let proxy = FaultProxy::http(bench.provider.address()).await.unwrap();
-    proxy.close_door().await.unwrap();
+    proxy.stop_listening().await.unwrap();
     let told = all(bench.client.start(call(&proxy.url(), Format::Chat, PlainWire))).await;
     assert_eq!(failed(&told), ErrorClass::Unreachable);
     let rows = bench.attempts.attempts("ses_1".into()).await.unwrap();
@@ -380,7 +385,7 @@ async fn a_connection_that_dies_between_two_calls_repeats_nothing_by_itself() {
     let bench = bench([good(), good(), good()]).await;
     let proxy = FaultProxy::http(bench.provider.address()).await.unwrap();
     is_whole(&all(bench.client.start(call(&proxy.url(), Format::Chat, PlainWire))).await);
-    // The kept connection is gone, and the next request finds that out.
+    // The reused connection is dead, and the next request notices that.
     proxy.cut_all(Cut::Rst);
     let mut second = call(&proxy.url(), Format::Chat, PlainWire);
     second.attempts_before = 1;
@@ -399,7 +404,7 @@ async fn a_request_that_is_cancelled_or_dropped_has_an_end() {
     bench.provider.wait_for_requests(1, Duration::from_secs(300)).await.unwrap();
     running.cancel();
     let told = all(running).await;
-    assert_eq!(*ending(&told), Ending::Cancelled);
+    assert_eq!(*ending(&told), CallOutcome::Cancelled);
 
     let mut again = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
     again.attempts_before = 1;
@@ -418,7 +423,7 @@ async fn a_request_that_is_cancelled_or_dropped_has_an_end() {
     assert!(rows.iter().all(|row| row.verdict() == Some(Verdict::Cancelled)), "{rows:?}");
 }
 
-/// A ledger on a disk that is full.
+/// A ledger on a full disk.
 struct FullDisk;
 
 impl Ledger for FullDisk {
@@ -442,15 +447,15 @@ impl Ledger for FullDisk {
 #[tokio::test]
 async fn what_cannot_be_written_down_does_not_leave() {
     let bench = bench([good()]).await;
-    let keeping = turnstream_llm::client::Keeping {
+    let environment = turnstream_llm::client::Environment {
         ledger: Arc::new(FullDisk),
         waits: Arc::new(bench.attempts.clone()),
         clock: Arc::new(QuickClock::new()),
         redact: Arc::new(turnstream_redact::Rules::standard()),
     };
-    let client = turnstream_llm::client::Client::new(Default::default(), keeping).unwrap();
+    let client = turnstream_llm::client::Client::new(Default::default(), environment).unwrap();
     let told = all(client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware))).await;
-    assert_eq!(*ending(&told), Ending::Unkept(Unkept::Store("the disk is full".to_owned())));
+    assert_eq!(*ending(&told), CallOutcome::NotRecorded(Unkept::Store("the disk is full".to_owned())));
     assert_eq!(bench.provider.calls().len(), 0);
 }
 
@@ -472,7 +477,7 @@ async fn what_is_kept_of_a_broken_answer_has_no_text_and_no_key_in_it() {
         for part in [secret, &secret[..20], &secret[20..], "keep it"] {
             assert!(is_nowhere(bench.directory.path(), part), "{part:?} was kept: {kept}");
         }
-        // The deltas are 12 characters long: no piece of the secret is there either.
+        // The deltas have 12 characters. No piece of the secret is stored either.
         let pieces = (0..text.len() - 12).map(|at| &text[at..at + 8]);
         for piece in pieces.filter(|piece| secret.contains(*piece)) {
             assert!(!kept.contains(piece), "{piece:?} was kept: {kept}");

@@ -1,4 +1,4 @@
-//! Answers written to a socket byte by byte: what no provider should send, and what of it reaches the disk.
+//! Raw answers on a socket that no provider should send, and what of them reaches the disk.
 
 use super::support::{QuickClock, all, call, client, ending, is_nowhere};
 use serde_json::json;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use turnstream_llm::Format;
-use turnstream_llm::client::{Client, Clocks, Ending, Keeping, Settings, Told};
+use turnstream_llm::client::{CallEvent, CallOutcome, Client, Environment, Settings, Timeouts};
 use turnstream_llm::retry::{Consumer, Policy};
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger};
@@ -17,7 +17,7 @@ use turnstream_redact::Rules;
 
 const SECRET: &str = "sk-ant-api03-Zm9vYmFyYmF6cXV4MDEyMzQ1Njc4OUFCQ0RFRkdISUpLTE1OT1A";
 
-/// A policy under which nothing is tried again, so that one answer is one attempt.
+/// A policy without retries, so that one answer is one attempt.
 fn once() -> Policy {
     let classes = [
         ErrorClass::StreamCorrupt,
@@ -38,7 +38,7 @@ struct Server {
 }
 
 impl Server {
-    /// Answers every request by what `answer` does with its connection.
+    /// Passes the connection of every request to `answer`.
     async fn start<F>(answer: impl Fn(TcpStream) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -71,16 +71,16 @@ impl Server {
     }
 
     fn client(&self, settings: Settings) -> Client {
-        let keeping = Keeping {
+        let environment = Environment {
             ledger: Arc::new(self.attempts.clone()),
             waits: Arc::new(self.attempts.clone()),
             clock: Arc::new(QuickClock::new()),
             redact: Arc::new(Rules::standard()),
         };
-        Client::new(settings, keeping).unwrap()
+        Client::new(settings, environment).unwrap()
     }
 
-    async fn ask(&self, settings: Settings) -> Vec<Told> {
+    async fn ask(&self, settings: Settings) -> Vec<CallEvent> {
         all(self.client(settings).start(call(&self.base, Format::Chat, Consumer::AttemptAware))).await
     }
 
@@ -99,14 +99,14 @@ fn settings() -> Settings {
     Settings { policy: once(), ..Settings::default() }
 }
 
-fn class(told: &[Told]) -> ErrorClass {
+fn class(told: &[CallEvent]) -> ErrorClass {
     match ending(told) {
-        Ending::Failed { failure, .. } => failure.class,
+        CallOutcome::Failed { failure, .. } => failure.class,
         other => panic!("{other:?}"),
     }
 }
 
-/// Everything that a provider or a model may name: the request, the completion, a tool, a finish.
+/// All names that a provider or a model chooses: request, completion, tool, finish.
 #[tokio::test]
 async fn a_secret_in_a_name_does_not_reach_the_disk() {
     let choices = |delta: serde_json::Value, finish: Option<&str>| {
@@ -126,7 +126,7 @@ async fn a_secret_in_a_name_does_not_reach_the_disk() {
     assert_eq!(row.end.unwrap().findings.lost.len(), 1);
 }
 
-/// Some providers want the key in the address.
+/// Some providers want the key in the URL.
 #[tokio::test]
 async fn the_address_of_a_request_that_failed_is_not_kept() {
     let server = Server::of(b"nonsense\r\n\r\n".to_vec()).await;
@@ -138,7 +138,7 @@ async fn the_address_of_a_request_that_failed_is_not_kept() {
     assert!(is_nowhere(server.directory.path(), "Kartoffel7"), "{row:?}");
 }
 
-/// Gateways name the key that they do not know.
+/// Gateways repeat an unknown key in their error.
 #[tokio::test]
 async fn a_key_that_the_answer_repeats_is_not_kept() {
     let (key, page) =
@@ -162,7 +162,7 @@ async fn a_key_that_the_answer_repeats_is_not_kept() {
     }
 }
 
-/// A redirect repeats the address, and the page that comes with it does so once more.
+/// A redirect repeats the URL, and its page repeats it again.
 #[tokio::test]
 async fn an_address_that_a_redirect_repeats_is_not_kept_either() {
     let to = "https://a.example/v1/chat/completions?pass=Kartoffel7";
@@ -174,7 +174,7 @@ async fn an_address_that_a_redirect_repeats_is_not_kept_either() {
         let mut call = call(&server.base, Format::Chat, Consumer::AttemptAware);
         call.route.url.push_str("?pass=Kartoffel7");
         let told = all(server.client(settings()).start(call)).await;
-        let Ending::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
+        let CallOutcome::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
         assert_eq!(failure.class, ErrorClass::InvalidRequest);
         assert!(failure.message.contains("https://a.example/v1/chat/completions"), "{}", failure.message);
         assert!(!failure.message.contains("Kartoffel"), "{}", failure.message);
@@ -184,7 +184,7 @@ async fn an_address_that_a_redirect_repeats_is_not_kept_either() {
     }
 }
 
-/// Proxies and load balancers refuse without a word.
+/// Proxies and load balancers refuse without a body.
 #[tokio::test]
 async fn a_refusal_without_a_body_is_what_its_status_says() {
     let cases = [
@@ -198,21 +198,21 @@ async fn a_refusal_without_a_body_is_what_its_status_says() {
     ];
     let never = [ErrorClass::RateLimited, ErrorClass::Overloaded].map(|class| (class, None));
     for (status, class, wait) in cases {
-        // With a body of no bytes, and with one that breaks before its first.
+        // With an empty body, and with one that breaks before its first byte.
         for length in [0, 9] {
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
             let server = Server::of(answer.into_bytes()).await;
             let mut settings = settings();
             settings.policy.limits.extend(never);
             let told = server.ask(settings).await;
-            let Ending::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
+            let CallOutcome::Failed { failure, .. } = ending(&told) else { panic!("{told:?}") };
             let wait = wait.map(Duration::from_secs);
             assert_eq!((failure.class, failure.wait), (class, wait), "{status}, {length} bytes");
         }
     }
 }
 
-/// Names are short. One of a megabyte is not kept whole.
+/// A name of a megabyte is cut.
 #[tokio::test]
 async fn a_name_without_end_is_cut() {
     let long = "x".repeat(1 << 20);
@@ -252,7 +252,7 @@ async fn a_body_that_is_packed_without_a_mark_of_its_own_is_named_by_its_head() 
     assert!(is_nowhere(server.directory.path(), "Kartoffel"), "{row:?}");
 }
 
-/// Bytes that come faster than they are read leave no time spent waiting, so no clock would ever end it.
+/// A body that arrives faster than it is read uses up no timeout, so the size limit must end it.
 #[tokio::test]
 async fn comments_without_end_are_not_read_for_ever() {
     let server = Server::start(|mut connection| async move {
@@ -300,8 +300,8 @@ async fn a_head_that_comes_letter_by_letter_is_a_stall() {
         }
     })
     .await;
-    let clocks = Clocks { headers: Duration::from_millis(200), ..Clocks::default() };
-    assert_eq!(class(&server.ask(Settings { clocks, ..settings() }).await), ErrorClass::Stalled);
+    let clocks = Timeouts { headers: Duration::from_millis(200), ..Timeouts::default() };
+    assert_eq!(class(&server.ask(Settings { timeouts: clocks, ..settings() }).await), ErrorClass::Stalled);
 }
 
 #[tokio::test]
@@ -312,7 +312,7 @@ async fn who_cancels_hangs_up() {
         let hung_up = hung_up.clone();
         async move {
             let _ = connection.write_all((head("") + ": hello\n\n").as_bytes()).await;
-            // The end of what the client sends is the end of its connection.
+            // The client's end shows as the end of its bytes.
             while connection.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
             if let Some(hung_up) = hung_up.lock().unwrap().take() {
                 let _ = hung_up.send(());
@@ -320,15 +320,16 @@ async fn who_cancels_hangs_up() {
         }
     })
     .await;
-    let client = client(server.attempts.clone(), Clocks::default(), Arc::new(QuickClock::new()));
+    let client = client(server.attempts.clone(), Timeouts::default(), Arc::new(QuickClock::new()));
     let mut running = client.start(call(&server.base, Format::Chat, Consumer::AttemptAware));
-    while !matches!(running.next().await, Some(Told::Said { .. }) | None) {}
+    while !matches!(running.next().await, Some(CallEvent::Stream { .. }) | None) {}
     running.cancel();
-    assert_eq!(*ending(&all(running).await), Ending::Cancelled);
+    assert_eq!(*ending(&all(running).await), CallOutcome::Cancelled);
     tokio::time::timeout(Duration::from_secs(300), hanging_up).await.unwrap().unwrap();
 }
 
-/// A server that takes a request and says nothing is what makes other clients ask twice. Every POST is one attempt.
+/// Other clients repeat a request to a server that accepts it and closes silently. Here every POST is one
+/// attempt.
 #[tokio::test]
 async fn a_request_that_is_swallowed_is_sent_as_often_as_the_ledger_says() {
     let posts = Arc::new(std::sync::atomic::AtomicUsize::new(0));

@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
-use turnstream_llm::client::{Call, Client, Clocks, Ending, Keeping, Route, Running, Settings, Told};
+use turnstream_llm::client::{
+    CallEvent, CallOutcome, Client, Environment, ModelCall, Route, RunningCall, Settings, Timeouts,
+};
 use turnstream_llm::retry::{Consumer, Policy};
 use turnstream_llm::wait::Clock;
-use turnstream_llm::{Format, Profile, Said};
+use turnstream_llm::{Format, Profile, StreamEvent};
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger, Verdict, Waits};
 use turnstream_model::event::ErrorClass;
@@ -19,7 +21,7 @@ use turnstream_scripted::{Provider, Script, Step};
 
 pub(crate) const START: Time = Time(1_794_809_255_000);
 
-/// Clocks that are at the end of every sleep at once.
+/// Clocks that jump to the end of every sleep.
 pub(crate) struct QuickClock(Mutex<Duration>);
 
 impl QuickClock {
@@ -43,18 +45,18 @@ impl Clock for QuickClock {
     }
 }
 
-/// What happens to the clocks of a machine.
+/// An event for the clocks of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Happening {
-    /// Somebody sets the wall clock by so many milliseconds.
+    /// The wall clock is set by this many milliseconds.
     Jump(i64),
-    /// The machine sleeps for so many: both clocks go on, and no timer does.
+    /// The machine is suspended for this many milliseconds: both clocks continue, timers do not.
     Suspended(u64),
-    /// The clocks stand still from here on.
+    /// The clocks stop.
     Halt,
 }
 
-/// Clocks that move when somebody sleeps, and to which things happen at given moments, in milliseconds that have passed.
+/// Clocks that advance with every sleep, with events at given elapsed milliseconds.
 pub(crate) struct HandClock(Mutex<Hands>);
 
 struct Hands {
@@ -70,7 +72,7 @@ impl HandClock {
         Self::at(START, happenings)
     }
 
-    /// With another time on the wall clock.
+    /// With this wall time.
     pub(crate) fn at(wall: Time, happenings: impl IntoIterator<Item = (u64, Happening)>) -> Self {
         let happenings = happenings.into_iter().collect();
         Self(Mutex::new(Hands { wall: wall.0, elapsed: 0, happenings, suspended: 0, is_halted: false }))
@@ -83,13 +85,13 @@ impl HandClock {
         hands.elapsed += millis;
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock.
     pub(crate) fn jump(&self, by: i64) {
         let mut hands = self.0.lock().unwrap();
         hands.wall = hands.wall.saturating_add_signed(by);
     }
 
-    /// How long the machine slept, all in all.
+    /// How long the machine was suspended in total.
     pub(crate) fn suspended(&self) -> u64 {
         self.0.lock().unwrap().suspended
     }
@@ -138,7 +140,7 @@ impl Clock for HandClock {
     }
 }
 
-/// Clocks that stand still: who sleeps, sleeps for ever.
+/// Stopped clocks: a sleep never ends.
 pub(crate) struct StoppedClock(pub(crate) Time);
 
 impl Clock for StoppedClock {
@@ -155,7 +157,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// All that a client needs.
+/// A client with its provider and its ledger.
 pub(crate) struct Bench {
     pub(crate) provider: Provider,
     pub(crate) attempts: Attempts,
@@ -164,36 +166,36 @@ pub(crate) struct Bench {
 }
 
 pub(crate) async fn bench(steps: impl IntoIterator<Item = Step>) -> Bench {
-    bench_with(steps, Clocks::default(), Arc::new(QuickClock::new())).await
+    bench_with(steps, Timeouts::default(), Arc::new(QuickClock::new())).await
 }
 
 pub(crate) async fn bench_with(
     steps: impl IntoIterator<Item = Step>,
-    clocks: Clocks,
+    timeouts: Timeouts,
     clock: Arc<dyn Clock>,
 ) -> Bench {
     let provider = Provider::start(Script::new(steps)).await.unwrap();
     let directory = TempDir::new().unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
-    let client = client(attempts.clone(), clocks, clock);
+    let client = client(attempts.clone(), timeouts, clock);
     Bench { provider, attempts, client, directory }
 }
 
-pub(crate) fn client(attempts: Attempts, clocks: Clocks, clock: Arc<dyn Clock>) -> Client {
-    client_with(Settings { clocks, policy: Policy::default(), ..Settings::default() }, attempts, clock)
+pub(crate) fn client(attempts: Attempts, timeouts: Timeouts, clock: Arc<dyn Clock>) -> Client {
+    client_with(Settings { timeouts, policy: Policy::default(), ..Settings::default() }, attempts, clock)
 }
 
 pub(crate) fn client_with(settings: Settings, attempts: Attempts, clock: Arc<dyn Clock>) -> Client {
-    let keeping = Keeping {
+    let environment = Environment {
         ledger: Arc::new(attempts.clone()),
         waits: Arc::new(attempts),
         clock,
         redact: Arc::new(Rules::standard()),
     };
-    Client::new(settings, keeping).unwrap()
+    Client::new(settings, environment).unwrap()
 }
 
-pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
+pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> ModelCall {
     let (path, messages) = match format {
         Format::Chat => ("/v1/chat/completions", "messages"),
         Format::Responses => ("/v1/responses", "input"),
@@ -203,7 +205,7 @@ pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
         "model": "m", "stream": true, "stream_options": {"include_usage": true},
         messages: [{"role": "user", "content": "Hi"}],
     });
-    Call {
+    ModelCall {
         session: "ses_1".into(),
         turn: "t1".into(),
         step: 1,
@@ -221,8 +223,8 @@ pub(crate) fn call(base: &str, format: Format, consumer: Consumer) -> Call {
     }
 }
 
-/// Everything that was told, to the end.
-pub(crate) async fn all(mut running: Running) -> Vec<Told> {
+/// All events of a call.
+pub(crate) async fn all(mut running: RunningCall) -> Vec<CallEvent> {
     let mut told = Vec::new();
     let gathering = async {
         while let Some(next) = running.next().await {
@@ -234,11 +236,11 @@ pub(crate) async fn all(mut running: Running) -> Vec<Told> {
 }
 
 impl Bench {
-    pub(crate) async fn run(&self, format: Format, consumer: Consumer) -> Vec<Told> {
+    pub(crate) async fn run(&self, format: Format, consumer: Consumer) -> Vec<CallEvent> {
         all(self.client.start(call(&self.provider.base_url(), format, consumer))).await
     }
 
-    /// The rows, after making sure that as many requests were on the wire.
+    /// The ledger rows. Asserts that there were as many requests.
     pub(crate) async fn rows(&self) -> Vec<Attempt> {
         let rows = self.attempts.attempts("ses_1".into()).await.unwrap();
         let posts = self.provider.calls().len();
@@ -256,31 +258,33 @@ impl Bench {
     }
 }
 
-pub(crate) fn ending(told: &[Told]) -> &Ending {
+pub(crate) fn ending(told: &[CallEvent]) -> &CallOutcome {
     match told.last() {
-        Some(Told::Ended { ending, .. }) => ending,
+        Some(CallEvent::Ended { outcome: ending, .. }) => ending,
         other => panic!("it did not end: {other:?}"),
     }
 }
 
-/// The text that a consumer has in the end, if it takes back what is superseded.
-pub(crate) fn text_of(told: &[Told]) -> String {
+/// The final text of a consumer that takes back superseded items.
+pub(crate) fn text_of(told: &[CallEvent]) -> String {
     let mut texts: Vec<(u32, String)> = Vec::new();
     for told in told {
         match told {
-            Told::Said { attempt, said: Said::Text { text, .. } } => texts.push((*attempt, text.clone())),
-            Told::Superseded { attempt, .. } => texts.retain(|(of, _)| of != attempt),
-            Told::Said { .. }
-            | Told::Began { .. }
-            | Told::Retrying { .. }
-            | Told::Unkept(_)
-            | Told::Ended { .. } => {}
+            CallEvent::Stream { attempt, event: StreamEvent::Text { text, .. } } => {
+                texts.push((*attempt, text.clone()))
+            }
+            CallEvent::Superseded { attempt, .. } => texts.retain(|(of, _)| of != attempt),
+            CallEvent::Stream { .. }
+            | CallEvent::AttemptStarted { .. }
+            | CallEvent::Retrying { .. }
+            | CallEvent::NotRecorded(_)
+            | CallEvent::Ended { .. } => {}
         }
     }
     texts.into_iter().map(|(_, text)| text).collect()
 }
 
-/// True when no file below holds this.
+/// Whether no file in the directory contains this text.
 pub(crate) fn is_nowhere(directory: &Path, text: &str) -> bool {
     std::fs::read_dir(directory).unwrap().all(|entry| {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();

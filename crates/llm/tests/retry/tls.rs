@@ -1,5 +1,6 @@
-//! HTTPS: real handshakes on loopback with certificates that are made here. What cannot be believed is said at once, and a
-//! connection that breaks off is never taken for an answer that ended.
+//! HTTPS: real handshakes on loopback, with certificates made in the test.
+//!
+//! An untrusted certificate fails at once, and a broken connection never passes for the end of an answer.
 
 use crate::support::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -15,8 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use turnstream_llm::classify::{Clock, Source};
-use turnstream_llm::client::{Client, Clocks, Ending, Keeping, NoClient, Settings, Told};
+use turnstream_llm::classify::{Source, TimeoutKind};
+use turnstream_llm::client::{CallEvent, CallOutcome, Client, ClientError, Environment, Settings, Timeouts};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{DoneMarker, Format, Profile};
 use turnstream_log::Attempts;
@@ -28,7 +29,7 @@ use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const ANSWER: &str = "The whole answer, through a tunnel that nobody else can look into.";
 
-/// An authority that signs certificates, with its file.
+/// A certificate authority, with its file.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: PathBuf,
@@ -36,7 +37,7 @@ struct Authority {
 }
 
 impl Authority {
-    /// Each under a name of its own.
+    /// Each authority has its own name.
     fn new() -> Self {
         Self::named(&format!("authority {}", fastrand::u64(..)))
     }
@@ -53,7 +54,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), file, _directory: directory }
     }
 
-    /// What a server shows under this name until the end of a year.
+    /// A certificate for this name, valid until the end of a year.
     fn certify(&self, name: &str, until: i32) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -76,7 +77,7 @@ impl Authority {
     }
 }
 
-/// A server with TLS. Every connection is handed to `serve`.
+/// A TLS server. `serve` gets every connection.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -138,7 +139,7 @@ impl Place {
         Self { attempts, client, _directory: directory }
     }
 
-    async fn ask(&self, url: &str, format: Format) -> Vec<Told> {
+    async fn ask(&self, url: &str, format: Format) -> Vec<CallEvent> {
         all(self.client.start(call(url, format, AttemptAware))).await
     }
 
@@ -164,9 +165,9 @@ async fn an_answer_comes_through_tls_whole_and_in_pieces_on_a_connection_of_its_
         let server = Server::before(&provider, authority.good()).await;
         let place = Place::new(Some(&authority.file));
         let told = place.ask(&server.url(), format).await;
-        assert!(matches!(ending(&told), Ending::Complete(_)), "{format:?}: {:?}", ending(&told));
+        assert!(matches!(ending(&told), CallOutcome::Complete(_)), "{format:?}: {:?}", ending(&told));
         assert_eq!(text_of(&told), ANSWER);
-        let pieces = told.iter().filter(|told| matches!(told, Told::Said { .. })).count();
+        let pieces = told.iter().filter(|told| matches!(told, CallEvent::Stream { .. })).count();
         assert!(pieces > 3, "it was streamed: {pieces}");
         let mut next = call(&server.url(), format, AttemptAware);
         (next.step, next.attempts_before) = (2, 1);
@@ -176,12 +177,12 @@ async fn an_answer_comes_through_tls_whole_and_in_pieces_on_a_connection_of_its_
     }
 }
 
-/// What went wrong, after one single try.
+/// The failure of a call, after a single attempt.
 async fn refused(url: &str, authorities: Option<&Path>) -> String {
     let place = Place::new(authorities);
     let told = place.ask(url, Format::Chat).await;
     match ending(&told) {
-        Ending::Failed { failure, retry_at: None } => assert_eq!(failure.class, ErrorClass::Unreachable),
+        CallOutcome::Failed { failure, retry_at: None } => assert_eq!(failure.class, ErrorClass::Unreachable),
         other => panic!("{other:?}"),
     }
     let mut rows = place.rows().await;
@@ -193,7 +194,7 @@ async fn refused(url: &str, authorities: Option<&Path>) -> String {
 async fn a_certificate_that_cannot_be_believed_is_named_and_not_tried_again() {
     let (authority, other) = (Authority::named("one"), Authority::new());
     let renewed = Authority::named("one");
-    let unknown = ["signed by no authority", "`authorities` or SSL_CERT_FILE"];
+    let unknown = ["signed by an unknown authority", "`authorities` or SSL_CERT_FILE"];
     let cases = [
         (authority.good(), &renewed, unknown),
         (authority.good(), &other, unknown),
@@ -234,7 +235,7 @@ async fn a_handshake_that_breaks_off_is_tried_again() {
     });
     let place = Place::new(None);
     let told = place.ask(&url, Format::Chat).await;
-    assert!(matches!(ending(&told), Ending::Failed { .. }), "{:?}", ending(&told));
+    assert!(matches!(ending(&told), CallOutcome::Failed { .. }), "{:?}", ending(&told));
     assert_eq!(place.verdicts().await, [(Verdict::Failed, Some(ErrorClass::TransportLost)); 6]);
 }
 
@@ -250,11 +251,14 @@ async fn a_handshake_without_end_is_ended_by_the_clock_of_the_connection() {
     });
     let directory = TempDir::new().unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
-    let clocks = Clocks { connect: Duration::from_millis(200), ..Clocks::default() };
+    let clocks = Timeouts { connect: Duration::from_millis(200), ..Timeouts::default() };
     let client = client(attempts.clone(), clocks, Arc::new(QuickClock::new()));
     let told = all(client.start(call(&url, Format::Chat, AttemptAware))).await;
-    let Ending::Failed { failure, .. } = ending(&told) else { panic!("{:?}", ending(&told)) };
-    assert_eq!((failure.class, failure.source), (ErrorClass::Unreachable, Source::Clock(Clock::Connect)));
+    let CallOutcome::Failed { failure, .. } = ending(&told) else { panic!("{:?}", ending(&told)) };
+    assert_eq!(
+        (failure.class, failure.source),
+        (ErrorClass::Unreachable, Source::Timeout(TimeoutKind::Connect))
+    );
     assert_eq!(failure.message, "localhost: no connection within 200ms");
     assert_eq!(attempts.attempts("ses_1".into()).await.unwrap().len(), 6);
     held.abort();
@@ -275,13 +279,13 @@ fn events() -> Vec<Vec<u8>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Close {
-    /// As TLS wants it.
+    /// With `close_notify`.
     Notified,
-    /// The connection just ends, as anybody between the two can make it.
+    /// Without `close_notify`, as anybody on the path can cause.
     Cut,
 }
 
-/// Answers with a body that is as long as the connection.
+/// Answers with a body that ends with the connection.
 async fn closing(authority: &Authority, body: Vec<u8>, close: Close) -> Server {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let answer = Arc::new([head.as_bytes(), &body].concat());
@@ -300,8 +304,8 @@ async fn closing(authority: &Authority, body: Vec<u8>, close: Close) -> Server {
     .await
 }
 
-/// Anybody can end a connection; only the other side can end the stream in it. An answer that is as long as its connection
-/// would else be as long as somebody lets it be.
+/// Anybody on the path can end a connection, but only the peer can end the TLS stream. Otherwise anybody
+/// could shorten an answer that ends with its connection.
 #[tokio::test]
 async fn a_connection_that_ends_without_a_word_is_a_loss_and_never_an_end() {
     let authority = Authority::new();
@@ -312,7 +316,7 @@ async fn a_connection_that_ends_without_a_word_is_a_loss_and_never_an_end() {
         let mut asked = call(&server.url(), Format::Chat, PlainWire);
         asked.route.profile = profile;
         let told = all(place.client.start(asked)).await;
-        (place.verdicts().await[0], matches!(ending(&told), Ending::Complete(_)))
+        (place.verdicts().await[0], matches!(ending(&told), CallOutcome::Complete(_)))
     };
     let failed = |class| ((Verdict::Failed, Some(class)), false);
     let complete = ((Verdict::Complete, None), true);
@@ -327,7 +331,7 @@ async fn a_connection_that_ends_without_a_word_is_a_loss_and_never_an_end() {
     assert_eq!(told_by(whole.clone(), Close::Notified, Profile::UNKNOWN).await, complete);
     assert_eq!(told_by(whole, Close::Cut, Profile::UNKNOWN).await, complete, "it has its own end");
 
-    // A provider without an end of its own: the end of the transport is all there is.
+    // A provider without `[DONE]`: only the end of the transport counts.
     let profile = Profile { done: DoneMarker::Perhaps, ..Profile::UNKNOWN };
     let body: Vec<u8> = events[..events.len() - 1].concat();
     assert_eq!(told_by(body.clone(), Close::Notified, profile.clone()).await, complete);
@@ -341,19 +345,19 @@ async fn a_file_without_authorities_is_refused_at_the_start() {
     std::fs::write(&empty, "nothing").unwrap();
     let attempts = Attempts::open(directory.path()).unwrap();
     for path in [missing, empty] {
-        let keeping = Keeping {
+        let environment = Environment {
             ledger: Arc::new(attempts.clone()),
             waits: Arc::new(attempts.clone()),
             clock: Arc::new(QuickClock::new()),
             redact: Arc::new(Rules::standard()),
         };
         let settings = Settings { authorities: Some(path.clone()), ..Settings::default() };
-        let NoClient::Authorities { path: named, .. } = Client::new(settings, keeping).err().unwrap();
+        let ClientError::Authorities { path: named, .. } = Client::new(settings, environment).err().unwrap();
         assert_eq!(named, path);
     }
 }
 
-// === variables of the environment, which only another process can have ===
+// === environment variables, which need another process ===
 
 const CHILD: &str = "tls::a_child_that_asks";
 const URL: &str = "TURNSTREAM_TEST_URL";
@@ -365,8 +369,8 @@ async fn a_child_that_asks() {
     }
     let told = Place::new(None).ask(&std::env::var(URL).unwrap(), Format::Chat).await;
     match ending(&told) {
-        Ending::Complete(_) => println!("frame said {}", text_of(&told)),
-        Ending::Failed { failure, .. } => println!("frame failed {} {}", failure.class, failure.message),
+        CallOutcome::Complete(_) => println!("frame said {}", text_of(&told)),
+        CallOutcome::Failed { failure, .. } => println!("frame failed {} {}", failure.class, failure.message),
         other => println!("frame ended {other:?}"),
     }
 }
@@ -421,7 +425,7 @@ async fn the_proxy_of_the_environment_is_gone_through_and_sees_nothing() {
     assert!(failed.starts_with("invalid_request ") && failed.contains("HTTPS_PROXY"), "{failed}");
 }
 
-/// Answers everybody who comes with the same bytes, and counts them.
+/// Answers every connection with the same bytes, and counts them.
 async fn proxy_that_answers(answer: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (url, asked) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));

@@ -1,5 +1,6 @@
-//! A call as a session shows it: through the turn machine into the real log. A wait is the status `retrying` with its end, over
-//! a kill and until it is cancelled or over.
+//! A call as a session shows it: through the turn machine into the real log.
+//!
+//! A wait is the status `retrying` with its end. It survives a kill, until it is cancelled or over.
 
 use crate::support::*;
 use serde_json::json;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use turnstream_llm::Format;
-use turnstream_llm::client::{Call, Clocks, Ending, Running, Told, Translator};
+use turnstream_llm::client::{CallEvent, CallOutcome, ModelCall, RunningCall, Timeouts, Translator};
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_llm::wait::Clock;
 use turnstream_log::{Appender, Attempts, Log, Options};
@@ -29,7 +30,7 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 const HOURS_15: u64 = 55_852;
 const SESSION: &str = "ses_1";
 
-/// A session as its keeper has it: a machine, and the one who writes its log.
+/// A session as its keeper has it: a turn machine and an appender.
 struct Keeper {
     log: Log,
     appender: Appender,
@@ -55,7 +56,7 @@ impl Keeper {
         keeper
     }
 
-    /// Takes over what another process left.
+    /// Continues the session of another process.
     async fn resume(directory: &Path) -> Self {
         let log = Log::open(directory, &Options::default()).unwrap().log;
         let appender = log.claim(&SESSION.into()).await.unwrap();
@@ -77,25 +78,25 @@ impl Keeper {
         self.step(|machine, step| machine.observe(signal, step)).await;
     }
 
-    /// Shows one thing that was told; its events are durable after that.
-    async fn show(&mut self, translator: &mut Translator, told: &Told) {
+    /// Applies one event of a call, and makes its events durable.
+    async fn show(&mut self, translator: &mut Translator, told: &CallEvent) {
         for signal in translator.signals(told) {
             self.observe(signal).await;
         }
-        if let Told::Ended { ending, .. } = told
-            && let Some(ending) = ending.of_turn()
+        if let CallEvent::Ended { outcome: ending, .. } = told
+            && let Some(ending) = ending.turn_ending()
         {
             self.observe(Signal::TurnDone { native_id: None, ending }).await;
         }
     }
 
-    /// Shows a call to its end.
-    async fn show_all(&mut self, call: &Call, mut running: Running) -> Ending {
+    /// Applies all events of a call.
+    async fn show_all(&mut self, call: &ModelCall, mut running: RunningCall) -> CallOutcome {
         let mut translator = Translator::new(call);
         let showing = async {
             while let Some(told) = running.next().await {
                 self.show(&mut translator, &told).await;
-                if let Told::Ended { ending, .. } = told {
+                if let CallEvent::Ended { outcome: ending, .. } = told {
                     return *ending;
                 }
             }
@@ -112,7 +113,7 @@ impl Keeper {
         self.state().session.retry
     }
 
-    /// The whole log, which breaks no law.
+    /// The whole log, after the law checker accepted it.
     fn lawful(&self, tail: Tail) -> Vec<String> {
         let events = self.log.read(&SESSION.into(), Seq(0), usize::MAX).unwrap();
         let lines: Vec<String> =
@@ -138,7 +139,7 @@ const CHILD: &str = "visible::a_child_that_asks";
 const DIRECTORY: &str = "TURNSTREAM_TEST_DIRECTORY";
 const PROVIDER: &str = "TURNSTREAM_TEST_PROVIDER";
 
-/// The child: asks, shows the wait, and says when that is durable.
+/// The child: starts a call, shows the wait, and prints when that is durable.
 #[tokio::test]
 async fn a_child_that_asks() {
     if role().is_none() {
@@ -147,19 +148,19 @@ async fn a_child_that_asks() {
     let directory = std::env::var(DIRECTORY).unwrap();
     let mut keeper = Keeper::new(Path::new(&directory)).await;
     let attempts = Attempts::open(Path::new(&directory)).unwrap();
-    let client = client(attempts, Clocks::default(), Arc::new(StoppedClock(START)));
+    let client = client(attempts, Timeouts::default(), Arc::new(StoppedClock(START)));
     let call = call(&std::env::var(PROVIDER).unwrap(), Format::Chat, AttemptAware);
     let mut translator = Translator::new(&call);
     let mut running = client.start(call);
     while let Some(told) = running.next().await {
         keeper.show(&mut translator, &told).await;
-        if let Told::Retrying { until, .. } = told {
+        if let CallEvent::Retrying { until, .. } = told {
             println!("frame waits {}", until.0);
         }
     }
 }
 
-/// A session whose wait of 15 hours was killed, and when it ends.
+/// A session that was killed in a wait of 15 hours, and the end of the wait.
 async fn killed_while_waiting(steps: impl IntoIterator<Item = Step>) -> (TempDir, Provider, Time) {
     let provider = Provider::start(Script::new(steps)).await.unwrap();
     let directory = TempDir::new().unwrap();
@@ -183,7 +184,7 @@ fn shown(until: Time) -> Option<Retry> {
 
 fn client_at(directory: &Path, wall: Time) -> turnstream_llm::client::Client {
     let clock: Arc<dyn Clock> = Arc::new(StoppedClock(wall));
-    client(Attempts::open(directory).unwrap(), Clocks::default(), clock)
+    client(Attempts::open(directory).unwrap(), Timeouts::default(), clock)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,7 +197,7 @@ async fn a_parked_wait_is_shown_with_its_end_over_a_kill_and_then_goes_on() {
     let client = client_at(directory.path(), until);
     let asked = call(&provider.base_url(), Format::Chat, AttemptAware);
     let (_, resumed) = client.resume_all(|_| Some(asked.clone())).await.unwrap().remove(0);
-    assert!(matches!(keeper.show_all(&asked, resumed).await, Ending::Complete(_)));
+    assert!(matches!(keeper.show_all(&asked, resumed).await, CallOutcome::Complete(_)));
     let state = keeper.state();
     assert_eq!((state.session.status, keeper.retry()), (Activity::Idle, None));
     assert_eq!(state.turns[0].outcome, Some(Outcome::Completed));
@@ -229,7 +230,7 @@ async fn a_parked_wait_that_is_cancelled_after_a_kill_ends_its_turn() {
     assert_eq!(keeper.retry(), shown(until));
     keeper.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step)).await.unwrap();
     resumed.cancel();
-    assert_eq!(keeper.show_all(&asked, resumed).await, Ending::Cancelled);
+    assert_eq!(keeper.show_all(&asked, resumed).await, CallOutcome::Cancelled);
     let state = keeper.state();
     assert_eq!((state.session.status, keeper.retry()), (Activity::Idle, None));
     assert_eq!(state.turns[0].outcome, Some(Outcome::Cancelled));
@@ -238,13 +239,13 @@ async fn a_parked_wait_that_is_cancelled_after_a_kill_ends_its_turn() {
     assert_eq!(provider.calls().len(), 1);
 }
 
-// === what else is told ===
+// === other events ===
 
 #[tokio::test]
 async fn a_clock_that_is_set_during_a_wait_is_seen_in_the_session() {
     let hour = 3_600_000;
     let clock = Arc::new(HandClock::new([(hour, Happening::Jump(20 * hour as i64))]));
-    let bench = bench_with([limited(), Step::text("At last.")], Clocks::default(), clock).await;
+    let bench = bench_with([limited(), Step::text("At last.")], Timeouts::default(), clock).await;
     let directory = TempDir::new().unwrap();
     let mut keeper = Keeper::new(directory.path()).await;
     let asked = call(&bench.provider.base_url(), Format::Chat, AttemptAware);
@@ -258,7 +259,7 @@ async fn a_clock_that_is_set_during_a_wait_is_seen_in_the_session() {
     assert_eq!(untils[1] - untils[0], 20 * hour);
 }
 
-/// The events of an answer, as the first request gets them.
+/// The events of an answer, for the first request.
 fn events(format: WireFormat, step: &Step) -> Vec<String> {
     let asked =
         Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
@@ -281,7 +282,7 @@ async fn what_a_broken_attempt_has_shown_is_void_in_the_session_also_what_was_wh
     for (format, wire) in formats {
         let parts = [Part::reasoning("Hm."), Part::text("First."), Part::tool_call("edit", json!({"a": 1}))];
         let broken = Step::new(Completion::of(parts));
-        // Behind the beginning of the call. In responses the message is whole by then.
+        // After the start of the call. In the responses format the message is complete by then.
         let events = events(wire, &broken);
         let began = events.iter().position(|event| event.contains("edit")).unwrap();
         let after = events[..=began].iter().map(String::len).sum();
@@ -293,7 +294,7 @@ async fn what_a_broken_attempt_has_shown_is_void_in_the_session_also_what_was_wh
         let asked = call(&bench.provider.base_url(), format, AttemptAware);
         assert!(matches!(
             keeper.show_all(&asked, bench.client.start(asked.clone())).await,
-            Ending::Complete(_)
+            CallOutcome::Complete(_)
         ));
         let lines = keeper.lawful(Tail::Settled);
         let superseded = lines.iter().find(|line| line.contains("attempt.superseded")).unwrap();
@@ -313,11 +314,11 @@ async fn calls_stay_open_for_the_one_who_runs_them_and_the_turn_with_them() {
         let mut keeper = Keeper::new(directory.path()).await;
         let asked = call(&bench.provider.base_url(), format, AttemptAware);
         let ending = keeper.show_all(&asked, bench.client.start(asked.clone())).await;
-        assert_eq!(ending.of_turn(), None);
+        assert_eq!(ending.turn_ending(), None);
         keeper.lawful(Tail::Live);
         let state = keeper.state();
         assert_eq!((state.session.status, state.turns[0].outcome), (Activity::Busy, None));
-        let Ending::Complete(outcome) = ending else { panic!("{ending:?}") };
+        let CallOutcome::Complete(outcome) = ending else { panic!("{ending:?}") };
         let key = Translator::item_key(&"t1".into(), 1, outcome.runnable()[0].item);
         let item = state.items.iter().find(|item| item.native_id.as_deref() == Some(key.as_str())).unwrap();
         assert_eq!(item.state, ItemStage::Streaming);

@@ -1,16 +1,16 @@
-//! Waits on two clocks, of which one may jump and the other may stand still for the sleeper.
+//! Waits while the wall clock jumps and the machine is suspended.
 
 use crate::support::{HandClock, Happening, START};
 use proptest::prelude::*;
 use std::time::Duration;
-use turnstream_llm::wait::{Alarm, Clock, JUMP, LOOK, SystemClock, WallWatch};
+use turnstream_llm::wait::{Alarm, CHECK_INTERVAL, Clock, JUMP, SystemClock, WallWatch};
 use turnstream_model::attempts::{Parked, Spent};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
 
 const HOUR: u64 = 3_600_000;
 
-/// Waits, and gives the milliseconds that passed.
+/// Waits, and returns the elapsed milliseconds.
 fn wait(alarm: &Alarm, clock: &HandClock) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -55,7 +55,7 @@ fn a_suspended_machine_is_late_by_one_look_at_most() {
         let clock = HandClock::new([(HOUR, Happening::Suspended(slept * HOUR))]);
         let waited = wait(&Alarm::after(hours(15), &clock), &clock);
         let due = (slept + 1).max(15) * HOUR;
-        assert!((due..=due + LOOK.as_millis() as u64).contains(&waited), "{waited} ms");
+        assert!((due..=due + CHECK_INTERVAL.as_millis() as u64).contains(&waited), "{waited} ms");
     }
 }
 
@@ -65,11 +65,11 @@ fn after_a_restart_the_wall_clock_decides_and_nothing_becomes_longer() {
         let clock = HandClock::new([]);
         wait(&Alarm::resumed(&parked(since, until), &clock), &clock)
     };
-    // Two of fifteen hours have passed.
+    // Two of fifteen hours have elapsed.
     assert_eq!(left(START.0 - 2 * HOUR, START.0 + 13 * HOUR), 13 * HOUR);
-    // All of it has.
+    // All fifteen have.
     assert_eq!(left(START.0 - 20 * HOUR, START.0 - 5 * HOUR), 0);
-    // The clock was set back by a hundred hours: as long as the whole wait, and not a hundred hours more.
+    // The clock was set back by a hundred hours. The rest is the full length of the wait, and not more.
     assert_eq!(left(START.0 + 100 * HOUR, START.0 + 115 * HOUR), 15 * HOUR);
 }
 
@@ -85,7 +85,7 @@ fn a_watch_sees_jumps_of_the_wall_clock_and_not_time_that_passes() {
     clock.pass(HOUR);
     clock.jump(-(20 * HOUR as i64));
     assert_eq!(watch.moved(&clock), Some(-(20 * HOUR as i64)));
-    // What is corrected in small steps adds up.
+    // Small corrections add up.
     let step = JUMP.as_millis() as i64 / 4;
     let seen: Vec<_> = (0..4).map(|_| clock.jump(step)).map(|()| watch.moved(&clock)).collect();
     assert_eq!(seen, [None, None, None, Some(4 * step)]);
@@ -117,7 +117,7 @@ fn the_clock_of_the_system_goes_on() {
 }
 
 proptest! {
-    /// Whatever the wall clock does and however long the machine is suspended.
+    /// For any changes of the wall clock and any suspension.
     #[test]
     fn no_jump_ends_a_wait_early_or_late(
         long in 1_u64..24,
@@ -132,6 +132,6 @@ proptest! {
         let waited = wait(&Alarm::after(hours(long), &clock), &clock);
         prop_assert!(waited >= long * HOUR, "early: {} ms", waited);
         let late = waited - long * HOUR;
-        prop_assert!(late <= clock.suspended() + LOOK.as_millis() as u64, "late by {} ms", late);
+        prop_assert!(late <= clock.suspended() + CHECK_INTERVAL.as_millis() as u64, "late by {} ms", late);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn any_split_gives_the_same_sound_frames(input: &[u8], lengths: &[u8]
     check_memory(input, limit);
 }
 
-/// Reads of one byte make it hold everything it ever needs to.
+/// Reads of one byte need the most memory.
 fn check_memory(input: &[u8], limit: usize) {
     let line_ending = b"\r\n".len();
     let bound = limit.saturating_add(line_ending).saturating_mul(2);

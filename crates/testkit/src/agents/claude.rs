@@ -1,4 +1,4 @@
-//! Claude Code over stdio, stream-json both ways.
+//! Claude Code over stdio, with stream-json in both directions.
 
 use super::home::Home;
 use super::process::AgentProcess;
@@ -6,19 +6,19 @@ use super::{Agent, AgentError, Process};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// The model it asks for. Claude Code shapes its requests by the name, so it is a real one.
+/// The requested model. It is a real name, because Claude Code's requests depend on it.
 const MODEL: &str = "claude-sonnet-4-5-20250929";
 
 /// A Claude Code process with one session.
 #[derive(Debug)]
 pub struct Claude {
-    // In this order: the process ends before its home goes away.
+    // The order matters: the process ends before its home is removed.
     process: AgentProcess,
     home: Home,
 }
 
 impl Claude {
-    /// Starts it against the Messages API at this base address, without `/v1`.
+    /// Starts Claude Code with the Messages API at this base URL (without `/v1`).
     pub async fn start(base_url: &str) -> Result<Self, AgentError> {
         let home = Home::new(Agent::Claude)?;
         let mut command = home.command()?;
@@ -31,7 +31,7 @@ impl Claude {
             "DISABLE_AUTOUPDATER",
             "DISABLE_ERROR_REPORTING",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-            // Root is refused the mode above outside of a sandbox, and containers run tests as root.
+            // Outside of a sandbox root may not use this mode, and containers run tests as root.
             "IS_SANDBOX",
         ] {
             command.env(quiet, "1");
@@ -40,7 +40,7 @@ impl Claude {
         Ok(Self { process, home })
     }
 
-    /// Sends a prompt. Claude Code says nothing before the first one.
+    /// Sends a prompt. Claude Code prints nothing before the first one.
     pub async fn prompt(&mut self, text: &str) -> Result<(), AgentError> {
         let content = json!([{"type": "text", "text": text}]);
         let message = json!({"role": "user", "content": content});
@@ -48,17 +48,17 @@ impl Claude {
         self.process.say(&line).await
     }
 
-    /// Its lines up to and with the `result` that ends a turn.
+    /// The lines up to and including the `result` of a turn.
     pub async fn until_result(&mut self) -> Result<Vec<Value>, AgentError> {
         self.process.json_until("result line", |line| line["type"] == "result").await
     }
 
-    /// Where it works.
+    /// The working directory.
     pub fn work(&self) -> PathBuf {
         self.home.work()
     }
 
-    /// It and everything it started that still runs.
+    /// Its running processes: the agent and everything it started.
     pub fn family(&self) -> Vec<Process> {
         self.process.family()
     }

@@ -1,4 +1,4 @@
-//! Codex app-server over stdio: JSON-RPC without its `jsonrpc` member, one message per line.
+//! Codex app-server over stdio: JSON-RPC without the `jsonrpc` member, one message per line.
 
 use super::home::Home;
 use super::process::AgentProcess;
@@ -6,13 +6,13 @@ use super::{Agent, AgentError, Process};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// The model it asks for. Codex chooses its tools by the name; the captures were taken with this one.
+/// The requested model. Codex chooses its tools by the name. The captures used this one.
 const MODEL: &str = "gpt-5.5";
 
 /// A Codex process with one thread.
 #[derive(Debug)]
 pub struct Codex {
-    // In this order: the process ends before its home goes away.
+    // The order matters: the process ends before its home is removed.
     process: AgentProcess,
     home: Home,
     thread: String,
@@ -20,7 +20,7 @@ pub struct Codex {
 }
 
 impl Codex {
-    /// Starts it against the Responses API at this base address, with `/v1`, and starts a thread.
+    /// Starts Codex with the Responses API at this base URL (with `/v1`), and starts a thread.
     pub async fn start(base_url: &str) -> Result<Self, AgentError> {
         let home = Home::new(Agent::Codex)?;
         home.write(".codex/config.toml", &config(base_url, &home))?;
@@ -41,17 +41,17 @@ impl Codex {
         Ok(())
     }
 
-    /// Its messages up to and with the `turn/completed` that ends a turn.
+    /// The messages up to and including `turn/completed`.
     pub async fn until_completed(&mut self) -> Result<Vec<Value>, AgentError> {
         self.process.json_until("turn/completed", |line| line["method"] == "turn/completed").await
     }
 
-    /// Where it works.
+    /// The working directory.
     pub fn work(&self) -> PathBuf {
         self.home.work()
     }
 
-    /// It and everything it started that still runs.
+    /// Its running processes: the agent and everything it started.
     pub fn family(&self) -> Vec<Process> {
         self.process.family()
     }
@@ -73,8 +73,8 @@ impl Codex {
         Ok(())
     }
 
-    /// Sends a request and waits for its response. Notifications in between are not of the turn that it starts:
-    /// in all 74 starts of the captures those come behind the response.
+    /// Sends a request and waits for its response. Notifications in between do not belong to the new turn:
+    /// in all 74 starts of the captures those follow the response.
     async fn call(&mut self, method: &str, params: Value) -> Result<Value, AgentError> {
         self.last_id += 1;
         let id = self.last_id;

@@ -1,4 +1,4 @@
-//! A home, a working directory and a place for temporary files that go away with the agent.
+//! A temporary home, working directory and folder for temporary files.
 
 use super::{Agent, AgentError};
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Nobody listens on the discard port.
+/// The discard port, on which nothing listens.
 const NOWHERE: &str = "http://127.0.0.1:9";
 /// The variables of [`Home::keep_on_loopback`].
 pub(super) const LOOPBACK_ONLY: [(&str, &str); 3] =
@@ -32,7 +32,7 @@ impl Home {
         self.dir.path().join("home")
     }
 
-    /// Where the agent works.
+    /// The working directory of the agent.
     pub(super) fn work(&self) -> PathBuf {
         self.dir.path().join("work")
     }
@@ -41,7 +41,7 @@ impl Home {
         self.dir.path().join("tmp")
     }
 
-    /// Writes a file below the home.
+    /// Writes a file in the home.
     pub(super) fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), AgentError> {
         let path = self.home().join(file);
         let folder = path.parent().unwrap_or(&path).to_owned();
@@ -56,7 +56,7 @@ impl Home {
         Ok(command)
     }
 
-    /// A clean environment: nothing of the caller's but PATH.
+    /// A clean environment, with only PATH of the caller.
     pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("PATH", std::env::var_os("PATH").unwrap_or_default()),
@@ -67,9 +67,10 @@ impl Home {
         ]
     }
 
-    /// Makes everything the agent sends past loopback fail at once, for agents that have no setting against all of
-    /// it. Seen without this: Codex 0.166.0 asks for chatgpt.com, github.com and api.github.com, opencode 1.18.33 for
-    /// the npm registry. Claude Code 2.1.197 asks for nothing, and with a proxy set leaves out its `HEAD /`.
+    /// Makes all requests beyond loopback fail at once, for agents without a setting for that.
+    ///
+    /// Without it, Codex 0.166.0 asks chatgpt.com, github.com and api.github.com, and opencode 1.18.33 asks
+    /// the npm registry. Claude Code 2.1.197 asks nobody, and with a proxy omits its `HEAD /`.
     pub(super) fn keep_on_loopback(command: &mut Command) {
         command.envs(LOOPBACK_ONLY);
     }

@@ -1,32 +1,32 @@
-//! Real agents in a temporary HOME: started against a provider on loopback, and ended with all they started.
+//! Launchers of real agents, each in a temporary home, with a provider on loopback.
 //!
-//! One file per agent; what they share (finding them, a home, a process group) is here. They run every tool
-//! without asking, in a directory of their own that goes away with them.
+//! One file per agent. They run every tool without asking, in a temporary directory. Dropping a launcher
+//! ends the agent and everything it started.
 
 mod claude;
 mod codex;
-mod family;
 mod home;
 mod opencode;
 mod process;
+mod process_tree;
 
 pub use claude::Claude;
 pub use codex::Codex;
-pub use family::{Process, living};
 pub use opencode::{Events, Opencode, OpencodeHome};
+pub use process_tree::{Process, living};
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long an agent may take for anything a test waits for. Starting one took up to 4 s on two busy cores.
+/// The longest wait for an agent. Starting one took up to 4 s on two busy cores.
 pub const PATIENCE: Duration = Duration::from_secs(400);
 
-/// The folder `cargo xtask agents` installs into, when the tests are not told another.
+/// The default folder of `cargo xtask agents`.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/agents");
 
-/// An agent these launchers know.
+/// A known agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
     /// `claude`, stream-json over stdio.
@@ -37,55 +37,55 @@ pub enum Agent {
     Opencode,
 }
 
-/// What went wrong with an agent. `stderr` is the end of what it printed there.
+/// An error of an agent. `stderr` is the end of its standard error.
 #[derive(Debug, Error)]
 pub enum AgentError {
-    /// The tests need it installed.
+    /// The agent is not installed.
     #[error("{agent} is not installed: there is no {}; run `cargo xtask agents`", path.display())]
     NotInstalled {
-        /// Which.
+        /// The agent.
         agent: Agent,
-        /// Where it was looked for.
+        /// The expected path.
         path: PathBuf,
     },
-    /// The system did not let us.
+    /// A system call failed.
     #[error("{agent}: cannot {what}: {error}")]
     Io {
-        /// Which.
+        /// The agent.
         agent: Agent,
-        /// To do what.
+        /// The operation.
         what: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// It ended while something was waited for.
+    /// The agent ended too early.
     #[error("{agent} ended while the test waited for {wanted}; its stderr ends with:\n{stderr}")]
     Ended {
-        /// Which.
+        /// The agent.
         agent: Agent,
-        /// What was waited for.
+        /// The expectation.
         wanted: String,
-        /// Its last words.
+        /// The end of its standard error.
         stderr: String,
     },
-    /// It did not do in time what was waited for.
+    /// The agent did not answer in time.
     #[error("{agent}: no {wanted} within {PATIENCE:?}; its stderr ends with:\n{stderr}")]
     Late {
-        /// Which.
+        /// The agent.
         agent: Agent,
-        /// What was waited for.
+        /// The expectation.
         wanted: String,
-        /// Its last words.
+        /// The end of its standard error.
         stderr: String,
     },
-    /// It said something else than its protocol does.
+    /// The agent violated its protocol.
     #[error("{agent}: {wanted} expected, and it said: {said}")]
     Unexpected {
-        /// Which.
+        /// The agent.
         agent: Agent,
-        /// What was expected.
+        /// The expectation.
         wanted: String,
-        /// What came.
+        /// What was received.
         said: String,
     },
 }
@@ -102,14 +102,14 @@ impl Agent {
         }
     }
 
-    /// Where it is installed: below `TURNSTREAM_AGENTS`, else below `target/agents`.
+    /// Its installed path, below `TURNSTREAM_AGENTS` or `target/agents`.
     fn find(self) -> Result<PathBuf, AgentError> {
         let folder = std::env::var_os("TURNSTREAM_AGENTS").unwrap_or_else(|| INSTALLED.into());
         let path = PathBuf::from(folder).join("node_modules/.bin").join(self.command());
         if path.exists() { Ok(path) } else { Err(AgentError::NotInstalled { agent: self, path }) }
     }
 
-    /// The error of something the system refused.
+    /// The error of a failed system call.
     fn io(self, what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
         let what = what.into();
         move |error| AgentError::Io { agent: self, what, error }

@@ -8,28 +8,29 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The user name it expects beside the password (capture `p-errors`: any other is a 401 without a body).
+/// The user name for the password. Any other gets a 401 without a body (capture `p-errors`).
 const USER: &str = "opencode";
-/// What it says when it is ready. Between its bind and this line it accepts requests and never answers them.
+/// The line that says that the server is ready. Before it, requests are accepted and never answered.
 const READY: &str = "listening on ";
 
 /// An opencode server in one directory.
 #[derive(Debug)]
 pub struct Opencode {
-    // In this order: the process ends before its home goes away.
+    // The order matters: the process ends before its home is removed.
     process: AgentProcess,
     home: Home,
     base_url: String,
     client: Client,
 }
 
-/// What an opencode server needs, without one: for tests that start it themselves. Goes away when dropped.
+/// Home, configuration and environment of an opencode server, for tests that start one themselves. Removed
+/// on drop.
 #[derive(Debug)]
 pub struct OpencodeHome {
     home: Home,
 }
 
-/// The events of the server's directory from the moment of the subscription.
+/// The events of the server's directory since the subscription.
 #[derive(Debug)]
 pub struct Events {
     response: Response,
@@ -39,13 +40,13 @@ pub struct Events {
 impl Opencode {
     /// The model of turns.
     pub const MODEL: &str = "scripted-1";
-    /// The model opencode asks for titles, so that a script can tell those requests apart.
+    /// The model of title requests, so that a script can tell them apart.
     pub const TITLE_MODEL: &str = "scripted-title";
 
-    /// The password it was started with; the user is `opencode`.
+    /// The server's password; the user is `opencode`.
     pub const PASSWORD: &str = "scripted";
 
-    /// Starts it against the chat completions API at this base address, with `/v1`.
+    /// Starts opencode with the chat completions API at this base URL (with `/v1`).
     pub async fn start(base_url: &str) -> Result<Self, AgentError> {
         let OpencodeHome { home } = OpencodeHome::new(base_url)?;
         let mut command = home.command()?;
@@ -63,48 +64,48 @@ impl Opencode {
         Ok(Self { process, home, base_url, client })
     }
 
-    /// Where it listens, without a slash at the end.
+    /// The server's base URL, without a slash at the end.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// Makes a session and returns its id.
+    /// Creates a session and returns its id.
     pub async fn session(&self) -> Result<String, AgentError> {
         let session = self.json(self.post("/session", &json!({}))).await?;
         let id = session["id"].as_str();
         id.map(str::to_owned).ok_or_else(|| unexpected("a session id", &session.to_string()))
     }
 
-    /// Sends a prompt; what becomes of it is in the events.
+    /// Sends a prompt. The events report its progress.
     pub async fn prompt(&self, session: &str, text: &str) -> Result<(), AgentError> {
         let body = json!({"parts": [{"type": "text", "text": text}]});
         self.answer(self.post(&format!("/session/{session}/prompt_async"), &body)).await?;
         Ok(())
     }
 
-    /// The messages of a session as its API tells them.
+    /// The messages of a session, from the API.
     pub async fn messages(&self, session: &str) -> Result<Value, AgentError> {
         let url = format!("{}/session/{session}/message", self.base_url);
         self.json(self.client.get(url)).await
     }
 
-    /// Subscribes to the events of its directory.
+    /// Subscribes to the events of the directory.
     pub async fn events(&self) -> Result<Events, AgentError> {
         let url = format!("{}/event", self.base_url);
         let request = self.client.get(url).basic_auth(USER, Some(Opencode::PASSWORD));
-        // For the head only: the stream is read with a deadline for each event.
+        // For the response head only. Each event of the stream has its own deadline.
         let response = tokio::time::timeout(PATIENCE, request.send()).await;
         let response = response.map_err(|_| unexpected("an answer to GET /event", "nothing"))?;
         let response = response.map_err(|error| failed("GET /event", &error))?;
         Ok(Events { response, received: Vec::new() })
     }
 
-    /// Where it works.
+    /// The working directory.
     pub fn work(&self) -> PathBuf {
         self.home.work()
     }
 
-    /// It and everything it started that still runs.
+    /// Its running processes: the agent and everything it started.
     pub fn family(&self) -> Vec<Process> {
         self.process.family()
     }
@@ -133,7 +134,7 @@ impl Opencode {
 // === impl OpencodeHome ===
 
 impl OpencodeHome {
-    /// A home with a configuration for the chat completions API at this base address, with `/v1`.
+    /// A home with a configuration for the chat completions API at this base URL (with `/v1`).
     pub fn new(base_url: &str) -> Result<Self, AgentError> {
         let home = Home::new(Agent::Opencode)?;
         home.write(".config/opencode/opencode.json", &config(base_url).to_string())?;
@@ -145,19 +146,19 @@ impl OpencodeHome {
         Agent::Opencode.find()
     }
 
-    /// All of its environment but the password.
+    /// The environment, without the password.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let general = self.home.environment().into_iter().chain(environment(&self.home));
         general.map(|(name, value)| (name.into(), value)).collect()
     }
 
-    /// Where it is to work.
+    /// The working directory.
     pub fn work(&self) -> PathBuf {
         self.home.work()
     }
 }
 
-/// What opencode needs besides what every agent does: its own places, and no calls home.
+/// Settings for opencode: its own directories, and no requests to its vendor.
 fn environment(home: &Home) -> Vec<(&'static str, OsString)> {
     let places = [
         ("XDG_CONFIG_HOME", ".config"),
@@ -182,8 +183,10 @@ fn environment(home: &Home) -> Vec<(&'static str, OsString)> {
 // === impl Events ===
 
 impl Events {
-    /// The events up to and with the `session.idle` of this session. opencode says idle once for a turn that goes
-    /// well (captures `a-plain`, `b-reasoning`, `c-multistep`), and a retry is not idle (`j1-cut-midstream`).
+    /// The events up to and including the `session.idle` of this session.
+    ///
+    /// A successful turn has one idle (captures `a-plain`, `b-reasoning`, `c-multistep`), and a retry has
+    /// none (`j1-cut-midstream`).
     pub async fn until_idle(&mut self, session: &str) -> Result<Vec<Value>, AgentError> {
         let mut events = Vec::new();
         loop {
@@ -196,7 +199,7 @@ impl Events {
         }
     }
 
-    /// The next event. opencode writes each as one `data:` line.
+    /// The next event. opencode writes each event as one `data:` line.
     pub async fn next(&mut self) -> Result<Value, AgentError> {
         loop {
             while let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {

@@ -1,6 +1,6 @@
-//! A running agent: lines in, lines out, its last words kept, and its whole family ended when it is dropped.
+//! A running agent: lines in, lines out, the end of its stderr, and its process tree, which ends on drop.
 
-use super::family::{self, Process};
+use super::process_tree::{self, Process};
 use super::{Agent, AgentError, PATIENCE};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 
-/// Lines of stdout that wait to be read; then the agent waits.
+/// Unread lines of stdout. With more the agent blocks.
 const LINES: usize = 1024;
-/// Bytes of one line.
+/// The longest line, in bytes.
 const LINE_CAP: u64 = 64 * 1024 * 1024;
-/// Lines of stderr that are kept.
+/// The kept lines of stderr.
 const LAST_WORDS: usize = 40;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Starts the command as the leader of a process group of its own.
+    /// Starts the command as the leader of a new process group.
     pub(super) fn spawn(agent: Agent, mut command: Command) -> Result<Self, AgentError> {
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -71,7 +71,7 @@ impl AgentProcess {
         }
     }
 
-    /// Its next line. `wanted` says for an error message what is waited for.
+    /// The next line. `wanted` is the expectation, for error messages.
     pub(super) async fn line(&mut self, wanted: &str) -> Result<String, AgentError> {
         let agent = self.agent;
         match tokio::time::timeout(PATIENCE, self.lines.recv()).await {
@@ -81,7 +81,7 @@ impl AgentProcess {
         }
     }
 
-    /// Its next line as JSON.
+    /// The next line as JSON.
     pub(super) async fn json(&mut self, wanted: &str) -> Result<Value, AgentError> {
         let line = self.line(wanted).await?;
         let agent = self.agent;
@@ -92,7 +92,7 @@ impl AgentProcess {
         })
     }
 
-    /// Its lines up to and with the one that is the end.
+    /// The lines up to and including the last one.
     pub(super) async fn json_until(
         &mut self,
         wanted: &str,
@@ -107,25 +107,25 @@ impl AgentProcess {
         }
     }
 
-    /// What it printed last on stderr.
+    /// The end of its stderr.
     pub(super) fn last_words(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         Vec::from_iter(kept.iter().map(String::as_str)).join("\n")
     }
 
-    /// It and everything it started that still runs.
+    /// Its running processes: the agent and everything it started.
     pub(super) fn family(&self) -> Vec<Process> {
-        family::family(self.leader)
+        process_tree::family(self.leader)
     }
 }
 
 impl Drop for AgentProcess {
     fn drop(&mut self) {
-        family::end(&mut self.child, self.leader);
+        process_tree::end(&mut self.child, self.leader);
     }
 }
 
-/// Hands over every line of a pipe until it ends or the receiver has enough.
+/// Sends every line of a pipe until the pipe or the receiver ends.
 async fn each_line(pipe: impl AsyncRead + Unpin, mut receive: impl AsyncFnMut(String) -> bool) {
     let mut pipe = BufReader::new(pipe);
     loop {
@@ -158,7 +158,7 @@ mod tests {
         let family = process.family();
         assert!(family.len() >= 3, "two shells and a sleep, not {family:?}");
         drop(process);
-        assert_eq!(family::living(&family), []);
+        assert_eq!(process_tree::living(&family), []);
     }
 
     #[tokio::test]

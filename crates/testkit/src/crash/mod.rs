@@ -1,7 +1,10 @@
-//! The crash harness: start a real process, kill it with SIGKILL at a chosen point, restart it, compare.
+//! The crash harness: starts a real process, kills it with SIGKILL at a chosen point, and restarts it.
 //!
-//! A [`Program`] is something that can be started again and again; [`KillPoint`] says when it dies;
-//! [`Seen`] is everything it had delivered by then; [`Rounds`] repeats the whole with a seed.
+//! - [`Program`]: a command that can be started many times.
+//! - [`KillPoint`]: when it is killed.
+//! - [`Seen`]: everything that it delivered before.
+//! - [`Rounds`]: repeats this with a seed.
+//!
 //! A test can be its own child: see [`Program::this_test`].
 
 mod output;
@@ -15,32 +18,32 @@ pub use running::Running;
 
 use std::time::Duration;
 
-/// What can go wrong while a child is run; every variant shows what the child had printed.
+/// An error of a child. Every variant shows what the child printed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CrashError {
     /// The child could not be started.
     #[error("cannot start {program}: {source}; check that the file exists and is executable")]
     Start {
-        /// The program as it was given.
+        /// The program.
         program: String,
-        /// What the system said.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The child ended by itself before the point at which it was to be killed.
+    /// The child ended by itself before its kill point.
     #[error("{program} ended ({seen_end}) before {point}; {seen}", seen_end = .seen.ended)]
     EndedEarly {
-        /// The program as it was given.
+        /// The program.
         program: String,
         /// The point that was never reached.
         point: KillPoint,
         /// What it delivered.
         seen: Box<Seen>,
     },
-    /// The deadline passed first. The child has been killed.
+    /// The deadline passed. The child was killed.
     #[error("{program} did not come to {point} within {deadline:?}; {seen}")]
     Deadline {
-        /// The program as it was given.
+        /// The program.
         program: String,
         /// The point that was never reached.
         point: KillPoint,
@@ -49,12 +52,12 @@ pub enum CrashError {
         /// What it delivered.
         seen: Box<Seen>,
     },
-    /// The child printed more than the harness keeps. It has been killed.
+    /// The child printed more than the cap. It was killed.
     #[error("{program} printed more than {cap} bytes on its standard output; raise the cap or print less")]
     TooMuchOutput {
-        /// The program as it was given.
+        /// The program.
         program: String,
-        /// How much is kept.
+        /// The cap.
         cap: usize,
     },
     /// A process outside the child's group holds its pipes open after the kill.
@@ -63,7 +66,7 @@ pub enum CrashError {
          process that left the group (setsid), which the harness cannot find"
     )]
     PipesHeldOpen {
-        /// The program as it was given.
+        /// The program.
         program: String,
         /// How long the harness waited.
         waited: Duration,
@@ -71,11 +74,11 @@ pub enum CrashError {
     /// A system call on the child failed.
     #[error("cannot {action} process {pid}: {source}")]
     Process {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The process.
         pid: u32,
-        /// What the system said.
+        /// The cause.
         source: std::io::Error,
     },
 }

@@ -1,13 +1,13 @@
-//! What a child prints, gathered by one thread per pipe so that the child never blocks on a full pipe.
+//! The output of a child. One thread per pipe reads it, so that the child never blocks.
 
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Of standard error only the end is kept: it explains a failure, and nothing is compared with it.
+/// The kept end of standard error, which explains failures.
 const STDERR_KEPT: usize = 64 * 1024;
 
-/// Everything read so far, shared by the pipe threads and whoever waits.
+/// Everything that was read, shared by the pipe threads and the waiting test.
 #[derive(Default)]
 pub(crate) struct Output {
     state: Mutex<State>,
@@ -23,7 +23,7 @@ pub(crate) struct State {
     stdout_open: bool,
 }
 
-/// Why a wait ended.
+/// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waited {
     Reached,
@@ -58,7 +58,7 @@ impl Output {
         output
     }
 
-    /// Waits until `reached` says so about standard output, or it closes, or the deadline passes.
+    /// Waits until `reached` is true for standard output, the pipe closes, or the deadline passes.
     pub(crate) fn wait(&self, deadline: Instant, mut reached: impl FnMut(&[u8]) -> bool) -> Waited {
         let mut state = self.lock();
         loop {
@@ -119,7 +119,7 @@ impl Output {
     }
 }
 
-/// A read error ends the pipe like its end does: there is nothing more to come either way.
+/// A read error counts as the end of the pipe.
 fn read_all(mut pipe: impl Read, mut push: impl FnMut(&[u8])) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(length @ 1..) = pipe.read(&mut buffer) {

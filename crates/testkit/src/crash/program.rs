@@ -1,4 +1,4 @@
-//! A program that can be started again and again, the points at which it dies, and what was seen of it.
+//! A program that can be started many times, its kill points, and what it delivered.
 
 use super::{CrashError, Running};
 use std::ffi::OsStr;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// Which part a re-executed test plays; see [`Program::this_test`].
+/// The variable with the role of a re-executed test; see [`Program::this_test`].
 const ROLE: &str = "TURNSTREAM_TEST_ROLE";
 
 /// A command line that can be started many times, each time in a process group of its own.
@@ -27,18 +27,18 @@ pub enum KillPoint {
         /// Which of them, counted from 1.
         nth: u64,
     },
-    /// When at least so many bytes of standard output have arrived.
+    /// When at least this many bytes of standard output have arrived.
     Bytes(u64),
-    /// So long after the start.
+    /// This long after the start.
     After(Duration),
-    /// When the child has stopped at this failpoint for the `nth` time (from 1); see `turnstream_failpoint`.
+    /// When the child stops at this failpoint for the `nth` time (from 1); see `turnstream_failpoint`.
     Failpoint {
         /// The name given to `turnstream_failpoint::reach`.
         name: String,
         /// Which time, counted from 1.
         nth: u64,
     },
-    /// Not at all: the child is to end by itself.
+    /// Never: the child ends by itself.
     Exit,
 }
 
@@ -51,7 +51,7 @@ pub enum Ended {
     Exited(ExitStatus),
 }
 
-/// What a child delivered up to its end. Bytes still in the pipe at the kill count as delivered.
+/// What a child delivered. Bytes that are in the pipe at the kill count as delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// All of standard output.
@@ -62,7 +62,7 @@ pub struct Seen {
     pub ended: Ended,
 }
 
-/// The part the running test was started for by [`Program::this_test`]; `None` in an ordinary run.
+/// The role of a test that [`Program::this_test`] started; `None` in an ordinary run.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
@@ -75,22 +75,21 @@ impl Program {
         Self { command: Command::new(program), deadline: Duration::from_secs(300), stdout_cap: 64 << 20 }
     }
 
-    /// The running test binary again, with only the test `name` (its full path), which finds `role` in
-    /// [`role`]. That test returns at once when it has no role, and so passes in an ordinary run.
+    /// The running test binary, with only the test `name` (its full path).
     ///
-    /// The test library prints lines of its own on standard output: give frames a prefix.
+    /// The test gets its role from [`role`]. Without a role it returns at once, and so passes in an
+    /// ordinary run. The test library prints lines of its own, so give your lines a prefix.
     pub fn this_test(name: &str, role: &str) -> Result<Self, CrashError> {
         let path = std::env::current_exe()
             .map_err(|source| CrashError::Start { program: "the running test binary".to_owned(), source })?;
         let mut program = Self::new(path);
-        // With one thread the test library prints the name of the test without a line feed first, and
-        // the first frame would not start its line.
+        // With one thread the test library first prints the name of the test without a line feed.
         program.command.args([name, "--exact", "--nocapture", "--test-threads=2"]).env(ROLE, role);
         Ok(program)
     }
 
-    /// The same program run by another one, such as a tracer: `wrapper ARGS... program args...`. It and all that it
-    /// starts are killed together.
+    /// Runs the program under another one, such as a tracer: `wrapper ARGS... program args...`. Both are
+    /// killed together.
     #[must_use]
     pub fn under(self, wrapper: impl AsRef<OsStr>, args: &[&OsStr]) -> Self {
         let mut command = Command::new(wrapper);
@@ -128,17 +127,17 @@ impl Program {
         self
     }
 
-    /// The command below, for what has no method here, such as arming a fault disk.
+    /// The underlying command, for example to arm a fault disk.
     pub fn command_mut(&mut self) -> &mut Command {
         &mut self.command
     }
 
-    /// Starts it, waits for the point, kills the whole process group and returns what was seen.
+    /// Starts it, waits for the point, kills the process group, and returns what was delivered.
     pub fn run(&mut self, point: &KillPoint) -> Result<Seen, CrashError> {
         self.start(point)?.finish(point)
     }
 
-    /// Starts it without waiting, armed for `point` (only a failpoint needs arming).
+    /// Starts it without waiting. A failpoint in `point` is armed.
     pub fn start(&mut self, point: &KillPoint) -> Result<Running, CrashError> {
         match point {
             KillPoint::Failpoint { name, nth } => {
@@ -160,7 +159,7 @@ impl KillPoint {
         Self::Line { prefix: prefix.into(), nth }
     }
 
-    /// At the `nth` passage of a failpoint, counted from 1.
+    /// At the `nth` stop at a failpoint, counted from 1.
     pub fn failpoint(name: impl Into<String>, nth: u64) -> Self {
         Self::Failpoint { name: name.into(), nth }
     }
@@ -187,7 +186,7 @@ impl fmt::Display for KillPoint {
 // === impl Seen ===
 
 impl Seen {
-    /// The complete lines that start with `prefix`, without it. A line cut by the kill is not a line.
+    /// The complete lines that start with `prefix`, without the prefix.
     pub fn lines(&self, prefix: &str) -> Vec<String> {
         let complete = self.stdout.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
         self.stdout[..complete]
@@ -199,7 +198,7 @@ impl Seen {
 }
 
 impl fmt::Display for Seen {
-    /// The end of both outputs: enough to see what the child did last.
+    /// The end of both outputs, which shows what the child did last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |bytes: &[u8]| {
             String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).trim_end().to_owned()

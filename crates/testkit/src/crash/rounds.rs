@@ -1,38 +1,38 @@
-//! Many rounds of start, observe, kill, restart and verify, driven by one seed.
+//! Rounds of start, kill, restart and verify, driven by one seed.
 
 use super::{KillPoint, Program, Seen};
 use std::fmt;
 
-/// Sets another seed than the test's own, to repeat a failure or to look for new ones.
+/// The variable that replaces the test's seed, to repeat a failure or to explore.
 const SEED: &str = "TURNSTREAM_SEED";
 
-/// A number of rounds and the seed they draw from.
+/// A number of rounds, and their seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     seed: u64,
     count: u32,
 }
 
-/// One round: its number (from 1) and its own random numbers, which depend on nothing but seed and number.
+/// One round. Its random numbers depend only on seed and number.
 #[derive(Debug)]
 pub struct Round {
-    /// Counted from 1.
+    /// The number, from 1.
     pub number: u32,
-    /// Random numbers of this round.
+    /// The random numbers of this round.
     pub rng: fastrand::Rng,
 }
 
-/// The first round that failed, with everything that was seen in it.
+/// The first failed round, with everything that is known about it.
 pub struct RoundFailed {
     /// The number of the round, from 1.
     pub round: u32,
-    /// How many there would have been.
+    /// The planned number of rounds.
     pub of: u32,
     /// The seed of the run.
     pub seed: u64,
-    /// Where the child was killed, if it came so far.
+    /// Where the child was killed, if it was started.
     pub point: Option<KillPoint>,
-    /// What it delivered, if it came so far.
+    /// What the child delivered, if it was started.
     pub seen: Option<Box<Seen>>,
     /// What was wrong.
     pub reason: String,
@@ -41,16 +41,16 @@ pub struct RoundFailed {
 // === impl Rounds ===
 
 impl Rounds {
-    /// So many rounds with this seed, unless `TURNSTREAM_SEED` sets another.
+    /// `count` rounds with this seed, or with `TURNSTREAM_SEED`.
     pub fn seeded(seed: u64, count: u32) -> Self {
         Self { seed, count }
     }
 
-    /// Runs them and stops at the first failure.
+    /// Runs the rounds, and stops at the first failure.
     ///
-    /// `start` says what to start in a round and when to kill it; since state outlives the kill, it is also
-    /// the restart of the round before. `verify` compares what was delivered with what is left. Both work on
-    /// `state`: a directory, a fault disk, what earlier rounds left.
+    /// `start` says what to start in a round and when to kill it. Since `state` outlives the kill, it is
+    /// also the restart of the previous round. `verify` compares what was delivered with what is stored.
+    /// `state` is shared by all rounds: a directory, or a fault disk.
     pub fn run<S, E: fmt::Display>(
         &self,
         state: &mut S,
@@ -59,7 +59,7 @@ impl Rounds {
     ) -> Result<(), RoundFailed> {
         let seed = chosen_seed(self.seed)?;
         for number in 1..=self.count {
-            // A multiplication by an odd constant spreads neighbouring numbers over all bits of the seed.
+            // Multiplying by an odd constant spreads neighbouring numbers over all bits.
             let rng = fastrand::Rng::with_seed(seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut round = Round { number, rng };
             let failed = |point, seen, reason| RoundFailed {
@@ -82,7 +82,7 @@ impl Rounds {
     }
 }
 
-/// The seed from the environment if there is one. A mistyped one must not quietly test something else.
+/// The seed from the environment, if it is set. An invalid one is an error.
 fn chosen_seed(seed: u64) -> Result<u64, RoundFailed> {
     let Ok(text) = std::env::var(SEED) else { return Ok(seed) };
     text.parse().map_err(|_| {
@@ -107,7 +107,7 @@ impl fmt::Display for RoundFailed {
     }
 }
 
-/// The same as for reading: `unwrap` in a test prints this form.
+/// Like `Display`, because `unwrap` in a test prints this.
 impl fmt::Debug for RoundFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

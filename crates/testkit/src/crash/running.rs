@@ -1,4 +1,4 @@
-//! A child that runs, in a process group of its own, until it is killed or dropped.
+//! A running child in its own process group.
 
 use super::output::{Output, Waited};
 use super::{CrashError, Ended, KillPoint, Seen};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long the pipes may stay open after the kill.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long other members of the killed group may take to be gone.
+/// How long other members of the killed group may take to end.
 const DESCENDANTS: Duration = Duration::from_millis(200);
 
 /// A started child. Dropping it kills its whole process group.
@@ -24,7 +24,7 @@ pub struct Running {
     started: Instant,
     deadline: Duration,
     stdout_cap: usize,
-    /// Once the leader is reaped its id may belong to somebody else, and must not be signalled.
+    /// Whether the leader is reaped. Then its id may be reused and must not be signalled.
     reaped: bool,
 }
 
@@ -53,7 +53,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits until the child comes to `point` and leaves it running.
+    /// Waits until the child reaches `point`, and leaves it running.
     pub fn wait_for(&mut self, point: &KillPoint) -> Result<(), CrashError> {
         let by = self.started + self.deadline;
         let waited = match point {
@@ -82,8 +82,8 @@ impl Running {
                 Err(CrashError::TooMuchOutput { program: self.program.clone(), cap: self.stdout_cap })
             }
             Waited::Closed => {
-                // Standard output closes a moment before the process is gone; without this pause its
-                // own end would be reported as our kill.
+                // Standard output closes shortly before the process ends. Without this pause its own end
+                // would be reported as a kill.
                 self.wait_exit(by.min(Instant::now() + Duration::from_secs(1)))?;
                 let (program, point) = (self.program.clone(), point.clone());
                 Err(CrashError::EndedEarly { program, point, seen: Box::new(self.stop()?) })
@@ -95,13 +95,13 @@ impl Running {
         }
     }
 
-    /// Waits for `point`, then kills the process group and returns everything it delivered.
+    /// Waits for `point`, kills the process group, and returns everything that was delivered.
     pub fn finish(mut self, point: &KillPoint) -> Result<Seen, CrashError> {
         self.wait_for(point)?;
         self.stop()
     }
 
-    /// Kills the process group now and returns everything it delivered.
+    /// Kills the process group now, and returns everything that was delivered.
     pub fn kill(mut self) -> Result<Seen, CrashError> {
         self.stop()
     }
@@ -124,7 +124,7 @@ impl Running {
         })
     }
 
-    /// Whether the leader has ended, without reaping it: a zombie keeps the id of the group ours.
+    /// Whether the leader has ended. It is not reaped, so that the id of the group is not reused.
     fn exited(&self) -> Result<bool, CrashError> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(Pid::from_child(&self.child)), options)
@@ -144,13 +144,14 @@ impl Running {
 
     fn kill_group(&self) {
         if !self.reaped {
-            // The only error left is that every member is gone already, which is what we want.
+            // The only possible error is that every member has ended, which is the goal.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
     }
 
-    /// Gives descendants that hold no pipe a moment to be gone too. Not longer: they may stay as zombies where
-    /// nothing reaps orphans, as in some containers, and those do no harm. Asking signals nobody.
+    /// Waits a moment for descendants without a pipe to end too.
+    ///
+    /// Not longer: in containers that reap no orphans they stay as zombies, which do no harm.
     fn wait_for_group(&self) {
         let by = Instant::now() + DESCENDANTS;
         while test_kill_process_group(Pid::from_child(&self.child)).is_ok() && Instant::now() < by {
@@ -167,13 +168,13 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.kill_group();
         if !self.reaped {
-            // Killed a line above, so this returns at once.
+            // It was killed above, so this returns at once.
             let _ = self.child.wait();
         }
     }
 }
 
-/// Counts complete lines with a prefix, looking at every byte once.
+/// Counts complete lines with a prefix. Every byte is read once.
 struct LineWatch<'a> {
     prefix: &'a [u8],
     missing: u64,

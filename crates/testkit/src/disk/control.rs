@@ -1,4 +1,4 @@
-//! The control page: a file that the shim has mapped, so that faults change at once and counters outlive a kill.
+//! The control page: a file that the shim maps. Faults change at once, and counters survive a kill.
 
 use super::{DiskError, file};
 use std::fs::File;
@@ -6,49 +6,49 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// As many numbers as `struct control` in `shim/watch.h` has.
+/// The number of fields of `struct control` in `shim/watch.h`.
 const FIELDS: usize = 16;
-/// Those that the test sets come first, those that the shim counts after them.
+/// The fields that the test sets come first, then the counters of the shim.
 const COUNTERS_AT: usize = 8;
 
-/// Which calls a fault hits.
+/// The calls that a fault affects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Window {
     /// None.
     #[default]
     Never,
-    /// Every one until the disk is healed.
+    /// Every call until the disk is healed.
     Always,
-    /// Only the `n`th from now, counted from 1.
+    /// Only the `n`th call from now, counted from 1.
     Nth(u64),
 }
 
-/// The faults of a disk. They hold until others are set.
+/// The faults of a disk. They apply until others are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Writes and truncations that fail with EIO.
     pub write_error: Window,
-    /// Syncs that fail with EIO. What they should have covered is not durable by a later sync either, as on Linux,
-    /// where the pages are clean after the error.
+    /// Syncs that fail with EIO. As on Linux, a later sync does not make their changes durable either.
     pub sync_error: Window,
     /// Writes of which only the first half is written.
     pub short_write: Window,
-    /// How many more bytes may be written or allocated before ENOSPC; the write that crosses the line is short.
+    /// How many more bytes may be written or allocated before ENOSPC. The write that reaches the limit is
+    /// short.
     pub space: Option<u64>,
-    /// How much longer each sync takes.
+    /// The extra time of each sync.
     pub sync_delay: Duration,
 }
 
-/// What the shim counted on watched files since the disk was made.
+/// The counters of the shim since the disk was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Processes that loaded the shim since the disk was last settled.
+    /// Processes that loaded the shim since the last [`settle`](super::FaultDisk::settle).
     pub attached: u64,
-    /// Writes, truncations and allocations asked for.
+    /// Requested writes, truncations and allocations.
     pub writes: u64,
-    /// Syncs asked for.
+    /// Requested syncs.
     pub syncs: u64,
-    /// Bytes written, and bytes by which allocations went beyond the end of a file.
+    /// Written bytes, and bytes by which allocations extended a file.
     pub bytes: u64,
     /// Calls that failed with EIO on purpose.
     pub errors: u64,
@@ -120,8 +120,8 @@ impl ControlPage {
         self.write(6, &[space, delay])
     }
 
-    /// A running shim must see the old window or the new one. Of [200, 201] and [105, 106] it could else see
-    /// [105, 201]; so the window is empty while its beginning moves, and the shim looks at that twice.
+    /// Changes a window so that a running shim sees the old one or the new one, and no mixture of both. The
+    /// window is empty while its beginning moves, and the shim reads the beginning twice.
     fn set_window(&self, at: usize, [from, until]: [u64; 2]) -> Result<(), DiskError> {
         self.write(at + 1, &[0])?;
         self.write(at, &[from])?;

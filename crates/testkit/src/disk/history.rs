@@ -1,23 +1,23 @@
-//! The journal understood: which changes of which file and which name were made durable.
+//! The history of a disk: which changes of files and names are durable.
 
 use super::DiskError;
-use super::base::{Base, BaseNode};
+use super::durable_base::{Base, BaseNode};
 use super::journal::{Journal, What};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Every file that ever was, every change of a name, in order.
+/// All files that ever existed, and all changes of names, in order.
 pub(super) struct History<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) first_names: BTreeMap<String, Node>,
     pub(super) files: Vec<FileHistory>,
     pub(super) names: Vec<NameChange>,
-    /// The file that an inode number stands for at the end: the numbers of files that are gone are used again.
+    /// The file of an inode number at the end. Inode numbers of removed files are reused.
     pub(super) inodes: HashMap<u64, usize>,
 }
 
-/// What a name stands for: a directory, or the file with this index in [`History::files`].
+/// What a name refers to: a directory, or the file with this index in [`History::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Directory,
@@ -45,7 +45,7 @@ pub(super) enum State {
     Pending,
     /// Covered by a completed sync.
     Durable,
-    /// Covered by a sync that failed: Linux marks the pages clean, so that a later sync does not write them.
+    /// Covered by a failed sync. Linux marks the pages clean, so a later sync does not write them.
     Abandoned,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum Content {
     Extend(u64),
 }
 
-/// One change of names, durable when every directory it touched has been synced after it.
+/// One change of names. It is durable when all its directories were synced afterwards.
 pub(super) struct NameChange {
     pub(super) at: u64,
     pub(super) unsynced: Vec<String>,
@@ -174,7 +174,7 @@ impl<'a> History<'a> {
     }
 }
 
-/// The directory of a relative path; the watched directory itself is the empty path.
+/// The parent of a relative path. The watched directory is the empty path.
 pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

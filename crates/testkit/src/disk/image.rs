@@ -1,14 +1,14 @@
-//! Builds the directory that a power cut leaves.
+//! Builds the directory as a power cut leaves it.
 
-use super::cut::{Choice, Survival};
 use super::history::{Change, Content, FileHistory, History, Naming, Node, parent};
+use super::power_cut::{Choice, Survival};
 use super::{DiskError, file};
 use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes all that survives into `into`, an empty directory.
+/// Writes everything that survives into `into`, an empty directory.
 pub(super) fn build(history: &History<'_>, choice: &Choice, into: &Path) -> Result<(), DiskError> {
     let names = surviving_names(history, choice);
     // Sorted, so that a directory comes before what is in it.
@@ -16,7 +16,7 @@ pub(super) fn build(history: &History<'_>, choice: &Choice, into: &Path) -> Resu
         let path = into.join(name);
         let directory = parent(name);
         if !directory.is_empty() && names.get(directory) != Some(&Node::Directory) {
-            // A file in a directory whose own name was forgotten cannot be found again.
+            // A file in a directory whose name was lost cannot be found.
             continue;
         }
         match node {
@@ -40,7 +40,7 @@ pub(super) fn replace(directory: &Path, image: &Path) -> Result<(), DiskError> {
     copy_tree(image, directory)
 }
 
-/// A copy and not a rename: the two directories may be on different file systems.
+/// Copies instead of renaming, because the directories may be on different file systems.
 fn copy_tree(from: &Path, to: &Path) -> Result<(), DiskError> {
     for entry in std::fs::read_dir(from).map_err(file("list", from))? {
         let entry = entry.map_err(file("list", from))?;
@@ -55,7 +55,7 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// What the names stand for after the cut.
+/// What the names refer to after the cut.
 pub(super) fn surviving_names(history: &History<'_>, choice: &Choice) -> BTreeMap<String, Node> {
     let mut names = history.first_names.clone();
     for (change, survives) in history.names.iter().zip(&choice.names) {
@@ -67,7 +67,7 @@ pub(super) fn surviving_names(history: &History<'_>, choice: &Choice) -> BTreeMa
                 names.insert(path.clone(), *node);
             }
             Naming::Move { from, to, node } => {
-                // The name may stand for an older file if the creation in between was forgotten.
+                // The name may refer to an older file if the creation in between was lost.
                 if names.get(from) == Some(node) {
                     names.remove(from);
                 }
@@ -89,7 +89,7 @@ fn write_file(
 ) -> Result<(), DiskError> {
     if let Some(base) = &history.base {
         std::fs::copy(base, path).map_err(file("copy to", path))?;
-        // The copy has the mode of the file, which may forbid the changes below.
+        // The copy has the file's mode, which may forbid the changes below.
         let writable = Permissions::from_mode(0o600);
         std::fs::set_permissions(path, writable).map_err(file("set the mode of", path))?;
     }

@@ -6,17 +6,17 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 
-/// The size of `struct record` in `shim/watch.h`, and its first number.
+/// The size and the magic number of `struct record` in `shim/watch.h`.
 const HEAD: usize = 48;
 const MAGIC: u32 = 0x4b53_4944;
 
-/// All whole records, and the bytes that writes refer to.
+/// All complete records, and the bytes that writes refer to.
 pub(super) struct Journal {
     pub(super) bytes: Vec<u8>,
     pub(super) records: Vec<Record>,
 }
 
-/// A record and the byte of the journal at which it ends, which is what syncs refer to.
+/// A record, and the offset of its end in the journal. Syncs refer to that offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) end: u64,
@@ -41,7 +41,7 @@ pub(super) enum What {
     Unmodelled { path: String, what: String },
 }
 
-/// Reads all whole records.
+/// Reads all complete records.
 pub(super) fn read(path: &Path) -> Result<Journal, DiskError> {
     let bytes = std::fs::read(path).map_err(file("read", path))?;
     let mut records = Vec::new();
@@ -53,14 +53,14 @@ pub(super) fn read(path: &Path) -> Result<Journal, DiskError> {
     Ok(Journal { bytes, records })
 }
 
-/// Cuts off a record that a kill left half written.
+/// Removes a partial record that a kill left.
 pub(super) fn drop_torn_tail(path: &Path) -> Result<(), DiskError> {
     let whole = read(path)?.records.last().map_or(0, |record| record.end);
     let journal = File::options().write(true).open(path).map_err(file("open", path))?;
     journal.set_len(whole).map_err(file("truncate", path))
 }
 
-/// Adds records; `data` is what a write wrote and empty for all others.
+/// Adds records. `data` is the content of a write, and empty for other records.
 pub(super) fn append(path: &Path, records: &[(What, Vec<u8>)]) -> Result<(), DiskError> {
     let bytes: Vec<u8> = records.iter().flat_map(|(what, data)| encode(what, data)).collect();
     let mut journal = File::options().append(true).open(path).map_err(file("open", path))?;
@@ -94,7 +94,7 @@ fn encode(what: &What, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The record at `at`, or none if less than a whole one is left.
+/// The record at `at`; `None` if it is incomplete.
 fn parse(bytes: &[u8], at: usize) -> Result<Option<Record>, DiskError> {
     let Some(head) = bytes.get(at..at + HEAD) else { return Ok(None) };
     let broken = |reason: String| DiskError::Journal { at: at as u64, reason };

@@ -1,50 +1,51 @@
-//! A disk that fills up, fails, slows down and forgets what was not synced, for a real child process.
+//! The fault disk: it fills up, fails, slows down, and forgets what was not synced, for a real child process.
 //!
-//! A [`FaultDisk`] watches one directory. A child armed with it runs with a preloaded shim (`shim/faultdisk.c`)
-//! between itself and the kernel, whatever it stores with: SQLite, or files of its own. [`Faults`] can be changed
-//! while it runs. After a SIGKILL, [`FaultDisk::power_cut`] leaves in the directory what a real power cut
-//! could have left. Why it is made this way, and what it cannot see: `docs/decisions/0004-fault-disk-by-preload.md`.
+//! A [`FaultDisk`] watches one directory. The child runs with a preloaded shim (`shim/faultdisk.c`) between
+//! itself and the kernel, so it may use SQLite or plain files. [`Faults`] can be changed while it runs.
+//! After a SIGKILL, [`FaultDisk::power_cut`] leaves in the directory what a real power cut could have left.
+//!
+//! Reasons and limits: `docs/decisions/0004-fault-disk-by-preload.md`.
 
-mod base;
 mod control;
-mod cut;
+mod durable_base;
 mod history;
 mod image;
 mod journal;
+mod power_cut;
 mod reconcile;
 mod shim;
 
 pub use control::{Counters, Faults, Window};
-pub use cut::{CutReport, PowerCut};
+pub use power_cut::{CutReport, PowerCut};
 
-use base::Base;
 use control::ControlPage;
+use durable_base::Base;
 use history::History;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// One watched directory with its faults and its memory of what is durable.
+/// A watched directory, with its faults and its durable state.
 pub struct FaultDisk {
     directory: PathBuf,
-    /// Outside the watched directory: shim, control page, journal, and the durable copy from before.
+    /// A folder outside of the watched directory: shim, control page, journal, and the durable copy.
     state: TempDir,
     control: ControlPage,
     base: Base,
 }
 
-/// What can go wrong with the fault disk itself. Faults it injects are seen by the child, not here.
+/// An error of the fault disk itself. Injected faults are seen by the child.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiskError {
     /// A file of the disk could not be used.
     #[error("fault disk: cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: std::io::Error,
     },
     /// The shim could not be compiled.
@@ -52,9 +53,9 @@ pub enum DiskError {
         "fault disk: {compiler} cannot compile the shim: {reason}; install a C compiler or set CC to one"
     )]
     Compiler {
-        /// The compiler tried.
+        /// The compiler.
         compiler: String,
-        /// What it said.
+        /// Its output.
         reason: String,
     },
     /// The shim has no place from which it can be preloaded.
@@ -63,29 +64,29 @@ pub enum DiskError {
          set TMPDIR to one"
     )]
     NoPlace {
-        /// The directories looked at.
+        /// The directories that were tried.
         tried: Vec<PathBuf>,
     },
-    /// The armed child never loaded the shim, so nothing is known about its writes.
+    /// The armed child did not load the shim, so its writes are unknown.
     #[error(
         "fault disk: no process has loaded the shim since the disk was settled; the child must be armed with \
          FaultDisk::arm and linked dynamically"
     )]
     NotAttached,
-    /// The child did something to the watched directory that the journal cannot tell.
+    /// The child changed the directory in a way that the journal does not support.
     #[error("fault disk: {path} {what}, which the fault disk does not model")]
     Unmodelled {
-        /// Relative to the watched directory.
+        /// The path, relative to the watched directory.
         path: String,
         /// What happened.
         what: String,
     },
-    /// The journal does not make sense, which is a bug of the shim.
+    /// The journal is invalid, which is a bug of the shim.
     #[error("fault disk: the journal is broken at byte {at}: {reason}")]
     Journal {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// Why.
+        /// The problem.
         reason: String,
     },
 }
@@ -93,7 +94,7 @@ pub enum DiskError {
 // === impl FaultDisk ===
 
 impl FaultDisk {
-    /// Watches `directory`, which exists; what it holds now counts as durable.
+    /// Watches an existing directory. Its content counts as durable.
     pub fn new(directory: impl AsRef<Path>) -> Result<Self, DiskError> {
         let given = directory.as_ref();
         let directory = given.canonicalize().map_err(file("find", given))?;
@@ -111,12 +112,12 @@ impl FaultDisk {
         &self.directory
     }
 
-    /// Makes `command` run on this disk. To be called before each start of it, when the one before is dead.
+    /// Makes `command` run on this disk. Call it before each start, after the previous process has ended.
     ///
-    /// One process at a time: two that write the same files would not be ordered in the journal.
+    /// One process at a time: the journal cannot order the writes of two.
     pub fn arm(&self, command: &mut Command) -> Result<(), DiskError> {
         if self.control.counters()?.attached > 0 {
-            // A child killed while it wrote its last record leaves half of it; the next must not write after that.
+            // A kill may leave a partial record. The next child must not write after it.
             journal::drop_torn_tail(&self.journal())?;
             reconcile::reconcile(&self.directory, &self.base, &self.journal(), self.state.path())?;
         }
@@ -128,38 +129,38 @@ impl FaultDisk {
         Ok(())
     }
 
-    /// Sets all faults at once, also for a child that already runs. [`Faults::none`] heals the disk.
+    /// Sets all faults, also for a running child. [`Faults::none`] heals the disk.
     pub fn set(&self, faults: Faults) -> Result<(), DiskError> {
         self.control.set(faults)
     }
 
-    /// What the disk has counted since it was made; shows that a fault really fired.
+    /// The counters since the disk was made. They show whether a fault really happened.
     pub fn counters(&self) -> Result<Counters, DiskError> {
         self.control.counters()
     }
 
-    /// Declares that everything in the directory is durable from now on, however it came there.
+    /// Declares everything in the directory durable.
     pub fn settle(&mut self) -> Result<(), DiskError> {
         self.base = Base::take(&self.directory, &self.state.path().join("base"))?;
         std::fs::write(self.journal(), b"").map_err(file("empty", &self.journal()))?;
         self.control.forget_attached()
     }
 
-    /// Builds in `into`, an empty directory, what a power cut now would leave; the disk stays as it is.
+    /// Builds in `into`, an empty directory, what a power cut would leave now. The disk does not change.
     ///
-    /// The child must be dead. Several cuts can be tried on one end of a child.
+    /// The child must have ended. Several cuts can be tried on one state.
     pub fn image(&self, cut: PowerCut, into: &Path) -> Result<CutReport, DiskError> {
         if self.control.counters()?.attached == 0 {
             return Err(DiskError::NotAttached);
         }
         let journal = journal::read(&self.journal())?;
         let history = History::read(&self.base, &journal)?;
-        let choice = cut::choose(&history, cut);
+        let choice = power_cut::choose(&history, cut);
         image::build(&history, &choice, into)?;
         Ok(choice.report)
     }
 
-    /// Cuts the power: the directory then holds what is left, and all of that is durable.
+    /// Cuts the power: the directory then has what survived, and all of it is durable.
     pub fn power_cut(&mut self, cut: PowerCut) -> Result<CutReport, DiskError> {
         let image = tempfile::tempdir_in(self.state.path())
             .map_err(file("make a directory in", self.state.path()))?;
@@ -174,7 +175,7 @@ impl FaultDisk {
     }
 }
 
-/// Turns an I/O error into one that names the file.
+/// An I/O error with its file.
 fn file<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> DiskError + 'a {
     move |source| DiskError::File { action, path: path.to_owned(), source }
 }

@@ -1,19 +1,19 @@
-//! Finds what a killed child had done and not yet journalled, so that the next child's journal starts from the truth.
+//! Finds changes that a killed child made and did not journal.
 //!
-//! The shim journals a change after the kernel took it. A kill in between loses the record, which a power cut at
-//! that moment may do too. But the next child sees the change in the page cache and builds on it: without a record, a
-//! later power cut would leave a hole that no real disk has. Seen with SQLite, which went on after
-//! a frame of its write-ahead log that the journal did not have, and lost all commits behind it.
+//! The shim journals a change after the kernel accepted it, so a kill in between loses the record. The next
+//! child sees the change in the page cache and builds on it. Without a record, a later power cut would
+//! leave a hole that no real disk has. With SQLite this happened: it continued after a frame of its
+//! write-ahead log that the journal did not have, and lost all later commits.
 
-use super::base::{Base, Entry, list};
-use super::cut::{PowerCut, choose};
+use super::durable_base::{Base, Entry, list};
 use super::history::{History, Node};
 use super::journal::{self, What};
+use super::power_cut::{PowerCut, choose};
 use super::{DiskError, file, image};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Compares the directory with what the journal says and adds the difference to the journal, as not synced.
+/// Compares the directory with the journal, and adds the difference to the journal as unsynced changes.
 pub(super) fn reconcile(
     directory: &Path,
     base: &Base,
@@ -74,7 +74,7 @@ fn missed_names(
     missed
 }
 
-/// What the file held according to the journal, under whatever name; nothing if it is new.
+/// The content of a file according to the journal, under any name; empty if it is new.
 fn content_before(
     history: &History<'_>,
     known: &BTreeMap<String, Node>,
@@ -87,7 +87,7 @@ fn content_before(
     std::fs::read(&path).map_err(file("read", &path))
 }
 
-/// The changes that make `now` of `then`.
+/// The changes from `then` to `now`.
 fn missed_contents(inode: u64, then: &[u8], now: &[u8]) -> Vec<(What, Vec<u8>)> {
     let mut missed = Vec::new();
     if now.len() < then.len() {

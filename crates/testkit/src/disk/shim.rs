@@ -11,7 +11,7 @@ const SOURCES: [(&str, &str); 2] = [
     ("watch.h", include_str!("../../shim/watch.h")),
 ];
 
-/// Makes a directory for the shim in the first of these that `LD_PRELOAD` can name: it splits at spaces and colons.
+/// Makes a directory for the shim. `LD_PRELOAD` splits at spaces and colons, so its path must have none.
 pub(super) fn directory(places: &[&Path]) -> Result<TempDir, DiskError> {
     let fits = |place: &&&Path| !place.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte));
     let Some(place) = places.iter().find(fits) else {
@@ -28,14 +28,14 @@ pub(super) fn library(directory: &Path) -> PathBuf {
     directory.join("libfaultdisk.so")
 }
 
-/// Compiles into a directory of the disk's own: takes about 0.2 s, and no two tests can meet there.
+/// Compiles into the disk's own directory, so that tests do not share it. It takes about 0.2 s.
 pub(super) fn compile(directory: &Path) -> Result<(), DiskError> {
     for (name, text) in SOURCES {
         let path = directory.join(name);
         std::fs::write(&path, text).map_err(file("write", &path))?;
     }
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    // A fortified build replaces some of the functions that the shim defines.
+    // A fortified build would replace functions that the shim defines.
     let flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-U_FORTIFY_SOURCE"];
     let output = Command::new(&compiler)
         .args(flags)

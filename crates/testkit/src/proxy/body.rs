@@ -1,14 +1,14 @@
-//! Finds content and framing in the bytes of a body, and its end.
+//! Separates content and framing of a body, and finds its end.
 
 use super::http::Framing;
 
-/// A chunk's size line or the trailers may be so long; a longer one ends the reading as if it were broken.
+/// The longest size line or trailer. A longer one counts as broken framing.
 const LINE_CAP: usize = 64 * 1024;
 
-/// A piece of a body as it came over the wire.
+/// A part of a body, as on the wire.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// What the client's program will see.
+    /// Content.
     Content(Vec<u8>),
     /// The size line of a chunk with content.
     Size(Vec<u8>),
@@ -16,7 +16,7 @@ pub(super) enum Segment {
     ChunkEnd(Vec<u8>),
     /// The last chunk with its trailers.
     Last(Vec<u8>),
-    /// Framing that made no sense, and everything after it.
+    /// Invalid framing, and everything after it.
     Broken(Vec<u8>),
 }
 
@@ -36,7 +36,7 @@ enum State {
     ChunkEnd,
     Trailers,
     Done,
-    /// The framing made no sense: the rest is passed on as it is, until the connection closes.
+    /// The framing was invalid. The rest is passed on unchanged until the connection closes.
     Broken,
 }
 
@@ -57,7 +57,7 @@ impl BodyReader {
         self.state == State::Done
     }
 
-    /// Takes what it can of `bytes` and says how many those were; the rest belongs to the next message.
+    /// Reads `bytes`, and returns how many belong to this body. The rest belongs to the next message.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> (Vec<Segment>, usize) {
         let mut segments = Vec::new();
         let mut used = 0;
@@ -67,7 +67,7 @@ impl BodyReader {
         (segments, used)
     }
 
-    /// The upstream ended in the middle: the line that never became whole.
+    /// Handles an upstream that ended early: returns the partial line.
     pub(super) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }
@@ -99,7 +99,7 @@ impl BodyReader {
         }
     }
 
-    /// Takes bytes up to a line end, and acts on the line when it is whole.
+    /// Reads up to a line end, and handles the line when it is complete.
     fn line(&mut self, bytes: &[u8], segments: &mut Vec<Segment>) -> usize {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let length = end.map_or(bytes.len(), |end| end + 1);
@@ -119,7 +119,7 @@ impl BodyReader {
                 let text = String::from_utf8_lossy(&self.line);
                 let digits = text.split(';').next().unwrap_or_default().trim();
                 match u64::from_str_radix(digits, 16) {
-                    // The last chunk's line stays with its trailers.
+                    // The line of the last chunk stays with its trailers.
                     Ok(0) => self.state = State::Trailers,
                     Ok(size) => {
                         self.state = State::Chunk(size);
@@ -164,7 +164,7 @@ mod tests {
     use super::{BodyReader, Segment};
     use crate::proxy::http::Framing;
 
-    /// Content, last chunk, and how many bytes of all pieces belong to the body.
+    /// The content, the last chunk, and the number of bytes that belong to the body.
     fn read(framing: Framing, pieces: &[&[u8]]) -> (Vec<u8>, Vec<u8>, usize, bool) {
         let mut reader = BodyReader::new(framing);
         let (mut content, mut last, mut wire, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);

@@ -1,12 +1,12 @@
-//! One connection through the proxy: both directions, from the connect to the end.
+//! One connection through the proxy, in both directions.
 
 use super::body::{BodyReader, Segment, chunk};
-use super::book::Book;
-use super::edit::{Body, Editor, Step, about_events, needs_own_framing, splices_bytes};
+use super::buffered_reader::BufferedReader;
+use super::editor::{Body, Editor, Step, about_events, needs_own_framing, splices_bytes};
 use super::http::{self, Framing};
 use super::rules::{Ending, Fault, RequestHead};
 use super::sender::{Sender, Stop};
-use super::source::Source;
+use super::shared_state::SharedState;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use tokio::time::{sleep, timeout};
 
 /// How long the upstream may take to accept.
 const CONNECT: Duration = Duration::from_secs(10);
-/// No test lasts longer; a connection forgotten by both ends must not outlive it.
+/// The longest life of a connection. No test lasts longer.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// How long a client may take to read what is before a reset, since a reset throws away what is under way.
+/// How long a client may take to read before a reset, since a reset discards unread bytes.
 const BEFORE_RESET: Duration = Duration::from_secs(5);
-/// How long what a client still sends is read after the end, since unread bytes turn the end into a reset.
+/// How long the client's bytes are read after the end, since unread bytes turn the end into a reset.
 const AFTER_FIN: Duration = Duration::from_millis(500);
 
 /// What the proxy carries.
@@ -34,37 +34,37 @@ pub(super) enum Protocol {
 
 /// Serves one accepted connection to its end.
 pub(super) async fn serve(
-    book: Arc<Book>,
+    shared: Arc<SharedState>,
     protocol: Protocol,
     upstream: SocketAddr,
     number: u64,
     mut client: TcpStream,
 ) {
-    let mut cuts = book.cuts.subscribe();
+    let mut cuts = shared.cuts.subscribe();
     let ending = tokio::select! {
-        ending = run(&book, protocol, upstream, number, &mut client) => ending,
+        ending = run(&shared, protocol, upstream, number, &mut client) => ending,
         ending = async {
-            // An error means that the proxy is gone, and this task with it.
+            // An error means that the proxy has ended, and this task with it.
             let _ = cuts.changed().await;
             cuts.borrow().unwrap_or(Ending::Fin)
         } => ending,
         () = sleep(LIFETIME) => Ending::Rst,
     };
     end(client, ending).await;
-    book.note(number, |record| record.ended = true);
+    shared.note(number, |record| record.ended = true);
 }
 
 async fn run(
-    book: &Book,
+    shared: &SharedState,
     protocol: Protocol,
     upstream: SocketAddr,
     number: u64,
     client: &mut TcpStream,
 ) -> Ending {
-    for live in book.matching(number, None) {
+    for live in shared.matching(number, None) {
         match live.fault() {
-            Fault::Refuse(ending) if book.claim(&live, number) => return *ending,
-            Fault::DelayConnect(pause) if book.claim(&live, number) => sleep(*pause).await,
+            Fault::Refuse(ending) if shared.claim(&live, number) => return *ending,
+            Fault::DelayConnect(pause) if shared.claim(&live, number) => sleep(*pause).await,
             Fault::Refuse(_) | Fault::DelayConnect(_) => {}
             Fault::At(..) | Fault::Event(..) | Fault::Pace(_) => {}
         }
@@ -76,24 +76,24 @@ async fn run(
                 |_| format!("{upstream} did not accept within {CONNECT:?}"),
                 |result| result.map_or_else(|error| format!("{upstream}: {error}"), |_| String::new()),
             );
-            book.note(number, |record| record.upstream_error = Some(reason));
+            shared.note(number, |record| record.upstream_error = Some(reason));
             return Ending::Rst;
         }
     };
-    // Without this the system would hold small writes back and change the timing.
+    // Without this the system would delay small writes.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let sender = Sender::new(to_client, book, number);
+    let sender = Sender::new(to_client, shared, number);
     let ended = match protocol {
         Protocol::Tcp => {
-            let up = raw_up(book, number, Source::new(from_client), to_server);
-            tokio::try_join!(up, raw_down(sender, Source::new(from_server))).err()
+            let up = raw_up(shared, number, BufferedReader::new(from_client), to_server);
+            tokio::try_join!(up, raw_down(sender, BufferedReader::new(from_server))).err()
         }
         Protocol::Http => {
             let (heads, queue) = mpsc::unbounded_channel();
-            let up = requests(book, number, Source::new(from_client), to_server, heads);
-            tokio::try_join!(up, responses(sender, Source::new(from_server), queue)).err()
+            let up = requests(shared, number, BufferedReader::new(from_client), to_server, heads);
+            tokio::try_join!(up, responses(sender, BufferedReader::new(from_server), queue)).err()
         }
     };
     ended.map_or(Ending::Fin, |Stop(ending)| ending)
@@ -104,42 +104,42 @@ async fn end(mut client: TcpStream, ending: Ending) {
     match ending {
         Ending::Rst => {
             turnstream_drain::drained(&client, BEFORE_RESET).await;
-            // Closing a socket that lingers for no time sends a reset. A failure leaves an ordinary end.
+            // Closing a socket with a linger time of zero sends a reset. On failure it is an ordinary end.
             let _ = client.set_zero_linger();
         }
         Ending::Fin => {
             let _ = client.shutdown().await;
             let mut rest = [0; 4096];
             let drain = async { while let Ok(1..) = client.read(&mut rest).await {} };
-            // A client that goes on sending is cut off.
+            // A client that keeps sending is cut off.
             let _ = timeout(AFTER_FIN, drain).await;
         }
     }
 }
 
-/// Passes on everything the client sends, and then that it has ended.
+/// Passes on everything the client sends, and then its end.
 async fn raw_up(
-    book: &Book,
+    shared: &SharedState,
     number: u64,
-    mut from: Source<ReadHalf<'_>>,
+    mut from: BufferedReader<ReadHalf<'_>>,
     mut to: WriteHalf<'_>,
 ) -> Result<(), Stop> {
     loop {
         let length = from.buffer().len();
-        send_up(book, number, &mut to, from.buffer()).await?;
+        send_up(shared, number, &mut to, from.buffer()).await?;
         from.consume(length);
         if !from.fill().await? {
             break;
         }
     }
-    // The upstream may be gone already.
+    // The upstream may have ended already.
     let _ = to.shutdown().await;
     Ok(())
 }
 
 /// Passes on everything the upstream sends as the body of one response.
-async fn raw_down(mut sender: Sender<'_>, mut from: Source<ReadHalf<'_>>) -> Result<(), Stop> {
-    let mut editor = Editor::new(sender.book, sender.connection, Body::Bytes);
+async fn raw_down(mut sender: Sender<'_>, mut from: BufferedReader<ReadHalf<'_>>) -> Result<(), Stop> {
+    let mut editor = Editor::new(sender.shared, sender.connection, Body::Bytes);
     loop {
         let content = from.take();
         let steps = editor.feed(&content, &sender.rules());
@@ -150,23 +150,23 @@ async fn raw_down(mut sender: Sender<'_>, mut from: Source<ReadHalf<'_>>) -> Res
     }
 }
 
-/// Passes on requests, and tells the other direction about each before it leaves.
+/// Passes on requests. The other direction gets each head before the request is sent.
 async fn requests(
-    book: &Book,
+    shared: &SharedState,
     number: u64,
-    mut from: Source<ReadHalf<'_>>,
+    mut from: BufferedReader<ReadHalf<'_>>,
     mut to: WriteHalf<'_>,
     heads: mpsc::UnboundedSender<Arc<RequestHead>>,
 ) -> Result<(), Stop> {
     loop {
         let Some(length) = from.fill_head().await else { break };
-        let Some(head) = http::request(&from.buffer()[..length], book.next_request()) else { break };
-        book.note(number, |record| record.requests.push(format!("{} {}", head.method, head.target)));
+        let Some(head) = http::request(&from.buffer()[..length], shared.next_request()) else { break };
+        shared.note(number, |record| record.requests.push(format!("{} {}", head.method, head.target)));
         let mut body = BodyReader::new(http::request_framing(&head));
         let switching = head.method == "CONNECT" || head.header("upgrade").is_some();
-        // The other direction is gone only when the connection ends anyway.
+        // The other direction ends only with the connection.
         let _ = heads.send(Arc::new(head));
-        send_up(book, number, &mut to, &from.buffer()[..length]).await?;
+        send_up(shared, number, &mut to, &from.buffer()[..length]).await?;
         from.consume(length);
         if switching {
             break;
@@ -176,18 +176,23 @@ async fn requests(
                 break;
             }
             let (_, used) = body.feed(from.buffer());
-            send_up(book, number, &mut to, &from.buffer()[..used]).await?;
+            send_up(shared, number, &mut to, &from.buffer()[..used]).await?;
             from.consume(used);
         }
     }
-    // The end, or not HTTP: the rest passes as it is.
-    raw_up(book, number, from, to).await
+    // The end, or not HTTP: the rest passes unchanged.
+    raw_up(shared, number, from, to).await
 }
 
-async fn send_up(book: &Book, number: u64, to: &mut WriteHalf<'_>, bytes: &[u8]) -> Result<(), Stop> {
-    // An upstream that has stopped reading may still be answering; the other direction decides the end.
+async fn send_up(
+    shared: &SharedState,
+    number: u64,
+    to: &mut WriteHalf<'_>,
+    bytes: &[u8],
+) -> Result<(), Stop> {
+    // An upstream that stopped reading may still answer. The other direction decides about the end.
     if to.write_all(bytes).await.is_ok() {
-        book.note(number, |record| record.bytes_up += bytes.len() as u64);
+        shared.note(number, |record| record.bytes_up += bytes.len() as u64);
     }
     Ok(())
 }
@@ -195,7 +200,7 @@ async fn send_up(book: &Book, number: u64, to: &mut WriteHalf<'_>, bytes: &[u8])
 /// Passes on responses with their faults.
 async fn responses(
     mut sender: Sender<'_>,
-    mut from: Source<ReadHalf<'_>>,
+    mut from: BufferedReader<ReadHalf<'_>>,
     mut queue: mpsc::UnboundedReceiver<Arc<RequestHead>>,
 ) -> Result<(), Stop> {
     let mut waiting: Option<Arc<RequestHead>> = None;
@@ -221,7 +226,7 @@ async fn responses(
         let framing = head.framing(&request.method);
         respond(&mut sender, &mut from, &bytes, framing, head.is_event_stream()).await?;
     }
-    // The end, or not HTTP: the rest passes as it is. After the upstream's end nothing can follow on HTTP.
+    // The end, or not HTTP: the rest passes unchanged. After the upstream's end nothing can follow.
     raw_down(sender, from).await?;
     Err(Stop(Ending::Fin))
 }
@@ -229,7 +234,7 @@ async fn responses(
 /// Passes on one response with a body.
 async fn respond(
     sender: &mut Sender<'_>,
-    from: &mut Source<ReadHalf<'_>>,
+    from: &mut BufferedReader<ReadHalf<'_>>,
     head: &[u8],
     framing: Framing,
     events: bool,
@@ -238,7 +243,7 @@ async fn respond(
         let wants = |fault: &Fault| splices_bytes(fault) || (events && about_events(fault));
         sender.rules().iter().any(|live| wants(live.fault()))
     };
-    // The head of a body with a length cannot be changed any more later. Chunks can become ours at any chunk.
+    // The head of a body with a length cannot be changed later. A chunked body can be reframed at any chunk.
     let with_length = matches!(framing, Framing::Length(_));
     let mut own_chunks = with_length && own_wanted(sender);
     if own_chunks {
@@ -247,9 +252,9 @@ async fn respond(
         sender.send(head).await?;
     }
     let body = if events && (own_chunks || !with_length) { Body::Events } else { Body::Bytes };
-    let mut editor = Editor::new(sender.book, sender.connection, body);
+    let mut editor = Editor::new(sender.shared, sender.connection, body);
     let mut reader = BodyReader::new(framing);
-    // In the upstream's own framing a body must stay as long as it is.
+    // In the upstream's framing the length of a body must not change.
     let rules = |sender: &Sender<'_>, own_chunks: bool| {
         let mut rules = sender.rules();
         rules.retain(|live| own_chunks || framing == Framing::Close || !needs_own_framing(live.fault()));
@@ -318,7 +323,7 @@ async fn perform(
     sender.send(&wire).await
 }
 
-/// Collects what is to be sent, so that one piece from the upstream stays one write; sends it before it acts.
+/// Collects bytes, so that one read from the upstream stays one write. They are sent before the next action.
 async fn gather(
     sender: &mut Sender<'_>,
     steps: Vec<Step>,
@@ -341,8 +346,11 @@ async fn gather(
     Ok(())
 }
 
-/// Reads more; if the sender holds bytes back until a time, lets them go then.
-async fn fill_or_flush(from: &mut Source<ReadHalf<'_>>, sender: &mut Sender<'_>) -> Result<bool, Stop> {
+/// Reads more. Bytes that the sender delays are sent when their time has come.
+async fn fill_or_flush(
+    from: &mut BufferedReader<ReadHalf<'_>>,
+    sender: &mut Sender<'_>,
+) -> Result<bool, Stop> {
     if let Some(at) = sender.flush_at {
         match tokio::time::timeout_at(at, from.fill()).await {
             Ok(filled) => return filled,

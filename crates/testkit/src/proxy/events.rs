@@ -1,35 +1,35 @@
-//! SSE bytes taken apart at blank lines, with every byte kept.
+//! Splits SSE bytes at blank lines, and keeps every byte.
 
 use std::borrow::Cow;
 
-/// A block larger than this is passed on without being looked at, so that memory stays bounded.
+/// A larger block is passed on without matching, so that memory stays bounded.
 const BLOCK_CAP: usize = 16 << 20;
 
-/// One block of an event stream: everything up to and with its blank line.
+/// One block of an event stream, with its blank line.
 #[derive(Clone, Copy, Debug)]
 pub struct SseEvent<'a> {
-    /// Exactly the bytes of the upstream, with the blank line.
+    /// The bytes of the upstream, with the blank line.
     pub bytes: &'a [u8],
-    /// Counted from 1 in its response. Blocks of comments count too.
+    /// Its number in the response, from 1. Comment blocks count too.
     pub number: u64,
 }
 
-/// Cuts a stream into blocks for LF, CRLF and CR line ends, in whatever pieces it arrives.
+/// Splits a stream into blocks, with LF, CRLF or CR as line ends, in any pieces.
 #[derive(Debug)]
 pub(super) struct Splitter {
     buffer: Vec<u8>,
     scanned: usize,
     line_is_empty: bool,
     after_cr: bool,
-    /// A blank line ended with CR, and a LF that belongs to it may follow.
+    /// A blank line ended with CR. An LF that belongs to it may follow.
     blank_cr: bool,
-    /// This block has lines that end with CRLF, so its blank line will too.
+    /// The block has lines that end with CRLF, so its blank line will too.
     crlf: bool,
-    /// The first bytes of this block have been passed on already.
+    /// The beginning of this block was passed on already.
     begun: bool,
 }
 
-/// What the splitter gives out.
+/// The output of the splitter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
@@ -38,11 +38,11 @@ pub(super) struct Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Whole: may be matched and edited.
+    /// A complete event, which can be matched and edited.
     Event,
-    /// The end of an event whose beginning has been passed on already.
+    /// The end of an event whose beginning was passed on already.
     Rest,
-    /// The beginning of an event that has outgrown the cap.
+    /// The beginning of an event above the cap.
     Beginning,
     /// A blank line without an event before it.
     Blank,
@@ -96,7 +96,7 @@ impl Splitter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole block, or what is there of one that has outgrown the cap.
+    /// The next complete block, or the available part of a block above the cap.
     pub(super) fn next_block(&mut self) -> Option<Block> {
         while let Some(byte) = self.buffer.get(self.scanned).copied() {
             if self.blank_cr && byte != b'\n' {
@@ -122,14 +122,14 @@ impl Splitter {
                 }
             }
         }
-        // Waiting for a LF that never comes would hold back every event of a stream with CR alone.
+        // Waiting for an LF would delay every event of a stream with CR alone.
         if self.blank_cr && !self.crlf {
             return Some(self.take());
         }
         (self.buffer.len() > BLOCK_CAP).then(|| Block { bytes: self.pass(), kind: Kind::Beginning })
     }
 
-    /// Everything there is, when nobody wants blocks; where blocks begin is still kept track of.
+    /// All bytes, when blocks are not needed. The beginnings of blocks are still tracked.
     pub(super) fn pass(&mut self) -> Vec<u8> {
         let mut passed = Vec::new();
         if self.buffer.len() <= BLOCK_CAP {
@@ -152,7 +152,7 @@ impl Splitter {
             (false, false) => Kind::Event,
         };
         let block = Block { bytes, kind };
-        // A LF after this CR belongs to the blank line that is over, and must not make a second one.
+        // An LF after this CR belongs to the same blank line, and must not make a second one.
         let after_cr = block.bytes.last() == Some(&b'\r');
         *self = Self { buffer: std::mem::take(&mut self.buffer), after_cr, ..Self::default() };
         block

@@ -1,11 +1,11 @@
-//! As much of HTTP/1 as a proxy needs that wants to know where a message ends and what it is.
+//! The parts of HTTP/1 that the proxy needs: heads, and where a message ends.
 
 use super::rules::RequestHead;
 
-/// A head larger than this is not taken for HTTP.
+/// The largest head. Larger ones are not treated as HTTP.
 pub(super) const HEAD_CAP: usize = 64 * 1024;
 
-/// How the end of a body is known.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Empty,
@@ -15,14 +15,14 @@ pub(super) enum Framing {
     Close,
 }
 
-/// What the proxy needs to know of a response.
+/// The parts of a response head that the proxy needs.
 #[derive(Debug)]
 pub(super) struct ResponseHead {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
 }
 
-/// The length of the head with its blank line, if all of it is there.
+/// The length of a head with its blank line, if it is complete.
 pub(super) fn head_length(bytes: &[u8]) -> Option<usize> {
     let mut line_start = 0;
     for (at, byte) in bytes.iter().enumerate() {
@@ -63,7 +63,7 @@ fn lines(head: &[u8]) -> Option<(&str, Vec<(String, String)>)> {
     Some((first, headers))
 }
 
-/// How the body of a request is framed. A request without either header has none.
+/// The framing of a request's body. A request without either header has no body.
 pub(super) fn request_framing(request: &RequestHead) -> Framing {
     framing(&request.headers).unwrap_or(Framing::Empty)
 }
@@ -71,7 +71,7 @@ pub(super) fn request_framing(request: &RequestHead) -> Framing {
 // === impl ResponseHead ===
 
 impl ResponseHead {
-    /// How the body of this response to a request with this method is framed.
+    /// The framing of the response's body, for a request with this method.
     pub(super) fn framing(&self, method: &str) -> Framing {
         if method == "HEAD" || matches!(self.status, 100..200 | 204 | 304) {
             return Framing::Empty;
@@ -79,7 +79,7 @@ impl ResponseHead {
         framing(&self.headers).unwrap_or(Framing::Close)
     }
 
-    /// Whether the body is an event stream that can be read, that is, not a compressed one.
+    /// Whether the body is an event stream without compression.
     pub(super) fn is_event_stream(&self) -> bool {
         let header =
             |wanted: &str| self.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
@@ -88,7 +88,7 @@ impl ResponseHead {
         plain && kind.is_some_and(|kind| kind.split(';').next().map(str::trim) == Some("text/event-stream"))
     }
 
-    /// Whether the connection is something else than HTTP after this response.
+    /// Whether the connection switches to another protocol after this response.
     pub(super) fn switches(&self, method: &str) -> bool {
         self.status == 101 || (method == "CONNECT" && (200..300).contains(&self.status))
     }
@@ -102,7 +102,7 @@ fn framing(headers: &[(String, String)]) -> Option<Framing> {
     header("content-length").and_then(|value| value.parse().ok()).map(Framing::Length)
 }
 
-/// The head of a response whose body will be sent in chunks instead of with a length.
+/// The head of a response, changed from a length to chunks.
 pub(super) fn with_chunks(head: &[u8]) -> Vec<u8> {
     let mut changed = Vec::with_capacity(head.len() + 32);
     for line in head.split_inclusive(|byte| *byte == b'\n') {

@@ -1,34 +1,35 @@
-//! A fault proxy for any TCP or HTTP/1 upstream on loopback, with real sockets.
+//! The fault proxy: between a client and any TCP or HTTP/1 upstream on loopback, with real sockets.
 //!
-//! A [`FaultProxy`] stands between a client and its upstream. Without rules it passes every byte as it comes. A
-//! [`Rule`] says which [`Fault`] happens where and how often; rules come and go while connections live, also
-//! in the middle of an event stream. Whether a fault really fired can be asked, so that no test passes because
-//! nothing happened.
+//! Without rules a [`FaultProxy`] passes every byte unchanged. A [`Rule`] says which [`Fault`] happens
+//! where and how often. Rules can be added and removed at any time, also in the middle of an event stream.
+//! [`FaultProxy::wait_fired`] checks that a fault really happened.
 //!
-//! Events are changed inside valid HTTP. A chunked body passes in the upstream's own chunks, sizes and extensions
-//! included, until a rule about events or a splice applies to it; from the next chunk of the upstream on it comes in
-//! chunks of the proxy's making. Framing that makes no sense, and what follows it, passes as it is. A body with a content
-//! length is taken apart only if such a rule is there when its head passes; it then comes in chunks, so the client
-//! must speak HTTP/1.1.
+//! Events are changed inside valid HTTP:
+//!
+//! - A chunked body passes in the upstream's own chunks until a rule about events or a splice applies. From
+//!   the next chunk on the proxy makes its own chunks. Invalid framing, and everything after it, passes
+//!   unchanged.
+//! - A body with a content length is edited only if such a rule exists when its head passes. It is then
+//!   sent in chunks, so the client must speak HTTP/1.1.
 
 mod body;
-mod book;
+mod buffered_reader;
 mod connection;
-mod edit;
+mod editor;
 mod events;
 mod http;
 mod rules;
 mod sender;
-mod source;
+mod shared_state;
 
-pub use book::{ConnectionRecord, Fired, Record};
 pub use events::SseEvent;
 pub use rules::{
     Action, Edit, Ending, EventMatch, Fault, Pace, Point, RequestHead, Rest, Rule, RuleId, Which,
 };
+pub use shared_state::{ConnectionRecord, Fired, Record};
 
-use book::Book;
 use connection::Protocol;
+use shared_state::SharedState;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,38 +37,38 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// More connections at a time than this are closed at once.
+/// The most connections at a time. Further ones are closed at once.
 const CONNECTIONS: usize = 1024;
 
 /// A running proxy. Dropping it ends the listener and all connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
-    book: Arc<Book>,
+    shared: Arc<SharedState>,
     doors: mpsc::Sender<(Door, oneshot::Sender<std::io::Result<()>>)>,
     task: JoinHandle<()>,
 }
 
-/// Whether the port is listened on.
+/// Whether the proxy listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Door {
     Open,
     Closed,
 }
 
-/// What can go wrong with the proxy itself.
+/// An error of the proxy itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// Tests must not reach other machines.
+    /// The upstream is not on loopback.
     #[error("fault proxy: the upstream {0} is not a loopback address; start it on 127.0.0.1")]
     NotLoopback(SocketAddr),
-    /// The port could not be listened on.
+    /// The proxy cannot listen on its port.
     #[error("fault proxy: cannot listen on {address}: {source}")]
     Listen {
-        /// The address tried.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The cause.
         source: std::io::Error,
     },
     /// The rule did not fire as often as expected in time.
@@ -75,18 +76,18 @@ pub enum ProxyError {
         "fault proxy: {rule:?} fired {fired} of {expected} times within {waited:?}; seen so far: {record:?}"
     )]
     NotFired {
-        /// Which rule.
+        /// The rule.
         rule: RuleId,
         /// How often it fired.
         fired: u64,
-        /// How often it was to fire.
+        /// How often it should have fired.
         expected: u64,
-        /// How long was waited.
+        /// The length of the wait.
         waited: Duration,
-        /// Everything that happened.
+        /// Everything that happened so far.
         record: Box<Record>,
     },
-    /// The proxy's task is gone.
+    /// The proxy's task has ended.
     #[error("fault proxy: its task has ended; it must not outlive the runtime it was started in")]
     Gone,
 }
@@ -94,12 +95,12 @@ pub enum ProxyError {
 // === impl FaultProxy ===
 
 impl FaultProxy {
-    /// A proxy for an HTTP/1 upstream. What turns out not to be HTTP passes untouched.
+    /// A proxy for an HTTP/1 upstream. Bytes that are not HTTP pass unchanged.
     pub async fn http(upstream: SocketAddr) -> Result<Self, ProxyError> {
         Self::start(upstream, Protocol::Http).await
     }
 
-    /// A proxy for any upstream, which looks at nothing but bytes.
+    /// A proxy for any upstream, with faults by byte only.
     pub async fn tcp(upstream: SocketAddr) -> Result<Self, ProxyError> {
         Self::start(upstream, Protocol::Tcp).await
     }
@@ -112,87 +113,87 @@ impl FaultProxy {
         let failed = |source| ProxyError::Listen { address: any, source };
         let listener = TcpListener::bind(any).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let book = Arc::new(Book::new());
+        let shared = Arc::new(SharedState::new());
         let (doors, commands) = mpsc::channel(1);
-        let task = tokio::spawn(accept(listener, commands, Arc::clone(&book), protocol, upstream));
-        Ok(Self { address, book, doors, task })
+        let task = tokio::spawn(accept(listener, commands, Arc::clone(&shared), protocol, upstream));
+        Ok(Self { address, shared, doors, task })
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same as a base URL without a slash at the end.
+    /// The base URL for clients, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Adds a rule, which holds from now on, also for responses under way.
+    /// Adds a rule. It applies at once, also to running responses.
     pub fn add(&self, rule: Rule) -> RuleId {
-        self.book.add(rule)
+        self.shared.add(rule)
     }
 
     /// Removes a rule.
     pub fn remove(&self, id: RuleId) {
-        self.book.remove(|known| known != id);
+        self.shared.remove(|known| known != id);
     }
 
     /// Removes all rules.
     pub fn clear(&self) {
-        self.book.remove(|_| false);
+        self.shared.remove(|_| false);
     }
 
     /// How often a rule has fired.
     pub fn fired(&self, id: RuleId) -> u64 {
-        self.book.fired(id)
+        self.shared.fired(id)
     }
 
-    /// Waits until a rule has fired so many times.
+    /// Waits until a rule has fired this many times.
     pub async fn wait_fired(&self, id: RuleId, times: u64, deadline: Duration) -> Result<(), ProxyError> {
-        let mut firings = self.book.firings.subscribe();
-        let enough = firings.wait_for(|_| self.book.fired(id) >= times);
+        let mut firings = self.shared.firings.subscribe();
+        let enough = firings.wait_for(|_| self.shared.fired(id) >= times);
         match tokio::time::timeout(deadline, enough).await {
             Ok(_) => Ok(()),
             Err(_) => Err(ProxyError::NotFired {
                 rule: id,
-                fired: self.book.fired(id),
+                fired: self.shared.fired(id),
                 expected: times,
                 waited: deadline,
-                record: Box::new(self.book.record()),
+                record: Box::new(self.shared.record()),
             }),
         }
     }
 
     /// Everything that happened so far.
     pub fn record(&self) -> Record {
-        self.book.record()
+        self.shared.record()
     }
 
     /// Ends all connections now.
     pub fn cut_all(&self, ending: Ending) {
-        self.book.cuts.send_replace(Some(ending));
+        self.shared.cuts.send_replace(Some(ending));
     }
 
-    /// Lets all stalled responses go on.
+    /// Continues all stalled responses.
     pub fn release(&self) {
-        self.book.releases.send_modify(|count| *count += 1);
+        self.shared.releases.send_modify(|count| *count += 1);
     }
 
-    /// Stops listening: clients are refused by the system. Open connections live on.
-    pub async fn close_door(&self) -> Result<(), ProxyError> {
+    /// Stops listening, so that new clients are refused. Open connections continue.
+    pub async fn stop_listening(&self) -> Result<(), ProxyError> {
         self.door(Door::Closed).await
     }
 
     /// Listens again on the same port.
-    pub async fn open_door(&self) -> Result<(), ProxyError> {
+    pub async fn listen_again(&self) -> Result<(), ProxyError> {
         self.door(Door::Open).await
     }
 
-    /// Ends the listener and all connections, and returns when they are gone.
+    /// Ends the listener and all connections, and waits for them.
     pub async fn shutdown(mut self) {
         self.task.abort();
-        // Cancelled, as it was told to be.
+        // The task was aborted above.
         let _ = (&mut self.task).await;
     }
 
@@ -214,7 +215,7 @@ impl Drop for FaultProxy {
 async fn accept(
     listener: TcpListener,
     mut doors: mpsc::Receiver<(Door, oneshot::Sender<std::io::Result<()>>)>,
-    book: Arc<Book>,
+    shared: Arc<SharedState>,
     protocol: Protocol,
     upstream: SocketAddr,
 ) {
@@ -226,7 +227,7 @@ async fn accept(
         tokio::select! {
             accepted = next_client(listener.as_ref()) => {
                 let Ok(client) = accepted else {
-                    // One client that is gone again, or no descriptors left, which takes a moment to get better.
+                    // The client is gone, or there are no descriptors left. Wait a moment.
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
                 };
@@ -234,8 +235,8 @@ async fn accept(
                     continue;
                 }
                 number += 1;
-                book.note_connection();
-                connections.spawn(connection::serve(Arc::clone(&book), protocol, upstream, number, client));
+                shared.note_connection();
+                connections.spawn(connection::serve(Arc::clone(&shared), protocol, upstream, number, client));
             }
             Some((door, answer)) = doors.recv() => {
                 let moved = match door {
@@ -246,7 +247,7 @@ async fn accept(
                     Door::Open if listener.is_some() => Ok(()),
                     Door::Open => TcpListener::bind(address).await.map(|bound| listener = Some(bound)),
                 };
-                // Nobody waits any more: nobody is to be told.
+                // The caller is gone.
                 let _ = answer.send(moved);
             }
             Some(_) = connections.join_next() => {}
@@ -254,7 +255,7 @@ async fn accept(
     }
 }
 
-/// With the door closed no client ever comes.
+/// Accepts a client; waits forever while the proxy does not listen.
 async fn next_client(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
     match listener {
         Some(listener) => listener.accept().await.map(|(client, _)| client),

@@ -1,11 +1,11 @@
-//! What can be asked of the proxy: which fault, on which connection or request, how often.
+//! Rules of the fault proxy: which fault, on which connection or request, how often.
 
 use super::events::SseEvent;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One fault with where it applies. It fires once unless told otherwise.
+/// One fault, and where it applies. It fires once by default.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) which: Which,
@@ -13,7 +13,7 @@ pub struct Rule {
     pub(super) times: u64,
 }
 
-/// Names a rule that was added, to ask whether it fired or to remove it.
+/// The id of a rule, to check whether it fired or to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub(super) u64);
 
@@ -24,46 +24,46 @@ pub enum Which {
     Every,
     /// To one connection, counted from 1.
     Connection(u64),
-    /// To requests that satisfy this. Faults of the connection itself come before any request and never match.
+    /// To requests that match. Faults of the connection itself happen before any request and never match.
     Request(Arc<dyn Fn(&RequestHead) -> bool + Send + Sync>),
 }
 
-/// What a predicate on requests sees.
+/// A request, for predicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// Counted from 1 over all connections of the proxy.
+    /// Its number over all connections of the proxy, from 1.
     pub number: u64,
-    /// As sent.
+    /// The method.
     pub method: String,
-    /// As sent, with the query.
+    /// The target, with the query.
     pub target: String,
-    /// Names in lower case, in order.
+    /// The headers in order, with names in lower case.
     pub headers: Vec<(String, String)>,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// The connection is accepted and ended at once, before the upstream is reached.
     Refuse(Ending),
-    /// The upstream is reached so much later.
+    /// The connection to the upstream is delayed.
     DelayConnect(Duration),
     /// Something happens at one point of a response.
     At(Point, Action),
-    /// The first event that matches is changed; again as often as the rule fires.
+    /// A matching event is changed, once per firing of the rule.
     Event(EventMatch, Edit),
     /// The whole response is written in another rhythm.
     Pace(Pace),
 }
 
-/// A point of one response. On plain TCP everything from the upstream is one response and all of it is body.
+/// A point of one response. On plain TCP everything from the upstream is the body of one response.
 #[derive(Clone, Debug)]
 pub enum Point {
-    /// After so many bytes on the wire, head included; 0 is before the first.
+    /// After this many bytes on the wire, head included; 0 is before the first byte.
     Byte(u64),
-    /// After so many bytes of the body as the client sees them, without chunk framing.
+    /// After this many bytes of the body, without chunk framing.
     BodyByte(u64),
-    /// After the first occurrence in the body, at most 4 KiB long.
+    /// After the first occurrence of these bytes in the body. At most 4 KiB.
     Pattern(Vec<u8>),
     /// Before the first event that matches.
     BeforeEvent(EventMatch),
@@ -76,57 +76,57 @@ pub enum Point {
 pub enum Action {
     /// The connection ends; nothing after the point is sent.
     Cut(Ending),
-    /// Nothing more is sent until the proxy releases its stalls or shuts down; the connection stays open.
+    /// Nothing more is sent until the proxy releases its stalls or shuts down. The connection stays open.
     Stall,
     /// A pause, once.
     Delay(Duration),
-    /// These bytes are put in. At [`Point::Byte`] they go into the wire as they are, framing or not.
+    /// These bytes are inserted. At [`Point::Byte`] they go to the wire unframed.
     Splice(Vec<u8>, Rest),
 }
 
-/// What becomes of the rest of a response after a splice.
+/// What happens to the rest of a response after a splice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It follows.
+    /// It is sent.
     Keep,
-    /// It is left out; the response then ends as it should.
+    /// It is left out, and the response ends in order.
     Discard,
 }
 
 /// How a connection is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// In order, as after a complete answer.
+    /// In order, as after a complete response.
     Fin,
-    /// By reset.
+    /// With a reset.
     Rst,
 }
 
-/// What becomes of an event.
+/// What happens to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// It is left out.
     Drop,
-    /// It comes twice.
+    /// It is sent twice.
     Duplicate,
-    /// It comes after so many of the events that follow it; 1 swaps it with the next. At the end of the
-    /// response it comes anyway.
+    /// It is sent after this many later events, or at the end of the response. 1 swaps it with the next
+    /// event.
     Later(usize),
 }
 
 /// How a response is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// A pause before each piece that arrives from the upstream.
+    /// A pause before each read from the upstream.
     EachChunk(Duration),
     /// In writes of at most `size` bytes, with a pause between them.
     Split {
         /// Bytes per write, at least 1.
         size: usize,
-        /// May be zero; the client's system may then join the writes again.
+        /// The pause. With zero, the client's system may join the writes.
         pause: Duration,
     },
-    /// What arrives within so long is written at once.
+    /// Everything that arrives within this time is written at once.
     Coalesce(Duration),
 }
 
@@ -148,13 +148,13 @@ impl Rule {
         self
     }
 
-    /// Only on requests that satisfy this.
+    /// Only on matching requests.
     pub fn on_request(mut self, predicate: impl Fn(&RequestHead) -> bool + Send + Sync + 'static) -> Self {
         self.which = Which::Request(Arc::new(predicate));
         self
     }
 
-    /// At most so many times. Faults at a point and of pace fire at most once per response.
+    /// At most this many times. Faults at a point and of pace fire at most once per response.
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
@@ -189,7 +189,7 @@ impl fmt::Debug for Which {
 // === impl RequestHead ===
 
 impl RequestHead {
-    /// The first header of that name (in lower case).
+    /// The first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -198,7 +198,7 @@ impl RequestHead {
 // === impl EventMatch ===
 
 impl EventMatch {
-    /// Events that satisfy this.
+    /// Events that match a predicate.
     pub fn new(predicate: impl Fn(&SseEvent<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(predicate))
     }

@@ -1,7 +1,7 @@
-//! Writes to the client, with the faults of the wire: points by byte, and pace.
+//! Writes to the client, with the faults by byte and pace.
 
-use super::book::{Book, Live};
 use super::rules::{Action, Ending, Fault, Pace, Point, RequestHead, Rest, RuleId};
+use super::shared_state::{Live, SharedState};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::WriteHalf;
 use tokio::time::{Instant, sleep};
 
-/// More than this is never held back.
+/// The most bytes that are delayed.
 const HELD_CAP: usize = 1 << 20;
 
 /// The client's side of a connection.
 pub(super) struct Sender<'a> {
     out: WriteHalf<'a>,
-    pub(super) book: &'a Book,
+    pub(super) shared: &'a SharedState,
     pub(super) connection: u64,
     request: Option<Arc<RequestHead>>,
     sent: u64,
     done: HashSet<RuleId>,
-    /// The pace of this response. A rule that has no firing left for others stays in force here.
+    /// The pace of this response. It stays active here even if the rule cannot fire again.
     paces: Vec<Pace>,
     discard: bool,
     held: Vec<u8>,
-    /// When what is held must go.
+    /// When delayed bytes must be sent.
     pub(super) flush_at: Option<Instant>,
 }
 
@@ -35,10 +35,10 @@ pub(super) struct Stop(pub(super) Ending);
 // === impl Sender ===
 
 impl<'a> Sender<'a> {
-    pub(super) fn new(out: WriteHalf<'a>, book: &'a Book, connection: u64) -> Self {
+    pub(super) fn new(out: WriteHalf<'a>, shared: &'a SharedState, connection: u64) -> Self {
         Self {
             out,
-            book,
+            shared,
             connection,
             request: None,
             sent: 0,
@@ -50,7 +50,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A new response begins: bytes count from 0, and rules at points may fire again.
+    /// Starts a new response: bytes count from 0, and rules at points may fire again.
     pub(super) fn begin(&mut self, request: Option<Arc<RequestHead>>) {
         self.request = request;
         self.sent = 0;
@@ -59,12 +59,12 @@ impl<'a> Sender<'a> {
         self.discard = false;
     }
 
-    /// The rules for this response as they are now.
+    /// The active rules for this response.
     pub(super) fn rules(&self) -> Vec<Arc<Live>> {
-        self.book.matching(self.connection, self.request.as_deref())
+        self.shared.matching(self.connection, self.request.as_deref())
     }
 
-    /// Sends a piece as it came from the upstream.
+    /// Sends a piece from the upstream.
     pub(super) async fn send(&mut self, mut bytes: &[u8]) -> Result<(), Stop> {
         if bytes.is_empty() {
             return Ok(());
@@ -94,12 +94,12 @@ impl<'a> Sender<'a> {
             match action {
                 Action::Stall | Action::Delay(_) => self.pause(live).await?,
                 Action::Cut(ending) => {
-                    if self.book.claim(live, self.connection) {
+                    if self.shared.claim(live, self.connection) {
                         self.cut(*ending).await?;
                     }
                 }
                 Action::Splice(put_in, rest) => {
-                    if self.book.claim(live, self.connection) {
+                    if self.shared.claim(live, self.connection) {
                         self.flush().await?;
                         self.write_now(put_in).await?;
                         self.discard = *rest == Rest::Discard;
@@ -113,17 +113,17 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Stalls or delays as the rule says, after everything before its point has left.
+    /// Stalls or delays, after everything before the rule's point was sent.
     pub(super) async fn pause(&mut self, live: &Live) -> Result<(), Stop> {
-        // Before the claim: whoever saw the rule fire may release at once.
-        let mut releases = self.book.releases.subscribe();
-        if !self.book.claim(live, self.connection) {
+        // Before the claim, because a test that sees the rule fire may release at once.
+        let mut releases = self.shared.releases.subscribe();
+        if !self.shared.claim(live, self.connection) {
             return Ok(());
         }
         self.flush().await?;
         match live.fault() {
             Fault::At(_, Action::Stall) => {
-                // An error means that the proxy is gone, and this task with it.
+                // An error means that the proxy has ended, and this task with it.
                 let _ = releases.changed().await;
             }
             Fault::At(_, Action::Delay(pause)) => sleep(*pause).await,
@@ -133,20 +133,20 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Ends the connection, after everything before the point has left.
+    /// Ends the connection, after everything before the point was sent.
     pub(super) async fn cut(&mut self, ending: Ending) -> Result<(), Stop> {
         self.flush().await?;
         Err(Stop(ending))
     }
 
-    /// Writes what is held back.
+    /// Writes delayed bytes.
     pub(super) async fn flush(&mut self) -> Result<(), Stop> {
         self.flush_at = None;
         let held = std::mem::take(&mut self.held);
         self.write_now(&held).await
     }
 
-    /// Tells the client that nothing more comes.
+    /// Ends the stream to the client.
     pub(super) async fn close(&mut self) -> Result<(), Stop> {
         self.flush().await?;
         self.out.shutdown().await.map_err(|_| Stop(Ending::Fin))
@@ -155,7 +155,7 @@ impl<'a> Sender<'a> {
     fn set_pace(&mut self, rules: &[Arc<Live>]) {
         for live in rules {
             let Fault::Pace(pace) = live.fault() else { continue };
-            if self.done.insert(live.id) && self.book.claim(live, self.connection) {
+            if self.done.insert(live.id) && self.shared.claim(live, self.connection) {
                 self.paces.push(*pace);
             }
         }
@@ -193,9 +193,9 @@ impl<'a> Sender<'a> {
     }
 
     async fn write_now(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        // The client is gone: there is nobody to send an ending to.
+        // The client is gone, so it needs no end.
         self.out.write_all(bytes).await.map_err(|_| Stop(Ending::Fin))?;
-        self.book.note(self.connection, |record| record.bytes_down += bytes.len() as u64);
+        self.shared.note(self.connection, |record| record.bytes_down += bytes.len() as u64);
         Ok(())
     }
 }

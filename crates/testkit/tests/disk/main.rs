@@ -1,7 +1,7 @@
 //! The fault disk under real child processes: files of std, and SQLite.
 
 #![cfg(target_os = "linux")]
-// Helpers of a test panic as the test itself does.
+// Helpers of a test may panic, like the test itself.
 #![allow(clippy::unwrap_used)]
 
 mod c_calls;
@@ -36,12 +36,12 @@ fn child(disk: &FaultDisk, name: &str, role: &str) -> Program {
     program
 }
 
-/// Runs the child until it stops at the failpoint `done`, so that nothing happens between its last step and its end, and
-/// the journal tells the whole directory.
+/// Runs the child until it stops at the failpoint `done`. Nothing happens between its last step and its
+/// end, so the journal is complete.
 fn run_to_done(disk: &FaultDisk, name: &str, role: &str) -> Seen {
     let seen = child(disk, name, role).run(&KillPoint::failpoint("done", 1)).unwrap();
     let image = tempfile::tempdir().unwrap();
-    // What the disk does not model is an error here, at which its own test looks.
+    // Operations that the disk does not model are an error, which has its own test.
     if disk.image(PowerCut::Everything, image.path()).is_ok() {
         let mut real = files(disk.directory());
         real.retain(|name, _| !name.ends_with("-shm"));
@@ -50,7 +50,7 @@ fn run_to_done(disk: &FaultDisk, name: &str, role: &str) -> Seen {
     seen
 }
 
-/// What a cut now would leave: every file with its content.
+/// What a power cut would leave now: every file with its content.
 fn after(disk: &FaultDisk, cut: PowerCut) -> (BTreeMap<String, Vec<u8>>, CutReport) {
     let image = tempfile::tempdir().unwrap();
     let report = disk.image(cut, image.path()).unwrap();

@@ -1,4 +1,4 @@
-//! The fault disk under SQLite as the store will use it: WAL, one writer.
+//! The fault disk with SQLite: WAL, one writer.
 
 use super::{after, child, directory, disk, files, run_to_done};
 use rusqlite::Connection;
@@ -65,7 +65,7 @@ fn committing_child() {
     reach("done");
 }
 
-/// Opens what a power cut left and says whether it is whole and holds every row up to `acknowledged`.
+/// Opens the database after a power cut. Checks that it is intact and has every row up to `acknowledged`.
 fn verify(directory: &Path, acknowledged: i64) -> Result<(), String> {
     let check = || -> rusqlite::Result<(String, i64, i64)> {
         let connection = open(directory, "FULL")?;
@@ -86,7 +86,7 @@ fn verify(directory: &Path, acknowledged: i64) -> Result<(), String> {
     }
 }
 
-/// Every second end is a mere kill, after which the next child goes on with what the page cache has.
+/// Every second end is only a kill, after which the next child continues with the page cache.
 #[test]
 fn with_synchronous_full_no_acknowledged_commit_is_lost_over_fifty_power_cuts() {
     let (_directory, mut disk) = disk();

@@ -118,12 +118,12 @@ async fn with_the_door_closed_the_system_refuses_and_open_connections_live_on() 
     let proxy = echo().await;
     let mut stream = connect(&proxy).await;
     stream.read_exact(&mut [0; 6]).await.unwrap();
-    proxy.close_door().await.unwrap();
+    proxy.stop_listening().await.unwrap();
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     stream.write_all(b"still").await.unwrap();
     stream.read_exact(&mut [0; 5]).await.unwrap();
-    proxy.open_door().await.unwrap();
+    proxy.listen_again().await.unwrap();
     assert_eq!(say(&proxy, b"again").await.0, b"hello again");
 }
 

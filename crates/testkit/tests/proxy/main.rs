@@ -1,6 +1,6 @@
 //! The fault proxy between real sockets: a scripted upstream and a client that reads bytes.
 
-// Helpers of a test panic as the test itself does.
+// Helpers of a test may panic, like the test itself.
 #![allow(clippy::unwrap_used)]
 
 mod bytes;

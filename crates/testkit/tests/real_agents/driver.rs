@@ -1,4 +1,4 @@
-//! The three agents behind one face, each ended by its own terminator and quoted from its own output.
+//! The three agents behind one interface.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub(crate) const TITLES: &str = Opencode::TITLE_MODEL;
 
 /// What the tests need of an agent.
 pub(crate) trait Driver: Sized {
-    /// What it speaks to its provider.
+    /// The wire format of its provider.
     const FORMAT: WireFormat;
 
     async fn start(provider: &Provider) -> Self;
@@ -18,7 +18,7 @@ pub(crate) trait Driver: Sized {
     fn shell(command: &str) -> Part;
     /// Sends a prompt.
     async fn begin(&mut self, text: &str);
-    /// Sends a prompt and returns the answer, in the agent's words, once the agent says that the turn is over.
+    /// Sends a prompt, waits for the end of the turn, and returns the answer from the agent's own output.
     async fn turn(&mut self, text: &str) -> String;
     fn work(&self) -> PathBuf;
     fn family(&self) -> Vec<Process>;
@@ -117,7 +117,7 @@ impl Driver for Opencode {
         let messages = self.messages(&session).await.unwrap();
         let last = messages.as_array().unwrap().last().unwrap();
         let parts = last["parts"].as_array().unwrap();
-        // A retried step leaves its abandoned part behind, empty for ever (capture j1-cut-midstream).
+        // A retried step leaves an abandoned, empty part (capture j1-cut-midstream).
         let texts =
             parts.iter().filter(|part| part["type"] == "text").map(|part| part["text"].as_str().unwrap());
         texts.collect()

@@ -1,4 +1,4 @@
-//! Real agents against the scripted provider: that both ends mean the same by every byte in between.
+//! Real agents with the scripted provider.
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
 mod driver;

@@ -1,4 +1,4 @@
-//! Which call a tool delta belongs to, and what becomes of it.
+//! Assigns tool deltas to calls.
 
 use super::Chat;
 use super::identity::fill;
@@ -7,10 +7,10 @@ use crate::decode::attempt::Attempt;
 use crate::decode::{Place, Wire};
 use crate::profile::CallIndex;
 use crate::wire::chat::{FunctionDelta, ToolDelta};
-use crate::wire::{Str, filled, taken};
+use crate::wire::{Str, filled, take_filled};
 use turnstream_json::Seam;
 
-/// A call that has not come to its end.
+/// A call that is being received.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     pub(super) item: ItemNo,
@@ -18,13 +18,13 @@ pub(super) struct OpenCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) arguments: String,
-    /// Where the deltas of them meet.
+    /// Joins characters that are split between deltas.
     pub(super) seam: Seam,
-    /// Which of all tool deltas was the last one for it.
-    heard: u64,
+    /// The number of its last delta, counted over all tool deltas.
+    last_delta: u64,
 }
 
-/// Where a tool delta belongs.
+/// The call that a tool delta belongs to.
 enum Slot {
     Open(usize),
     New,
@@ -43,8 +43,8 @@ impl Chat {
             attempt.repair(Repair::MissingIndex);
         }
         match self.slot(delta.index, id, called, attempt.profile.call_index) {
-            Slot::Open(slot) => self.continue_call(slot, id, called, taken(arguments), place, attempt),
-            Slot::New => self.begin_call(delta.index, id, called, taken(arguments), place, attempt),
+            Slot::Open(slot) => self.continue_call(slot, id, called, take_filled(arguments), place, attempt),
+            Slot::New => self.begin_call(delta.index, id, called, take_filled(arguments), place, attempt),
             Slot::Nowhere(kind) => self.lost(kind, place.range.clone(), attempt),
         }
     }
@@ -56,9 +56,9 @@ impl Chat {
             return match (by_id(), self.calls.last()) {
                 (Some(slot), _) => Slot::Open(slot),
                 (None, _) if opening => Slot::New,
-                // Calls without indexes come one after the other; with them, nobody knows which is meant.
+                // Calls without indexes come one after the other. With indexes the delta is ambiguous.
                 (None, Some(last)) if last.index.is_none() || self.calls.len() == 1 => {
-                    self.if_last_heard(self.calls.len() - 1, |_| true)
+                    self.if_last(self.calls.len() - 1, |_| true)
                 }
                 (None, Some(_)) => Slot::Nowhere(AnomalyKind::Conflict),
                 (None, None) => Slot::Nowhere(AnomalyKind::NoSuchItem),
@@ -69,18 +69,18 @@ impl Chat {
         };
         let differs = matches!((&self.calls[slot].id, id), (Some(ours), Some(theirs)) if ours != theirs);
         match shared {
-            CallIndex::Shared if !opening => self.if_last_heard(slot, |call| call.index == Some(index)),
+            CallIndex::Shared if !opening => self.if_last(slot, |call| call.index == Some(index)),
             CallIndex::Shared | CallIndex::Distinct if !differs => Slot::Open(slot),
             CallIndex::Distinct => Slot::Nowhere(AnomalyKind::Conflict),
             CallIndex::Shared => by_id().map_or(Slot::New, Slot::Open),
         }
     }
 
-    /// A delta that names no call goes on with the last of those that it can be for, unless an earlier one was heard of
-    /// since: either may be meant.
-    fn if_last_heard(&self, slot: usize, can_be: impl Fn(&OpenCall) -> bool) -> Slot {
-        let heard = self.calls[slot].heard;
-        match self.calls.iter().any(|call| call.heard > heard && can_be(call)) {
+    /// A delta that names no call continues the last candidate. If an earlier candidate got a delta since,
+    /// the target is ambiguous.
+    fn if_last(&self, slot: usize, can_be: impl Fn(&OpenCall) -> bool) -> Slot {
+        let last_delta = self.calls[slot].last_delta;
+        match self.calls.iter().any(|call| call.last_delta > last_delta && can_be(call)) {
             true => Slot::Nowhere(AnomalyKind::Conflict),
             false => Slot::Open(slot),
         }
@@ -95,7 +95,7 @@ impl Chat {
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
-        let Some(item) = attempt.number() else { return self.too_much(place, attempt) };
+        let Some(item) = attempt.next_item() else { return self.too_much(place, attempt) };
         let (name_yet, arguments_yet) = (String::new(), String::new());
         self.calls.push(OpenCall {
             item,
@@ -104,7 +104,7 @@ impl Chat {
             name: name_yet,
             arguments: arguments_yet,
             seam: Seam::default(),
-            heard: 0,
+            last_delta: 0,
         });
         self.continue_call(self.calls.len() - 1, id, name, arguments, place, attempt);
     }
@@ -119,8 +119,8 @@ impl Chat {
         attempt: &mut Attempt,
     ) {
         let call = &mut self.calls[slot];
-        self.heard += 1;
-        call.heard = self.heard;
+        self.deltas += 1;
+        call.last_delta = self.deltas;
         let fresh_id = id.filter(|_| call.id.is_none()).map_or(0, str::len);
         let fresh_name = name.filter(|_| call.name.is_empty()).map_or(0, str::len);
         if !attempt.grow(fresh_id + fresh_name + arguments.as_deref().map_or(0, str::len)) {
@@ -130,7 +130,7 @@ impl Chat {
         match name {
             Some(name) if call.name.is_empty() => {
                 call.name.push_str(name);
-                attempt.began(call.item, call.id.as_deref(), name);
+                attempt.call_started(call.item, call.id.as_deref(), name);
             }
             Some(name) if call.name != name => {
                 return self.lost(AnomalyKind::Conflict, place.range.clone(), attempt);
@@ -144,14 +144,14 @@ impl Chat {
         }
     }
 
-    /// There is only ever one of these.
+    /// Handles `function_call`, the predecessor of tool calls. An answer has at most one.
     pub(super) fn legacy_delta(
         &mut self,
         function: &mut FunctionDelta<'_>,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
-        let (name, arguments) = (filled(&function.name), taken(&mut function.arguments));
+        let (name, arguments) = (filled(&function.name), take_filled(&mut function.arguments));
         match (self.calls.len(), name) {
             (0, Some(_)) => self.begin_call(None, None, name, arguments, place, attempt),
             (0, None) => self.lost(AnomalyKind::NoSuchItem, place.range.clone(), attempt),

@@ -1,7 +1,7 @@
-//! Whose a chunk is: the members that name a completion, as far as the provider's profile lets them count.
+//! The identity of chat chunks: which members name the completion, as far as the profile trusts them.
 
 use super::{Chat, has_content};
-use crate::attempt::{AnomalyKind, Evidence};
+use crate::attempt::{AnomalyKind, SpliceEvidence};
 use crate::decode::attempt::Attempt;
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, Opening};
@@ -17,7 +17,7 @@ impl Chat {
             && let (Some(our), Some(their)) = (ours.id.as_deref(), filled(&chunk.id))
         {
             if our != their {
-                return Relation::Other(Evidence::Id);
+                return Relation::Other(SpliceEvidence::Id);
             }
             (named, same_id) = (true, true);
         }
@@ -30,7 +30,7 @@ impl Chat {
             && let (Some(our), Some(their)) = (ours.created, chunk.created.0.filter(|time| *time != 0))
         {
             if our != their {
-                return Relation::Other(Evidence::Created);
+                return Relation::Other(SpliceEvidence::Created);
             }
             named = true;
         }
@@ -38,16 +38,16 @@ impl Chat {
             && let (Some(our), Some(their)) = (ours.fingerprint.as_deref(), filled(&chunk.system_fingerprint))
             && our != their
         {
-            return Relation::Other(Evidence::Fingerprint);
+            return Relation::Other(SpliceEvidence::Fingerprint);
         }
         if !same_id && (self.reopens(chunk, attempt) || self.was_reopened(chunk, attempt)) {
-            return Relation::Other(Evidence::Role);
+            return Relation::Other(SpliceEvidence::Role);
         }
         if named { Relation::Same } else { Relation::Unknown }
     }
 
-    /// Whether a role comes behind deltas without one. Providers that send it with every delta have none of those, and
-    /// behind the finish it means nothing.
+    /// Whether a role follows deltas without one. Providers that send it with every delta have no such
+    /// deltas, and after the finish a role means nothing.
     fn reopens(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> bool {
         let once = match attempt.profile.opening {
             Opening::FirstOrAll => self.roles <= 1,
@@ -56,8 +56,8 @@ impl Chat {
         once && self.roleless && attempt.finish.is_none() && has_role(chunk)
     }
 
-    /// Whether the role before was already that of another opening: an opening that said something, one more, and then deltas
-    /// without a role. Where roles come with all deltas there are none of those.
+    /// Whether the previous role was already a second opening: an opening with content, another opening,
+    /// and then a delta without a role. Providers that send the role with every delta have no such deltas.
     fn was_reopened(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> bool {
         let twice = match attempt.profile.opening {
             Opening::FirstOrAll => self.roles == 2 && self.opening_spoke && !self.roleless,
@@ -77,7 +77,7 @@ impl Chat {
         fill(&mut ours.model, filled(&chunk.model));
         fill(&mut ours.fingerprint, filled(&chunk.system_fingerprint));
         ours.created = ours.created.or(chunk.created.0.filter(|time| *time != 0));
-        // Azure sends a chunk with an empty id and no choices in front.
+        // Azure first sends a chunk with an empty id and no choices.
         if !attempt.opened && (attempt.identity.id.is_some() || !chunk.choices.list().is_empty()) {
             attempt.open();
         }
@@ -96,7 +96,7 @@ impl Chat {
         }
         let once = attempt.profile.opening == Opening::FirstOrAll && self.roles == 1;
         if self.roleless && once && attempt.finish.is_none() {
-            // With the same id it may be a harmless habit, or a proxy that plays the same answer again.
+            // With the same id this may be harmless, or a proxy that replays the answer.
             self.lost(AnomalyKind::SecondOpening, place.range.clone(), attempt);
         }
         if !self.roleless {
@@ -106,7 +106,7 @@ impl Chat {
     }
 }
 
-/// Takes over what was not known.
+/// Sets a member that is not known yet.
 pub(super) fn fill(ours: &mut Option<String>, theirs: Option<&str>) {
     if ours.is_none() {
         *ours = theirs.map(str::to_owned);

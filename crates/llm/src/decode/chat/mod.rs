@@ -1,39 +1,41 @@
-//! Chat completions: nothing is repeated and nothing numbered, so a single loss spoils the step, and only the identity
-//! that every chunk repeats tells whose it is.
+//! The chat completions format (OpenAI and compatible APIs).
+//!
+//! Nothing is repeated and nothing is numbered, so a single loss spoils the step. Only the identity in
+//! every chunk tells which completion it belongs to.
 
 mod calls;
 mod identity;
 
 use crate::attempt::{
-    AnomalyKind, Call, CallKind, Evidence, Item, ItemNo, Kept, Meaning, ProfileSays, ProviderError, Repair,
-    Said, Transport, Why, Withheld,
+    AnomalyKind, FinishMeaning, Item, ItemNo, ProfileRule, ProviderError, ReasoningData, Repair,
+    SpliceEvidence, StreamEvent, ToolCall, ToolCallKind, Transport, WithheldCall, WithheldReason,
 };
 use crate::decode::attempt::{Attempt, Over};
-use crate::decode::calls::{Received, settle};
+use crate::decode::calls::{ReceivedCall, commit_calls};
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, DoneMarker};
 use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
-use crate::wire::{Few, Str, error, filled, quick, taken, usage};
+use crate::wire::{ShortList, Str, error, filled, quick, take_filled, usage};
 use calls::OpenCall;
 use std::borrow::Cow;
 use std::ops::Range;
 use turnstream_json::Seam;
 
-/// One chat completion as far as it has come.
+/// The state of one chat completion.
 #[derive(Debug, Default)]
 pub(crate) struct Chat {
     text: Option<Written>,
     reasoning: Option<Written>,
-    kept: Vec<Kept>,
+    kept: Vec<ReasoningData>,
     calls: Vec<OpenCall>,
-    /// How many tool deltas were placed.
-    heard: u64,
+    /// The number of tool deltas so far.
+    deltas: u64,
     tainted: bool,
-    /// Deltas with a role in front of the first one without.
+    /// Deltas with a role before the first delta without one.
     roles: u32,
-    /// A delta without a role came.
+    /// Whether a delta without a role came.
     roleless: bool,
-    /// The first delta with a role said something.
+    /// Whether the first delta with a role had content.
     opening_spoke: bool,
 }
 
@@ -41,12 +43,12 @@ pub(crate) struct Chat {
 struct Written {
     item: ItemNo,
     text: String,
-    /// Where its deltas meet.
+    /// Joins characters that are split between deltas.
     seam: Seam,
 }
 
 impl Written {
-    /// Takes a delta, and returns what it adds to the text.
+    /// Appends a delta, and returns what it adds to the text.
     #[inline]
     fn grow<'a>(&mut self, delta: Str<'a>) -> Cow<'a, str> {
         let text = self.seam.join(delta);
@@ -74,7 +76,7 @@ impl Wire for Chat {
         }
         match self.relation(chunk, attempt) {
             Relation::Other(evidence) => return self.cut_off(evidence, chunk, place, attempt),
-            // What was lost may have had the name in it that another completion gives itself only once.
+            // The lost bytes may have contained the opening of another completion, which is named only there.
             Relation::Unknown if self.tainted && !chunk.choices.list().is_empty() => {
                 return attempt.end_at(Over::Lost, place.range.start);
             }
@@ -102,12 +104,12 @@ impl Wire for Chat {
                 return;
             }
             if let Some(raw) = choice.usage {
-                attempt.use_up(usage::chat(raw));
+                attempt.update_usage(usage::chat(raw));
             }
         }
         let elsewhere = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
         if let Some(raw) = chunk.usage.or(elsewhere) {
-            attempt.use_up(usage::chat(raw));
+            attempt.update_usage(usage::chat(raw));
         }
     }
 
@@ -127,7 +129,7 @@ impl Wire for Chat {
         let at = range.end;
         attempt.anomaly(kind, range, self.items());
         self.tainted = true;
-        // The lost bytes may have held the opening of another completion; only an id can tell.
+        // The lost bytes may have contained the opening of another completion. Only an id can tell.
         let identified = attempt.profile.id == Constancy::Constant && attempt.identity.id.is_some();
         if !identified {
             attempt.end_at(Over::Lost, at);
@@ -149,9 +151,9 @@ impl Wire for Chat {
             return;
         }
         self.end_halves(attempt);
-        let why = if self.tainted { Why::Tainted } else { Why::Open };
+        let reason = if self.tainted { WithheldReason::Tainted } else { WithheldReason::Open };
         for call in self.calls.drain(..) {
-            attempt.withheld.push(Withheld { item: call.item, name: call.name, why });
+            attempt.withheld.push(WithheldCall { item: call.item, name: call.name, reason });
         }
     }
 
@@ -161,7 +163,7 @@ impl Wire for Chat {
 }
 
 impl Chat {
-    /// Whether the completion is over but for `[DONE]`, which this provider may leave out.
+    /// Whether only `[DONE]` is missing, which this provider may leave out.
     fn is_finished(&self, attempt: &Attempt) -> bool {
         let needs_done = match attempt.profile.done {
             DoneMarker::Always => true,
@@ -170,12 +172,18 @@ impl Chat {
         attempt.finish.is_some() && !self.tainted && !needs_done
     }
 
-    /// A chunk of another completion. What the first one finished stands; nothing of the second is read.
-    fn cut_off(&mut self, evidence: Evidence, chunk: &Chunk<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    /// Ends the attempt at a chunk of another completion. Finished items of the first one stay.
+    fn cut_off(
+        &mut self,
+        evidence: SpliceEvidence,
+        chunk: &Chunk<'_>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
         if self.is_finished(attempt) {
             self.close(place.range.clone(), attempt);
         }
-        attempt.find(evidence, place.range.start, self.id(chunk));
+        attempt.record_splice(evidence, place.range.start, self.id(chunk));
         attempt.end_at(Over::Spliced, place.range.start);
     }
 
@@ -193,8 +201,7 @@ impl Chat {
         }
         if let Some(delta) = delta {
             self.count_role(delta, reason, place, attempt);
-            let behind = attempt.finish.is_some();
-            if behind && has_content(delta) {
+            if attempt.finish.is_some() && has_content(delta) {
                 return self.lost(AnomalyKind::AfterFinish, place.range.clone(), attempt);
             }
             self.delta(delta, place, attempt);
@@ -202,7 +209,7 @@ impl Chat {
         let Some(reason) = reason else { return };
         let meaning = meaning(reason);
         attempt.finish(reason, meaning);
-        if meaning == Meaning::Failed {
+        if meaning == FinishMeaning::Failed {
             let message = "the provider gave this as the reason for the end of its answer".to_owned();
             let kind = Some(reason.to_owned());
             let raw = error::beginning(place.data, crate::attempt::Body::LIMIT).to_owned();
@@ -212,7 +219,9 @@ impl Chat {
 
     fn delta(&mut self, delta: &mut Delta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
         let mut kept = true;
-        if let Some(thought) = taken(&mut delta.reasoning_content).or_else(|| taken(&mut delta.reasoning)) {
+        if let Some(thought) =
+            take_filled(&mut delta.reasoning_content).or_else(|| take_filled(&mut delta.reasoning))
+        {
             kept &= self.think(thought, attempt);
         } else if let Some(raw) = delta.reasoning_details {
             for thought in details(raw.get()) {
@@ -231,7 +240,7 @@ impl Chat {
             }
             None => {}
         }
-        if let Some(refusal) = taken(&mut delta.refusal) {
+        if let Some(refusal) = take_filled(&mut delta.refusal) {
             let item = Self::item(&mut self.text, attempt);
             kept &= item.is_some_and(|written| {
                 let refusal = written.grow(refusal);
@@ -240,7 +249,7 @@ impl Chat {
                 attempt.grow(length)
             });
         }
-        for call in delta.tool_calls.iter_mut().flat_map(Few::as_mut_slice) {
+        for call in delta.tool_calls.iter_mut().flat_map(ShortList::as_mut_slice) {
             self.tool_delta(call, place, attempt);
         }
         if let Some(function) = delta.function_call.as_deref_mut() {
@@ -262,19 +271,19 @@ impl Chat {
             Some(Content::Text(thought)) => kept &= self.think(thought, attempt),
             Some(Content::Parts(thoughts)) => {
                 for mut thought in thoughts {
-                    kept &= self.think(taken(&mut thought.text).unwrap_or_default(), attempt);
+                    kept &= self.think(take_filled(&mut thought.text).unwrap_or_default(), attempt);
                 }
             }
             None => {}
         }
-        kept && self.write(taken(&mut part.text).unwrap_or_default(), attempt)
+        kept && self.write(take_filled(&mut part.text).unwrap_or_default(), attempt)
     }
 
-    /// The item of this kind, made when its first delta comes.
+    /// The item of this kind, created with its first delta.
     fn item<'w>(written: &'w mut Option<Written>, attempt: &mut Attempt) -> Option<&'w mut Written> {
         if written.is_none() {
             *written =
-                attempt.number().map(|item| Written { item, text: String::new(), seam: Seam::default() });
+                attempt.next_item().map(|item| Written { item, text: String::new(), seam: Seam::default() });
         }
         written.as_mut()
     }
@@ -303,13 +312,13 @@ impl Chat {
 
     fn keep(&mut self, raw: &str, attempt: &mut Attempt) -> bool {
         let Some(written) = Self::item(&mut self.reasoning, attempt) else { return false };
-        let kept = Kept::Details(raw.to_owned());
+        let kept = ReasoningData::Details(raw.to_owned());
         self.kept.push(kept.clone());
-        attempt.said.push(Said::ReasoningKept { item: written.item, kept });
+        attempt.out.push(StreamEvent::ReasoningData { item: written.item, kept });
         attempt.grow(raw.len())
     }
 
-    /// Nothing more comes: half a character that a text ends with stays alone.
+    /// Ends all texts. Half a character at an end becomes U+FFFD.
     fn end_halves(&mut self, attempt: &mut Attempt) {
         if let Some((item, lost)) = self.reasoning.as_mut().and_then(Written::end) {
             attempt.reasoning(item, lost.into());
@@ -330,11 +339,12 @@ impl Chat {
         written.chain(self.calls.iter().map(|call| call.item))
     }
 
-    /// The completion is over and untainted.
+    /// Commits the completion, which is over and untainted.
     fn close(&mut self, range: Range<u64>, attempt: &mut Attempt) {
-        let wants_calls = attempt.finish.as_ref().is_some_and(|finish| finish.meaning == Meaning::ToolCalls);
+        let wants_calls =
+            attempt.finish.as_ref().is_some_and(|finish| finish.meaning == FinishMeaning::ToolCalls);
         if wants_calls && self.calls.is_empty() {
-            // A call was lost whole (openai-python #2806).
+            // A whole call was lost (openai-python #2806).
             return self.lost(AnomalyKind::NoSuchItem, range, attempt);
         }
         attempt.complete = true;
@@ -345,17 +355,17 @@ impl Chat {
         if let Some(Written { item, text, .. }) = self.text.take() {
             attempt.commit(Item::Message { item, text });
         }
-        let calls = self.calls.drain(..).map(|call| Received {
+        let calls = self.calls.drain(..).map(|call| ReceivedCall {
             is_damaged: call.seam.has_lost(),
-            call: Call {
+            call: ToolCall {
                 item: call.item,
                 id: call.id,
                 name: call.name,
                 arguments: call.arguments,
-                kind: CallKind::Function,
+                kind: ToolCallKind::Function,
             },
         });
-        settle(calls.collect(), attempt.profile.empty_arguments, attempt);
+        commit_calls(calls.collect(), attempt.profile.empty_arguments, attempt);
     }
 }
 
@@ -374,12 +384,14 @@ pub(super) fn has_content(delta: &Delta<'_>) -> bool {
 
 /// The texts of a `reasoning_details` array, for providers that send nothing else.
 fn details(raw: &str) -> Vec<Str<'_>> {
-    let details: Few<Detail<'_>> = turnstream_json::from_str(raw).unwrap_or_default();
+    let details: ShortList<Detail<'_>> = turnstream_json::from_str(raw).unwrap_or_default();
     let details = details.into_iter();
-    details.filter_map(|mut detail| taken(&mut detail.text).or_else(|| taken(&mut detail.summary))).collect()
+    details
+        .filter_map(|mut detail| take_filled(&mut detail.text).or_else(|| take_filled(&mut detail.summary)))
+        .collect()
 }
 
-/// An error where a chunk should be, looked for before anything else in it.
+/// The error object of a chunk. It is searched before anything else.
 fn failure(chunk: &Chunk<'_>, place: &Place<'_>, attempt: &Attempt) -> Option<ProviderError> {
     let groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
     if let Some(raw) = chunk.error.or(groq) {
@@ -397,19 +409,19 @@ fn error_as_content(reason: &str, delta: Option<&Delta<'_>>, place: &Place<'_>) 
     ProviderError {
         kind: Some(reason.to_owned()),
         message,
-        profile: Some(ProfileSays::ErrorAsContent),
+        profile: Some(ProfileRule::ErrorAsContent),
         raw: error::beginning(place.data, crate::attempt::Body::LIMIT).to_owned(),
         ..ProviderError::default()
     }
 }
 
-fn meaning(reason: &str) -> Meaning {
+fn meaning(reason: &str) -> FinishMeaning {
     match reason {
-        "stop" => Meaning::Stop,
-        "tool_calls" | "function_call" => Meaning::ToolCalls,
-        "length" => Meaning::Length,
-        "content_filter" => Meaning::ContentFilter,
-        "error" => Meaning::Failed,
-        _ => Meaning::Unknown,
+        "stop" => FinishMeaning::Stop,
+        "tool_calls" | "function_call" => FinishMeaning::ToolCalls,
+        "length" => FinishMeaning::Length,
+        "content_filter" => FinishMeaning::ContentFilter,
+        "error" => FinishMeaning::Failed,
+        _ => FinishMeaning::Unknown,
     }
 }

@@ -1,42 +1,47 @@
-//! Responses: events are numbered and every item comes whole once more. Deltas are only for showing; what counts is
-//! `output_item.done`, and `response.completed` where that was lost. Calls wait for the end of the step.
+//! The responses format (OpenAI).
+//!
+//! Events are numbered, and every item is sent complete once more. Deltas are only for display. What counts
+//! is `output_item.done`, or `response.completed` if that was lost. Calls are committed at the end of the
+//! step.
 
 mod calls;
 mod output;
 
-use crate::attempt::{AnomalyKind, Evidence, Item, Meaning, Repair, Transport, Why, Withheld};
+use crate::attempt::{
+    AnomalyKind, FinishMeaning, Item, Repair, SpliceEvidence, Transport, WithheldCall, WithheldReason,
+};
 use crate::decode::attempt::{Attempt, Over};
 use crate::decode::calls::is_sound;
 use crate::decode::sequence::{Numbered, Numbers};
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::{Constancy, Sequence};
-use crate::wire::responses::{self as wire, Event, Response, said};
-use crate::wire::{Str, error, filled, quick, taken, usage};
+use crate::wire::responses::{self as wire, Event, Response, text_of};
+use crate::wire::{Str, error, filled, quick, take_filled, usage};
 use output::{Loss, OutputItem, Shown, Source, State, call_kind, is_damaged, read, whole_item};
 use std::ops::Range;
 use turnstream_json::Seam;
 
-/// One response as far as it has come.
+/// The state of one response.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
     numbers: Numbers,
     /// By `output_index`.
     items: Vec<OutputItem>,
-    /// Something was lost that the protocol may bring again.
+    /// Whether something was lost that the protocol may repeat.
     lossy: bool,
-    /// The event that ends the response came and cannot be read, so nobody knows whether its calls may run.
+    /// Whether the terminal event is unreadable, so that it is unknown whether the calls may run.
     bad_end: bool,
 }
 
-/// How an event names the item that it speaks of.
+/// How an event names its item.
 enum Naming {
-    /// As we know it.
+    /// By the known id.
     Ours,
-    /// It is the first to speak of an item at this place.
+    /// The event is the first one for an item at this index.
     New,
-    /// As another than we know at this place.
+    /// By another id than the known one at this index.
     Wrong,
-    /// Not at all.
+    /// It names no item.
     Nothing,
 }
 
@@ -48,7 +53,7 @@ impl Wire for Responses {
     }
 
     fn apply(&mut self, event: &mut Event<'_>, place: &Place<'_>, attempt: &mut Attempt) {
-        let text = event.delta.as_mut().and_then(|delta| taken(&mut delta.0));
+        let text = event.delta.as_mut().and_then(|delta| take_filled(&mut delta.0));
         let event = &*event;
         let kind = filled(&event.kind).unwrap_or(place.name);
         if kind == "error" {
@@ -56,7 +61,7 @@ impl Wire for Responses {
             return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
         }
         if let Relation::Other(evidence) = self.relation(event, attempt) {
-            attempt.find(evidence, place.range.start, self.id(event));
+            attempt.record_splice(evidence, place.range.start, self.id(event));
             return attempt.end_at(Over::Spliced, place.range.start);
         }
         let late = match self.number(event, place, attempt) {
@@ -68,7 +73,7 @@ impl Wire for Responses {
             return;
         }
         let kept = match kind {
-            // Of the same name, or it would be another's by now. What follows may be the same answer again.
+            // It has the same id, or it would be a splice. The rest may be the same answer again.
             "response.created" if attempt.opened && !late => Err(AnomalyKind::SecondOpening),
             "response.created" | "response.in_progress" | "response.queued" => {
                 if let Some(response) = event.response.as_deref() {
@@ -88,7 +93,7 @@ impl Wire for Responses {
                 let raw = error.map_or(place.data, |raw| raw.get());
                 return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
             }
-            // Behind a later one it would be shown in the wrong place. The whole item brings it again.
+            // A late delta would be shown in the wrong place. The complete item repeats it.
             _ if late => Ok(()),
             _ => self.delta(kind, text, event, attempt),
         };
@@ -101,18 +106,18 @@ impl Wire for Responses {
         let theirs = event.response.as_ref().and_then(|response| filled(&response.id));
         match (&attempt.identity.id, theirs) {
             (Some(ours), Some(theirs)) if ours != theirs => {
-                let evidence = if self.opens(event) { Evidence::Start } else { Evidence::Id };
+                let evidence = if self.opens(event) { SpliceEvidence::Start } else { SpliceEvidence::Id };
                 return Relation::Other(evidence);
             }
             (Some(_), Some(_)) => return Relation::Same,
             (Some(_) | None, _) => {}
         }
         let naming = self.naming(event, attempt);
-        let seen = self.checked(event, attempt).map(|number| self.numbers.look(number));
+        let seen = self.checked(event, attempt).map(|number| self.numbers.check(number));
         match (naming, seen) {
-            (Naming::Wrong, _) => Relation::Other(Evidence::Id),
-            // It speaks of an item that we do not know, under a number that is taken.
-            (Naming::New, Some(Numbered::Seen)) => Relation::Other(Evidence::SequenceReset),
+            (Naming::Wrong, _) => Relation::Other(SpliceEvidence::Id),
+            // An unknown item under a number that was seen before.
+            (Naming::New, Some(Numbered::Seen)) => Relation::Other(SpliceEvidence::SequenceReset),
             (Naming::Ours, _) => Relation::Same,
             (Naming::New | Naming::Nothing, _) => Relation::Unknown,
         }
@@ -126,7 +131,8 @@ impl Wire for Responses {
         filled(&event.response.as_ref()?.id).map(str::to_owned)
     }
 
-    /// What is lost is missed by its number, and comes again in the whole items. Without numbers nobody knows.
+    /// A loss shows as a missing number, and complete items repeat the content. Without numbers the rest
+    /// cannot be trusted.
     fn lost(&mut self, kind: AnomalyKind, range: Range<u64>, attempt: &mut Attempt) {
         let at = range.end;
         let open = self.items.iter().filter(|item| item.state == State::Open).map(|item| item.item);
@@ -157,20 +163,20 @@ impl Wire for Responses {
         }
     }
 
-    /// Some proxies send it here, too. It means nothing.
+    /// Some proxies send `[DONE]` here too. It is ignored.
     fn done(&mut self, _: &Place<'_>, _: &mut Attempt) {}
 
     fn end(&mut self, _: Transport, attempt: &mut Attempt) {
         let open = self.items.iter_mut().filter(|item| item.state == State::Open);
         open.for_each(|item| item.end_half(attempt));
-        self.settle_rest(attempt);
-        let why = if self.lossy { Why::Tainted } else { Why::Open };
+        self.commit_before_cut(attempt);
+        let reason = if self.lossy { WithheldReason::Tainted } else { WithheldReason::Open };
         for item in &self.items {
             if let (State::Open, Some(name)) = (&item.state, &item.call) {
-                attempt.withheld.push(Withheld { item: item.item, name: name.clone(), why });
+                attempt.withheld.push(WithheldCall { item: item.item, name: name.clone(), reason });
             }
         }
-        // Healed items are committed last and belong in their place.
+        // Items from the terminal event are committed last. They are sorted into their place.
         let place = |committed: &Item| {
             self.items.iter().find(|item| item.item == committed.number()).map_or(u32::MAX, |item| item.index)
         };
@@ -190,9 +196,9 @@ impl Responses {
         }
     }
 
-    /// Whether the item that an event speaks of is one of ours.
+    /// How an event names its item, compared with the known items.
     fn naming(&self, event: &Event<'_>, attempt: &Attempt) -> Naming {
-        let id = filled(&event.item_id).or_else(|| event.item.as_ref().and_then(|item| said(&item.id)));
+        let id = filled(&event.item_id).or_else(|| event.item.as_ref().and_then(|item| text_of(&item.id)));
         let (Some(id), Some(index)) = (id, event.output_index) else { return Naming::Nothing };
         let compared = match attempt.profile.item_id {
             Constancy::Constant | Constancy::WithoutId => true,
@@ -206,11 +212,11 @@ impl Responses {
         }
     }
 
-    /// Takes an event's number, and tells of a gap in front of it.
+    /// Records an event's number, and reports a gap before it.
     fn number(&mut self, event: &Event<'_>, place: &Place<'_>, attempt: &mut Attempt) -> Numbered {
         let Some(number) = self.checked(event, attempt) else { return Numbered::Next };
-        let says = self.numbers.look(number);
-        let bearable = self.numbers.take(number);
+        let says = self.numbers.check(number);
+        let bearable = self.numbers.record(number);
         let kind = match says {
             Numbered::Next | Numbered::Seen => return says,
             Numbered::Ahead => AnomalyKind::Gap,
@@ -236,14 +242,14 @@ impl Responses {
         if let Some(at) = self.items.iter().position(|item| item.index == index) {
             return Ok(&mut self.items[at]);
         }
-        let item = attempt.number().ok_or(AnomalyKind::TooMuch)?;
+        let item = attempt.next_item().ok_or(AnomalyKind::TooMuch)?;
         self.items.push(OutputItem::new(index, item));
         self.items.last_mut().ok_or(AnomalyKind::TooMuch)
     }
 
     fn added(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let (index, item) = whole_item(event)?;
-        let (id, call_name) = (said(&item.id), said(&item.name));
+        let (id, call_name) = (text_of(&item.id), text_of(&item.name));
         if !attempt.grow(id.map_or(0, str::len) + call_name.map_or(0, str::len)) {
             return Err(AnomalyKind::TooMuch);
         }
@@ -252,12 +258,12 @@ impl Responses {
         if let (Some(_), None) = (call_kind(item), &place.call) {
             let name = call_name.unwrap_or_default();
             place.call = Some(name.to_owned());
-            attempt.began(place.item, said(&item.call_id), name);
+            attempt.call_started(place.item, text_of(&item.call_id), name);
         }
         Ok(())
     }
 
-    /// A delta of an item is shown. One that was not announced is missed by its number, or lost with it.
+    /// Shows a delta of an open item.
     fn delta(
         &mut self,
         kind: &str,
@@ -266,8 +272,8 @@ impl Responses {
         attempt: &mut Attempt,
     ) -> Result<(), AnomalyKind> {
         let (Some(index), Some(text)) = (event.output_index, text) else {
-            // Parts that begin and end, searches, keepalives, whatever is added.
-            attempt.alive();
+            // Starts and ends of parts, searches, keep-alives, unknown events.
+            attempt.keep_alive();
             let of = self.items.iter_mut().find(|item| Some(item.index) == event.output_index);
             of.into_iter().for_each(|item| item.end_half(attempt));
             return Ok(());
@@ -287,7 +293,7 @@ impl Responses {
                 Shown::Arguments
             }
             _ => {
-                attempt.alive();
+                attempt.keep_alive();
                 return Ok(());
             }
         };
@@ -302,11 +308,11 @@ impl Responses {
         attempt: &mut Attempt,
     ) -> Result<(), AnomalyKind> {
         let (index, item) = whole_item(event)?;
-        self.settle(index, item, Source::Event(place.data), attempt)
+        self.accept_whole_item(index, item, Source::Event(place.data), attempt)
     }
 
-    /// Takes an item that came whole. A call waits for the end of the step, all others are committed.
-    fn settle(
+    /// Accepts a complete item. A call waits for the end of the step; other items are committed.
+    fn accept_whole_item(
         &mut self,
         index: u32,
         item: &wire::Item<'_>,
@@ -318,8 +324,8 @@ impl Responses {
         }
         let loss = if self.lossy { Loss::Before } else { Loss::None };
         let place = self.place(index, attempt)?;
-        place.remember(said(&item.id));
-        // The whole item says how its text ends.
+        place.remember(text_of(&item.id));
+        // The complete item has the whole text, so a split character does not matter any more.
         place.seam = Seam::default();
         let number = place.item;
         let whole = read(item, number, source)?;
@@ -345,11 +351,11 @@ impl Responses {
             }
         };
         place.call = Some(call.name.clone());
-        let cut_short = said(&item.status).is_some_and(|status| status != "completed");
+        let cut_short = text_of(&item.status).is_some_and(|status| status != "completed");
         if cut_short || is_damaged(item) || !is_sound(&call) {
-            let why = if cut_short { Why::Finish } else { Why::BadArguments };
+            let reason = if cut_short { WithheldReason::Finish } else { WithheldReason::BadArguments };
             place.state = State::Withheld;
-            attempt.withheld.push(Withheld { item: number, name: call.name, why });
+            attempt.withheld.push(WithheldCall { item: number, name: call.name, reason });
         } else {
             place.state = State::Finished { call, loss };
         }
@@ -366,7 +372,7 @@ impl Responses {
         let response = event.response.as_deref().ok_or(AnomalyKind::UnknownShape)?;
         self.identify(response, attempt);
         if let Some(raw) = response.usage {
-            attempt.use_up(usage::responses(raw));
+            attempt.update_usage(usage::responses(raw));
         }
         let output = response.output.as_deref().unwrap_or_default();
         for (index, raw) in (0..).zip(output) {
@@ -375,7 +381,7 @@ impl Responses {
             let open = self.items.iter().find(|item| item.index == index);
             if open.is_none_or(|item| item.state == State::Open) {
                 attempt.repair(Repair::Healed);
-                self.settle(index, &item, Source::Item(raw.get()), attempt)?;
+                self.accept_whole_item(index, &item, Source::Item(raw.get()), attempt)?;
             } else {
                 self.compare(index, &item, Source::Item(raw.get()))?;
             }
@@ -385,27 +391,27 @@ impl Responses {
         }
         let calls = self.items.iter().any(|item| item.call.is_some());
         match (kind, response.incomplete_details.as_ref().and_then(|details| filled(&details.reason))) {
-            // Whatever the event is called: one that says why it is incomplete is.
-            ("response.completed", None) if calls => attempt.finish("completed", Meaning::ToolCalls),
-            ("response.completed", None) => attempt.finish("completed", Meaning::Stop),
-            (_, Some(reason @ "max_output_tokens")) => attempt.finish(reason, Meaning::Length),
-            (_, Some(reason @ "content_filter")) => attempt.finish(reason, Meaning::ContentFilter),
-            (_, reason) => attempt.finish(reason.unwrap_or("incomplete"), Meaning::Unknown),
+            // A response with `incomplete_details` is incomplete, whatever the event is called.
+            ("response.completed", None) if calls => attempt.finish("completed", FinishMeaning::ToolCalls),
+            ("response.completed", None) => attempt.finish("completed", FinishMeaning::Stop),
+            (_, Some(reason @ "max_output_tokens")) => attempt.finish(reason, FinishMeaning::Length),
+            (_, Some(reason @ "content_filter")) => attempt.finish(reason, FinishMeaning::ContentFilter),
+            (_, reason) => attempt.finish(reason.unwrap_or("incomplete"), FinishMeaning::Unknown),
         }
         attempt.end_at(Over::Done, place.range.end);
         let left_open = self.items.iter().any(|item| item.state == State::Open);
-        // What was lost may have been a whole item, and only the list at the end can say that it was not.
+        // A whole item may have been lost. Only the list at the end can disprove that.
         if left_open || (self.lossy && output.is_empty()) {
             return Err(AnomalyKind::LeftOpen);
         }
         attempt.complete = !attempt.contradicted();
         if attempt.complete {
-            self.settle_calls(attempt);
+            self.commit_step(attempt);
         }
         Ok(())
     }
 
-    /// A call that came whole must be the same in the list at the end.
+    /// Compares a complete call with the list at the end.
     fn compare(&self, index: u32, item: &wire::Item<'_>, source: Source<'_>) -> Result<(), AnomalyKind> {
         let Some(ours) = self.items.iter().find(|ours| ours.index == index) else { return Ok(()) };
         let before = match &ours.state {
@@ -413,7 +419,7 @@ impl Responses {
             State::Committed(_) => None,
             State::Open | State::Withheld => return Ok(()),
         };
-        // Servers shorten texts here and leave out what was encrypted; only calls are held to it.
+        // Servers shorten texts here and omit encrypted data, so only calls are compared.
         match before == read(item, ours.item, source)?.call() {
             true => Ok(()),
             false => Err(AnomalyKind::Contradiction),

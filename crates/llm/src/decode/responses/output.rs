@@ -1,9 +1,9 @@
-//! The items of a response: as far as they have come, and read from where they came whole.
+//! The items of a response: their state, and their complete form.
 
-use crate::attempt::{AnomalyKind, Call, CallKind, Item, ItemNo, Kept};
+use crate::attempt::{AnomalyKind, Item, ItemNo, ReasoningData, ToolCall, ToolCallKind};
 use crate::decode::attempt::Attempt;
-use crate::wire::responses::{self as wire, Event, Part, said};
-use crate::wire::{Few, Str, filled};
+use crate::wire::responses::{self as wire, Event, Part, text_of};
+use crate::wire::{ShortList, Str, filled};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use turnstream_json::Seam;
@@ -13,17 +13,18 @@ use turnstream_json::Seam;
 pub(super) struct OutputItem {
     pub(super) index: u32,
     pub(super) item: ItemNo,
-    /// The id under which it was first spoken of.
+    /// The first id that an event gave it.
     pub(super) id: Option<String>,
-    /// A call's tool, for what is told of one that is not committed.
+    /// The name of the tool, if the item is a call.
     pub(super) call: Option<String>,
     pub(super) state: State,
-    /// What its deltas last were of, and where they meet.
+    /// The kind of its last delta.
     pub(super) shown: Shown,
+    /// Joins characters that are split between deltas.
     pub(super) seam: Seam,
 }
 
-/// What a delta is of.
+/// The kind of a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     Text,
@@ -32,36 +33,36 @@ pub(super) enum Shown {
     Arguments,
 }
 
-/// How far an item has come.
+/// The state of an item.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// Whole and committed.
+    /// Complete and committed.
     Committed(Item),
-    /// A call that is whole. Whether it counts is known at the end of the step, which may yet be `length`.
+    /// A complete call. The end of the step decides whether it counts.
     Finished {
-        call: Call,
+        call: ToolCall,
         loss: Loss,
     },
-    /// A call that came to its end and may not run.
+    /// A call that ended and may not run.
     Withheld,
 }
 
-/// Whether something had been lost when a call came whole.
+/// Whether something was lost before a call was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Nothing: the call is certainly of this response.
+    /// Nothing was lost: the call belongs to this response.
     None,
-    /// Something. Only the end of the response can say that the call is its own.
+    /// Something was lost. Only the end of the response can confirm the call.
     Before,
 }
 
-/// Where the text of an item is, for those that are kept as they came.
+/// Where the JSON of an item is, for items that are passed on unread.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// It is the item of this event.
+    /// The `item` member of this event.
     Event(&'a str),
-    /// This is it.
+    /// The item itself.
     Item(&'a str),
 }
 
@@ -84,13 +85,13 @@ impl<'a> Source<'a> {
 }
 
 impl OutputItem {
-    /// One that was just heard of.
+    /// A new item.
     pub(super) fn new(index: u32, item: ItemNo) -> Self {
         let (shown, seam) = (Shown::Text, Seam::default());
         Self { index, item, id: None, call: None, state: State::Open, shown, seam }
     }
 
-    /// A whole call behind the last of so many items in the list at the end: that response did not make it.
+    /// Whether this is a complete call that the list at the end does not contain.
     pub(super) fn is_unlisted_call(&self, listed: usize) -> bool {
         let is_call = match &self.state {
             State::Finished { .. } => true,
@@ -99,24 +100,24 @@ impl OutputItem {
         is_call && self.index as usize >= listed
     }
 
-    /// Shows what a delta adds.
+    /// Shows a delta.
     pub(super) fn show(&mut self, shown: Shown, delta: Str<'_>, attempt: &mut Attempt) {
         if self.shown != shown {
             self.end_half(attempt);
             self.shown = shown;
         }
         let text = self.seam.join(delta);
-        self.tell(text, attempt);
+        self.push_event(text, attempt);
     }
 
-    /// The text, or a part of it, is over: half a character at its end stays alone.
+    /// Ends a text or a part of it. Half a character at its end becomes U+FFFD.
     pub(super) fn end_half(&mut self, attempt: &mut Attempt) {
         if let Some(lost) = self.seam.end() {
-            self.tell(Cow::Owned(lost.to_string()), attempt);
+            self.push_event(Cow::Owned(lost.to_string()), attempt);
         }
     }
 
-    fn tell(&self, text: Cow<'_, str>, attempt: &mut Attempt) {
+    fn push_event(&self, text: Cow<'_, str>, attempt: &mut Attempt) {
         match self.shown {
             Shown::Text => attempt.text(self.item, text),
             Shown::Refusal => attempt.refusal(self.item, text),
@@ -132,7 +133,7 @@ impl OutputItem {
     }
 }
 
-/// The item of an event that must have one.
+/// The index and item of an event that must have both.
 pub(super) fn whole_item<'e, 'a>(event: &'e Event<'a>) -> Result<(u32, &'e wire::Item<'a>), AnomalyKind> {
     match (event.output_index, event.item.as_deref()) {
         (Some(index), Some(item)) => Ok((index, item)),
@@ -140,30 +141,30 @@ pub(super) fn whole_item<'e, 'a>(event: &'e Event<'a>) -> Result<(u32, &'e wire:
     }
 }
 
-/// What the arguments are, if the item is a call.
-pub(super) fn call_kind(item: &wire::Item<'_>) -> Option<CallKind> {
+/// The kind of a call; `None` if the item is not a call.
+pub(super) fn call_kind(item: &wire::Item<'_>) -> Option<ToolCallKind> {
     match &*item.kind {
-        "function_call" => Some(CallKind::Function),
-        "custom_tool_call" => Some(CallKind::Custom),
+        "function_call" => Some(ToolCallKind::Function),
+        "custom_tool_call" => Some(ToolCallKind::Custom),
         _ => None,
     }
 }
 
-/// Whether half a character is missing in the arguments of a call.
+/// Whether the arguments of a call have half a character.
 pub(super) fn is_damaged(item: &wire::Item<'_>) -> bool {
     let arguments = [&item.arguments, &item.input].into_iter().flatten();
     arguments.filter_map(|loose| loose.0.as_ref()).any(Str::has_halves)
 }
 
-/// An item as it came whole.
+/// Reads a complete item.
 pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) -> Result<Item, AnomalyKind> {
-    let owned = |member| said(member).map(str::to_owned);
+    let owned = |member| text_of(member).map(str::to_owned);
     if let Some(kind) = call_kind(item) {
         let arguments = match kind {
-            CallKind::Function => &item.arguments,
-            CallKind::Custom => &item.input,
+            ToolCallKind::Function => &item.arguments,
+            ToolCallKind::Custom => &item.input,
         };
-        return Ok(Item::Call(Call {
+        return Ok(Item::Call(ToolCall {
             item: number,
             id: owned(&item.call_id),
             name: owned(&item.name).unwrap_or_default(),
@@ -176,7 +177,7 @@ pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) ->
         "reasoning" => {
             let summary = texts(item.summary, "\n\n")?;
             let text = if summary.is_empty() { texts(item.content, "")? } else { summary };
-            let kept = owned(&item.encrypted_content).map(Kept::Encrypted);
+            let kept = owned(&item.encrypted_content).map(ReasoningData::Encrypted);
             Ok(Item::Reasoning { item: number, text, kept: kept.into_iter().collect() })
         }
         kind => Ok(Item::Other { item: number, kind: kind.to_owned(), raw: source.item().to_owned() }),
@@ -185,7 +186,8 @@ pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) ->
 
 fn texts(raw: Option<&RawValue>, between: &str) -> Result<String, AnomalyKind> {
     let Some(raw) = raw else { return Ok(String::new()) };
-    let parts: Few<Part<'_>> = turnstream_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
+    let parts: ShortList<Part<'_>> =
+        turnstream_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
     let texts =
         parts.as_slice().iter().filter_map(|part| filled(&part.text).or_else(|| filled(&part.refusal)));
     Ok(texts.collect::<Vec<_>>().join(between))

@@ -1,10 +1,10 @@
-//! A chunk of a chat with one choice.
+//! Chat chunks with one choice.
 
 use super::{Nullable, Quick};
 use crate::wire::chat::{Choice, Choices, Chunk, Content, Delta, FunctionDelta, ToolDelta};
-use crate::wire::{Count, Few, Str};
+use crate::wire::{Count, ShortList, Str};
 
-/// Chunks with text, reasoning or a tool delta.
+/// Reads a chunk with text, reasoning or a tool delta.
 pub(crate) fn chat(data: &str) -> Option<Chunk<'_>> {
     let mut quick = Quick::new(data);
     let mut chunk = Chunk::default();
@@ -22,7 +22,7 @@ pub(crate) fn chat(data: &str) -> Option<Chunk<'_>> {
             quick.eat(b'[')?;
             self::choice(quick, &mut choice)?;
             quick.eat(b']')?;
-            chunk.choices = Choices::Of(Few::one(choice));
+            chunk.choices = Choices::Of(ShortList::one(choice));
             Some(())
         }
         "usage" => quick.null(Nullable::Usage),
@@ -62,7 +62,7 @@ fn delta<'a>(quick: &mut Quick<'a>, delta: &mut Delta<'a>) -> Option<()> {
             quick.eat(b'[')?;
             tool(quick, &mut call)?;
             quick.eat(b']')?;
-            delta.tool_calls = Some(Few::one(call));
+            delta.tool_calls = Some(ShortList::one(call));
             Some(())
         }
         "tool_calls" | "reasoning_details" | "function_call" => None,

@@ -1,10 +1,10 @@
-//! A delta of a block of messages.
+//! Deltas of the messages format.
 
 use super::Quick;
 use crate::wire::Str;
 use crate::wire::messages::{Delta, Event};
 
-/// `content_block_delta`, and other events of its members only.
+/// Reads `content_block_delta`, and other events that have no further members.
 pub(crate) fn messages(data: &str) -> Option<Event<'_>> {
     let mut quick = Quick::new(data);
     let mut event = Event::default();

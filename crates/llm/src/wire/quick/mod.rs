@@ -1,6 +1,8 @@
-//! A shortcut for the events that streams mostly consist of: one pass over members that are known, without a table of all that
-//! there could be. It reads less than JSON is and gives up on everything else, which then goes to the parser; so it must never
-//! accept what the parser would not, or read it otherwise. With the feature `compare` every event is read both ways and compared.
+//! A fast parser for the most frequent events: one pass over known members.
+//!
+//! It reads a subset of JSON and gives up on everything else, which then goes to the full parser. It must
+//! never accept what the full parser refuses, or read it differently. With the feature `compare` every
+//! event is read by both and compared.
 
 mod chat;
 mod messages;
@@ -14,14 +16,14 @@ pub(crate) use responses::responses;
 use super::Str;
 use std::borrow::Cow;
 
-/// Reads a payload from its beginning. `None` is always: give up.
+/// Reads a payload from its beginning. Every `None` means: give up, and use the full parser.
 struct Quick<'a> {
     data: &'a str,
     at: usize,
     nulls: u32,
 }
 
-/// Members that may be null, of all objects of a payload: one that comes again is the parser's.
+/// Members that may be null. A payload with a repeated member goes to the full parser.
 #[derive(Debug, Clone, Copy)]
 enum Nullable {
     Id,
@@ -55,7 +57,7 @@ impl<'a> Quick<'a> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Blanks, which some write behind colons and commas.
+    /// Skips blanks, which some providers write after colons and commas.
     #[inline]
     fn blanks(&mut self) {
         while self.peek() == Some(b' ') {
@@ -63,9 +65,9 @@ impl<'a> Quick<'a> {
         }
     }
 
-    /// An object, member by member. `take` is given the name and reads the value.
+    /// Reads an object. `read_member` gets the name of each member and reads its value.
     #[inline]
-    fn object(&mut self, mut take: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+    fn object(&mut self, mut read_member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.eat(b'{')?;
         if self.peek() == Some(b'}') {
             return self.eat(b'}');
@@ -74,7 +76,7 @@ impl<'a> Quick<'a> {
             let name = self.plain()?;
             self.eat(b':')?;
             self.blanks();
-            take(self, name)?;
+            read_member(self, name)?;
             match self.peek()? {
                 b',' => {
                     self.at += 1;
@@ -85,12 +87,12 @@ impl<'a> Quick<'a> {
         }
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     fn end(&self) -> Option<()> {
         (self.at == self.data.len()).then_some(())
     }
 
-    /// A string without escapes.
+    /// Reads a string without escapes.
     #[inline]
     fn plain(&mut self) -> Option<&'a str> {
         self.eat(b'"')?;
@@ -101,7 +103,7 @@ impl<'a> Quick<'a> {
         Some(plain)
     }
 
-    /// A string.
+    /// Reads a string.
     #[inline]
     fn text(&mut self) -> Option<Cow<'a, str>> {
         self.eat(b'"')?;
@@ -116,7 +118,7 @@ impl<'a> Quick<'a> {
         Some(Cow::Owned(text))
     }
 
-    /// A string for a member that has none yet: one that comes twice is the parser's.
+    /// Reads a string into a member that is not set yet.
     #[inline]
     fn text_into(&mut self, member: &mut Option<Str<'a>>) -> Option<()> {
         if member.is_some() {
@@ -126,7 +128,7 @@ impl<'a> Quick<'a> {
         Some(())
     }
 
-    /// The same, or null.
+    /// Reads a string or null into a member that is not set yet.
     #[inline]
     fn text_or_null_into(&mut self, member: &mut Option<Str<'a>>, name: Nullable) -> Option<()> {
         match self.peek()? {
@@ -136,7 +138,7 @@ impl<'a> Quick<'a> {
         }
     }
 
-    /// Null, for a member that was not.
+    /// Reads null for a member that was not null before.
     #[inline]
     fn null(&mut self, name: Nullable) -> Option<()> {
         if self.was_null(name) {
@@ -155,7 +157,7 @@ impl<'a> Quick<'a> {
         self.data[self.at..].starts_with(word).then(|| self.at += word.len())
     }
 
-    /// A whole number of at most 18 digits.
+    /// Reads an unsigned integer of at most 18 digits.
     #[inline]
     fn number(&mut self) -> Option<u64> {
         let begin = self.at;
@@ -172,7 +174,7 @@ impl<'a> Quick<'a> {
         (is_whole && !digits.is_empty() && (digits == "0" || !digits.starts_with('0'))).then_some(number)
     }
 
-    /// A whole number for a member that has none yet.
+    /// Reads an unsigned integer into a member that is not set yet.
     fn number_into<N: TryFrom<u64>>(&mut self, member: &mut Option<N>) -> Option<()> {
         if member.is_some() {
             return None;
@@ -181,7 +183,7 @@ impl<'a> Quick<'a> {
         Some(())
     }
 
-    /// A value that nobody reads: anything but lists and objects with something in them.
+    /// Skips an unused value: anything except lists and objects with content.
     fn skip(&mut self) -> Option<()> {
         match self.peek()? {
             b'"' => self.text().map(drop),

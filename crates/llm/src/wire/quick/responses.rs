@@ -1,10 +1,10 @@
-//! A delta of an item of responses.
+//! Deltas of the responses format.
 
 use super::Quick;
 use crate::wire::responses::Event;
 use crate::wire::{Loose, Str};
 
-/// Events that speak of an item without being it.
+/// Reads events that name an item but do not contain it.
 pub(crate) fn responses(data: &str) -> Option<Event<'_>> {
     let mut quick = Quick::new(data);
     let mut event = Event::default();

@@ -1,4 +1,4 @@
-//! The shortcut against the parser: over all payloads of the fixtures, and over those with any one byte changed.
+//! Compares the fast parser with the full one: on all fixture payloads, and with any single byte changed.
 
 use super::{chat, messages, responses};
 use crate::wire;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::fmt::Debug;
 use std::path::Path;
 
-/// All payloads in the fixtures of a format, once.
+/// All distinct payloads in the fixtures of a format.
 fn payloads(format: &str) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/llm");
     let mut payloads = Vec::new();
@@ -25,7 +25,7 @@ fn payloads(format: &str) -> Vec<String> {
     payloads
 }
 
-/// How many of them the shortcut reads; the same as the parser, or this fails.
+/// Counts the payloads that the fast parser reads. Fails if it reads one differently.
 fn compared<'a, E: Debug + Deserialize<'a>>(data: &'a str, quick: fn(&'a str) -> Option<E>) -> usize {
     let Some(event) = quick(data) else { return 0 };
     let parsed =
@@ -73,7 +73,7 @@ fn events_of_messages_are_read_as_the_parser_reads_them() {
     compare!("messages", wire::messages::Event<'_>, messages);
 }
 
-/// Every member that is known, twice, in every object, with every kind of value.
+/// Every known member twice, in every object, with every kind of value.
 #[test]
 fn members_that_come_twice_are_the_parsers() {
     let chat_names = "id object created model system_fingerprint choices usage x_groq error index delta message \
@@ -117,7 +117,7 @@ fn members_that_come_twice_are_the_parsers() {
     assert!(read > 1000, "{read}");
 }
 
-/// All lists of up to three of these in a string.
+/// All strings of up to three of these.
 #[test]
 fn strings_are_read_as_the_parser_reads_them() {
     let parts = [
@@ -157,8 +157,8 @@ fn strings_are_read_as_the_parser_reads_them() {
     assert!(read > 2000, "{read}");
 }
 
-/// A text that is an event, or nearly: the members that are known and others, in any order and number, with every kind of value,
-/// with blanks where they may be and where they may not.
+/// Generates events and near-events: known and unknown members in any order and number, with every kind of
+/// value, and with blanks in allowed and forbidden places.
 struct Scribe(fastrand::Rng);
 
 impl Scribe {
@@ -249,7 +249,7 @@ impl Scribe {
         }
     }
 
-    /// Values that fit their names, mostly.
+    /// Values that mostly fit their members.
     fn fitting(&mut self, names: &[&str], name: &str, levels: u8) -> String {
         let kind = self.0.u8(..10);
         match name {
@@ -280,7 +280,7 @@ impl Scribe {
         text
     }
 
-    /// One of them, now and then with a byte gone, doubled or behind it.
+    /// An event, sometimes with a byte removed, doubled or appended.
     fn event(&mut self, names: &[&str]) -> String {
         let mut text = self.object(names, 5);
         let at = self.0.usize(..=text.len());

@@ -1,14 +1,14 @@
-//! Strings of JSON: where one ends, and what it says.
+//! JSON strings: where they end, and their unescaped text.
 
-/// The place of the first byte that ends a plain run: a quote or a backslash. A control character, which no string may have,
-/// and the end of the data are neither.
+/// The place of the next quote or backslash. `None` at a control character, which no string may contain,
+/// and at the end of the data.
 #[inline]
 pub(super) fn special(data: &[u8], from: usize) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     let mut at = from;
-    // Eight bytes at a time: a byte is zero where it and only it borrows in the subtraction, or one in front of it does; the
-    // first one is always right.
+    // Eight bytes at a time. The subtraction marks zero bytes. A borrow may also mark a later byte, but the
+    // first mark is always right.
     while let Some(Ok(bytes)) = data.get(at..at + 8).map(<[u8; 8]>::try_from) {
         let word = u64::from_le_bytes(bytes);
         let quotes = word ^ (ONES * b'"' as u64);
@@ -31,7 +31,8 @@ pub(super) fn special(data: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// The text of a string that begins there and has its first escape there, and the place behind its quote.
+/// Unescapes a string that starts at `begin` and has its first escape at `first`. Returns the place after
+/// its quote.
 pub(super) fn unescaped(data: &str, begin: usize, first: usize) -> Option<(String, usize)> {
     let mut text = String::with_capacity(2 * (first - begin) + 16);
     text.push_str(&data[begin..first]);
@@ -49,7 +50,7 @@ pub(super) fn unescaped(data: &str, begin: usize, first: usize) -> Option<(Strin
     }
 }
 
-/// The escape at the beginning, and its length.
+/// The character of the escape at the beginning, and the length of the escape.
 #[inline]
 fn escape(text: &str) -> Option<(char, usize)> {
     let character = match text.as_bytes().get(1)? {
@@ -67,7 +68,7 @@ fn escape(text: &str) -> Option<(char, usize)> {
     Some((character, 2))
 }
 
-/// `\u00FC`. Two that are one character are left to the parser.
+/// Reads `\u00FC`. Surrogate pairs are left to the full parser.
 fn code_point(text: &str) -> Option<(char, usize)> {
     let digits = text.get(2..6).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
     Some((char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6))

@@ -1,10 +1,12 @@
-//! Content: calls, reasoning and usage in the spellings that providers have.
+//! Content: calls, reasoning and usage as different providers write them.
 
 use super::{assert_repaired, assert_tainted, chunks, of, plain, read};
 use crate::corpus::{rich, stream};
 use crate::reading::read_stream;
 use serde_json::{Value, json};
-use turnstream_llm::{AnomalyKind, CallIndex, Ended, Format, Item, Kept, Repair, Why};
+use turnstream_llm::{
+    AnomalyKind, CallIndex, Format, Item, ReasoningData, Repair, StreamEnd, WithheldReason,
+};
 use turnstream_scripted::{Arguments, Part};
 
 fn for_each_call(chunk: &mut Value, change: impl Fn(&mut serde_json::Map<String, Value>)) {
@@ -20,11 +22,11 @@ fn a_tool_delta_without_an_index_belongs_to_its_id_or_to_the_call_that_is_open()
         let read = read(&damaged);
         assert_eq!(
             (read.outcome.ended.clone(), read.calls()),
-            (Ended::Complete, read_stream(&whole).calls())
+            (StreamEnd::Complete, read_stream(&whole).calls())
         );
         assert!(read.outcome.repairs.of(Repair::MissingIndex) > 0);
     }
-    // Two calls with indexes, and continuations without: nobody knows which is meant.
+    // Two calls with indexes, and deltas without: they are ambiguous.
     let ambiguous = chunks(&stream(Format::Chat, "rich", &rich(), false), |chunk| {
         for_each_call(chunk, |call| {
             if !call.contains_key("id") {
@@ -74,16 +76,22 @@ fn broken_arguments_keep_every_call_of_the_step_from_running() {
     for format in Format::ALL {
         let stream = of(format, [Part::tool_call("read", json!({"path": "/srv/a"})), broken.clone()]);
         let read = read(&stream);
-        assert_eq!((read.outcome.ended.clone(), read.runnable()), (Ended::Complete, vec![]), "{format:?}");
-        let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.why).collect();
+        assert_eq!(
+            (read.outcome.ended.clone(), read.runnable()),
+            (StreamEnd::Complete, vec![]),
+            "{format:?}"
+        );
+        let why: Vec<_> = read.outcome.withheld.iter().map(|call| call.reason).collect();
         match format {
-            Format::Chat | Format::Messages => assert_eq!(why, [Why::Sibling, Why::BadArguments]),
-            Format::Responses => assert_eq!(why, [Why::BadArguments, Why::Sibling]),
+            Format::Chat | Format::Messages => {
+                assert_eq!(why, [WithheldReason::Sibling, WithheldReason::BadArguments])
+            }
+            Format::Responses => assert_eq!(why, [WithheldReason::BadArguments, WithheldReason::Sibling]),
         }
     }
 }
 
-/// Row 32; an empty list is what the usage chunk of every stream has.
+/// Row 32. The usage chunk of every stream has an empty list.
 #[test]
 fn null_choices_are_no_delta() {
     let whole = plain(Format::Chat);
@@ -156,7 +164,7 @@ fn reasoning_is_read_in_every_spelling_and_once() {
             "{name}"
         );
         let Some(Item::Reasoning { kept, .. }) = read.outcome.committed.first() else { panic!("{name}") };
-        let details = kept.iter().filter(|kept| matches!(kept, Kept::Details(_))).count();
+        let details = kept.iter().filter(|kept| matches!(kept, ReasoningData::Details(_))).count();
         assert_eq!(details, if matches!(name, "reasoning" | "parts") { 0 } else { 1 }, "{name}");
     }
 }

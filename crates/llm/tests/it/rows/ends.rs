@@ -1,4 +1,4 @@
-//! Ends: failures in the stream, finishes, no finish, what is left over.
+//! Ends: failures in the stream, finishes, missing finishes, residues.
 
 use super::{assert_repaired, assert_tainted, chunks, event_with, of, plain, read};
 use crate::corpus::{Stream, dangerous, rich, stream};
@@ -6,7 +6,9 @@ use crate::reading::read_stream;
 use serde_json::json;
 use turnstream_llm::classify::Answer;
 use turnstream_llm::delay::Headers;
-use turnstream_llm::{AnomalyKind, Ended, Format, Furthest, Meaning, Profile, ProfileSays, Repair, Said};
+use turnstream_llm::{
+    AnomalyKind, FinishMeaning, Format, Furthest, Profile, ProfileRule, Repair, StreamEnd, StreamEvent,
+};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use turnstream_scripted::{Asked, Completion, ErrorBody, Fault, Finish, Identity, Part, Step, render};
@@ -27,25 +29,25 @@ fn an_error_in_the_stream_ends_the_attempt_and_the_first_one_counts() {
         let error = ErrorBody::new("overloaded_error", "Overloaded");
         let stream = failing(format, error, Profile::UNKNOWN);
         let read = read(&stream);
-        let Ended::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
+        let StreamEnd::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
         assert_eq!((error.kind.as_deref(), error.message.as_str()), (Some("overloaded_error"), "Overloaded"));
-        let failures = read.said.iter().filter(|said| matches!(said, Said::ProviderFailed(_))).count();
+        let failures = read.said.iter().filter(|said| matches!(said, StreamEvent::ProviderFailed(_))).count();
         assert_eq!((failures, read.outcome.committed.as_slice()), (1, &[][..]), "{format:?}");
     }
 }
 
-/// Row 18: only the profile knows, and only of an error object.
+/// Row 18: only the profile knows it, and only for error objects.
 #[test]
 fn throttling_under_a_wrong_type_is_known_by_profile_only() {
     let error = ErrorBody::new("invalid_request_error", "{\"message\":\"Too many requests\"}");
-    for (profile, says) in [(Profile::QWEN, Some(ProfileSays::Throttled)), (Profile::UNKNOWN, None)] {
+    for (profile, says) in [(Profile::QWEN, Some(ProfileRule::Throttled)), (Profile::UNKNOWN, None)] {
         let read = read(&failing(Format::Chat, error.clone(), profile));
-        let Ended::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
+        let StreamEnd::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
         assert_eq!(error.profile, says);
     }
     let mut text = of(Format::Chat, [Part::text("invalid_request_error: Too many requests")]);
     text.profile = Profile::QWEN;
-    assert_eq!(read(&text).outcome.ended, Ended::Complete);
+    assert_eq!(read(&text).outcome.ended, StreamEnd::Complete);
 }
 
 /// Row 19.
@@ -62,14 +64,14 @@ fn an_error_as_content_is_never_shown_as_an_answer() {
     damaged.events.drain(1..damaged.events.len() - 3);
     damaged.profile = Profile::QWEN;
     let failed = read(&damaged);
-    let Ended::Failed(error) = &failed.outcome.ended else { panic!("{:?}", failed.outcome) };
-    assert_eq!(error.profile, Some(ProfileSays::ErrorAsContent));
+    let StreamEnd::Failed(error) = &failed.outcome.ended else { panic!("{:?}", failed.outcome) };
+    assert_eq!(error.profile, Some(ProfileRule::ErrorAsContent));
     assert_eq!((error.kind.as_deref(), &error.message), (Some("error_finish"), &said));
     assert_eq!((failed.text().as_str(), failed.outcome.delivered.furthest()), ("", Furthest::Nothing));
-    // Elsewhere it is a finish like any other that nobody knows.
+    // For other providers it is an unknown finish.
     damaged.profile = Profile::UNKNOWN;
     let finish = read(&damaged).outcome.finish.map(|finish| (finish.raw, finish.meaning));
-    assert_eq!(finish, Some(("error_finish".to_owned(), Meaning::Unknown)));
+    assert_eq!(finish, Some(("error_finish".to_owned(), FinishMeaning::Unknown)));
 }
 
 /// Row 22.
@@ -78,7 +80,11 @@ fn a_stream_without_its_terminal_marker_is_incomplete_whatever_it_contains() {
     for format in Format::ALL {
         let stream = stream(format, "no finish", &dangerous().finished(Finish::Missing), false);
         let read = read(&stream);
-        assert_eq!((read.outcome.ended.clone(), read.anomalies()), (Ended::Incomplete, vec![]), "{format:?}");
+        assert_eq!(
+            (read.outcome.ended.clone(), read.anomalies()),
+            (StreamEnd::Incomplete, vec![]),
+            "{format:?}"
+        );
         let whole = usize::from(format == Format::Responses);
         assert_eq!(read.calls().len(), whole, "{format:?}: only a response repeats a call when it is done");
     }
@@ -95,7 +101,7 @@ fn what_is_left_of_an_event_is_kept() {
         let read = read(&damaged);
         assert_eq!(
             (read.outcome.ended.clone(), read.anomalies()),
-            (Ended::Incomplete, vec![AnomalyKind::Residue])
+            (StreamEnd::Incomplete, vec![AnomalyKind::Residue])
         );
         let residue = read.outcome.residue.expect("a residue");
         assert_eq!((residue.range.start, residue.bytes), (damaged.events[..4].concat().len() as u64, rest));
@@ -136,16 +142,16 @@ fn a_finish_that_nobody_knows_is_kept_and_runs_nothing() {
             stream(format, "odd", &dangerous().finished(Finish::Other("odd_word".to_owned())), false);
         let read = read(&stream);
         let finish = read.outcome.finish.clone().map(|finish| (finish.raw, finish.meaning));
-        assert_eq!(finish, Some(("odd_word".to_owned(), Meaning::Unknown)), "{format:?}");
+        assert_eq!(finish, Some(("odd_word".to_owned(), FinishMeaning::Unknown)), "{format:?}");
         assert_eq!((read.told_calls(), read.runnable()), (vec![], vec![]));
-        // It said something, and nobody knows whether that was all.
+        // There was content, and it may be incomplete.
         let answer = Answer { status: 200, headers: &Headers::default(), now: Time(0) };
         let class = answer.outcome(&read.outcome).map(|failure| failure.class);
         assert_eq!(class, Some(ErrorClass::Incomplete), "{format:?}");
     }
     let failed =
         stream(Format::Chat, "error", &dangerous().finished(Finish::Other("error".to_owned())), false);
-    assert!(matches!(read(&failed).outcome.ended, Ended::Failed(_)));
+    assert!(matches!(read(&failed).outcome.ended, StreamEnd::Failed(_)));
 }
 
 /// Row 35.
@@ -155,7 +161,7 @@ fn an_answer_without_content_is_complete_and_delivered_nothing() {
         let read = read(&of(format, []));
         assert_eq!(
             (read.outcome.ended.clone(), read.outcome.delivered.furthest()),
-            (Ended::Complete, Furthest::Nothing)
+            (StreamEnd::Complete, Furthest::Nothing)
         );
     }
 }
@@ -173,10 +179,10 @@ fn a_finish_that_wants_calls_without_any_call_is_a_loss() {
 fn done_is_needed_where_the_provider_always_sends_it() {
     let mut cut = plain(Format::Chat);
     cut.events.pop();
-    assert_eq!(read(&cut).outcome.ended, Ended::Complete);
+    assert_eq!(read(&cut).outcome.ended, StreamEnd::Complete);
     cut.profile = Profile::OPENAI;
     let read = read(&cut);
-    assert_eq!((read.outcome.ended.clone(), read.calls()), (Ended::Incomplete, vec![]));
+    assert_eq!((read.outcome.ended.clone(), read.calls()), (StreamEnd::Incomplete, vec![]));
 }
 
 #[test]
@@ -187,14 +193,18 @@ fn a_lost_item_of_a_response_comes_from_its_end_and_one_that_differs_there_runs_
         let mut damaged = whole.clone();
         damaged.events.retain(|event| !String::from_utf8_lossy(event).contains(lost));
         let read = read(&damaged);
-        assert_eq!((read.outcome.ended.clone(), read.calls()), (Ended::Complete, expected.calls()), "{lost}");
+        assert_eq!(
+            (read.outcome.ended.clone(), read.calls()),
+            (StreamEnd::Complete, expected.calls()),
+            "{lost}"
+        );
         assert_eq!(read.messages(), expected.messages());
     }
     let mut contradicted = whole.clone();
     let last = contradicted.events.last_mut().expect("an end");
     *last = String::from_utf8(last.clone()).expect("text").replace("/srv/a", "/srv/z").into_bytes();
     let read = read(&contradicted);
-    assert_eq!((read.outcome.ended.clone(), read.runnable()), (Ended::Corrupt, vec![]));
+    assert_eq!((read.outcome.ended.clone(), read.runnable()), (StreamEnd::Corrupt, vec![]));
     assert_eq!(read.anomalies(), [AnomalyKind::Contradiction]);
 }
 
@@ -205,7 +215,7 @@ fn a_failure_in_plain_words_is_a_failure() {
         failing.events.truncate(4);
         failing.events.push(b"event: error\ndata: Internal Server Error\n\n".to_vec());
         let read = read(&failing);
-        let Ended::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
+        let StreamEnd::Failed(error) = &read.outcome.ended else { panic!("{:?}", read.outcome) };
         assert_eq!((error.kind.as_deref(), error.message.as_str()), (None, "Internal Server Error"));
     }
 }

@@ -1,13 +1,16 @@
-//! Bytes: glued, spliced, torn, framed otherwise, not UTF-8, too long.
+//! Bytes: glued, spliced, torn, unusually framed, not UTF-8, too long.
 
 use super::{again, assert_repaired, assert_tainted, event_with, of, payload, plain, read};
 use crate::corpus::{Stream, rich, stream};
 use crate::reading::{Read, read_pieces, read_stream};
-use turnstream_llm::{AnomalyKind, Ended, Evidence, Format, Furthest, Head, Repair, Said, Transport, Why};
+use turnstream_llm::{
+    AnomalyKind, Format, Furthest, Head, Repair, SpliceEvidence, StreamEnd, StreamEvent, Transport,
+    WithheldReason,
+};
 use turnstream_scripted::Part;
 
-/// Rows 1 and 44: half an event of one completion and the opening of another, as in the published samples: without a space, and
-/// cut within the id.
+/// Rows 1 and 44: half an event of one completion and the opening of another. As in the published samples
+/// there is no space, and the cut is within the id.
 #[test]
 fn the_glued_chunk_ends_the_attempt_and_names_the_second_completion() {
     for cut in [21, 40, 150] {
@@ -19,15 +22,18 @@ fn the_glued_chunk_ends_the_attempt_and_names_the_second_completion() {
         events.extend_from_slice(&second.events[1..]);
         let glued = Stream { events, ..first };
         let read = read(&glued);
-        assert_eq!(read.outcome.ended, Ended::Spliced);
+        assert_eq!(read.outcome.ended, StreamEnd::Spliced);
         assert_eq!(read.anomalies(), [AnomalyKind::Glued]);
-        assert_eq!(read.evidence(), [Evidence::Glue]);
+        assert_eq!(read.evidence(), [SpliceEvidence::Glue]);
         let finding = &read.outcome.identity.findings[0];
         assert_eq!(finding.second_id.as_deref(), payload(&second.events[0])["id"].as_str());
         assert_eq!(finding.at, glued.events[..4].concat().len() as u64);
         assert_eq!(read.outcome.ignored_from, Some(finding.at));
         assert_eq!(read.outcome.committed, []);
-        assert_eq!(read.outcome.withheld.iter().map(|call| call.why).collect::<Vec<_>>(), [Why::Tainted]);
+        assert_eq!(
+            read.outcome.withheld.iter().map(|call| call.reason).collect::<Vec<_>>(),
+            [WithheldReason::Tainted]
+        );
         assert_eq!(read.outcome.delivered.furthest(), Furthest::OpenCall);
     }
 }
@@ -46,9 +52,9 @@ fn half_an_event_glued_to_the_next_of_the_same_completion_is_a_loss_and_no_splic
 #[test]
 fn a_splice_between_two_events_shows_by_the_name_of_the_completion() {
     for (format, evidence) in [
-        (Format::Chat, Evidence::Id),
-        (Format::Responses, Evidence::Start),
-        (Format::Messages, Evidence::Start),
+        (Format::Chat, SpliceEvidence::Id),
+        (Format::Responses, SpliceEvidence::Start),
+        (Format::Messages, SpliceEvidence::Start),
     ] {
         let mut spliced = plain(format);
         spliced.events.truncate(5);
@@ -56,7 +62,7 @@ fn a_splice_between_two_events_shows_by_the_name_of_the_completion() {
         let read = read(&spliced);
         assert_eq!(
             (read.outcome.ended.clone(), read.evidence()),
-            (Ended::Spliced, vec![evidence]),
+            (StreamEnd::Spliced, vec![evidence]),
             "{format:?}"
         );
         assert_eq!(read.anomalies(), []);
@@ -75,13 +81,13 @@ fn a_truncated_and_padded_line_taints() {
         damaged.events[at] = format!("{}            }}\n\n", &event[..cut]).into_bytes();
         match format {
             Format::Chat | Format::Messages => drop(assert_tainted(&damaged, AnomalyKind::Truncated)),
-            // The call comes whole once more.
+            // The call is sent complete once more.
             Format::Responses => {
                 let read = read(&damaged);
                 assert_eq!(read.anomalies(), [AnomalyKind::Truncated, AnomalyKind::Gap]);
                 assert_eq!(
                     (read.outcome.ended.clone(), read.calls()),
-                    (Ended::Complete, read_stream(&plain(format)).calls())
+                    (StreamEnd::Complete, read_stream(&plain(format)).calls())
                 );
             }
         }
@@ -112,7 +118,7 @@ fn a_missing_blank_line_is_repaired() {
     }
 }
 
-/// Rows 6 to 9: what the event stream decoder takes care of.
+/// Rows 6 to 9: the SSE decoder handles these.
 #[test]
 fn other_framings_of_the_same_payloads_are_the_same() {
     for format in Format::ALL {
@@ -150,10 +156,10 @@ fn comments_and_pings_are_life_and_not_progress() {
             chatty.events.insert(at, b": OPENROUTER PROCESSING\n\n".to_vec());
         }
         let read = read(&chatty);
-        let alive = |read: &Read| read.said.iter().filter(|said| **said == Said::Alive).count();
+        let alive = |read: &Read| read.said.iter().filter(|said| **said == StreamEvent::KeepAlive).count();
         assert_eq!(alive(&read) - alive(&read_stream(&plain(format))), plain(format).events.len());
-        assert!(read.said.iter().all(|said| *said != Said::Alive || !said.is_progress()));
-        assert_eq!((read.outcome.ended.clone(), read.outcome.repairs.total()), (Ended::Complete, 0));
+        assert!(read.said.iter().all(|said| *said != StreamEvent::KeepAlive || !said.is_progress()));
+        assert_eq!((read.outcome.ended.clone(), read.outcome.repairs.total()), (StreamEnd::Complete, 0));
     }
 }
 
@@ -166,7 +172,10 @@ fn numbers_that_are_none_are_null_outside_of_strings() {
             event.replace("{\"index\":0,", &format!("{{\"logprobs\":{word},\"index\":0,"))
         });
         let read = read(&damaged);
-        assert_eq!((read.outcome.ended.clone(), read.text()), (Ended::Complete, read_stream(&whole).text()));
+        assert_eq!(
+            (read.outcome.ended.clone(), read.text()),
+            (StreamEnd::Complete, read_stream(&whole).text())
+        );
         assert_eq!(read.outcome.repairs.of(Repair::NotANumber), whole.events.len() as u32 - 2);
     }
 }
@@ -180,9 +189,13 @@ fn an_event_above_the_limit_taints() {
     let event = String::from_utf8(damaged.events[at].clone()).expect("text");
     damaged.events[at] = event.replace("/tmp/build", &huge).into_bytes();
     let read = read_stream(&damaged);
-    assert_eq!((read.outcome.ended.clone(), read.anomalies()), (Ended::Corrupt, vec![AnomalyKind::Oversize]));
+    assert_eq!(
+        (read.outcome.ended.clone(), read.anomalies()),
+        (StreamEnd::Corrupt, vec![AnomalyKind::Oversize])
+    );
     assert_eq!(read.outcome.committed, []);
-    // Of 16 million splits those around the beginning of the event, the limit and the end, and some between.
+    // Of 16 million splits only some: around the beginning, the limit and the end of the event, and a few
+    // between.
     let bytes = damaged.bytes();
     let begin = damaged.events[..at].concat().len();
     let near = |place: usize| [place - 1, place, place + 1];
@@ -202,14 +215,14 @@ fn an_event_with_nothing_in_it_is_a_keepalive() {
         let mut quiet = plain(format);
         quiet.events.insert(3, b"data:\n\n".to_vec());
         assert_repaired(&quiet, &plain(format), &[]);
-        // So is one that is named so, with or without data.
+        // So is an event with such a name, with or without data.
         for ping in ["event: ping\n\n", "event: ping\ndata:\n\n", "event: keepalive\ndata: alive\n\n"] {
             quiet.events[3] = ping.as_bytes().to_vec();
             assert_repaired(&quiet, &plain(format), &[]);
-            let alive = |stream: &Stream| read_stream(stream).said.contains(&Said::Alive);
+            let alive = |stream: &Stream| read_stream(stream).said.contains(&StreamEvent::KeepAlive);
             assert!(alive(&quiet), "{ping:?}");
         }
-        // With another name, something that had one is missing.
+        // With another name, the data of an event is missing.
         quiet.events[3] = b"event: content_block_delta\ndata: \n\n".to_vec();
         assert_ne!(read_stream(&quiet).anomalies(), []);
     }

@@ -1,5 +1,5 @@
-//! The documented ways of streams to break, each as a mutation of a rendered stream, decoded at every split position. The numbers
-//! are those of the list of reports that they were taken from.
+//! The documented ways in which streams break, each as a mutation of a rendered stream, read at every split
+//! position. The row numbers are those of the list of reports.
 
 mod content;
 mod ends;
@@ -10,7 +10,7 @@ pub(crate) use ends::failing;
 use crate::corpus::{Stream, dangerous, dangerous_again, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
 use serde_json::Value;
-use turnstream_llm::{AnomalyKind, Ended, Format, Head, Repair, Said};
+use turnstream_llm::{AnomalyKind, Format, Head, Repair, StreamEnd, StreamEvent};
 use turnstream_scripted::{Completion, Part};
 
 #[track_caller]
@@ -53,23 +53,23 @@ pub(crate) fn event_with(stream: &Stream, needle: &str) -> usize {
     found.unwrap_or_else(|| panic!("{} has no {needle}", stream.name))
 }
 
-/// Complete, with the same calls and text, and exactly this repair.
+/// Asserts a complete stream with the same calls and text, and exactly this repair.
 #[track_caller]
 pub(super) fn assert_repaired(damaged: &Stream, whole: &Stream, repairs: &[(Repair, u32)]) {
     let (read, whole) = (read(damaged), read_stream(whole));
-    assert_eq!(read.outcome.ended, Ended::Complete, "{}", damaged.name);
+    assert_eq!(read.outcome.ended, StreamEnd::Complete, "{}", damaged.name);
     assert_eq!((read.calls(), read.text()), (whole.calls(), whole.text()), "{}", damaged.name);
     assert_eq!(read.anomalies(), [], "{}", damaged.name);
     assert_eq!(read.outcome.repairs.iter().collect::<Vec<_>>(), repairs, "{}", damaged.name);
 }
 
-/// Tainted, and nothing of it committed.
+/// Asserts a tainted stream of which nothing is committed.
 #[track_caller]
 pub(super) fn assert_tainted(damaged: &Stream, kind: AnomalyKind) -> Read {
     let read = read(damaged);
-    assert_eq!(read.outcome.ended, Ended::Corrupt, "{}", damaged.name);
+    assert_eq!(read.outcome.ended, StreamEnd::Corrupt, "{}", damaged.name);
     assert_eq!(read.anomalies().first(), Some(&kind), "{}", damaged.name);
     assert_eq!(read.outcome.committed, [], "{}", damaged.name);
-    assert!(read.said.iter().any(|said| matches!(said, Said::Tainted { .. })), "{}", damaged.name);
+    assert!(read.said.iter().any(|said| matches!(said, StreamEvent::Tainted { .. })), "{}", damaged.name);
     read
 }

@@ -1,20 +1,22 @@
-//! JSON of which every value can be read, without keeping any.
+//! JSON whose every value is readable.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Any value. What a parser skips it does not look at: half of a pair of escapes, which is what a lost piece leaves of a
-/// character, a number that no type holds, more levels than it follows. Here each of these is an error.
+/// Any JSON value, checked and dropped.
+///
+/// A parser that ignores a value does not check it. Here these are errors: half of a surrogate pair (a sign
+/// of lost bytes), a number out of range, and too many levels.
 #[derive(Debug)]
-pub(crate) struct Readable;
+pub(crate) struct StrictValue;
 
-impl<'de> Deserialize<'de> for Readable {
+impl<'de> Deserialize<'de> for StrictValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Readable {
+impl<'de> Visitor<'de> for StrictValue {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

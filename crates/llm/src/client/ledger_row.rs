@@ -1,8 +1,8 @@
-//! What the ledger is told of an attempt.
+//! The ledger row of an attempt.
 
-use super::attempt::Tried;
+use super::attempt::AttemptResult;
 use crate::account::findings;
-use crate::attempt::{Ended, Meaning, Outcome, Usage};
+use crate::attempt::{FinishMeaning, Outcome, StreamEnd, Usage};
 use crate::classify::Failure;
 use crate::evidence::Kind;
 use turnstream_model::attempts::{self, Findings, Tokens, Verdict};
@@ -10,22 +10,23 @@ use turnstream_model::event::{self, ErrorClass};
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
 
-/// Bytes of text that make about one token, for those who were told nothing.
+/// Bytes of text per token, for an estimate where the provider reports no usage.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Bytes of a name that are kept. Ids of providers have up to 200.
+/// The longest name that is stored, in bytes. Ids of providers have up to 200.
 const NAME: usize = 256;
 
-/// The end of a row.
+/// The end of the row.
 pub(super) fn ended(
-    tried: Tried,
+    result: AttemptResult,
     verdict: Verdict,
     failure: Option<&Failure>,
     now: Time,
     rules: &Rules,
 ) -> attempts::Ended {
-    let Tried { outcome, hold, status, request_id, recorder, .. } = tried;
+    let AttemptResult { outcome, delivery, status, request_id, recorder, .. } = result;
     let class = failure.map(|failure| failure.class).or_else(|| stopped(outcome.as_ref()));
-    let is_stream = outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, Ended::NotAStream(_)));
+    let is_stream =
+        outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, StreamEnd::NotAStream(_)));
     let kind = match status {
         _ if is_stream => Kind::Stream,
         Some(200..300) => Kind::Answer,
@@ -44,24 +45,24 @@ pub(super) fn ended(
             .or(request_id.as_deref())
             .map(name),
         finish: outcome.as_ref().and_then(|outcome| outcome.finish.as_ref()).map(|finish| name(&finish.raw)),
-        tokens: tokens(outcome.as_ref(), hold.heard.bytes()),
+        tokens: tokens(outcome.as_ref(), delivery.received.total()),
         findings: outcome
             .as_ref()
-            .map(|outcome| named(findings(outcome, &hold.heard), name))
+            .map(|outcome| named(findings(outcome, &delivery.received), name))
             .unwrap_or_default(),
         ended: now,
         evidence: is_kept.then(|| recorder.evidence(kind, rules)),
     }
 }
 
-/// A name that a provider or a model gave, as it may be kept: either can put a secret there, or a megabyte.
+/// A name that a provider or a model chose, redacted and cut: it may contain a secret, or be a megabyte long.
 pub(super) fn safe_name(text: &str, rules: &Rules) -> String {
     let safe = rules.redact(text);
     let cut = safe.floor_char_boundary(NAME);
     if cut < safe.len() { format!("{}…", &safe[..cut]) } else { safe.into_owned() }
 }
 
-/// The same findings under safe names.
+/// The findings with safe names.
 fn named(mut findings: Findings, name: impl Fn(&str) -> String) -> Findings {
     for id in findings.completions.iter_mut().filter_map(|completion| completion.id.as_mut()) {
         *id = name(id);
@@ -73,12 +74,16 @@ fn named(mut findings: Findings, name: impl Fn(&str) -> String) -> Findings {
     findings
 }
 
-/// What stopped an answer that is whole.
+/// The class of a complete answer that was stopped early.
 fn stopped(outcome: Option<&Outcome>) -> Option<ErrorClass> {
     match outcome?.finish.as_ref()?.meaning {
-        Meaning::Length => Some(ErrorClass::OutputLimit),
-        Meaning::ContentFilter => Some(ErrorClass::Refused),
-        Meaning::Stop | Meaning::ToolCalls | Meaning::Paused | Meaning::Failed | Meaning::Unknown => None,
+        FinishMeaning::Length => Some(ErrorClass::OutputLimit),
+        FinishMeaning::ContentFilter => Some(ErrorClass::Refused),
+        FinishMeaning::Stop
+        | FinishMeaning::ToolCalls
+        | FinishMeaning::Paused
+        | FinishMeaning::Failed
+        | FinishMeaning::Unknown => None,
     }
 }
 
@@ -93,7 +98,7 @@ fn tokens(outcome: Option<&Outcome>, content: u64) -> Tokens {
     }
 }
 
-/// The words of events: what came from a cache is not part of the input there.
+/// Usage as events report it. There, cached tokens are not part of the input.
 pub(super) fn reported(usage: Usage) -> event::Usage {
     let Usage { input, cached, cache_written, output, reasoning } = usage;
     let cache = cached.unwrap_or(0).saturating_add(cache_written.unwrap_or(0));

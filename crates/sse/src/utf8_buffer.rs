@@ -1,26 +1,26 @@
-//! Bytes that come in pieces, checked for UTF-8 piece by piece.
+//! A buffer that checks UTF-8 chunk by chunk.
 //!
-//! Each piece is checked while it is in the cache; a look at the whole at the end, from memory, made an event of
-//! 16 MiB in small reads take 1.5 times as long. And what was pushed to a `String` can be given out as `&str`.
+//! Each chunk is checked while it is in the CPU cache. Checking the whole at the end made an event of 16
+//! MiB in small reads take 1.5 times as long. Checked text is available as `&str`.
 
-use crate::hold::KEPT_CAPACITY;
+use crate::carry_over::KEPT_CAPACITY;
 
-/// Text as long as it can be text, bytes from then on.
+/// Text while it is valid UTF-8, bytes from then on.
 #[derive(Debug)]
-pub(crate) enum Gathered {
-    /// Valid so far; `tail` is the beginning of a character whose other bytes have not come, at most 3 bytes.
+pub(crate) enum Utf8Buffer {
+    /// Valid so far. `tail` has at most 3 bytes of an incomplete character.
     Text { text: String, tail: Vec<u8> },
     /// Not UTF-8.
     Bytes(Vec<u8>),
 }
 
-impl Default for Gathered {
+impl Default for Utf8Buffer {
     fn default() -> Self {
         Self::Text { text: String::new(), tail: Vec::new() }
     }
 }
 
-impl Gathered {
+impl Utf8Buffer {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Text { text, tail } => text.len() + tail.len(),
@@ -47,7 +47,7 @@ impl Gathered {
             Ok(valid) => text.push_str(valid),
             Err(error) if error.error_len().is_none() => {
                 let (valid, rest) = piece.split_at(error.valid_up_to());
-                // Lossless: this is the part that was found valid.
+                // Lossless, because this part is valid.
                 text.push_str(&String::from_utf8_lossy(valid));
                 tail.extend_from_slice(rest);
             }
@@ -55,7 +55,7 @@ impl Gathered {
         }
     }
 
-    /// Gives up on text.
+    /// Continues as bytes.
     fn extend_bytes(&mut self, piece: &[u8]) {
         let mut bytes = match std::mem::take(self) {
             Self::Text { text, mut tail } => {
@@ -69,14 +69,14 @@ impl Gathered {
         *self = Self::Bytes(bytes);
     }
 
-    /// No more bytes of the last character will come.
+    /// Ends the input: an incomplete character stays incomplete.
     pub(crate) fn settle(&mut self) {
         if matches!(self, Self::Text { tail, .. } if !tail.is_empty()) {
             self.extend_bytes(&[]);
         }
     }
 
-    /// Everything that is settled.
+    /// All bytes, without an incomplete character at the end.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Text { text, .. } => text.as_bytes(),
@@ -84,7 +84,7 @@ impl Gathered {
         }
     }
 
-    /// Everything, if it is text.
+    /// The text, if all of it is valid.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Text { text, .. } => Some(text),

@@ -1,37 +1,38 @@
-//! What a power cut does to everything that was not synced.
+//! Decides which unsynced changes survive a power cut.
 
 use super::history::{Content, History, State};
 
 const SECTOR: u64 = 512;
 
-/// What happens to changes that no sync covered. What a completed sync covered always survives.
+/// What happens to changes that no sync covers. Changes that a completed sync covers always survive.
 ///
-/// Content is durable by a sync of its file; a name (creation, rename, removal) only by a sync of its directory, as
-/// POSIX has it. ext4 often keeps names without that, which is one of the outcomes of `Subset` and `Everything`.
+/// A sync of a file makes its content durable. A name (creation, rename, removal) needs a sync of its
+/// directory, as POSIX says. ext4 often keeps names without that, which is one of the outcomes of `Subset`
+/// and `Everything`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerCut {
-    /// None of it survives.
+    /// Nothing survives.
     Nothing,
-    /// All of it survives, as after a mere kill.
+    /// Everything survives, as after a kill.
     Everything,
-    /// Any part of the content survives, in no order; of the names the first few, because file systems
-    /// journal them in order.
+    /// A random part of the content survives, in any order. Of the names a first part survives, because
+    /// file systems journal them in order.
     Subset(u64),
-    /// All survives but the last write, which is torn at a random sector boundary; if it crosses none
-    /// it is lost, because a sector is written whole.
+    /// Everything survives except the last write, which is torn at a random sector boundary. Without a
+    /// boundary it is lost, because a sector is written as a whole.
     Torn(u64),
 }
 
-/// What a power cut did, so that a test can tell that it bit.
+/// What a power cut did, so that a test can check that it had an effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutReport {
-    /// Changes that a completed sync covered.
+    /// Changes that a completed sync covers.
     pub durable: usize,
-    /// Changes that no sync covered and that survived.
+    /// Unsynced changes that survived.
     pub spared: usize,
-    /// Changes that were forgotten.
+    /// Changes that were lost.
     pub forgotten: usize,
-    /// How many bytes of the torn write were kept.
+    /// The kept bytes of the torn write.
     pub torn: Option<u64>,
 }
 
@@ -51,7 +52,7 @@ pub(super) enum Survival {
     None,
 }
 
-/// Decides what survives; the same history and cut always give the same.
+/// Decides what survives. The same history and cut always give the same result.
 pub(super) fn choose(history: &History<'_>, cut: PowerCut) -> Choice {
     let mut rng = match cut {
         PowerCut::Nothing | PowerCut::Everything => fastrand::Rng::with_seed(0),

@@ -1,11 +1,11 @@
-//! What the disk held, all durable, when it was last settled.
+//! The durable content of the disk when it was last settled.
 
 use super::{DiskError, file};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The directory as it was: names relative to it, and a copy of every file.
+/// The directory at that time: relative names, and a copy of every file.
 #[derive(Debug, Default)]
 pub(super) struct Base {
     pub(super) nodes: BTreeMap<String, BaseNode>,
@@ -17,7 +17,7 @@ pub(super) enum BaseNode {
     File { inode: u64, mode: u32, copy: PathBuf },
 }
 
-/// What is in a directory now.
+/// An entry of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Directory,
@@ -27,7 +27,7 @@ pub(super) enum Entry {
 // === impl Base ===
 
 impl Base {
-    /// Copies `directory` into `copies`, which is made anew.
+    /// Copies `directory` into `copies`, which is created anew.
     pub(super) fn take(directory: &Path, copies: &Path) -> Result<Self, DiskError> {
         if copies.exists() {
             std::fs::remove_dir_all(copies).map_err(file("remove", copies))?;
@@ -62,7 +62,7 @@ pub(super) fn list(directory: &Path) -> Result<BTreeMap<String, Entry>, DiskErro
                 return Err(DiskError::Unmodelled { path: path.display().to_string(), what });
             };
             let name = format!("{prefix}{name}");
-            // The shim leaves SQLite's shared-memory index alone, see `is_volatile` there; so does a power cut.
+            // SQLite's shared-memory index is ignored, as in the shim (`is_volatile`).
             if name.ends_with("-shm") {
                 continue;
             }

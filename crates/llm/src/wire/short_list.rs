@@ -1,21 +1,22 @@
-//! A list that nearly always has one entry.
+//! A list that almost always has one entry.
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A list with room for one at first: a chunk of a chat has one choice, and that one tool delta, and room for the four
-/// that a list usually begins with is more than a kilobyte.
+/// A list that first allocates room for one entry.
+///
+/// A chat chunk has one choice with at most one tool delta. `Vec` would allocate four, more than a kilobyte.
 #[derive(Debug)]
-pub(crate) struct Few<T>(Vec<T>);
+pub(crate) struct ShortList<T>(Vec<T>);
 
-/// Entries that a list may have. `{},` is three bytes and a choice more than a hundred times that, so an event at its limit
-/// would be gigabytes.
+/// The most entries of a list. `{},` is three bytes and a choice in memory more than 300, so an event of
+/// the largest size would need gigabytes.
 const MOST: usize = 1024;
 
-struct FewVisitor<T>(PhantomData<T>);
+struct ShortListVisitor<T>(PhantomData<T>);
 
-impl<T> Few<T> {
+impl<T> ShortList<T> {
     pub(crate) fn one(entry: T) -> Self {
         Self(vec![entry])
     }
@@ -29,13 +30,13 @@ impl<T> Few<T> {
     }
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for ShortList<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> IntoIterator for Few<T> {
+impl<T> IntoIterator for ShortList<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -44,14 +45,14 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ShortList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(FewVisitor(PhantomData))
+        deserializer.deserialize_seq(ShortListVisitor(PhantomData))
     }
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
-    type Value = Few<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ShortListVisitor<T> {
+    type Value = ShortList<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of at most 1024 entries")
@@ -67,6 +68,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
             }
             list.push(entry);
         }
-        Ok(Few(list))
+        Ok(ShortList(list))
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of a running proxy and the record of what happened, shared by all its connections.
+//! The rules and the record of a running proxy, shared by all its connections.
 
 use super::rules::{Ending, Fault, RequestHead, Rule, RuleId};
 use std::collections::BTreeMap;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Connections and faults beyond this many are served but not recorded one by one.
+/// The most recorded connections and faults. Further ones work, but are not recorded.
 const RECORD_CAP: usize = 10_000;
 
 /// Everything that happened so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// In the order in which they came; at most 10,000.
+    /// Connections in order; at most 10,000.
     pub connections: Vec<ConnectionRecord>,
-    /// In the order in which they fired; at most 10,000.
+    /// Fired rules in order; at most 10,000.
     pub fired: Vec<Fired>,
 }
 
@@ -36,13 +36,13 @@ pub struct ConnectionRecord {
 /// One firing of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// Which rule.
+    /// The rule.
     pub rule: RuleId,
-    /// On which connection, counted from 1.
+    /// The connection, counted from 1.
     pub connection: u64,
 }
 
-/// A rule that is in force.
+/// An active rule.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) id: RuleId,
@@ -52,21 +52,21 @@ pub(super) struct Live {
 
 /// Shared by the handle and all connections.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct SharedState {
     state: Mutex<State>,
     requests: AtomicU64,
-    /// Changes whenever a rule fires.
+    /// Changes when a rule fires.
     pub(super) firings: watch::Sender<u64>,
-    /// Changes whenever stalls are released.
+    /// Changes when stalls are released.
     pub(super) releases: watch::Sender<u64>,
-    /// Changes whenever all connections are to be cut.
+    /// Changes when all connections are to be cut.
     pub(super) cuts: watch::Sender<Option<Ending>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     rules: Vec<Arc<Live>>,
-    /// Also of rules that were removed since.
+    /// Counts per rule, also of removed rules.
     counts: BTreeMap<RuleId, u64>,
     record: Record,
 }
@@ -79,9 +79,9 @@ impl Live {
     }
 }
 
-// === impl Book ===
+// === impl SharedState ===
 
-impl Book {
+impl SharedState {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::default(),
@@ -116,7 +116,7 @@ impl Book {
         self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The rules that apply now and have not fired as often as they may.
+    /// The active rules that may still fire.
     pub(super) fn matching(&self, connection: u64, request: Option<&RequestHead>) -> Vec<Arc<Live>> {
         let rules = self.lock().rules.clone();
         rules
@@ -126,7 +126,7 @@ impl Book {
             .collect()
     }
 
-    /// Takes one firing of the rule; `false` if another connection took the last one.
+    /// Claims one firing of a rule; `false` if another connection claimed the last one.
     pub(super) fn claim(&self, live: &Live, connection: u64) -> bool {
         let more = |fired| (fired < live.rule.times).then_some(fired + 1);
         if live.fired.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
@@ -149,7 +149,7 @@ impl Book {
         }
     }
 
-    /// Changes the record of a connection, counted from 1.
+    /// Updates the record of a connection, counted from 1.
     pub(super) fn note(&self, connection: u64, change: impl FnOnce(&mut ConnectionRecord)) {
         let index = usize::try_from(connection - 1).unwrap_or(usize::MAX);
         if let Some(record) = self.lock().record.connections.get_mut(index) {

@@ -1,16 +1,19 @@
-//! Several failures of one attempt: which of them it was.
+//! The root cause among several failures of one attempt.
 
 use super::Failure;
 
-/// Gathers what goes wrong in one attempt. What the provider says wins over what transport and decoder notice, whichever
-/// came first; of two of a kind the first wins. An in-band 524 was once masked by the error that it caused.
+/// Finds the root cause among the failures of one attempt.
+///
+/// A failure that the provider reported wins over one that transport or reader noticed, in any order.
+/// Otherwise the first one wins. In an earlier product an in-band 524 was masked by the error that it
+/// caused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Case {
+pub struct RootCause {
     cause: Option<Failure>,
 }
 
-impl Case {
-    /// Adds one more.
+impl RootCause {
+    /// Adds a failure.
     pub fn add(&mut self, mut failure: Failure) {
         self.cause = Some(match self.cause.take() {
             None => failure,
@@ -25,12 +28,12 @@ impl Case {
         });
     }
 
-    /// The one that counts.
+    /// The root cause.
     pub fn cause(&self) -> Option<&Failure> {
         self.cause.as_ref()
     }
 
-    /// The one that counts.
+    /// The root cause, with the others as secondary failures.
     pub fn into_cause(self) -> Option<Failure> {
         self.cause
     }

@@ -1,14 +1,13 @@
-//! Bytes of an unfinished event or line, carried over from one read to the next.
+//! Carries the bytes of an unfinished event or line over from one read to the next.
 
 use crate::frame::Text;
-use crate::gather::Gathered;
+use crate::utf8_buffer::Utf8Buffer;
 use std::ops::Range;
 
-/// A buffer larger than this is given back once its event is done, so that one huge event does not
-/// stay with an idle connection.
+/// A larger buffer is freed after its event, so that one huge event does not occupy an idle connection.
 pub(crate) const KEPT_CAPACITY: usize = 64 * 1024;
 
-/// The read being decoded, and the stream offset of its first byte.
+/// The current read, and the stream offset of its first byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Chunk<'a> {
     pub(crate) bytes: &'a [u8],
@@ -16,13 +15,13 @@ pub(crate) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The offset just past the read.
+    /// The offset after the read.
     #[inline]
     pub(crate) fn end(self) -> u64 {
         self.at + self.bytes.len() as u64
     }
 
-    /// A range that lies in this read. Offsets within a read fit `usize`, since its length does.
+    /// The bytes of a range in this read. Offsets within a read fit `usize`, since its length does.
     #[inline]
     pub(crate) fn slice(self, range: Range<u64>) -> &'a [u8] {
         &self.bytes[(range.start - self.at) as usize..(range.end - self.at) as usize]
@@ -35,36 +34,36 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Holds nothing, or everything from the start of the open event (or line) to where the current read
-/// begins, and more of it where `cover` asked for that.
+/// Empty, or everything from the start of the open event (or line) to the beginning of the current read,
+/// and more after `cover`.
 #[derive(Debug, Default)]
-pub(crate) struct Hold {
-    gathered: Gathered,
+pub(crate) struct CarryOver {
+    buffer: Utf8Buffer,
     at: u64,
 }
 
-impl Hold {
-    /// Makes a range that starts in an earlier read contiguous. One that starts in this read already is.
+impl CarryOver {
+    /// Makes a range contiguous that starts in an earlier read. A range that starts in this read already is.
     #[inline]
     pub(crate) fn cover(&mut self, chunk: Chunk<'_>, range: &Range<u64>) {
         if range.start < chunk.at {
             self.extend_to(chunk, range.end);
-            self.gathered.settle();
+            self.buffer.settle();
         }
     }
 
-    /// Keeps everything from `start` to the end of the read. Doing it twice is doing it once.
+    /// Keeps everything from `start` to the end of the read. Repeating it changes nothing.
     pub(crate) fn keep(&mut self, chunk: Chunk<'_>, start: u64) {
-        if self.gathered.len() == 0 {
+        if self.buffer.len() == 0 {
             self.at = start;
         }
         self.extend_to(chunk, chunk.end());
     }
 
     fn extend_to(&mut self, chunk: Chunk<'_>, end: u64) {
-        let have = self.at + self.gathered.len() as u64;
+        let have = self.at + self.buffer.len() as u64;
         if have < end {
-            self.gathered.extend(chunk.slice(have..end));
+            self.buffer.extend(chunk.slice(have..end));
         }
     }
 
@@ -72,16 +71,16 @@ impl Hold {
     #[inline]
     pub(crate) fn slice<'a>(&'a self, chunk: Chunk<'a>, range: &Range<u64>) -> &'a [u8] {
         if range.start < chunk.at {
-            &self.gathered.bytes()[self.place(range)]
+            &self.buffer.bytes()[self.place(range)]
         } else {
             chunk.slice(range.clone())
         }
     }
 
-    /// The same, checked for UTF-8 unless that is known.
+    /// The bytes of a covered range, checked for UTF-8 unless the result is known.
     #[inline]
     pub(crate) fn text<'a>(&'a self, chunk: Chunk<'a>, range: &Range<u64>) -> Text<'a> {
-        let known = if range.start < chunk.at { self.gathered.text() } else { None };
+        let known = if range.start < chunk.at { self.buffer.text() } else { None };
         match known.and_then(|text| text.get(self.place(range))) {
             Some(text) => Text::Utf8(text),
             None => Text::new(self.slice(chunk, range)),
@@ -93,16 +92,16 @@ impl Hold {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.gathered.len()
+        self.buffer.len()
     }
 
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.gathered.clear();
+        self.buffer.clear();
     }
 }
 
-/// Empties a buffer, and gives its memory back if it is large.
+/// Empties a buffer, and frees its memory if it is large.
 #[inline]
 pub(crate) fn empty(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEPT_CAPACITY {

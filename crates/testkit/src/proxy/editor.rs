@@ -1,14 +1,14 @@
-//! Turns the body of one response into what is to be sent and done instead. No I/O.
+//! Edits the body of one response: decides what is sent and done instead. No I/O.
 
-use super::book::{Book, Live};
 use super::events::{Kind, Splitter, SseEvent};
 use super::rules::{Action, Edit, Ending, Fault, Point, Rest, RuleId};
+use super::shared_state::{Live, SharedState};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Patterns are found across pieces by keeping so many bytes of what was sent.
+/// The kept bytes of what was sent, to find patterns across pieces.
 const TAIL: usize = 4096;
-/// Events that wait for their later place are let go beyond this many bytes.
+/// The most bytes of events that wait for a later place.
 const HELD_CAP: usize = 64 << 20;
 
 /// What to do next.
@@ -16,7 +16,7 @@ const HELD_CAP: usize = 64 << 20;
 pub(super) enum Step {
     Send(Vec<u8>),
     Cut(Ending),
-    /// A stall or a delay, which the sender claims when it gets there: a release before that is for others.
+    /// A stall or a delay. The sender claims it when it gets there.
     Pause(Arc<Live>),
 }
 
@@ -29,16 +29,16 @@ pub(super) enum Body {
 
 /// The state of one response.
 pub(super) struct Editor<'a> {
-    book: &'a Book,
+    shared: &'a SharedState,
     connection: u64,
     body: Body,
     splitter: Splitter,
     events: u64,
-    /// Events on their way to a later place, with how many must pass them still.
+    /// Events that wait for a later place, with the number of events that must pass first.
     held: Vec<(usize, Vec<u8>)>,
     sent: u64,
     tail: Vec<u8>,
-    /// Rules at a point fire once per response.
+    /// Rules at a point that have fired. They fire once per response.
     done: HashSet<RuleId>,
     discard: bool,
 }
@@ -46,9 +46,9 @@ pub(super) struct Editor<'a> {
 // === impl Editor ===
 
 impl<'a> Editor<'a> {
-    pub(super) fn new(book: &'a Book, connection: u64, body: Body) -> Self {
+    pub(super) fn new(shared: &'a SharedState, connection: u64, body: Body) -> Self {
         Self {
-            book,
+            shared,
             connection,
             body,
             splitter: Splitter::default(),
@@ -61,7 +61,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Takes the next piece of the body under the rules that apply now.
+    /// Edits the next piece of the body with the active rules.
     pub(super) fn feed(&mut self, content: &[u8], rules: &[Arc<Live>]) -> Vec<Step> {
         let mut steps = Vec::new();
         match self.body {
@@ -87,7 +87,7 @@ impl<'a> Editor<'a> {
         steps
     }
 
-    /// The body is over: gives out what was held back.
+    /// Ends the body: returns delayed events.
     pub(super) fn finish(&mut self, rules: &[Arc<Live>]) -> Vec<Step> {
         let mut steps = Vec::new();
         for (_, bytes) in std::mem::take(&mut self.held) {
@@ -98,7 +98,7 @@ impl<'a> Editor<'a> {
         steps
     }
 
-    /// Passes on everything there is, counting the events in it.
+    /// Passes on everything, and counts the events.
     fn pass_blocks(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Some(block) = self.splitter.next_block() {
@@ -122,7 +122,7 @@ impl<'a> Editor<'a> {
         );
         let edit = rules.iter().find_map(|live| match live.fault() {
             Fault::Event(wanted, edit) if wanted.matches(&event) => {
-                self.book.claim(live, self.connection).then_some(*edit)
+                self.shared.claim(live, self.connection).then_some(*edit)
             }
             _ => None,
         });
@@ -143,7 +143,7 @@ impl<'a> Editor<'a> {
         );
     }
 
-    /// Sends an event, and after it those that have now let enough others pass.
+    /// Sends an event, and then the delayed events whose place has come.
     fn send_event(&mut self, bytes: &[u8], rules: &[Arc<Live>], steps: &mut Vec<Step>) {
         self.pass(bytes, rules, steps);
         let full = self.held.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > HELD_CAP;
@@ -157,7 +157,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Sends bytes, with whatever is to happen at points among them.
+    /// Sends bytes, with the actions at points among them.
     fn pass(&mut self, mut bytes: &[u8], rules: &[Arc<Live>], steps: &mut Vec<Step>) {
         if bytes.is_empty() {
             return;
@@ -176,7 +176,7 @@ impl<'a> Editor<'a> {
         self.send(bytes, steps);
     }
 
-    /// How many of these bytes come before the point of the rule.
+    /// The number of bytes before the rule's point.
     fn distance(&self, live: &Live, bytes: &[u8]) -> Option<usize> {
         match live.fault() {
             Fault::At(Point::BodyByte(at), _) => {
@@ -214,13 +214,13 @@ impl<'a> Editor<'a> {
         match action {
             Action::Stall | Action::Delay(_) => steps.push(Step::Pause(Arc::clone(live))),
             Action::Splice(bytes, rest) => {
-                if self.book.claim(live, self.connection) {
+                if self.shared.claim(live, self.connection) {
                     self.send(bytes, steps);
                     self.discard = *rest == Rest::Discard;
                 }
             }
             Action::Cut(ending) => {
-                if self.book.claim(live, self.connection) {
+                if self.shared.claim(live, self.connection) {
                     steps.push(Step::Cut(*ending));
                     self.discard = true;
                 }
@@ -243,12 +243,12 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Whether this fault can change how long a body is, which chunks of the upstream's sizes cannot carry.
+/// Whether this fault can change the length of a body, which needs other chunks than the upstream's.
 pub(super) fn needs_own_framing(fault: &Fault) -> bool {
     about_events(fault) || splices_bytes(fault)
 }
 
-/// Whether whole events are needed to decide about this fault.
+/// Whether this fault needs complete events.
 pub(super) fn about_events(fault: &Fault) -> bool {
     match fault {
         Fault::Event(..) | Fault::At(Point::BeforeEvent(_) | Point::AfterEvent(_), _) => true,
@@ -257,7 +257,7 @@ pub(super) fn about_events(fault: &Fault) -> bool {
     }
 }
 
-/// Whether this fault puts bytes into any body, event stream or not.
+/// Whether this fault inserts bytes into any body, event stream or not.
 pub(super) fn splices_bytes(fault: &Fault) -> bool {
     matches!(fault, Fault::At(Point::BodyByte(_) | Point::Pattern(_), Action::Splice(..)))
 }

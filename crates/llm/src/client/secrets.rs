@@ -1,20 +1,20 @@
-//! The keys of a route, which an answer may repeat: "invalid key: …", or a page that names the address that was asked. They
-//! are kept nowhere, also not in the provider's words.
+//! Secrets of a route, removed from everything that is reported or stored.
+//!
+//! An answer may repeat them: "invalid key: …", or a page that names the requested URL.
 
 use super::call::Route;
 use crate::classify::Failure;
 use turnstream_model::attempts::Evidence;
 use turnstream_redact::{Builder, LONGEST_LITERAL, Rules};
 
-/// What the name of a header or a parameter has in it if its value is a secret. Others are versions and the like, of which a
-/// message may well speak.
+/// Parts of names whose header or URL parameter is a secret. Other values, such as versions, may be shown.
 const SECRET: [&str; 8] = ["auth", "key", "token", "secret", "pass", "cookie", "sig", "credential"];
 
-/// Finds the keys of one route.
-pub(super) struct Keys(Vec<Rules>);
+/// The secrets of one route.
+pub(super) struct RouteSecrets(Vec<Rules>);
 
-impl Keys {
-    /// Those in its headers and in its address. Very short ones stand in ordinary text by chance and are left.
+impl RouteSecrets {
+    /// Collects the secrets in headers and URL. Very short ones are ignored: ordinary text contains them.
     pub(super) fn of(route: &Route) -> Self {
         let headers = route.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let query = route.url.split_once('?').map_or("", |(_, query)| query);
@@ -27,7 +27,7 @@ impl Keys {
         Self(words.filter_map(|word| Some(Builder::default().literal("key", word).ok()?.build())).collect())
     }
 
-    /// Takes them out of what is told and written down.
+    /// Removes the secrets from a failure.
     pub(super) fn hide(&self, failure: &mut Failure) {
         let Failure { word, message, request_id, secondary, .. } = failure;
         let texts = word.iter_mut().chain([message]).chain(request_id);
@@ -36,14 +36,14 @@ impl Keys {
         }
     }
 
-    /// Takes them out of a text.
+    /// Removes the secrets from a text.
     pub(super) fn hide_in_text(&self, text: &mut String) {
         for key in &self.0 {
             *text = key.redact(text).into_owned();
         }
     }
 
-    /// Takes them out of the bytes.
+    /// Removes the secrets from the kept bytes.
     pub(super) fn hide_in_bytes(&self, evidence: &mut Evidence) {
         for bytes in [&mut evidence.head, &mut evidence.tail] {
             for key in &self.0 {

@@ -1,21 +1,21 @@
-//! A buffered reader that can look at a whole head before it takes it.
+//! A buffered reader that can wait for a whole HTTP head before consuming it.
 
 use super::http::{HEAD_CAP, head_length};
 use super::rules::Ending;
 use super::sender::Stop;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes that have arrived and have not been taken.
-pub(super) struct Source<R> {
+/// Bytes that have arrived and are not consumed.
+pub(super) struct BufferedReader<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// A system reports a broken connection once, and an ordinary end after that.
+    /// Whether the connection broke. The system reports that once, and an ordinary end afterwards.
     broken: bool,
 }
 
-// === impl Source ===
+// === impl BufferedReader ===
 
-impl<R: AsyncRead + Unpin> Source<R> {
+impl<R: AsyncRead + Unpin> BufferedReader<R> {
     pub(super) fn new(reader: R) -> Self {
         Self { reader, buffer: Vec::new(), broken: false }
     }
@@ -28,12 +28,12 @@ impl<R: AsyncRead + Unpin> Source<R> {
         self.buffer.drain(..length);
     }
 
-    /// Everything there is.
+    /// Consumes all bytes.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Waits for more; `false` at the end. A connection that breaks breaks the other side too.
+    /// Waits for more; `false` at the end. A broken connection breaks the other side too.
     pub(super) async fn fill(&mut self) -> Result<bool, Stop> {
         let mut piece = [0; 16 * 1024];
         match self.reader.read(&mut piece).await {
@@ -48,8 +48,10 @@ impl<R: AsyncRead + Unpin> Source<R> {
         }
     }
 
-    /// Waits for a whole head and says how long it is; `None` if none comes. What came instead stays in the buffer, to
-    /// be passed on as it is; how the connection ended is told by the next [`Source::fill`].
+    /// Waits for a complete head, and returns its length; `None` if none comes.
+    ///
+    /// Other bytes stay in the buffer and are passed on unchanged. The next [`BufferedReader::fill`]
+    /// returns how the connection ended.
     pub(super) async fn fill_head(&mut self) -> Option<usize> {
         loop {
             if let Some(length) = head_length(&self.buffer) {
