@@ -1,8 +1,8 @@
 //! Bodies of requests: JSON objects with known members only, of bounded size, within a bounded time.
 
 use crate::app::App;
+use crate::json_errors;
 use crate::problem::{Kind, Problem};
-use crate::wording;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
@@ -125,7 +125,8 @@ fn whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {}", wording::of_json(error)));
+    let problem =
+        Problem::new(Kind::BadJson, format!("the body is not JSON: {}", json_errors::of_json(error)));
     problem.with("line", error.line()).with("column", error.column())
 }
 
@@ -134,8 +135,8 @@ fn unfit(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     match inner.classify() {
         Category::Syntax | Category::Eof | Category::Io => not_json(inner),
         Category::Data => {
-            let said = wording::of_member(inner);
-            if wording::is_unknown_field(inner) {
+            let said = json_errors::of_member(inner);
+            if json_errors::is_unknown_field(inner) {
                 return Problem::new(Kind::UnknownField, said).with("member", path);
             }
             // The path of the whole body is a dot.

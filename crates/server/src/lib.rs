@@ -5,16 +5,16 @@ mod access;
 mod app;
 mod body;
 mod closing;
+mod gateway_problems;
+mod json_errors;
 mod metrics;
 mod options;
 mod params;
 mod problem;
 mod query;
-mod refusal;
 mod routes;
 mod server;
 mod stream;
-mod wording;
 
 pub use options::{Options, Token, TokenError};
 pub use problem::Kind;

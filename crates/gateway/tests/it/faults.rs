@@ -160,7 +160,7 @@ fn child_that_cancels_on_a_broken_disk() {
         assert!(matches!(wrong, RequestError::Refused(_)), "{wrong}");
         for _ in 0..3 {
             let told = within(gateway.cancel(&id, Cancel::Any)).await.unwrap_err();
-            assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
+            assert!(matches!(told, RequestError::StopNotDurableYet(_)), "{told}");
         }
         // The agent's own memory is on another disk.
         let memory = home.join("memory").join(format!("{id}.jsonl"));
@@ -238,7 +238,9 @@ fn child_with_busy_clients() {
                     };
                     match tokio::time::timeout(Duration::from_secs(300), asked).await {
                         Ok(Err(RequestError::Degraded(_))) => return "degraded",
-                        Ok(Err(RequestError::Unkept(_) | RequestError::StopUnkept(_))) => return "taken",
+                        Ok(Err(RequestError::NotDurableYet(_) | RequestError::StopNotDurableYet(_))) => {
+                            return "taken";
+                        }
                         // There is no turn to cancel, disk or not.
                         Ok(Err(RequestError::Refused(_)))
                             if !matches!(gateway.health(), turnstream_log::Health::Sound) =>

@@ -9,7 +9,7 @@ use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use turnstream_agents::Counts;
-use turnstream_gateway::{Stage, Tally};
+use turnstream_gateway::{EventCounts, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
 
@@ -20,10 +20,10 @@ pub(crate) fn page(app: &App) -> String {
     log(&mut page, app);
     removed(&mut page, app);
     sessions(&mut page, app);
-    let tallies = app.gateway.tallies();
-    prompts_and_turns(&mut page, &tallies);
-    waits(&mut page, &tallies);
-    notices(&mut page, &tallies);
+    let counts = app.gateway.event_counts();
+    prompts_and_turns(&mut page, &counts);
+    waits(&mut page, &counts);
+    notices(&mut page, &counts);
     agents(&mut page, &app.gateway.counts());
     page.into_text()
 }
@@ -130,61 +130,61 @@ fn by_agent<T>(mut family: Family<'_>, agents: &BTreeMap<String, T>, number: fn(
     }
 }
 
-fn prompts_and_turns(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+fn prompts_and_turns(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
     let accepted =
         page.family("turnstream_prompts_accepted_total", Kind::Counter, "Prompts that were accepted.");
-    by_agent(accepted, tallies, |tally| tally.prompts_accepted);
+    by_agent(accepted, counts, |counts| counts.prompts_accepted);
     let help = "Prompts that were taken back before they were sent.";
     let withdrawn = page.family("turnstream_prompts_withdrawn_total", Kind::Counter, help);
-    by_agent(withdrawn, tallies, |tally| tally.prompts_withdrawn);
+    by_agent(withdrawn, counts, |counts| counts.prompts_withdrawn);
     let started = page.family("turnstream_turns_started_total", Kind::Counter, "Turns that began.");
-    by_agent(started, tallies, |tally| tally.turns_started);
+    by_agent(started, counts, |counts| counts.turns_started);
     let help = "Turns that ended, by how and by the class of the error, which is empty without one.";
     let mut ended = page.family("turnstream_turns_ended_total", Kind::Counter, help);
-    for (agent, tally) in tallies {
-        for ((outcome, error), count) in &tally.turns_ended {
+    for (agent, counts) in counts {
+        for ((outcome, error), count) in &counts.turns_ended {
             let error = error.map_or("", |error| error.as_str());
             ended.sample(&[("agent", agent), ("outcome", outcome.as_str()), ("error", error)], *count);
         }
     }
 }
 
-fn waits(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+fn waits(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
     let waiting =
         page.family("turnstream_approvals_waiting", Kind::Gauge, "Approvals that wait for an answer.");
-    by_agent(waiting, tallies, |tally| tally.approvals_waiting);
+    by_agent(waiting, counts, |counts| counts.approvals_waiting);
     let help = "Approvals that were settled, by how and by whom.";
     let mut resolved = page.family("turnstream_approvals_resolved_total", Kind::Counter, help);
-    for (agent, tally) in tallies {
-        for ((outcome, by), count) in &tally.approvals_resolved {
+    for (agent, counts) in counts {
+        for ((outcome, by), count) in &counts.approvals_resolved {
             resolved.sample(&[("agent", agent), ("outcome", outcome.as_str()), ("by", by.as_str())], *count);
         }
     }
     let waiting =
         page.family("turnstream_questions_waiting", Kind::Gauge, "Questions that wait for an answer.");
-    by_agent(waiting, tallies, |tally| tally.questions_waiting);
+    by_agent(waiting, counts, |counts| counts.questions_waiting);
     let help = "Questions that were settled, by how.";
     let mut answered = page.family("turnstream_questions_answered_total", Kind::Counter, help);
-    for (agent, tally) in tallies {
-        for (outcome, count) in &tally.questions_answered {
+    for (agent, counts) in counts {
+        for (outcome, count) in &counts.questions_answered {
             answered.sample(&[("agent", agent), ("outcome", outcome.as_str())], *count);
         }
     }
 }
 
-fn notices(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+fn notices(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
     let help = "Asks that a rule allowed where nobody was asked.";
     let unexpected = page.family("turnstream_unexpected_permissions_total", Kind::Counter, help);
-    by_agent(unexpected, tallies, |tally| {
-        tally.notices.get(&NoticeCode::UnexpectedPermission).copied().unwrap_or_default()
+    by_agent(unexpected, counts, |counts| {
+        counts.notices.get(&NoticeCode::UnexpectedPermission).copied().unwrap_or_default()
     });
     let mut notices = page.family(
         "turnstream_notices_total",
         Kind::Counter,
         "Notices in the logs, by what they are about.",
     );
-    for (agent, tally) in tallies {
-        for (code, count) in &tally.notices {
+    for (agent, counts) in counts {
+        for (code, count) in &counts.notices {
             notices.sample(&[("agent", agent), ("code", code.as_str())], *count);
         }
     }

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::params::{Heartbeat, Ids, Params, StreamParams};
 use crate::problem::Problem;
-use crate::stream::{Carrier, Form, StreamKind, Subscriber, board_body, sse_body, sse_response};
+use crate::stream::{Carrier, Form, StreamKind, Subscriber, session_states_body, sse_body, sse_response};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -34,5 +34,11 @@ pub(crate) async fn one(
 pub(crate) async fn all(State(app): State<Arc<App>>, Params(params): Params<AllParams>) -> Response {
     let reader = app.gateway.watch();
     let open = app.streams.open(StreamKind::Board);
-    sse_response(board_body(reader, app.closing.clone(), params.heartbeat, app.options.heartbeat, open))
+    sse_response(session_states_body(
+        reader,
+        app.closing.clone(),
+        params.heartbeat,
+        app.options.heartbeat,
+        open,
+    ))
 }

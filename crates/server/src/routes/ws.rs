@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::params::{Ids, Nothing, Params, StreamParams};
 use crate::problem::{Kind, Problem};
-use crate::stream::{Carrier, Form, StreamKind, Subscriber, carry, speak};
+use crate::stream::{Carrier, Form, StreamKind, Subscriber, serve_session, serve_sessions};
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -31,7 +31,7 @@ pub(crate) async fn one(
     let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
     Ok(upgrade.on_upgrade(async move |socket| {
         let closing = app.closing.clone();
-        speak(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
+        serve_session(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
     }))
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn several(
     Ok(upgrade.on_upgrade(async move |socket| {
         let (board, closing) = (app.gateway.watch(), app.closing.clone());
         let _open = app.streams.open(StreamKind::Board);
-        carry(socket, app.hubs.clone(), board, app.options.heartbeat, closing.begun()).await;
+        serve_sessions(socket, app.hubs.clone(), board, app.options.heartbeat, closing.begun()).await;
     }))
 }
 

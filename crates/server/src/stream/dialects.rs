@@ -1,6 +1,6 @@
 //! The dialects that a stream can be asked for. A new one is a folder in `crates/dialects` and a line in [`OFFERED`].
 
-use super::encoder::{Encoded, Speaker};
+use super::encoder::{DialectEncoder, Encoded};
 use super::framing::Framing;
 use bytes::BytesMut;
 use turnstream_dialects::acp::Acp;
@@ -17,8 +17,8 @@ pub(crate) struct Offered {
     pub(crate) name: &'static str,
     pub(crate) repeats: Repeats,
     pub(crate) id_member: &'static str,
-    resume: fn(&State) -> Box<dyn Speaker>,
-    replay: fn(&State, &mut Framing, &mut BytesMut) -> Box<dyn Speaker>,
+    resume: fn(&State) -> Box<dyn DialectEncoder>,
+    replay: fn(&State, &mut Framing, &mut BytesMut) -> Box<dyn DialectEncoder>,
 }
 
 impl Offered {
@@ -56,7 +56,7 @@ impl Offered {
     }
 
     /// For a client that has everything up to this state.
-    pub(super) fn resume(&self, state: &State) -> Box<dyn Speaker> {
+    pub(super) fn resume(&self, state: &State) -> Box<dyn DialectEncoder> {
         (self.resume)(state)
     }
 
@@ -66,12 +66,12 @@ impl Offered {
         state: &State,
         framing: &mut Framing,
         out: &mut BytesMut,
-    ) -> Box<dyn Speaker> {
+    ) -> Box<dyn DialectEncoder> {
         (self.replay)(state, framing, out)
     }
 }
 
-impl<D: Dialect> Speaker for D {
+impl<D: Dialect> DialectEncoder for D {
     fn encode(
         &mut self,
         events: &[Committed],
@@ -87,7 +87,7 @@ impl<D: Dialect> Speaker for D {
         Ok(())
     }
 
-    fn another(&self) -> Box<dyn Speaker> {
+    fn boxed_clone(&self) -> Box<dyn DialectEncoder> {
         Box::new(self.clone())
     }
 }

@@ -55,7 +55,7 @@ impl Form {
 }
 
 /// A dialect at its place in one session.
-pub(crate) trait Speaker: Send {
+pub(crate) trait DialectEncoder: Send {
     /// Adds the frames of these events.
     fn encode(
         &mut self,
@@ -65,13 +65,13 @@ pub(crate) trait Speaker: Send {
     ) -> Result<(), String>;
 
     /// The same at the same place.
-    fn another(&self) -> Box<dyn Speaker>;
+    fn boxed_clone(&self) -> Box<dyn DialectEncoder>;
 }
 
 /// A dialect as it was behind one event. Another reader can go on from there.
 pub(crate) struct Checkpoint {
     pub(crate) seq: Seq,
-    speaker: Box<dyn Speaker>,
+    dialect: Box<dyn DialectEncoder>,
 }
 
 /// The checkpoints of one session, the newest last.
@@ -90,36 +90,36 @@ pub(crate) struct Encoded {
 pub(crate) struct Encoder {
     form: Form,
     framing: Framing,
-    speaker: Box<dyn Speaker>,
+    dialect: Box<dyn DialectEncoder>,
 }
 
 impl Encoder {
     /// For a client that has everything up to this state. A dialect without a memory takes any.
     pub(crate) fn resume(form: Form, generation: &Generation, state: &State) -> Self {
-        Self { form, framing: framing(form, generation), speaker: form.dialect.resume(state) }
+        Self { form, framing: framing(form, generation), dialect: form.dialect.resume(state) }
     }
 
     /// For a client that has nothing: the conversation so far, and what goes on behind it.
     pub(crate) fn replay(form: Form, generation: &Generation, state: &State) -> (Self, Bytes) {
         let (mut framing, mut out) = (framing(form, generation), BytesMut::new());
-        let speaker = form.dialect.replay(state, &mut framing, &mut out);
-        (Self { form, framing, speaker }, out.freeze())
+        let dialect = form.dialect.replay(state, &mut framing, &mut out);
+        (Self { form, framing, dialect }, out.freeze())
     }
 
     /// Goes on behind a checkpoint.
     pub(crate) fn behind(form: Form, generation: &Generation, checkpoint: &Checkpoint) -> Self {
-        Self { form, framing: framing(form, generation), speaker: checkpoint.speaker.another() }
+        Self { form, framing: framing(form, generation), dialect: checkpoint.dialect.boxed_clone() }
     }
 
     /// It at its place, which is behind this event.
     pub(crate) fn checkpoint(&self, seq: Seq) -> Checkpoint {
-        Checkpoint { seq, speaker: self.speaker.another() }
+        Checkpoint { seq, dialect: self.dialect.boxed_clone() }
     }
 
     /// The frames of the next events, in one piece.
     pub(crate) fn encode(&mut self, events: &[Committed]) -> Result<Encoded, String> {
         let mut out = Encoded::for_events(events);
-        self.speaker.encode(events, &mut self.framing, &mut out)?;
+        self.dialect.encode(events, &mut self.framing, &mut out)?;
         Ok(out)
     }
 
@@ -134,7 +134,7 @@ impl Encoder {
             if let Some(first) = part.first().filter(|first| first.kind().is(Known::TurnStarted)) {
                 kept.push(self.checkpoint(Seq(first.seq().0.saturating_sub(1))));
             }
-            self.speaker.encode(part, &mut self.framing, &mut out)?;
+            self.dialect.encode(part, &mut self.framing, &mut out)?;
         }
         Ok((out, kept))
     }

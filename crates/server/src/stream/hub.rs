@@ -1,9 +1,9 @@
 //! One session's tail, read and encoded once for all who follow it. A hub exists while somebody follows.
 
 use super::encoder::{Checkpoints, Encoder, Form};
-use super::open::OpenStreams;
-use super::resting::Resting;
-use super::tail::{Place, Tail, Take};
+use super::open_streams::OpenStreams;
+use super::saved_checkpoints::SavedCheckpoints;
+use super::tail::{Place, Tail, TailRead};
 use crate::closing::Closing;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -24,7 +24,7 @@ pub(crate) struct Hubs {
     closing: Closing,
     streams: Arc<OpenStreams>,
     hubs: Mutex<HashMap<Key, Weak<Hub>>>,
-    resting: Resting,
+    saved: SavedCheckpoints,
 }
 
 /// A hub, and the fold it began with if it was made for this reader and needed one.
@@ -73,7 +73,13 @@ pub(crate) enum End {
 
 impl Hubs {
     pub(crate) fn new(gateway: Gateway, closing: Closing, streams: Arc<OpenStreams>) -> Arc<Self> {
-        Arc::new(Self { gateway, closing, streams, hubs: Mutex::default(), resting: Resting::default() })
+        Arc::new(Self {
+            gateway,
+            closing,
+            streams,
+            hubs: Mutex::default(),
+            saved: SavedCheckpoints::default(),
+        })
     }
 
     pub(crate) fn streams(&self) -> &Arc<OpenStreams> {
@@ -133,7 +139,7 @@ impl Hubs {
         let follower = self.gateway.follow(session, &cursor)?;
         let mut checkpoints = Checkpoints::default();
         if form.keeps_state() {
-            checkpoints = self.resting.wake(&key);
+            checkpoints = self.saved.claim(&key);
             checkpoints.push(encoder.checkpoint(last));
         }
         let shared = Arc::new(Shared {
@@ -190,9 +196,9 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
 
 impl Hub {
     /// What there is from this place on.
-    pub(crate) fn take(self: &Arc<Self>, place: Place) -> Take {
+    pub(crate) fn read_from(self: &Arc<Self>, place: Place) -> TailRead {
         let readers = Arc::strong_count(self);
-        self.shared.tail().take(place, readers)
+        self.shared.tail().read_from(place, readers)
     }
 
     /// Whether a reader at this place finds all that follows.
@@ -231,7 +237,7 @@ impl Drop for Hub {
         if self.shared.state.borrow().end == Some(End::Gone) {
             return;
         }
-        self.hubs.resting.rest(&self.key, std::mem::take(&mut *self.shared.checkpoints()));
+        self.hubs.saved.save(&self.key, std::mem::take(&mut *self.shared.checkpoints()));
     }
 }
 

@@ -8,29 +8,29 @@
 //! A dialect that keeps state can go on only where its state is known: at the tail, behind a [`encoder::Checkpoint`], or at
 //! the head. A reader that is elsewhere is shown the conversation at the head, and told so.
 
-mod behind;
-mod board;
 mod carrier;
 mod dialects;
 mod encoder;
 mod framing;
+mod heartbeat;
 mod hub;
-mod open;
-mod pulse;
-mod resting;
-mod several;
+mod log_reader;
+mod multiplex;
+mod open_streams;
+mod saved_checkpoints;
+mod session_states;
 mod sse;
 mod subscriber;
 mod tail;
 mod websocket;
 
-pub(crate) use board::board_body;
 pub(crate) use carrier::Carrier;
 pub(crate) use dialects::Offered;
 pub(crate) use encoder::Form;
 pub(crate) use hub::Hubs;
-pub(crate) use open::{Kind as StreamKind, OpenStreams};
-pub(crate) use several::carry;
+pub(crate) use multiplex::serve_sessions;
+pub(crate) use open_streams::{Kind as StreamKind, OpenStreams};
+pub(crate) use session_states::session_states_body;
 pub(crate) use sse::{sse_body, sse_response};
 pub(crate) use subscriber::Subscriber;
-pub(crate) use websocket::speak;
+pub(crate) use websocket::serve_session;

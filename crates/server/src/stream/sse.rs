@@ -1,8 +1,8 @@
 //! The frames of a session as the body of a response.
 
 use super::carrier::{self, Carrier};
+use super::heartbeat::HeartbeatTimer;
 use super::hub::End;
-use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
 use crate::params::Heartbeat;
 use axum::body::Body;
@@ -25,7 +25,7 @@ pub(crate) struct Broken(String);
 struct Sse {
     subscriber: Subscriber,
     outcome: Option<CursorOutcome>,
-    pulse: Pulse,
+    pulse: HeartbeatTimer,
     heartbeat: Heartbeat,
     handed_out: usize,
     ended: bool,
@@ -51,7 +51,7 @@ pub(crate) fn sse_body(
     let sse = Sse {
         subscriber,
         outcome: Some(outcome),
-        pulse: Pulse::new(every),
+        pulse: HeartbeatTimer::new(every),
         heartbeat,
         handed_out: 0,
         ended: false,

@@ -1,11 +1,11 @@
 //! One reader of one session: a place in the log, and the frames after it.
 
-use super::behind::{Behind, Step};
 use super::carrier::Carrier;
 use super::encoder::{Encoder, Form};
 use super::hub::{End, Hub, Hubs, Joined, State, off_thread};
-use super::open::{Kind, OpenStream};
-use super::tail::{Place, Take};
+use super::log_reader::{LogReader, Step};
+use super::open_streams::{Kind, OpenStream};
+use super::tail::{Place, TailRead};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -33,7 +33,7 @@ pub(crate) struct Subscriber {
     state: watch::Receiver<State>,
     place: Place,
     /// Reads the log while this is behind the hub.
-    behind: Option<Behind>,
+    behind: Option<LogReader>,
     /// The conversation so far, for a reader whose place cannot be continued.
     replay: Option<Bytes>,
     /// Why the reader is to be shown the conversation anew, until that is done.
@@ -73,7 +73,7 @@ impl Subscriber {
             Self { hubs, session, generation, form, hub, state, place, behind, replay, lost, _open };
         if !form.keeps_state() {
             let encoder = Encoder::resume(form, &reader.generation, &Fold::default());
-            reader.behind = Some(Behind::new(follower, encoder));
+            reader.behind = Some(LogReader::new(follower, encoder));
             return Ok((reader, outcome));
         }
         let outcome = reader.settle(outcome, fold).await?;
@@ -119,7 +119,7 @@ impl Subscriber {
         let (encoder, bytes) = off_thread(move || Encoder::replay(form, &generation, &fold)).await?;
         self.place = Place::at(last.next());
         self.lost = None;
-        self.behind = Some(Behind::new(follower, encoder));
+        self.behind = Some(LogReader::new(follower, encoder));
         Ok(bytes)
     }
 
@@ -139,22 +139,22 @@ impl Subscriber {
                 // What is still there is handed out first.
                 Some(End::Gone) | None => {}
             }
-            let taken = if self.lost.is_some() { Take::Older } else { self.hub.take(self.place) };
+            let taken = if self.lost.is_some() { TailRead::Older } else { self.hub.read_from(self.place) };
             match taken {
-                Take::Frames(bytes, next) => {
+                TailRead::Frames(bytes, next) => {
                     self.behind = None;
                     self.place = Place::at(next);
                     if !bytes.is_empty() {
                         return Piece::Frames(bytes);
                     }
                 }
-                Take::Older => match self.read().await {
+                TailRead::Older => match self.read().await {
                     Ok(bytes) if bytes.is_empty() => {}
                     Ok(bytes) => return Piece::Frames(bytes),
                     Err(end) => return Piece::End(end),
                 },
-                Take::NotYet(_) if end.is_some() => return Piece::End(End::Gone),
-                Take::NotYet(upto) => {
+                TailRead::NotYet(_) if end.is_some() => return Piece::End(End::Gone),
+                TailRead::NotYet(upto) => {
                     self.behind = None;
                     self.hub.want();
                     // The sender lives in the hub that this reader holds: waiting cannot fail.
@@ -190,7 +190,7 @@ impl Subscriber {
                 };
                 let cursor = Cursor { generation: Some(self.generation.clone()), seq: last };
                 let follower = self.hubs.gateway().follow(&self.session, &cursor).map_err(failed)?;
-                none.insert(Behind::new(follower, encoder))
+                none.insert(LogReader::new(follower, encoder))
             }
         };
         match behind.next(self.form.carrier, &mut self.place).await? {

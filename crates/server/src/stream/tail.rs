@@ -42,7 +42,7 @@ struct Chunk {
 
 /// What a reader finds at its place.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Take {
+pub(crate) enum TailRead {
     /// These frames, and the place after them.
     Frames(Bytes, Seq),
     /// It is no longer here; the log has it.
@@ -81,17 +81,18 @@ impl Tail {
     }
 
     /// What there is from this place on. What all readers have is let go.
-    pub(crate) fn take(&mut self, place: Place, readers: usize) -> Take {
+    pub(crate) fn read_from(&mut self, place: Place, readers: usize) -> TailRead {
         if place.next >= self.next {
-            return Take::NotYet(self.next);
+            return TailRead::NotYet(self.next);
         }
         let after = self.chunks.partition_point(|chunk| chunk.first <= place.next);
         let Some(chunk) = after.checked_sub(1).and_then(|at| self.chunks.get_mut(at)) else {
-            return Take::Older;
+            return TailRead::Older;
         };
         let start = start(self.carrier, chunk.first, &chunk.bytes, &chunk.ends, place);
         chunk.taken += 1;
-        let taken = Take::Frames(chunk.bytes.slice(start..), Seq(chunk.first.0 + chunk.ends.len() as u64));
+        let taken =
+            TailRead::Frames(chunk.bytes.slice(start..), Seq(chunk.first.0 + chunk.ends.len() as u64));
         while self.chunks.front().is_some_and(|oldest| oldest.taken >= readers) {
             self.drop_oldest();
         }
@@ -159,7 +160,7 @@ impl Chunk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Carrier, Encoded, KEPT, Place, Tail, Take};
+    use super::{Carrier, Encoded, KEPT, Place, Tail, TailRead};
     use bytes::{Bytes, BytesMut};
     use turnstream_model::cursor::Seq;
 
@@ -186,21 +187,21 @@ mod tests {
         push(&mut tail, &["e", "ff"]);
         push(&mut tail, &["ggg"]);
         let many = usize::MAX;
-        assert_eq!(tail.take(at(4), many), Take::Older);
-        assert_eq!(tail.take(at(5), many), Take::Frames(Bytes::from("effggg"), Seq(8)));
-        assert_eq!(tail.take(at(6), many), Take::Frames(Bytes::from("ffggg"), Seq(8)));
-        assert_eq!(tail.take(at(7), many), Take::Frames(Bytes::from("ggg"), Seq(8)));
-        assert_eq!(tail.take(at(8), many), Take::NotYet(Seq(8)));
-        assert_eq!(tail.take(at(9), many), Take::NotYet(Seq(8)));
+        assert_eq!(tail.read_from(at(4), many), TailRead::Older);
+        assert_eq!(tail.read_from(at(5), many), TailRead::Frames(Bytes::from("effggg"), Seq(8)));
+        assert_eq!(tail.read_from(at(6), many), TailRead::Frames(Bytes::from("ffggg"), Seq(8)));
+        assert_eq!(tail.read_from(at(7), many), TailRead::Frames(Bytes::from("ggg"), Seq(8)));
+        assert_eq!(tail.read_from(at(8), many), TailRead::NotYet(Seq(8)));
+        assert_eq!(tail.read_from(at(9), many), TailRead::NotYet(Seq(8)));
     }
 
     #[test]
     fn what_all_readers_have_is_let_go() {
         let mut tail = tail(1);
         push(&mut tail, &["a"]);
-        assert_eq!(tail.take(at(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
-        assert_eq!(tail.take(at(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
-        assert_eq!(tail.take(at(1), 2), Take::Older);
+        assert_eq!(tail.read_from(at(1), 2), TailRead::Frames(Bytes::from("a"), Seq(2)));
+        assert_eq!(tail.read_from(at(1), 2), TailRead::Frames(Bytes::from("a"), Seq(2)));
+        assert_eq!(tail.read_from(at(1), 2), TailRead::Older);
         assert_eq!(tail.weight, 0);
     }
 
@@ -214,7 +215,7 @@ mod tests {
         assert!(tail.chunks.len() < 40, "{}", tail.chunks.len());
         let mut next = tail.chunks[0].first;
         let mut bytes = 0;
-        while let Take::Frames(frames, after) = tail.take(Place::at(next), usize::MAX) {
+        while let TailRead::Frames(frames, after) = tail.read_from(Place::at(next), usize::MAX) {
             bytes += frames.len() as u64;
             assert_eq!(frames.len() as u64, 40 * (after.0 - next.0));
             next = after;
@@ -227,15 +228,18 @@ mod tests {
         let mut tail = tail(1);
         let large = "x".repeat(KEPT * 2);
         push(&mut tail, &[&large]);
-        assert!(matches!(tail.take(at(1), 9), Take::Frames(frames, Seq(2)) if frames.len() == large.len()));
+        assert!(
+            matches!(tail.read_from(at(1), 9), TailRead::Frames(frames, Seq(2)) if frames.len() == large.len())
+        );
     }
 
     #[test]
     fn a_reader_that_has_some_frames_of_an_event_gets_the_others() {
         let mut tail = tail(1);
         push(&mut tail, &["a\n", "b1\nb2\nb3\n", "", "d\n"]);
-        let rest = |tail: &mut Tail, next, frames| match tail.take(Place { next: Seq(next), frames }, 99) {
-            Take::Frames(bytes, Seq(5)) => String::from_utf8(bytes.to_vec()).unwrap(),
+        let rest = |tail: &mut Tail, next, frames| match tail.read_from(Place { next: Seq(next), frames }, 99)
+        {
+            TailRead::Frames(bytes, Seq(5)) => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
         assert_eq!(rest(&mut tail, 2, 0), "b1\nb2\nb3\nd\n");

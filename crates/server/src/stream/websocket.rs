@@ -1,8 +1,8 @@
 //! The frames of a session as WebSocket messages: one object each.
 
 use super::carrier::{CLOSING, GONE};
+use super::heartbeat::HeartbeatTimer;
 use super::hub::End;
-use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
 use axum::Error;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
@@ -17,7 +17,7 @@ use turnstream_model::cursor::CursorOutcome;
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Why the socket is closed.
-pub(super) enum Bye {
+pub(super) enum CloseReason {
     Closing,
     Deleted,
     Failed(String),
@@ -26,7 +26,7 @@ pub(super) enum Bye {
 }
 
 /// Sends every frame until one side ends. `closing` returns when the gateway shuts down, whether or not the client reads.
-pub(crate) async fn speak(
+pub(crate) async fn serve_session(
     socket: WebSocket,
     mut subscriber: Subscriber,
     outcome: CursorOutcome,
@@ -34,27 +34,27 @@ pub(crate) async fn speak(
     closing: impl Future<Output = ()>,
 ) {
     let (mut sink, mut source) = socket.split();
-    let bye = tokio::select! {
-        bye = send(&mut sink, &mut subscriber, &outcome, every) => bye.unwrap_or(Bye::Gone),
-        () = hear(&mut source) => Bye::Gone,
-        () = closing => Bye::Closing,
+    let reason = tokio::select! {
+        reason = send(&mut sink, &mut subscriber, &outcome, every) => reason.unwrap_or(CloseReason::Gone),
+        () = hear(&mut source) => CloseReason::Gone,
+        () = closing => CloseReason::Closing,
     };
-    say_goodbye(&mut sink, &mut source, bye).await;
+    close(&mut sink, &mut source, reason).await;
 }
 
 /// Tells the client why the socket is closed, and waits a moment for its answer.
-pub(super) async fn say_goodbye(
+pub(super) async fn close(
     sink: &mut SplitSink<WebSocket, Message>,
     source: &mut SplitStream<WebSocket>,
-    bye: Bye,
+    reason: CloseReason,
 ) {
-    let (code, reason) = match bye {
-        Bye::Closing => {
+    let (code, reason) = match reason {
+        CloseReason::Closing => {
             (close_code::AWAY, "the gateway is shutting down; come back with your cursor".to_owned())
         }
-        Bye::Deleted => (close_code::NORMAL, "the session was deleted".to_owned()),
-        Bye::Failed(problem) => (close_code::ERROR, problem),
-        Bye::Gone => (close_code::NORMAL, String::new()),
+        CloseReason::Deleted => (close_code::NORMAL, "the session was deleted".to_owned()),
+        CloseReason::Failed(problem) => (close_code::ERROR, problem),
+        CloseReason::Gone => (close_code::NORMAL, String::new()),
     };
     // A client that does not read does not hear it: the connection is dropped all the same.
     let _ = tokio::time::timeout(GOODBYE, async {
@@ -74,8 +74,8 @@ async fn send(
     subscriber: &mut Subscriber,
     outcome: &CursorOutcome,
     every: Duration,
-) -> Result<Bye, Error> {
-    let mut pulse = Pulse::new(every);
+) -> Result<CloseReason, Error> {
+    let mut pulse = HeartbeatTimer::new(every);
     sink.send(Message::text(outcome.to_json())).await?;
     loop {
         let piece = tokio::select! {
@@ -98,13 +98,13 @@ async fn send(
                 sink.flush().await?;
                 pulse.said();
             }
-            Piece::End(End::Closing) => return Ok(Bye::Closing),
+            Piece::End(End::Closing) => return Ok(CloseReason::Closing),
             // A reader that is behind begins anew by itself, and never ends so.
             Piece::End(End::Gone | End::Behind) => {
                 sink.send(Message::text(GONE)).await?;
-                return Ok(Bye::Deleted);
+                return Ok(CloseReason::Deleted);
             }
-            Piece::End(End::Failed(problem)) => return Ok(Bye::Failed(problem)),
+            Piece::End(End::Failed(problem)) => return Ok(CloseReason::Failed(problem)),
         }
     }
 }

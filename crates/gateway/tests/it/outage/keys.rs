@@ -11,7 +11,7 @@ pub(super) async fn repeats_a_key(home: &Path) {
     let (gateway, id) = stage(home, Settings::default(), obliges).await;
     broken(home).await;
     let first = gateway.prompt(&id, keyed("k", json!([]))).await.unwrap_err();
-    assert!(matches!(first, RequestError::Unkept(_)), "{first}");
+    assert!(matches!(first, RequestError::NotDurableYet(_)), "{first}");
     let second = gateway.prompt(&id, keyed("k", json!([]))).await.unwrap_err();
     mended(&gateway).await;
     let snapshot = settled(&gateway, &id, 1).await;
@@ -35,9 +35,9 @@ pub(super) async fn repeats_an_answer(home: &Path) {
     broken(home).await;
     let keyed = |key: &str| ResolveApproval { key: Some(key.to_owned()), ..allow() };
     let first = gateway.resolve(&id, &ask, keyed("k")).await.unwrap_err();
-    assert!(matches!(first, RequestError::Unkept(_)), "{first}");
+    assert!(matches!(first, RequestError::NotDurableYet(_)), "{first}");
     let second = gateway.resolve(&id, &ask, keyed("k")).await.unwrap_err();
-    assert!(matches!(second, RequestError::Unkept(_)), "the same answer: {second}");
+    assert!(matches!(second, RequestError::NotDurableYet(_)), "the same answer: {second}");
     let other = gateway.resolve(&id, &ask, keyed("other")).await.unwrap_err();
     assert!(matches!(other, RequestError::Degraded(_)), "another answer: {other}");
     mended(&gateway).await;
@@ -60,8 +60,11 @@ pub(super) async fn repeats_what_is_long_done(home: &Path) {
     }
     broken(home).await;
     let title = Change { title: Some("new".to_owned()), ..Change::default() };
-    let unkept = gateway.change(&other, title).await.unwrap_err();
-    assert!(matches!(unkept, RequestError::Unkept(_) | RequestError::Degraded(_)), "{unkept}");
+    let not_durable_yet = gateway.change(&other, title).await.unwrap_err();
+    assert!(
+        matches!(not_durable_yet, RequestError::NotDurableYet(_) | RequestError::Degraded(_)),
+        "{not_durable_yet}"
+    );
     let again = gateway.prompt(&id, keyed("k", json!([]))).await;
     let new = gateway.prompt(&id, keyed("new", json!([]))).await;
     println!("REPEAT {} {}", again == Ok(first), matches!(new, Err(RequestError::Degraded(_))));

@@ -1,8 +1,8 @@
 //! The states of all sessions as the body of a response.
 
 use super::carrier::{closing, data_frame};
-use super::open::OpenStream;
-use super::pulse::Pulse;
+use super::heartbeat::HeartbeatTimer;
+use super::open_streams::OpenStream;
 use super::sse::alive;
 use crate::closing::Closing;
 use crate::params::Heartbeat;
@@ -12,7 +12,7 @@ use futures_util::stream;
 use serde_json::json;
 use std::convert::Infallible;
 use std::time::Duration;
-use turnstream_gateway::{BoardReader, Entry};
+use turnstream_gateway::{SessionEntry, SessionWatcher};
 
 /// Said when every session there was has been shown.
 pub(super) const CAUGHT_UP: &str = r#"{"type":"stream","outcome":"caught_up"}"#;
@@ -20,9 +20,9 @@ pub(super) const CAUGHT_UP: &str = r#"{"type":"stream","outcome":"caught_up"}"#;
 pub(super) const GATHER: Duration = Duration::from_millis(20);
 
 struct Board {
-    reader: BoardReader,
+    reader: SessionWatcher,
     closing: Closing,
-    pulse: Pulse,
+    pulse: HeartbeatTimer,
     heartbeat: Heartbeat,
     stage: Stage,
     /// It counts as open while it is there.
@@ -37,14 +37,14 @@ enum Stage {
 }
 
 /// First every session there is, then those that change.
-pub(crate) fn board_body(
-    reader: BoardReader,
+pub(crate) fn session_states_body(
+    reader: SessionWatcher,
     closing: Closing,
     heartbeat: Heartbeat,
     every: Duration,
     open: OpenStream,
 ) -> Body {
-    let (pulse, stage) = (Pulse::new(every), Stage::First);
+    let (pulse, stage) = (HeartbeatTimer::new(every), Stage::First);
     let board = Board { reader, closing, pulse, heartbeat, stage, _open: open };
     Body::from_stream(stream::unfold(board, |mut board| async move {
         let bytes = board.next().await?;
@@ -86,7 +86,7 @@ impl Board {
     }
 }
 
-pub(super) fn status(entry: &Entry) -> String {
+pub(super) fn status(entry: &SessionEntry) -> String {
     let session = &entry.session;
     let mut status = json!({
         "type": "session.status",

@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// A timer that is moved only when it fires, however much is said in between.
-pub(crate) struct Pulse {
+pub(crate) struct HeartbeatTimer {
     every: Duration,
     said: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Pulse {
+impl HeartbeatTimer {
     pub(crate) fn new(every: Duration) -> Self {
         Self { every, said: Instant::now(), timer: Box::pin(tokio::time::sleep(every)) }
     }

@@ -34,7 +34,7 @@ impl From<RequestError> for Problem {
             RequestError::BadCursor(_) => Self::new(Kind::BadCursor, said),
             RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
             RequestError::Degraded(_) => Self::new(Kind::Degraded, said).with("taken", false).retry_after(5),
-            RequestError::Unkept(_) | RequestError::StopUnkept(_) => {
+            RequestError::NotDurableYet(_) | RequestError::StopNotDurableYet(_) => {
                 Self::new(Kind::Degraded, said).with("taken", true).retry_after(5)
             }
             RequestError::NothingSettled { .. } => {

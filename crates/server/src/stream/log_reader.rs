@@ -9,7 +9,7 @@ use turnstream_log::{Follow, Follower};
 use turnstream_model::cursor::{CursorOutcome, ResetReason};
 
 /// A follower of the log, and the dialect at the follower's place. That place may be before the reader's.
-pub(crate) struct Behind {
+pub(crate) struct LogReader {
     follower: Follower,
     encoder: Encoder,
 }
@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Trimmed(CursorOutcome),
 }
 
-impl Behind {
+impl LogReader {
     pub(crate) fn new(follower: Follower, encoder: Encoder) -> Self {
         Self { follower, encoder }
     }

@@ -10,11 +10,11 @@ const REMEMBERED: usize = 64;
 
 /// Checkpoints of hubs that ended, the newest last.
 #[derive(Default)]
-pub(crate) struct Resting(Mutex<VecDeque<(Key, Checkpoints)>>);
+pub(crate) struct SavedCheckpoints(Mutex<VecDeque<(Key, Checkpoints)>>);
 
-impl Resting {
+impl SavedCheckpoints {
     /// Remembers those of a hub that ends.
-    pub(crate) fn rest(&self, key: &Key, checkpoints: Checkpoints) {
+    pub(crate) fn save(&self, key: &Key, checkpoints: Checkpoints) {
         if checkpoints.is_empty() {
             return;
         }
@@ -27,7 +27,7 @@ impl Resting {
     }
 
     /// Hands over those of a hub that begins.
-    pub(crate) fn wake(&self, key: &Key) -> Checkpoints {
+    pub(crate) fn claim(&self, key: &Key) -> Checkpoints {
         let mut all = self.lock();
         let at = all.iter().position(|(other, _)| other == key);
         at.and_then(|at| all.remove(at)).map(|(_, checkpoints)| checkpoints).unwrap_or_default()
