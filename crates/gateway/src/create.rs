@@ -9,6 +9,7 @@ use crate::redactor::{UserInput, refuse_secret};
 use crate::request::SessionInfo;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::Instrument;
 use turnstream_agents::{Agent, UnknownModel};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
@@ -42,7 +43,8 @@ impl Gateway {
         refuse_secret("model", new.model.as_deref(), &self.settings().secrets)?;
         new.redact(&self.settings().secrets);
         let gateway = self.clone();
-        let made = tokio::spawn(async move { gateway.make(new).await });
+        let make = async move { gateway.make(new).await };
+        let made = tokio::spawn(make.in_current_span());
         tokio::select! {
             // A session that is durable is returned, also when the disk fails by now.
             biased;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tracing::Instrument;
 use turnstream_model::Chain;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
@@ -47,14 +48,15 @@ impl Gateway {
             self.refuse_if_degraded()?;
             // In a task of its own, so that it is completed also when the client disconnects.
             let (gateway, of) = (self.clone(), id.clone());
-            let work = tokio::spawn(async move {
+            let work = async move {
                 match gateway.ask(&of, |reply| Request::End(DELETED.to_owned(), reply)).await {
                     Ok(()) | Err(RequestError::Refused(Refusal::SessionEnded)) => gateway.remove(&of).await,
                     // Another request deletes it.
                     Err(RequestError::UnknownSession(_)) => gateway.remove(&of).await,
                     Err(error) => Err(error),
                 }
-            });
+            };
+            let work = tokio::spawn(work.in_current_span());
             work.await.unwrap_or_else(|error| Err(RequestError::log(error)))?;
         }
         if self.log().removal(id).map_err(RequestError::of_read)?.is_none() {

@@ -239,7 +239,7 @@ impl Gateway {
 
     /// Counts of durable events since the gateway was opened, by agent: configured agents, and agents that a
     /// session still names.
-    pub fn counters(&self) -> BTreeMap<String, EventCounts> {
+    pub fn event_counts(&self) -> BTreeMap<String, EventCounts> {
         self.shared.counters.all()
     }
 

@@ -91,8 +91,6 @@ pub(crate) fn start(gateway: &Gateway) {
             let Some(gateway) = awake(&shared) else { return };
             let round = gateway.retain(&mut activities).await;
             if round != Round::default() {
-                let Round { trimmed, turns, events, bytes, deleted, failed } = round;
-                tracing::info!(trimmed, turns, events, bytes, deleted, failed, "retention removed data");
                 gateway.shared().rounds.send_replace(round);
             }
         }

@@ -17,6 +17,7 @@ use crate::request::SessionInfo;
 use lines::Events;
 use std::fs::File;
 use tokio::sync::MutexGuard;
+use tracing::Instrument;
 use turnstream_log::{AppendError, ClaimError};
 use turnstream_model::event::{Body, Event};
 use turnstream_model::id::SessionId;
@@ -46,7 +47,8 @@ impl Gateway {
     pub async fn import(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
         self.refuse_if_closing()?;
         let gateway = self.clone();
-        let done = tokio::spawn(async move { gateway.bring_in(spool, under).await });
+        let bring_in = async move { gateway.bring_in(spool, under).await };
+        let done = tokio::spawn(bring_in.in_current_span());
         tokio::select! {
             biased;
             done = done => done.unwrap_or_else(|error| Err(RequestError::log(error).into())),

@@ -131,7 +131,7 @@ impl Task {
     }
 
     fn fail(&self, error: AppendError, effects: Vec<Effect>) {
-        log_append_error(&self.id, &error);
+        log_append_error(&error);
         let error = RequestError::of_append(error);
         for effect in effects {
             match effect {
@@ -147,12 +147,12 @@ impl Task {
 }
 
 /// An append that came too late is expected. Any other refusal stops the session, and an operator must act.
-pub(super) fn log_append_error(session: &SessionId, error: &AppendError) {
+pub(super) fn log_append_error(error: &AppendError) {
     match error {
         AppendError::Closed | AppendError::Deleted(_) | AppendError::Fenced { .. } => {
-            tracing::debug!(%session, error = %Chain(error), "an append came too late");
+            tracing::debug!(error = %Chain(error), "an append came too late");
         }
-        refused => tracing::error!(%session, error = %Chain(refused), "the log cannot be written"),
+        refused => tracing::error!(error = %Chain(refused), "the log cannot be written"),
     }
 }
 

@@ -16,8 +16,7 @@ impl Keeper {
     /// to start.
     pub(super) fn agent_away(&mut self, reason: String) {
         let shown = self.shared.settings.secrets.redact(&reason);
-        let (session, agent) = (&self.id, &self.session.agent);
-        tracing::warn!(%session, agent, error = %shown, "the agent cannot be reached");
+        tracing::warn!(error = %shown, "the agent cannot be reached");
         self.away = Some(reason);
         let settings = &self.shared.settings;
         self.clocks.start_again(settings.connect + settings.start);
@@ -26,7 +25,7 @@ impl Keeper {
     /// The agent can be reached again.
     pub(super) fn agent_back(&mut self) {
         if self.away.take().is_some() {
-            tracing::info!(session = %self.id, agent = self.session.agent, "the agent can be reached again");
+            tracing::info!("the agent can be reached again");
         }
         self.clocks.start_again(self.shared.settings.start);
     }

@@ -275,7 +275,7 @@ impl Keeper {
 
     /// The agent took prompts and did not begin in time. It is stopped, so that it does not begin later.
     async fn never_started(&mut self) -> Result<(), AppenderClosed> {
-        tracing::warn!(session = %self.id, agent = self.session.agent, "the agent did not begin with a prompt");
+        tracing::warn!("the agent did not begin with a prompt");
         self.connection.tell(Command::Cancel).await;
         self.close_link();
         let mut work = Work::default();

@@ -154,7 +154,7 @@ impl Keeper {
         let handed = disk_wait.wait(appender.append(drafts, time)).await;
         self.thaw();
         handed.map_err(|error| {
-            log_append_error(&self.id, &error);
+            log_append_error(&error);
             AppenderClosed
         })
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tracing::Instrument;
 use turnstream_agents::{Command, ConnectError, Known, Left, Link, Observed, Start};
 use turnstream_log::Log;
 use turnstream_model::Chain;
@@ -148,14 +149,13 @@ fn command_name(command: &Command) -> &'static str {
 
 /// What the log has of the agent's session. Without it, turns of other clients are not recognised.
 async fn known(log: Log, id: SessionId) -> Known {
-    let of = id.clone();
-    let read = tokio::task::spawn_blocking(move || log.snapshot(&of)).await;
+    let read = tokio::task::spawn_blocking(move || log.snapshot(&id)).await;
     let error = match read {
         Ok(Ok(snapshot)) => return Known::of(&snapshot.state),
         Ok(Err(error)) => RequestError::of_read(error),
         Err(error) => RequestError::log(error),
     };
-    tracing::warn!(session = %id, error = %Chain(&error), "the agent's session cannot be compared with the log");
+    tracing::warn!(error = %Chain(&error), "the agent's session cannot be compared with the log");
     Known::default()
 }
 
@@ -254,7 +254,7 @@ impl Keeper {
         };
         let closing_links = self.closing_links.clone();
         let (log, id) = (self.shared.log.clone(), self.id.clone());
-        let task = tokio::spawn(async move {
+        let connect = async move {
             closing_links.over().await;
             let mut start = start;
             // For a recovery, `left` already names what the log has.
@@ -262,7 +262,8 @@ impl Keeper {
                 start.known = known(log, id).await;
             }
             agent.connect(start).await
-        });
+        };
+        let task = tokio::spawn(connect.in_current_span());
         Ok(Connecting { task, deadline: until + CONNECT_GRACE })
     }
 
@@ -279,7 +280,7 @@ impl Keeper {
             LinkEvent::Connected(Ok(link)) => {
                 self.away = link.begins_away().map(str::to_owned);
                 self.connection = Connection::Up(link);
-                tracing::debug!(session = %self.id, "the agent is connected");
+                tracing::debug!("the agent is connected");
                 turnstream_failpoint::reach("keeper.connected");
                 Ok(())
             }
@@ -305,18 +306,19 @@ impl Keeper {
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
         let (alive, over) = watch::channel(());
         let before = std::mem::replace(&mut self.closing_links, ClosingLinks(Some(over)));
-        tokio::spawn(async move {
+        let close = async move {
             connection.close(super::CLOSE_GRACE).await;
             before.over().await;
             drop(alive);
-        });
+        };
+        tokio::spawn(close.in_current_span());
     }
 
     /// No link can be made: the prompt that waits for it fails. In a recovery, the open turn is lost.
     pub(super) async fn connect_failed(&mut self, error: TurnError) -> Result<(), AppenderClosed> {
         let shown = self.shared.settings.secrets.redact(&error.message);
-        let (session, agent) = (&self.id, &self.session.agent);
-        tracing::warn!(%session, agent, class = error.class.as_str(), error = %shown, "the agent cannot be connected");
+        let class = error.class.as_str();
+        tracing::warn!(class, error = %shown, "the agent cannot be connected");
         let mut work = Work::default();
         if self.recovery.is_some() {
             self.lose_all(&format!("the agent cannot be connected: {}", error.message), &mut work);
@@ -350,22 +352,22 @@ impl Keeper {
 
     /// The message may quote what the agent said, so it is only in the line for debugging.
     fn log_lost_agent(&self, error: &TurnError) {
-        let (session, agent, class) = (&self.id, &self.session.agent, error.class.as_str());
+        let class = error.class.as_str();
         match self.machine.open_turn() {
-            Some(turn) => tracing::warn!(%session, %turn, agent, class, "the agent was lost in a turn"),
+            Some(turn) => tracing::warn!(%turn, class, "the agent was lost in a turn"),
             None if self.recovery.is_some() || !self.machine.sent_prompts().is_empty() => {
-                tracing::warn!(%session, agent, class, "the agent was lost with a prompt");
+                tracing::warn!(class, "the agent was lost with a prompt");
             }
-            None => tracing::info!(%session, agent, class, "the agent has ended"),
+            None => tracing::info!(class, "the agent has ended"),
         }
         let shown = self.shared.settings.secrets.redact(&error.message);
-        tracing::debug!(%session, error = %shown, "why the agent was lost");
+        tracing::debug!(error = %shown, "why the agent was lost");
     }
 
     /// Ends the open turn and stops its agent, so that nothing of the turn comes later.
     pub(super) async fn end_by_force(&mut self, ending: Ending) -> Result<(), AppenderClosed> {
-        let (session, turn) = (&self.id, self.machine.open_turn().map(|turn| turn.as_str()));
-        tracing::warn!(%session, turn, agent = self.session.agent, "the agent is stopped by force");
+        let turn = self.machine.open_turn().map(|turn| turn.as_str());
+        tracing::warn!(turn, "the agent is stopped by force");
         // An agent that outlives its link must stop too: its turn may not overlap the next one.
         if !self.machine.is_cancelling() {
             self.connection.tell(Command::Cancel).await;

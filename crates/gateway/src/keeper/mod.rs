@@ -154,15 +154,11 @@ impl Keeper {
             return Err(RequestError::Closing);
         }
         let span = session_span(&id, &origins.agent);
-        let mut keeper = Self::new(
-            shared,
-            id.clone(),
-            appender,
-            &State::default(),
-            Some(agent),
-            RequestInbox::new(requests),
-            stop,
-        );
+        let inbox = RequestInbox::new(requests);
+        // In the span, so that the tasks which the keeper starts have it too.
+        let mut keeper = span.in_scope(|| {
+            Self::new(shared, id.clone(), appender, &State::default(), Some(agent), inbox, stop)
+        });
         let Origins { agent, cwd, title, key, patch } = origins;
         let mut work = Work::default();
         keeper.step(&mut work, |machine, step| {
@@ -207,7 +203,7 @@ impl Keeper {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(session = %id, error = %Chain(&error), "a session cannot be opened");
+                    tracing::warn!(error = %Chain(&error), "the session cannot be opened");
                     inbox.refuse_all(error).await;
                     Exit::Interrupted
                 }
@@ -350,7 +346,7 @@ impl Keeper {
             }
             if !work.drafts.is_empty() && self.commit_now(work).await.is_err() {
                 // The next start finds the turn open and ends it in the same way.
-                tracing::warn!(session = %self.id, "the end of the session's turn could not be written");
+                tracing::warn!("the end of the session's turn could not be written");
             }
         }
         // Late requests are dropped: their callers wake another keeper, or are told that the gateway closes.

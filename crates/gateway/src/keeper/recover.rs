@@ -110,7 +110,7 @@ impl Keeper {
         }
         self.clocks.active();
         self.end_recovery(work);
-        tracing::debug!(session = %self.id, "the session is recovered");
+        tracing::debug!("the session is recovered");
         turnstream_failpoint::reach("keeper.caught_up");
     }
 
@@ -136,7 +136,7 @@ impl Keeper {
         let ending = Ending::lost(TurnError::new(ErrorClass::AgentExited, message));
         let ended = self.step(work, |machine, step| machine.end_prompt(prompt, ending, step));
         if ended.is_err() {
-            tracing::debug!(session = %self.id, %prompt, "a prompt had its turn after all");
+            tracing::debug!(%prompt, "a prompt had its turn after all");
         }
     }
 }

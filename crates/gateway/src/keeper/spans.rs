@@ -142,18 +142,20 @@ impl TurnSpans {
                     end.record(&span);
                     span.record("turnstream.outcome", "ended");
                     span.record("otel.status_code", "OK");
+                    debug!(parent: &span, "the attempt's span ends");
                 }
             }
             TracedEvent::AttemptSuperseded(attempt) => {
                 if let Some(span) = self.close_attempt(&attempt) {
                     span.record("turnstream.outcome", "superseded");
                     span.record("otel.status_code", "ERROR");
+                    debug!(parent: &span, "the attempt's span ends");
                 }
             }
             TracedEvent::TurnEnded(outcome, end, error) => {
                 if let Some(open) = self.open.take() {
                     end.record(&open.span);
-                    self.end_turn(open, outcome, end.usage.as_deref(), error.as_deref(), time);
+                    end_turn(open, outcome, end.usage.as_deref(), error.as_deref(), time);
                 }
             }
         }
@@ -192,51 +194,41 @@ impl TurnSpans {
     fn close_attempt(&mut self, attempt: &AttemptId) -> Option<Span> {
         self.open.as_mut()?.attempts.remove(attempt)
     }
+}
 
-    /// Closes the turn's span and writes the one line that says how the turn ended.
-    fn end_turn(
-        &self,
-        open: OpenTurn,
-        outcome: Outcome,
-        usage: Option<&Usage>,
-        error: Option<&TurnError>,
-        time: Time,
-    ) {
-        let OpenTurn { turn, span, started, attempts, calls, is_recovered } = open;
-        let class = error.map(|error| error.class.as_str());
-        for span in attempts.values().chain([&span]) {
-            span.record("turnstream.outcome", outcome.as_str());
-            match outcome {
-                Outcome::Completed => {
-                    span.record("otel.status_code", "OK");
-                }
-                Outcome::Failed | Outcome::Lost => {
-                    span.record("otel.status_code", "ERROR");
-                    span.record("error.type", class.unwrap_or("_OTHER"));
-                }
-                // A user's wish is neither a success nor an error.
-                Outcome::Cancelled => {}
-            }
-        }
-        let (session, agent) = (&self.session, &self.agent);
-        let duration_ms = time.0.saturating_sub(started.0);
-        let (input_tokens, output_tokens) = (input_tokens(usage), output_tokens(usage));
-        let status = error.and_then(|error| error.status);
+/// Closes the turn's span and writes the one line that says how the turn ended.
+fn end_turn(open: OpenTurn, outcome: Outcome, usage: Option<&Usage>, error: Option<&TurnError>, time: Time) {
+    let OpenTurn { turn, span, started, attempts, calls, is_recovered } = open;
+    let class = error.map(|error| error.class.as_str());
+    for span in attempts.values().chain([&span]) {
+        span.record("turnstream.outcome", outcome.as_str());
         match outcome {
-            Outcome::Completed | Outcome::Cancelled => info!(
-                %session, %turn, agent, outcome = outcome.as_str(), class, duration_ms, attempts = calls,
-                input_tokens, output_tokens, recovered = is_recovered, "turn ended"
-            ),
-            Outcome::Failed | Outcome::Lost => warn!(
-                %session, %turn, agent, outcome = outcome.as_str(), class, status, duration_ms,
-                attempts = calls, input_tokens, output_tokens, recovered = is_recovered, "turn ended"
-            ),
-        }
-        // The agent's own words, which may quote a prompt. They were redacted before they were appended.
-        if let Some(error) = error {
-            debug!(%session, %turn, error = error.message, "the turn's error, in the agent's words");
+            Outcome::Completed => {
+                span.record("otel.status_code", "OK");
+            }
+            Outcome::Failed | Outcome::Lost => {
+                span.record("otel.status_code", "ERROR");
+                span.record("error.type", class.unwrap_or("_OTHER"));
+            }
+            // A user's wish is neither a success nor an error.
+            Outcome::Cancelled => {}
         }
     }
+    let duration_ms = time.0.saturating_sub(started.0);
+    let (input_tokens, output_tokens) = (input_tokens(usage), output_tokens(usage));
+    let status = error.and_then(|error| error.status);
+    match outcome {
+        Outcome::Completed | Outcome::Cancelled => info!(
+            %turn, outcome = outcome.as_str(), class, duration_ms, attempts = calls,
+            input_tokens, output_tokens, recovered = is_recovered, "turn ended"
+        ),
+        Outcome::Failed | Outcome::Lost => warn!(
+            %turn, outcome = outcome.as_str(), class, status, duration_ms,
+            attempts = calls, input_tokens, output_tokens, recovered = is_recovered, "turn ended"
+        ),
+    }
+    // The error is in the agent's words, which may quote a prompt. It was redacted before it was appended.
+    debug!(parent: &span, error = error.map(|error| error.message.as_str()), "the turn's span ends");
 }
 
 fn turn_span(session: &SessionId, agent: &str, turn: &TurnId) -> Span {

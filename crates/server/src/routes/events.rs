@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use turnstream_model::id::SessionId;
 
-/// The query of `/v1/events`. It has no cursor: it shows states, and begins with all of them.
+/// The query of `/v1/events`. It has no cursor: the stream begins with the states of all sessions.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AllParams {
@@ -32,13 +32,8 @@ pub(crate) async fn one(
 }
 
 pub(crate) async fn all(State(app): State<Arc<App>>, Params(params): Params<AllParams>) -> Response {
-    let reader = app.gateway.watch();
+    let watcher = app.gateway.watch();
     let open = app.streams.open(StreamKind::Board);
-    sse_response(session_states_body(
-        reader,
-        app.closing.clone(),
-        params.heartbeat,
-        app.options.heartbeat,
-        open,
-    ))
+    let closing = app.closing.clone();
+    sse_response(session_states_body(watcher, closing, params.heartbeat, app.options.heartbeat, open))
 }

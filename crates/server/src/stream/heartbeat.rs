@@ -1,31 +1,31 @@
-//! When a silent stream is to say that it is alive.
+//! The timer for the heartbeats of a silent stream.
 
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// A timer that is moved only when it fires, however much is said in between.
+/// Fires when nothing was sent for a while. Sending is cheap: the timer itself is moved only when it fires.
 pub(crate) struct HeartbeatTimer {
     every: Duration,
-    said: Instant,
+    last_sent: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
 impl HeartbeatTimer {
     pub(crate) fn new(every: Duration) -> Self {
-        Self { every, said: Instant::now(), timer: Box::pin(tokio::time::sleep(every)) }
+        Self { every, last_sent: Instant::now(), timer: Box::pin(tokio::time::sleep(every)) }
     }
 
-    /// Something was said.
-    pub(crate) fn said(&mut self) {
-        self.said = Instant::now();
+    /// Something was sent.
+    pub(crate) fn sent(&mut self) {
+        self.last_sent = Instant::now();
     }
 
-    /// Returns when nothing was said for so long. Safe to drop and call again.
+    /// Returns when nothing was sent for so long. Safe to drop and call again.
     pub(crate) async fn due(&mut self) {
         loop {
             self.timer.as_mut().await;
-            let due = self.said + self.every;
+            let due = self.last_sent + self.every;
             let now = Instant::now();
             self.timer.as_mut().reset(due.max(now + Duration::from_millis(1)));
             if due <= now {

@@ -1,12 +1,12 @@
-//! How one session's log reaches many readers.
+//! Streams: how one session's log reaches many readers.
 //!
-//! The frames are a dialect's (`crates/dialects`); this carries them. Every reader is a cursor. Those at the tail share what a
-//! [`hub::Hub`] has encoded, once for all of them; whoever is further behind reads the log at its own pace and encodes for
-//! itself, until it has caught up. Both give the same bytes, so a reader goes over from one to the other at any event, without
-//! a gap and without a repeat.
+//! A dialect (`crates/dialects`) writes the frames, and this module carries them. Every reader is a cursor. Readers
+//! at the tail share the frames that a [`hub::Hub`] encodes once. A reader that is further behind reads the log and
+//! encodes for itself until it has caught up. Both ways give the same bytes, so a reader can change over at any
+//! event without a gap or a repeat.
 //!
-//! A dialect that keeps state can go on only where its state is known: at the tail, behind a [`encoder::Checkpoint`], or at
-//! the head. A reader that is elsewhere is shown the conversation at the head, and told so.
+//! A dialect with state can continue only where its state is known: at the tail, after a [`encoder::Checkpoint`],
+//! or at the head. A reader at another place gets a reset and the conversation up to the head.
 
 mod carrier;
 mod dialects;

@@ -1,8 +1,8 @@
-//! Multiplex sessions on one WebSocket: the states of all sessions, and the logs of those that the client
+//! Several sessions on one WebSocket: the states of all sessions, and the logs of those that the client
 //! subscribes to.
 //!
-//! A socket holds one piece at a time, however many sessions it carries: a subscription is asked for its next
-//! frames when those before were sent. So a client may be as slow as it likes, as on a stream of one session.
+//! A socket buffers one piece at a time, however many sessions it carries: a subscription is asked for its next
+//! frames when the last ones were sent. So a slow client costs no memory, as on a stream of one session.
 
 use super::carrier::{Carrier, GONE};
 use super::encoder::Form;
@@ -10,7 +10,7 @@ use super::heartbeat::HeartbeatTimer;
 use super::hub::{End, Hubs};
 use super::session_states::{CAUGHT_UP, GATHER, status};
 use super::subscriber::{Piece, Subscriber};
-use super::websocket::{CloseReason, close};
+use super::websocket::{CloseReason, broken, close};
 use crate::json_errors;
 use crate::problem::{Kind, Problem};
 use axum::Error;
@@ -33,12 +33,12 @@ use turnstream_gateway::SessionWatcher;
 use turnstream_model::cursor::FrameCursor;
 use turnstream_model::id::SessionId;
 
-/// Sessions that one socket may serve_sessions.
+/// Most sessions on one socket.
 const MOST_SESSIONS: usize = 256;
-/// What a client may say while it is not answered.
+/// Messages of a client that may wait to be handled.
 const MOST_UNREAD: usize = 16;
 
-/// What a client says.
+/// A message of a client.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClientMessage {
@@ -47,54 +47,53 @@ struct ClientMessage {
     after: Option<String>,
 }
 
-/// What a client wants.
+/// The request in a message.
 enum ClientRequest {
     Subscribe(SessionId, FrameCursor),
     Unsubscribe(SessionId),
 }
 
-/// The next piece of a subscription, which is handed back with it.
+/// The next piece of a subscription, together with its subscriber.
 type Next = Abortable<BoxFuture<'static, (u64, SessionId, Subscriber, Piece)>>;
 
 /// One socket with its subscriptions.
 struct Multiplex {
     hubs: Arc<Hubs>,
     sink: SplitSink<WebSocket, Message>,
-    /// What each subscription is waiting for.
+    /// The next piece of every subscription.
     waiting: FuturesUnordered<Next>,
-    /// The subscription of each session, by its number: one that was given up may have a last piece under
-    /// way.
+    /// The number of each session's subscription: an ended subscription may still deliver a last piece.
     subscriptions: HashMap<SessionId, (u64, AbortHandle)>,
     last: u64,
 }
 
-/// Carries sessions until one side ends. `closing` returns when the gateway shuts down, whether or not the
-/// client reads.
+/// Serves one socket until one side ends. `closing` returns when the gateway shuts down, whether or not the client
+/// reads.
 pub(crate) async fn serve_sessions(
     socket: WebSocket,
     hubs: Arc<Hubs>,
-    board: SessionWatcher,
+    watcher: SessionWatcher,
     every: Duration,
     closing: impl Future<Output = ()>,
 ) {
     let (sink, mut source) = socket.split();
     let (waiting, subscriptions) = (FuturesUnordered::new(), HashMap::new());
     let mut carrier = Multiplex { hubs, sink, waiting, subscriptions, last: 0 };
-    let (said, heard) = mpsc::channel(MOST_UNREAD);
+    let (received, messages) = mpsc::channel(MOST_UNREAD);
     let reason = tokio::select! {
-        reason = carrier.run(board, heard, every) => reason.unwrap_or(CloseReason::Gone),
-        () = hear(&mut source, said) => CloseReason::Gone,
+        ended = carrier.run(watcher, messages, every) => ended.unwrap_or_else(broken),
+        () = read_until_closed(&mut source, received) => CloseReason::Gone,
         () = closing => CloseReason::Closing,
     };
     close(&mut carrier.sink, &mut source, reason).await;
 }
 
-/// Hands on what the client says, until it goes away.
-async fn hear(source: &mut SplitStream<WebSocket>, said: mpsc::Sender<Message>) {
+/// Passes the client's messages on until it closes the socket.
+async fn read_until_closed(source: &mut SplitStream<WebSocket>, received: mpsc::Sender<Message>) {
     while let Some(Ok(message)) = source.next().await {
         let is_over = match message {
             Message::Close(_) => true,
-            Message::Text(_) | Message::Binary(_) => said.send(message).await.is_err(),
+            Message::Text(_) | Message::Binary(_) => received.send(message).await.is_err(),
             Message::Ping(_) | Message::Pong(_) => false,
         };
         if is_over {
@@ -106,8 +105,8 @@ async fn hear(source: &mut SplitStream<WebSocket>, said: mpsc::Sender<Message>) 
 impl Multiplex {
     async fn run(
         &mut self,
-        mut board: SessionWatcher,
-        mut heard: mpsc::Receiver<Message>,
+        mut watcher: SessionWatcher,
+        mut messages: mpsc::Receiver<Message>,
         every: Duration,
     ) -> Result<CloseReason, Error> {
         let mut pulse = HeartbeatTimer::new(every);
@@ -116,10 +115,10 @@ impl Multiplex {
             let gathered = tokio::time::sleep_until(show_at);
             let states = async {
                 gathered.await;
-                board.next().await
+                watcher.next().await
             };
             tokio::select! {
-                Some(message) = heard.recv() => self.answer(&message).await?,
+                Some(message) = messages.recv() => self.answer(&message).await?,
                 entries = states => {
                     for entry in &entries {
                         self.sink.feed(Message::text(status(entry))).await?;
@@ -136,12 +135,12 @@ impl Multiplex {
                             return Ok(reason);
                         }
                     }
-                    // It was given up.
-                    Err(_) => continue,
+                    // The subscription was ended.
+                    Err(_aborted) => continue,
                 },
                 () = pulse.due() => self.sink.send(Message::Ping(Bytes::new())).await?,
             }
-            pulse.said();
+            pulse.sent();
         }
     }
 
@@ -157,13 +156,13 @@ impl Multiplex {
         }
     }
 
-    /// A session that is subscribed to already begins anew at the cursor.
+    /// Subscribes to a session. A second subscription replaces the first.
     async fn subscribe(&mut self, session: SessionId, cursor: &FrameCursor) -> Result<(), Error> {
         self.unsubscribe(&session);
         if self.subscriptions.len() >= MOST_SESSIONS {
             let detail = format!(
-                "a socket carries {MOST_SESSIONS} sessions, and {session} is one more; unsubscribe from another one, or open \
-                 another socket"
+                "a socket carries at most {MOST_SESSIONS} sessions, and {session} is one more; unsubscribe from another \
+                 one, or open another socket"
             );
             return self.refuse(Some(&session), &Problem::new(Kind::BadBody, detail)).await;
         }
@@ -196,7 +195,7 @@ impl Multiplex {
         self.waiting.push(Abortable::new(next.boxed(), registration));
     }
 
-    /// Sends one piece of a subscription, and asks it for the next. The socket outlives the sessions on it.
+    /// Sends one piece of a subscription, and asks for the next. The socket outlives its subscriptions.
     async fn send_piece(
         &mut self,
         number: u64,
@@ -219,14 +218,15 @@ impl Multiplex {
                 self.queue_next(number, session, subscriber);
             }
             Piece::End(End::Closing) => return Ok(Some(CloseReason::Closing)),
-            // A reader that is behind begins anew by itself, and never ends so.
+            // `Behind` is handled by the subscriber, and does not end a stream.
             Piece::End(End::Gone | End::Behind) => {
                 self.subscriptions.remove(&session);
                 self.sink.send(Message::Text(text(labelled(&session, GONE.as_bytes()))?)).await?;
             }
-            Piece::End(End::Failed(problem)) => {
+            Piece::End(End::Failed(error)) => {
                 self.subscriptions.remove(&session);
-                self.refuse(Some(&session), &Problem::new(Kind::LogFailed, problem)).await?;
+                let problem = Problem::new(Kind::LogFailed, error.to_string());
+                self.refuse(Some(&session), &problem).await?;
             }
         }
         Ok(None)
@@ -241,15 +241,15 @@ impl Multiplex {
     }
 }
 
-/// What a message asks for.
+/// Parses a message.
 fn parse_request(message: &Message) -> Result<ClientRequest, Problem> {
     const FORMS: &str =
         r#"send {"subscribe":"SESSION","after":"GENERATION:SEQ"} or {"unsubscribe":"SESSION"}"#;
     let bad = |why: &str| Problem::new(Kind::BadBody, format!("{why}; {FORMS}"));
     let Message::Text(said) = message else { return Err(bad("the message is binary")) };
-    // A list of values in the right order would pass for an object.
+    // Serde would accept a list of values in the right order.
     if !said.trim_start().starts_with('{') {
-        return Err(bad("the message is no JSON object"));
+        return Err(bad("the message is not a JSON object"));
     }
     let said: ClientMessage = turnstream_json::from_str(said).map_err(|error| match error.classify() {
         Category::Data => bad(&format!("the message: {}", json_errors::of_member(&error))),
@@ -261,7 +261,7 @@ fn parse_request(message: &Message) -> Result<ClientRequest, Problem> {
         ClientMessage { subscribe: Some(session), unsubscribe: None, after } => {
             let cursor = after.map_or_else(|| Ok(FrameCursor::default()), |after| after.parse());
             let cursor = cursor.map_err(|error| {
-                let detail = format!("after, of {session}: {error}; leave it out to get everything");
+                let detail = format!("`after` for {session}: {error}; leave it out to get everything");
                 Problem::new(Kind::BadCursor, detail)
             })?;
             Ok(ClientRequest::Subscribe(session, cursor))
@@ -281,7 +281,7 @@ fn parse_request(message: &Message) -> Result<ClientRequest, Problem> {
     }
 }
 
-/// A frame with the session it belongs to. An event that names its session keeps the name it has.
+/// A frame with the member `session`. An event that already has one stays as it is.
 fn labelled(session: &SessionId, frame: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(frame.len() + session.as_str().len() + 16);
     if names_its_session(frame) {
@@ -295,7 +295,7 @@ fn labelled(session: &SessionId, frame: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Few frames have the word in them at all: only those are read.
+/// Whether the frame has a member `session`. Only frames that contain the word are parsed.
 fn names_its_session(frame: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named {

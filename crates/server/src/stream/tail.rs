@@ -1,4 +1,4 @@
-//! The last encoded frames of one session, for all who are at its tail.
+//! The tail of one session: its last encoded frames, shared by the readers that are there.
 
 use super::carrier::Carrier;
 use super::encoder::Encoded;
@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use turnstream_model::cursor::Seq;
 
-/// What is kept at most. A reader that is further behind reads the log.
+/// Most bytes in the tail. A reader that is further behind reads the log.
 const KEPT: usize = 256 * 1024;
-/// Small pieces are joined up to this, so that a reader who comes a little late takes one and not many.
+/// Small chunks are joined up to this size, so that a late reader reads one chunk and not many.
 const JOINED: usize = 64 * 1024;
 
-/// Where a reader goes on: the next event, and how many of its frames the reader has already.
+/// The place of a reader: the next event, and how many of its frames the reader has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) next: Seq,
@@ -24,34 +24,34 @@ impl Place {
         Self { next, frames: 0 }
     }
 
-    /// The last event of which the reader has all.
+    /// The last event that the reader has completely.
     pub(crate) fn last(self) -> Seq {
         Seq(self.next.0.saturating_sub(1))
     }
 }
 
-/// Frames of events that follow each other, in one piece.
+/// The frames of consecutive events.
 struct Chunk {
     first: Seq,
     bytes: Bytes,
-    /// Where the frames of each event end.
+    /// The end of each event's frames.
     ends: Vec<u32>,
-    /// How many readers have it.
+    /// How many readers have read it.
     taken: usize,
 }
 
-/// What a reader finds at its place.
+/// What the tail has at a reader's place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TailRead {
-    /// These frames, and the place after them.
+    /// Frames, and the event after them.
     Frames(Bytes, Seq),
-    /// It is no longer here; the log has it.
+    /// The place is before the tail: the log has it.
     Older,
-    /// It is not here yet: the next frame that comes is this one's.
+    /// The reader has everything. The next event is this one.
     NotYet(Seq),
 }
 
-/// Contiguous chunks up to the last encoded event.
+/// Consecutive chunks up to the last encoded event.
 pub(crate) struct Tail {
     carrier: Carrier,
     chunks: VecDeque<Chunk>,
@@ -60,7 +60,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// An empty one that goes on with this event.
+    /// An empty tail that begins with this event.
     pub(crate) fn new(carrier: Carrier, next: Seq) -> Self {
         Self { carrier, chunks: VecDeque::new(), weight: 0, next }
     }
@@ -80,7 +80,7 @@ impl Tail {
         self.next
     }
 
-    /// What there is from this place on. What all readers have is let go.
+    /// The frames from this place on. Chunks that all readers have read are removed.
     pub(crate) fn read_from(&mut self, place: Place, readers: usize) -> TailRead {
         if place.next >= self.next {
             return TailRead::NotYet(self.next);
@@ -99,7 +99,7 @@ impl Tail {
         taken
     }
 
-    /// Whether a reader at this place finds all that follows.
+    /// Whether the tail has everything from this place on.
     pub(crate) fn has(&self, place: Place) -> bool {
         let oldest = self.chunks.front().map_or(self.next, |chunk| chunk.first);
         oldest <= place.next
@@ -111,8 +111,8 @@ impl Tail {
         }
     }
 
-    /// Joins the last chunks as long as the one before is not much larger: each byte is copied a few times at most, however
-    /// small the pieces are, and the number of chunks grows with the logarithm of their number.
+    /// Joins the last chunks while the older one is not much larger. So each byte is copied only a few times, and the
+    /// number of chunks grows with the logarithm of the number of pushes.
     fn join(&mut self) {
         while let Some(newer) = self.chunks.pop_back() {
             match self.chunks.back_mut() {
@@ -130,7 +130,7 @@ impl Tail {
     }
 }
 
-/// Where a reader goes on in the frames of events of which `first` is the first; behind all of them, if it has them.
+/// Where a reader's next frame is in the frames of events from `first` on; their end if the reader has all.
 pub(crate) fn start(carrier: Carrier, first: Seq, bytes: &[u8], ends: &[u32], place: Place) -> usize {
     let end = |index: usize| ends.get(index).map_or(bytes.len(), |end| *end as usize);
     let index = place.next.0.saturating_sub(first.0) as usize;
@@ -142,7 +142,7 @@ pub(crate) fn start(carrier: Carrier, first: Seq, bytes: &[u8], ends: &[u32], pl
 }
 
 impl Chunk {
-    /// What it is in memory. An event without frames is something too.
+    /// Its size in memory. Events without frames count too.
     fn weight(&self) -> usize {
         self.bytes.len() + size_of_val(self.ends.as_slice())
     }

@@ -11,21 +11,24 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use memchr::memchr_iter;
 use std::time::Duration;
+use turnstream_gateway::RequestError;
+use turnstream_model::Chain;
 use turnstream_model::cursor::CursorOutcome;
 
-/// How long a client may take to hear that it is over.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long a client may take to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why the socket is closed.
 pub(super) enum CloseReason {
     Closing,
     Deleted,
-    Failed(String),
-    /// The client went away, or said that it does.
+    Failed(RequestError),
+    /// The client closed it, or the connection broke.
     Gone,
 }
 
-/// Sends every frame until one side ends. `closing` returns when the gateway shuts down, whether or not the client reads.
+/// Sends every frame until one side ends. `closing` returns when the gateway shuts down, whether or not the client
+/// reads.
 pub(crate) async fn serve_session(
     socket: WebSocket,
     mut subscriber: Subscriber,
@@ -35,11 +38,17 @@ pub(crate) async fn serve_session(
 ) {
     let (mut sink, mut source) = socket.split();
     let reason = tokio::select! {
-        reason = send(&mut sink, &mut subscriber, &outcome, every) => reason.unwrap_or(CloseReason::Gone),
-        () = hear(&mut source) => CloseReason::Gone,
+        sent = send(&mut sink, &mut subscriber, &outcome, every) => sent.unwrap_or_else(broken),
+        () = read_until_closed(&mut source) => CloseReason::Gone,
         () = closing => CloseReason::Closing,
     };
     close(&mut sink, &mut source, reason).await;
+}
+
+/// The connection broke.
+pub(super) fn broken(error: Error) -> CloseReason {
+    tracing::debug!(error = %Chain(&error), "a WebSocket broke");
+    CloseReason::Gone
 }
 
 /// Tells the client why the socket is closed, and waits a moment for its answer.
@@ -50,23 +59,27 @@ pub(super) async fn close(
 ) {
     let (code, reason) = match reason {
         CloseReason::Closing => {
-            (close_code::AWAY, "the gateway is shutting down; come back with your cursor".to_owned())
+            (close_code::AWAY, "the gateway is shutting down; reconnect with your cursor".to_owned())
         }
         CloseReason::Deleted => (close_code::NORMAL, "the session was deleted".to_owned()),
-        CloseReason::Failed(problem) => (close_code::ERROR, problem),
+        CloseReason::Failed(error) => (close_code::ERROR, error.to_string()),
         CloseReason::Gone => (close_code::NORMAL, String::new()),
     };
-    // A client that does not read does not hear it: the connection is dropped all the same.
-    let _ = tokio::time::timeout(GOODBYE, async {
+    let closed = tokio::time::timeout(CLOSE_TIMEOUT, async {
         if code == close_code::AWAY {
             sink.send(Message::text(CLOSING)).await?;
         }
         sink.send(Message::Close(Some(CloseFrame { code, reason: short(reason) }))).await?;
-        // The close is done when the client has answered it.
+        // The close is complete when the client has answered it.
         while let Some(Ok(_)) = source.next().await {}
         Ok::<(), Error>(())
-    })
-    .await;
+    });
+    // The connection is dropped in every case.
+    match closed.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(error = %Chain(&error), "a WebSocket was not closed in order"),
+        Err(_) => tracing::debug!("a client did not answer the close of its WebSocket"),
+    }
 }
 
 async fn send(
@@ -83,7 +96,7 @@ async fn send(
             piece = subscriber.next() => piece,
             () = pulse.due() => {
                 sink.send(Message::Ping(Bytes::new())).await?;
-                pulse.said();
+                pulse.sent();
                 continue;
             }
         };
@@ -96,21 +109,21 @@ async fn send(
                     sink.feed(Message::Text(Utf8Bytes::try_from(line).map_err(Error::new)?)).await?;
                 }
                 sink.flush().await?;
-                pulse.said();
+                pulse.sent();
             }
             Piece::End(End::Closing) => return Ok(CloseReason::Closing),
-            // A reader that is behind begins anew by itself, and never ends so.
+            // `Behind` is handled by the subscriber, and does not end a stream.
             Piece::End(End::Gone | End::Behind) => {
                 sink.send(Message::text(GONE)).await?;
                 return Ok(CloseReason::Deleted);
             }
-            Piece::End(End::Failed(problem)) => return Ok(CloseReason::Failed(problem)),
+            Piece::End(End::Failed(error)) => return Ok(CloseReason::Failed(error)),
         }
     }
 }
 
-/// Reads what the client sends, which answers its pings, until it goes away. Its words mean nothing here.
-async fn hear(source: &mut SplitStream<WebSocket>) {
+/// Reads and ignores messages of the client until it closes the socket. Reading also answers its pings.
+async fn read_until_closed(source: &mut SplitStream<WebSocket>) {
     while let Some(Ok(message)) = source.next().await {
         if matches!(message, Message::Close(_)) {
             return;
@@ -118,7 +131,7 @@ async fn hear(source: &mut SplitStream<WebSocket>) {
     }
 }
 
-/// A close frame holds 123 bytes of reason.
+/// The reason in a close frame has at most 123 bytes.
 fn short(reason: String) -> Utf8Bytes {
     let mut end = reason.len().min(123);
     while !reason.is_char_boundary(end) {
