@@ -1,5 +1,5 @@
-//! Shutdown of a gateway: keepers, then agents, then the log. It takes less than five seconds, whatever agents
-//! do and also on a failing disk.
+//! Shutdown of a gateway: keepers, then agents, then the log. It takes less than five seconds, whatever
+//! agents do and also on a failing disk.
 
 use crate::gateway::Gateway;
 use crate::keeper::Handle;
@@ -25,8 +25,8 @@ const _: () = {
 };
 
 impl Gateway {
-    /// Stops every agent, appends what is known of open turns, and unlocks the directory, within five seconds.
-    /// Returns what could not be stopped.
+    /// Stops every agent, appends what is known of open turns, and unlocks the directory, within five
+    /// seconds. Returns what could not be stopped.
     pub async fn close(self) -> Vec<String> {
         let began = Instant::now();
         let ends: Vec<_> = self.shared().begin_closing().into_iter().map(Handle::stop).collect();

@@ -1,5 +1,5 @@
-//! Creation of sessions: checked first, then durable. A repeated request with the same key returns the session of
-//! the first one.
+//! Creation of sessions: checked first, then durable. A repeated request with the same key returns the
+//! session of the first one.
 
 use crate::disk_failure;
 use crate::error::{RequestError, SharedError, named};
@@ -112,7 +112,8 @@ impl Gateway {
         let mut first = SessionPatch::default();
         let mut created = None;
         let events = match self.log().read(id, Seq(0), 2) {
-            // Retention removed the creation. Agent and directory were compared, and are all that is left of it.
+            // Retention removed the creation. Agent and directory were compared, and are all that is left
+            // of it.
             Err(ReadError::Trimmed { .. }) => return Ok(None),
             read => read.map_err(RequestError::of_read)?,
         };
@@ -221,8 +222,8 @@ fn real_path(path: &Path) -> PathBuf {
     }
 }
 
-/// FNV-1a over 128 bits: the same key gives the same id after a restart. If two keys give one id, the key in the
-/// log tells them apart.
+/// FNV-1a over 128 bits: the same key gives the same id after a restart. If two keys give one id, the key
+/// in the log tells them apart.
 fn fingerprint(key: &str) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

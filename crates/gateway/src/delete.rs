@@ -19,8 +19,8 @@ const KEEPER: Duration = Duration::from_secs(5);
 /// How long a delete waits for the bytes to be erased.
 const ERASED: Duration = Duration::from_secs(5);
 
-/// How far a delete has come when it is answered. In both cases the session cannot be found any more, also after
-/// a crash.
+/// How far a delete has come when it is answered. In both cases the session cannot be found any more, also
+/// after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// Nothing of it is in any file of the log.
@@ -40,8 +40,8 @@ struct Deleting {
 }
 
 impl Gateway {
-    /// Deletes a session. Its turn ends, its agent is stopped, its followers are told, and its log is removed.
-    /// That is durable when this returns. Deleting a deleted session succeeds.
+    /// Deletes a session. Its turn ends, its agent is stopped, its followers are told, and its log is
+    /// removed. That is durable when this returns. Deleting a deleted session succeeds.
     pub async fn delete(&self, id: &SessionId) -> Result<Deleted, RequestError> {
         self.refuse_if_closing()?;
         if self.states().get(id).is_some() {

@@ -372,12 +372,12 @@ impl Shared {
         self.agents.get(name).cloned()
     }
 
-    /// The keeper that runs, or a new one. `None` once the gateway shuts down, and for a session that is being
-    /// deleted.
+    /// The keeper that runs, or a new one. `None` once the gateway shuts down, and for a session that is
+    /// being deleted.
     pub(crate) fn wake(self: &Arc<Self>, id: &SessionId) -> Option<Handle> {
         let mut keepers = self.keepers();
-        // Under the lock, as in `register_keeper`: `begin_closing` sets the flag before it takes the keepers, so
-        // none is started that would not be stopped.
+        // Under the lock, as in `register_keeper`: `begin_closing` sets the flag before it takes the
+        // keepers, so none is started that would not be stopped.
         if self.is_closing() || self.deletions.is_under_way(id) {
             return None;
         }

@@ -1,5 +1,5 @@
-//! Repeated requests with the same key. If the first one is in the log, the repeat succeeds, however long ago that
-//! was and also while the disk fails.
+//! Repeated requests with the same key. If the first one is in the log, the repeat succeeds, however long
+//! ago that was and also while the disk fails.
 
 use crate::error::{RequestError, named};
 use crate::gateway::Gateway;
@@ -112,8 +112,8 @@ fn approval_differs(state: &State, first: &Approval, answer: &ResolveApproval) -
     } else if first.message != *message {
         Some("another message".to_owned())
     } else if stops && turn.is_some_and(|turn| turn.cancelling.is_none()) {
-        // The log does not have `stop`, only that the turn was cancelled, perhaps by another request. So a repeat
-        // without `stop` counts as the same.
+        // The log does not have `stop`, only that the turn was cancelled, perhaps by another request. So a
+        // repeat without `stop` counts as the same.
         Some("no stop".to_owned())
     } else {
         None

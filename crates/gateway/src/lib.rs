@@ -1,7 +1,7 @@
 //! The gateway without HTTP: one keeper per live session, a durable prompt queue, approvals, recovery.
 //!
-//! A [`Gateway`] owns a log and the agents. Requests for a session go to its keeper: the one task that owns the
-//! session's appender and its link to the agent.
+//! A [`Gateway`] owns a log and the agents. Requests for a session go to its keeper: the one task that owns
+//! the session's appender and its link to the agent.
 
 mod closing;
 mod create;

@@ -1,5 +1,5 @@
-//! Removal of records about requests to model providers. They are in a database of their own, which exists only
-//! if this machine sends such requests.
+//! Removal of records about requests to model providers. They are in a database of their own, which exists
+//! only if this machine sends such requests.
 
 use crate::error::RequestError;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use turnstream_model::attempts::Retention;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// The records in a data directory, if there are any. Their database has a lock that refuses a second owner, so
-/// users of this type wait for each other.
+/// The records in a data directory, if there are any. Their database has a lock that refuses a second
+/// owner, so users of this type wait for each other.
 pub(crate) struct ProviderRequests {
     data: PathBuf,
     in_use: tokio::sync::Mutex<()>,

@@ -1,7 +1,7 @@
 //! Retention: trims old turns and deletes old sessions, a little at a time and in the background.
 //!
-//! Nothing that is open is removed: no open turn, waiting prompt or approval. The log checks that for turns, and
-//! the keeper for its session.
+//! Nothing that is open is removed: no open turn, waiting prompt or approval. The log checks that for
+//! turns, and the keeper for its session.
 
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};

@@ -9,8 +9,8 @@ use turnstream_log::{Interest, Page, Query, SearchError, Waiting};
 pub(crate) const AT_A_TIME: usize = 4;
 
 impl Gateway {
-    /// Finished items and prompts, the newest first. An item is found about a second after its end. Dropping the
-    /// future stops the search.
+    /// Finished items and prompts, the newest first. An item is found about a second after its end.
+    /// Dropping the future stops the search.
     pub async fn search(&self, query: Query) -> Result<Page, RequestError> {
         let log = self.log().clone();
         let found = self.in_turn(move |interest| log.search_while(&query, interest)).await?;

@@ -1,5 +1,5 @@
-//! The current state of every session, for lists and for clients that watch all sessions. Watchers get states,
-//! not events: a slow watcher gets the latest state of each session that changed.
+//! The current state of every session, for lists and for clients that watch all sessions. Watchers get
+//! states, not events: a slow watcher gets the latest state of each session that changed.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -204,8 +204,8 @@ impl SessionWatcher {
         Self { states, changed, seen: 0, started: false }
     }
 
-    /// First every session, which may be none. After that, each call returns the sessions that changed since the
-    /// one before.
+    /// First every session, which may be none. After that, each call returns the sessions that changed
+    /// since the one before.
     pub async fn next(&mut self) -> Vec<SessionEntry> {
         if std::mem::replace(&mut self.started, true) {
             let seen = self.seen;

@@ -14,7 +14,8 @@ pub struct Settings {
     pub connect: Duration,
     /// How long an agent may take to begin with a prompt.
     pub start: Duration,
-    /// How long an agent may be silent in a turn. Waiting for a person does not count, and only activity renews it.
+    /// How long an agent may be silent in a turn. Waiting for a person does not count, and only activity
+    /// renews it.
     pub inactivity: Duration,
     /// How long an agent may take to end a cancelled turn before it is stopped by force.
     pub cancel: Duration,

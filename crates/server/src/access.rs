@@ -1,8 +1,8 @@
 //! Access control: the headers `Host` and `Origin`, and the token.
 //!
-//! Without a token only this machine is served. A browser on this machine could still send requests for another
-//! site: from its page (`Origin`), or to a name that resolves to loopback (`Host`). Both are refused before any
-//! route runs.
+//! Without a token only this machine is served. A browser on this machine could still send requests for
+//! another site: from its page (`Origin`), or to a name that resolves to loopback (`Host`). Both are
+//! refused before any route runs.
 
 use crate::app::App;
 use crate::options::Token;

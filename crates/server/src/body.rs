@@ -16,8 +16,8 @@ use turnstream_json::Lenient;
 
 /// Most bytes of a body.
 const LIMIT: usize = 10 << 20;
-/// Most bytes that are read and discarded of a body that is too large: a client that is still sending does not
-/// read the answer.
+/// Most bytes that are read and discarded of a body that is too large: a client that is still sending does
+/// not read the answer.
 const DISCARDED: usize = 64 << 20;
 
 /// A JSON body.

@@ -89,8 +89,8 @@ pub(crate) enum Heartbeat {
 }
 
 impl StreamParams {
-    /// The client's cursor. The header wins over the query: a browser that reconnects sends the header with the
-    /// original URL.
+    /// The client's cursor. The header wins over the query: a browser that reconnects sends the header with
+    /// the original URL.
     pub(crate) fn cursor(&self, headers: &HeaderMap) -> Result<FrameCursor, Problem> {
         let header = headers.get("last-event-id").map(|value| String::from_utf8_lossy(value.as_bytes()));
         let (place, text) = match (header.filter(|text| !text.is_empty()), &self.after) {

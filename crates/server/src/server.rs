@@ -14,7 +14,8 @@ use tokio::task::{JoinError, JoinSet};
 use turnstream_gateway::Gateway;
 use turnstream_model::Chain;
 
-/// Buffer of one connection in bytes, beside the chunk that is being sent. Also the limit for the head of a request.
+/// Buffer of one connection in bytes, beside the chunk that is being sent. Also the limit for the head of a
+/// request.
 const BUFFER: usize = 16 * 1024;
 /// How long the head of a request may take, and how long a connection may be idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -81,8 +82,8 @@ impl Server {
         self.address
     }
 
-    /// Serves until `shutdown` returns. Then streams are told, connections that do not end are cut, and the gateway
-    /// is closed, all within five seconds. Returns what could not be stopped.
+    /// Serves until `shutdown` returns. Then streams are told, connections that do not end are cut, and the
+    /// gateway is closed, all within five seconds. Returns what could not be stopped.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
         let Self { listener, address: _, gateway, options } = self;
         let closing = Closing::new();

@@ -22,8 +22,8 @@ pub(super) struct Ids {
     items: Count,
     approvals: Count,
     questions: Count,
-    /// What is open at the beginning of the file. The law checker does not see it begin, so it does not notice a
-    /// second beginning.
+    /// What is open at the beginning of the file. The law checker does not see it begin, so it does not
+    /// notice a second beginning.
     open: BTreeSet<String>,
     repeated: Option<(usize, String)>,
 }

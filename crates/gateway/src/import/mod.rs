@@ -43,7 +43,8 @@ impl Gateway {
         Spool::new(self.data()).await
     }
 
-    /// Imports a session with a new generation: all of it or nothing. Dropping the future does not stop the import.
+    /// Imports a session with a new generation: all of it or nothing. Dropping the future does not stop the
+    /// import.
     pub async fn import(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
         self.refuse_if_closing()?;
         let gateway = self.clone();
@@ -73,8 +74,8 @@ impl Gateway {
         let native_id = valid.native_id.clone();
         // A session of this id that is being deleted has to be gone first: its deletion ends with the id.
         self.shared().deletions.over(&id).await;
-        // The lock is held until the session is shown. Otherwise a create with a key could take the session for
-        // one that a crash left without events.
+        // The lock is held until the session is shown. Otherwise a create with a key could take the session
+        // for one that a crash left without events.
         let _shown = self.fill(&id, valid, file, native_id).await?;
         turnstream_failpoint::reach("gateway.imported");
         let snapshot = self.snapshot(&id).await?;

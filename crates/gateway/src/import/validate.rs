@@ -1,5 +1,5 @@
-//! Validation of a whole file before any of it is imported: every line is the next event, no law is broken, and
-//! nothing is open at the end.
+//! Validation of a whole file before any of it is imported: every line is the next event, no law is broken,
+//! and nothing is open at the end.
 
 use super::error::{BadFile, Fault, ImportError};
 use super::ids::Ids;

@@ -1,5 +1,6 @@
 //! What happens when events have become durable, in the order of the log: requests are answered, the shown
-//! state of the session changes, events are counted and traced. Only the error of a failing disk comes earlier.
+//! state of the session changes, events are counted and traced. Only the error of a failing disk comes
+//! earlier.
 
 use super::AppenderClosed;
 use super::spans::{TracedEvent, TurnSpans};

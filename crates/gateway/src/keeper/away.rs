@@ -12,8 +12,8 @@ pub(super) struct AgentWait {
 }
 
 impl Keeper {
-    /// The agent cannot be reached. A prompt that was sent before gets the time to reconnect on top of its time
-    /// to start.
+    /// The agent cannot be reached. A prompt that was sent before gets the time to reconnect on top of its
+    /// time to start.
     pub(super) fn agent_away(&mut self, reason: String) {
         let shown = self.shared.settings.secrets.redact(&reason);
         tracing::warn!(error = %shown, "the agent cannot be reached");
@@ -40,8 +40,8 @@ impl Keeper {
         until
     }
 
-    /// Until when the next prompt waits for an agent that is away. A link that is being made has a deadline of
-    /// its own.
+    /// Until when the next prompt waits for an agent that is away. A link that is being made has a deadline
+    /// of its own.
     pub(super) fn away_deadline(&self) -> Option<Instant> {
         let waits = self.away.is_some() && self.recovery.is_none() && self.machine.next_prompt().is_some();
         self.clocks.agent_wait.as_ref().filter(|_| waits).map(|agent_wait| agent_wait.until)

@@ -71,8 +71,8 @@ impl Clocks {
         self.stalled = None;
     }
 
-    /// Tells the agent to stop the open turn, and starts the deadline for it. The agent is told once: a second
-    /// command might stop a turn that the agent began in between.
+    /// Tells the agent to stop the open turn, and starts the deadline for it. The agent is told once: a
+    /// second command might stop a turn that the agent began in between.
     pub(super) async fn tell_to_stop(&mut self, connection: &Connection, within: Duration) {
         if self.stop.is_none() {
             let by = self.now() + within;
@@ -199,7 +199,8 @@ impl Keeper {
         self.clocks.stop_prompt.as_ref().filter(|_| self.recovery.is_none()).map(|stop| stop.by)
     }
 
-    /// When the oldest approval or question expires. None does while the disk fails: an answer would be refused.
+    /// When the oldest approval or question expires. None does while the disk fails: an answer would be
+    /// refused.
     fn person_deadline(&self) -> Option<Instant> {
         if self.outage.is_on() {
             return None;
@@ -212,15 +213,16 @@ impl Keeper {
         quiet.then(|| self.clocks.activity + self.shared.settings.idle)
     }
 
-    /// Handles every deadline that has passed. True when the session has been idle for so long that its keeper
-    /// can end.
+    /// Handles every deadline that has passed. True when the session has been idle for so long that its
+    /// keeper can end.
     pub(super) async fn deadlines(&mut self) -> Result<bool, AppenderClosed> {
         let now = Instant::now();
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
 
         let mut work = Work::default();
         self.release_texts(&mut work);
-        // Compared on the machine's clock: converted to an `Instant` it would always be a little later than `now`.
+        // Compared on the machine's clock: converted to an `Instant` it would always be a little later than
+        // `now`.
         if self.machine.deadline().is_some_and(|deadline| deadline <= Time::now()) {
             self.flush_texts(&mut work);
             self.step(&mut work, |machine, step| machine.tick(step));
@@ -286,8 +288,9 @@ impl Keeper {
         self.commit(work).await
     }
 
-    /// The agent did not report what became of cancelled prompts. Their turns end `cancelled`. An agent that
-    /// outlives its link keeps it, so that a prompt which begins later is stopped. Any other agent is stopped.
+    /// The agent did not report what became of cancelled prompts. Their turns end `cancelled`. An agent
+    /// that outlives its link keeps it, so that a prompt which begins later is stopped. Any other agent is
+    /// stopped.
     async fn end_unwanted_prompts(&mut self) -> Result<(), AppenderClosed> {
         let told = self.clocks.stop_prompt.take().is_some_and(|stop| stop.told);
         let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());

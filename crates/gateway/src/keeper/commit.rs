@@ -187,7 +187,8 @@ impl Keeper {
 /// Most bytes of text in one event, and about the most in one append. Longer text is split.
 const PIECE: usize = 4 << 20;
 
-/// Splits the events into appends that the log accepts, in order. A text that is too long becomes several events.
+/// Splits the events into appends that the log accepts, in order. A text that is too long becomes several
+/// events.
 fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
     let mut pieces: Vec<Vec<Draft>> = Vec::new();
     let (mut piece, mut bytes) = (Vec::new(), 0);

@@ -95,7 +95,8 @@ impl Connection {
         }
     }
 
-    /// Sends a command to the agent. False when the link is down, or when the agent's adapter did not take it.
+    /// Sends a command to the agent. False when the link is down, or when the agent's adapter did not take
+    /// it.
     pub(super) async fn tell(&self, command: Command) -> bool {
         let name = command_name(&command);
         let told = match self {

@@ -1,5 +1,5 @@
-//! The idempotency keys of prompts. Of a prompt's content only a fingerprint is kept in memory, to tell whether
-//! a repeated request is the same.
+//! The idempotency keys of prompts. Of a prompt's content only a fingerprint is kept in memory, to tell
+//! whether a repeated request is the same.
 
 use crate::redactor::Prompts;
 use serde_json::Value;
@@ -57,8 +57,8 @@ impl Keys {
         self.known.insert(key, (prompt, Known::As(fingerprint)));
     }
 
-    /// The prompt that had this key, and whether this is its content. Content that retention removed counts as
-    /// the same.
+    /// The prompt that had this key, and whether this is its content. Content that retention removed counts
+    /// as the same.
     pub(super) fn find(&self, key: &str, content: &[Value]) -> Option<(PromptId, bool)> {
         let (prompt, known) = self.known.get(key)?;
         let same = match known {

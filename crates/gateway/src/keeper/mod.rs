@@ -60,7 +60,8 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// The same while the gateway shuts down: open turns must be appended in the rest of the keeper's time.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
 
-/// How many batches of link events are applied before a deadline is checked. Three hold all that a link buffers.
+/// How many batches of link events are applied before a deadline is checked. Three hold all that a link
+/// buffers.
 const EARLIER_EVENTS: usize = 3;
 
 /// How long after its keeper failed a session gets a new one.
@@ -167,8 +168,8 @@ impl Keeper {
         })?;
         keeper.commit_now(work).await.map_err(|AppenderClosed| RequestError::Closing)?;
         turnstream_failpoint::reach("keeper.created");
-        // A repeated request with the same key reads the creation from the log: the events that have its time.
-        // So the first change after it must have a later time.
+        // A repeated request with the same key reads the creation from the log: the events that have its
+        // time. So the first change after it must have a later time.
         while keeper.session.created == Some(Time::now()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -112,7 +112,8 @@ impl Keeper {
         };
         match wait {
             Wait::Approval(approval, what) => {
-                // With `allow` the agent should not ask at all. A notice shows that it is configured otherwise.
+                // With `allow` the agent should not ask at all. A notice shows that it is configured
+                // otherwise.
                 if outcome == ApprovalOutcome::AllowOnce {
                     let message =
                         format!("the agent asked for a permission, and the rule `allow` gave it: {what}");

@@ -1,5 +1,5 @@
-//! Deadlines and a failing disk. No deadline runs while its keeper waits for the disk. The deadlines of approvals
-//! and questions do not run while the disk fails, since answers are refused.
+//! Deadlines and a failing disk. No deadline runs while its keeper waits for the disk. The deadlines of
+//! approvals and questions do not run while the disk fails, since answers are refused.
 
 use super::Keeper;
 use super::connection::Connection;

@@ -107,8 +107,8 @@ impl Keeper {
         let mut work = Work::default();
         match self.step(&mut work, |machine, step| machine.cancel(what, By::Client, step)) {
             Ok(cancelled) => {
-                // Stopping needs no disk, so the agent is told at once. The client is answered when the event is
-                // durable.
+                // Stopping needs no disk, so the agent is told at once. The client is answered when the
+                // event is durable.
                 if self.recovery.is_none() {
                     for name in self.cancelling_names() {
                         self.tell_to_stop_prompt(name).await;
@@ -129,8 +129,8 @@ impl Keeper {
         }
     }
 
-    /// Cancels a turn on behalf of a rule or of an answer. The agent is told when that is durable, and during a
-    /// recovery when that is over.
+    /// Cancels a turn on behalf of a rule or of an answer. The agent is told when that is durable, and
+    /// during a recovery when that is over.
     pub(super) fn cancel_turn(&mut self, turn: &TurnId, by: By, work: &mut Work) {
         let what = Cancel::Turn(turn.clone());
         let cancelled = self.step(work, |machine, step| machine.cancel(&what, by, step));
@@ -284,8 +284,8 @@ impl Keeper {
         self.flush_texts(&mut work);
         match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
             Ok(()) => {
-                // Before the end is durable: stopping needs no disk, and an ended session has no turn to cancel.
-                // A crash in between leaves a session whose turn was stopped.
+                // Before the end is durable: stopping needs no disk, and an ended session has no turn to
+                // cancel. A crash in between leaves a session whose turn was stopped.
                 for name in sent {
                     self.connection.tell(Command::CancelPrompt(name)).await;
                 }
@@ -307,7 +307,8 @@ fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), AppenderClosed>
     Ok(())
 }
 
-/// Deepest nesting of a block. JSON parsers stop at 128, and a snapshot nests a block deeper than its request.
+/// Deepest nesting of a block. JSON parsers stop at 128, and a snapshot nests a block deeper than its
+/// request.
 const DEEPEST: usize = 64;
 
 fn is_shallow(value: &Value, most: usize) -> bool {

@@ -1,7 +1,8 @@
-//! Redaction of an agent's signals before the turn machine sees them, so that no secret reaches the log (L9).
+//! Redaction of an agent's signals before the turn machine sees them, so that no secret reaches the log
+//! (L9).
 //!
-//! It comes before the machine because the machine compares streamed text with snapshots (L6), also for a turn of
-//! an earlier owner. Both sides must be redacted for that, and the log has only redacted text.
+//! It comes before the machine because the machine compares streamed text with snapshots (L6), also for a
+//! turn of an earlier owner. Both sides must be redacted for that, and the log has only redacted text.
 
 mod body;
 mod labels;
@@ -96,7 +97,8 @@ impl Redactor {
             // A user of another client has answered it.
             Signal::QuestionClosed { key, outcome, mut answers } => {
                 if let Some(answers) = &mut answers {
-                    // A choice is the agent's text: it is redacted also in sessions that keep prompts as they are.
+                    // A choice is the agent's text: it is redacted also in sessions that keep prompts as
+                    // they are.
                     self.labels.show(&key, answers);
                     if prompts == Prompts::Redacted {
                         body::redact_members(&self.rules, answers);
@@ -123,7 +125,8 @@ impl Redactor {
                 self.texts.retain(|(of, _), _| of != key);
                 out.push(signal);
             }
-            // Each of these may end the turn, so all text is passed on. If the turn goes on, the streams go on too.
+            // Each of these may end the turn, so all text is passed on. If the turn goes on, the streams go
+            // on too.
             Signal::TurnIdle { .. }
             | Signal::TurnDone { .. }
             | Signal::LinkLost(_)
@@ -131,8 +134,8 @@ impl Redactor {
                 self.flush(out);
                 out.push(signal);
             }
-            // The texts of the repeated call begin again. The signal does not say which texts those are, so all
-            // texts except tool output are treated so.
+            // The texts of the repeated call begin again. The signal does not say which texts those are, so
+            // all texts except tool output are treated so.
             Signal::Retrying { .. } => {
                 self.flush(out);
                 for ((_, field), text) in &mut self.texts {
@@ -221,8 +224,8 @@ impl Redactor {
         push_delta(&key, field, passed, out);
     }
 
-    /// Redacts a snapshot of a text for the machine's comparison. A snapshot may end within a secret, and may be
-    /// older than the stream. The next delta continues the newer of the two.
+    /// Redacts a snapshot of a text for the machine's comparison. A snapshot may end within a secret, and
+    /// may be older than the stream. The next delta continues the newer of the two.
     fn snapshot(&mut self, key: &Key, field: Field, text: &str, have: Option<&str>, now: Instant) -> String {
         let place = (key.clone(), field);
         let mut passed = String::with_capacity(text.len());
@@ -244,8 +247,8 @@ impl Redactor {
             None => shown.len() >= before,
         };
         if is_older {
-            // The machine may have text that this snapshot holds back: it was released after a while, or flushed
-            // by a gap. Then it is passed on here too.
+            // The machine may have text that this snapshot holds back: it was released after a while, or
+            // flushed by a gap. Then it is passed on here too.
             let mut shown = passed.clone();
             whole.stream.release(&mut shown);
             if !shows_all(&shown) {

@@ -70,8 +70,8 @@ pub(crate) fn refuse_secret(
     }
 }
 
-/// The name of a model or a mode, if it was not redacted. A redacted name is of no use to the agent, which then
-/// keeps its current one.
+/// The name of a model or a mode, if it was not redacted. A redacted name is of no use to the agent, which
+/// then keeps its current one.
 pub(crate) fn still_a_name(name: &Option<String>) -> Option<String> {
     name.clone().filter(|name| !name.contains("[redacted:"))
 }

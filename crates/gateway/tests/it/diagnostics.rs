@@ -57,7 +57,7 @@ async fn a_failed_turn_tells_its_story_in_under_ten_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_agent_and_a_command_that_it_did_not_take_are_warned_about() {
+async fn a_lost_agent_is_warned_about() {
     let capture = Capture::start();
     let home = Home::new();
     let gateway = home.open().await;

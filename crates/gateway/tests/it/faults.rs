@@ -11,7 +11,8 @@ use turnstream_testkit::lawful::Tail;
 
 const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
 
-/// The child of the test below: a long turn, and prompts as they are refused and accepted while the disk is full.
+/// The child of the test below: a long turn, and prompts as they are refused and accepted while the disk is
+/// full.
 #[test]
 fn child_on_a_full_disk() {
     if role().as_deref() != Some("full") {
@@ -84,7 +85,8 @@ fn child(home: &Path) -> Program {
     Program::this_test("faults::child_on_a_full_disk", "full").unwrap().env(HOME, home)
 }
 
-/// The child of the tests below: on a disk that fails for good it answers, or closes, and tells how long that took.
+/// The child of the tests below: on a disk that fails for good it answers, or closes, and tells how long
+/// that took.
 #[test]
 fn child_on_a_broken_disk() {
     let Some(role) = role().filter(|role| role.starts_with("broken-")) else {

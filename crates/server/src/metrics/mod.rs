@@ -1,5 +1,6 @@
-//! The metrics page for Prometheus. All values are read from the gateway when the page is requested: there is no
-//! registry, and nothing is counted here. `docs/metrics.md` describes each metric and what to do about it.
+//! The metrics page for Prometheus. All values are read from the gateway when the page is requested: there
+//! is no registry, and nothing is counted here. `docs/metrics.md` describes each metric and what to do
+//! about it.
 
 mod exposition;
 

@@ -89,8 +89,8 @@ pub(crate) async fn one(
     Ok(response)
 }
 
-/// The header, then the events in batches. If the log cannot be read, the connection is cut, and the header shows that
-/// the file is incomplete.
+/// The header, then the events in batches. If the log cannot be read, the connection is cut, and the header
+/// shows that the file is incomplete.
 fn lines(export: Export) -> Body {
     let header = Bytes::from(export.header().to_json() + "\n");
     let rest = stream::unfold(export, |mut export| async move {

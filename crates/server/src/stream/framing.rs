@@ -1,7 +1,8 @@
 //! Adds ids to the frames of a dialect.
 //!
-//! If an event has one frame, its id is `GENERATION:SEQ`. If it has several, their ids are `GENERATION:SEQ.1`, `.2`
-//! and so on. A client that reconnects with the id of frame K gets the frames after it.
+//! If an event has one frame, its id is `GENERATION:SEQ`. If it has several, their ids are
+//! `GENERATION:SEQ.1`, `.2` and so on. A client that reconnects with the id of frame K gets the frames
+//! after it.
 
 use super::carrier::{Carrier, sse_frame};
 use bytes::{BufMut, BytesMut};
@@ -29,8 +30,8 @@ pub(crate) struct EventFrames<'a> {
     first: usize,
 }
 
-/// The frames of a replay. Only the last one has an id: a client without it does not have the whole replay, and gets
-/// everything again.
+/// The frames of a replay. Only the last one has an id: a client without it does not have the whole replay,
+/// and gets everything again.
 pub(crate) struct ReplayFrames<'a> {
     framing: &'a mut Framing,
     out: &'a mut BytesMut,

@@ -1,4 +1,5 @@
-//! A hub reads one session's log and encodes it once for all readers at its tail. It exists while it has readers.
+//! A hub reads one session's log and encodes it once for all readers at its tail. It exists while it has
+//! readers.
 
 use super::encoder::{Checkpoints, Encoder, Form};
 use super::open_streams::OpenStreams;
@@ -44,8 +45,8 @@ pub(crate) struct Hub {
 
 struct Shared {
     tail: Mutex<Tail>,
-    /// Notified when a reader has everything and waits for more. The hub reads the log only then, so it is never
-    /// ahead of its fastest reader, and readers of one speed share every chunk.
+    /// Notified when a reader has everything and waits for more. The hub reads the log only then, so it is
+    /// never ahead of its fastest reader, and readers of one speed share every chunk.
     wanted: Notify,
     state: watch::Sender<State>,
     /// Places from which a reader that fell behind the tail can continue.
@@ -91,8 +92,8 @@ impl Hubs {
         &self.gateway
     }
 
-    /// The hub of a session, created if there is none. A new hub begins after `head`, or later if the dialect needs
-    /// the fold.
+    /// The hub of a session, created if there is none. A new hub begins after `head`, or later if the
+    /// dialect needs the fold.
     pub(crate) async fn join(
         self: &Arc<Self>,
         session: &SessionId,

@@ -1,12 +1,13 @@
 //! Streams: how one session's log reaches many readers.
 //!
-//! A dialect (`crates/dialects`) writes the frames, and this module carries them. Every reader is a cursor. Readers
-//! at the tail share the frames that a [`hub::Hub`] encodes once. A reader that is further behind reads the log and
-//! encodes for itself until it has caught up. Both ways give the same bytes, so a reader can change over at any
-//! event without a gap or a repeat.
+//! A dialect (`crates/dialects`) writes the frames, and this module carries them. Every reader is a cursor.
+//! Readers at the tail share the frames that a [`hub::Hub`] encodes once. A reader that is further behind
+//! reads the log and encodes for itself until it has caught up. Both ways give the same bytes, so a reader
+//! can change over at any event without a gap or a repeat.
 //!
-//! A dialect with state can continue only where its state is known: at the tail, after a [`encoder::Checkpoint`],
-//! or at the head. A reader at another place gets a reset and the conversation up to the head.
+//! A dialect with state can continue only where its state is known: at the tail, after a
+//! [`encoder::Checkpoint`], or at the head. A reader at another place gets a reset and the conversation up
+//! to the head.
 
 mod carrier;
 mod dialects;

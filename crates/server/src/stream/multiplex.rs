@@ -1,8 +1,9 @@
 //! Several sessions on one WebSocket: the states of all sessions, and the logs of those that the client
 //! subscribes to.
 //!
-//! A socket buffers one piece at a time, however many sessions it carries: a subscription is asked for its next
-//! frames when the last ones were sent. So a slow client costs no memory, as on a stream of one session.
+//! A socket buffers one piece at a time, however many sessions it carries: a subscription is asked for its
+//! next frames when the last ones were sent. So a slow client costs no memory, as on a stream of one
+//! session.
 
 use super::carrier::{Carrier, GONE};
 use super::encoder::Form;
@@ -67,8 +68,8 @@ struct Multiplex {
     last: u64,
 }
 
-/// Serves one socket until one side ends. `closing` returns when the gateway shuts down, whether or not the client
-/// reads.
+/// Serves one socket until one side ends. `closing` returns when the gateway shuts down, whether or not the
+/// client reads.
 pub(crate) async fn serve_sessions(
     socket: WebSocket,
     hubs: Arc<Hubs>,

@@ -1,4 +1,5 @@
-//! Checkpoints of hubs that ended. A client whose connection broke usually comes back soon, and can continue there.
+//! Checkpoints of hubs that ended. A client whose connection broke usually comes back soon, and can
+//! continue there.
 
 use super::encoder::Checkpoints;
 use super::hub::Key;

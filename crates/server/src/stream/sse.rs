@@ -14,8 +14,8 @@ use std::time::Duration;
 use turnstream_gateway::RequestError;
 use turnstream_model::cursor::CursorOutcome;
 
-/// Bytes after which a stream yields to the others. Otherwise one reader would run ahead by the size of its socket's
-/// buffer, and would not share chunks with the others.
+/// Bytes after which a stream yields to the others. Otherwise one reader would run ahead by the size of its
+/// socket's buffer, and would not share chunks with the others.
 const FAIR: usize = 64 * 1024;
 
 /// The log could not be read: the connection is cut, and the client reconnects with its cursor.

@@ -24,7 +24,8 @@ pub(crate) enum Piece {
     End(End),
 }
 
-/// A reader. It buffers no frames: they are shared with other readers at the same place, or encoded on demand.
+/// A reader. It buffers no frames: they are shared with other readers at the same place, or encoded on
+/// demand.
 pub(crate) struct Subscriber {
     hubs: Arc<Hubs>,
     session: SessionId,
@@ -241,7 +242,8 @@ async fn begin(
     cursor: &FrameCursor,
 ) -> Result<(Follower, CursorOutcome), RequestError> {
     if cursor.frames.is_some() {
-        // The cursor names a frame of an event. Whether that event exists is checked with the event's own number.
+        // The cursor names a frame of an event. Whether that event exists is checked with the event's own
+        // number.
         let Cursor { generation, seq } = cursor.cursor.clone();
         let named = Cursor { generation, seq: seq.next() };
         let begun = first(hubs, session, &named).await?;

@@ -111,8 +111,8 @@ impl Tail {
         }
     }
 
-    /// Joins the last chunks while the older one is not much larger. So each byte is copied only a few times, and the
-    /// number of chunks grows with the logarithm of the number of pushes.
+    /// Joins the last chunks while the older one is not much larger. So each byte is copied only a few
+    /// times, and the number of chunks grows with the logarithm of the number of pushes.
     fn join(&mut self) {
         while let Some(newer) = self.chunks.pop_back() {
             match self.chunks.back_mut() {

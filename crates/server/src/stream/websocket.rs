@@ -27,8 +27,8 @@ pub(super) enum CloseReason {
     Gone,
 }
 
-/// Sends every frame until one side ends. `closing` returns when the gateway shuts down, whether or not the client
-/// reads.
+/// Sends every frame until one side ends. `closing` returns when the gateway shuts down, whether or not the
+/// client reads.
 pub(crate) async fn serve_session(
     socket: WebSocket,
     mut subscriber: Subscriber,

@@ -19,7 +19,8 @@ pub(super) async fn repeats_a_key(home: &Path) {
     println!("REPEAT {}", if matches!(second, RequestError::Degraded(_)) { "not taken" } else { "taken" });
 }
 
-/// docs/http.md: `taken` is false "when nothing was done"; whoever heard true is to send it again with its key.
+/// docs/http.md: `taken` is false "when nothing was done"; whoever heard true is to send it again with its
+/// key.
 #[test]
 fn a_repeat_of_a_prompt_that_was_taken_does_not_hear_that_nothing_is_done() {
     assert_eq!(watched("outage-key").lines("REPEAT "), ["taken"], "and it ran");

@@ -68,7 +68,8 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
     );
 }
 
-/// docs/http.md: "The event `turn.cancelling` follows when the disk works again, and so does the end of the turn".
+/// docs/http.md: "The event `turn.cancelling` follows when the disk works again, and so does the end of the
+/// turn".
 #[test]
 fn an_agent_that_obeyed_while_the_disk_failed_is_heard_and_not_stopped_by_force() {
     let seen = watched("outage-obeys");
