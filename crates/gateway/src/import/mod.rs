@@ -140,7 +140,7 @@ fn usable(id: &SessionId) -> Result<SessionId, BadFile> {
         return Ok(id.clone());
     }
     let problem = format!(
-        "the session's id {:?} cannot be used: an id has up to {LONGEST_ID} letters, digits, - and _; import it under \
+        "the session's id {:?} cannot be used here: an id has up to {LONGEST_ID} letters, digits, - and _; import it under \
          a new id",
         id.as_str()
     );

@@ -231,7 +231,9 @@ impl Keeper {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
-            return Err(unreachable(format!("agent {name:?} is no longer configured; configure it again")));
+            return Err(unreachable(format!(
+                "there is no agent {name:?} in the configuration; add it to continue"
+            )));
         };
         let cwd = PathBuf::from(&self.session.cwd);
         if !cwd.is_dir() {
