@@ -1,6 +1,6 @@
 //! `turnstream attach SESSION`: what a session does from now on, and answers to what its agent asks.
 
-use crate::client::{Client, ClientError, Reach, connect, segment};
+use crate::client::{Client, ClientError, Reach, connect_unless, segment};
 use crate::escape::{Untrusted, safe};
 use crate::exit::Exit;
 use crate::out;
@@ -23,8 +23,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
-    let interrupts = Interrupts::take().map_err(RunError::Signals)?;
-    let connected = connect(&args.reach, None).await?;
+    let mut interrupts = Interrupts::take().map_err(RunError::Signals)?;
+    let connected = connect_unless(&args.reach, None, interrupts.reach(1)).await?;
     let done = attach(&connected.client, &args, interrupts).await;
     connected.end().await;
     match done {

@@ -15,6 +15,11 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
+    /// Waits for the next one.
+    pub(crate) async fn interrupted(&mut self) {
+        self.next().await;
+    }
+
     /// The next one, by name.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {

@@ -1,6 +1,6 @@
 //! `turnstream tail SESSION`: one session's events, from any place, as they come.
 
-use crate::client::{ClientError, Connected, FindError, Reach, Received, connect};
+use crate::client::{ClientError, Connected, FindError, Reach, Received, connect_unless};
 use crate::escape::{self, Safe, safe};
 use crate::exit::Exit;
 use crate::out;
@@ -51,7 +51,7 @@ pub(crate) enum TailError {
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, TailError> {
     let mut signals = Signals::take().map_err(TailError::Signals)?;
-    let connected = connect(&args.reach, None).await?;
+    let connected = connect_unless(&args.reach, None, signals.interrupted()).await?;
     let shown = tokio::select! {
         shown = show(&connected, &args) => shown,
         _ = signals.next() => Ok(Exit::Cancelled.into()),

@@ -9,7 +9,10 @@ mod refusal;
 
 pub(crate) use events::{Events, Received};
 pub(crate) use files::Download;
-pub(crate) use find::{Connected, FindError, Reach, connect, connect_running, open, reachable};
+pub(crate) use find::{
+    Connected, FindError, Interrupted, Reach, connect, connect_running, connect_unless, open_unless,
+    reachable,
+};
 pub(crate) use owner::{Doubt, Owner};
 
 use crate::escape::Safe;

@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(
             told("[agents.a]\nkind = \"opencode\"\nurl = \"foo\"\n"),
             "line 3, column 7\n  |\n3 | url = \"foo\"\n  |       ^^^^^\n\
-             it is no web address; write it like http://127.0.0.1:4096"
+             it is not a URL; write it like http://127.0.0.1:4096"
         );
         let told_of_credentials =
             told("[agents.a]\nkind = \"opencode\"\nurl = \"http://me:sesame@localhost\"\n");

@@ -2,8 +2,9 @@
 
 mod target;
 
-use crate::client::{ClientError, Connected, Download, FindError, Reach, connect};
+use crate::client::{ClientError, Connected, Download, FindError, Reach, connect_unless};
 use crate::escape::{Untrusted, safe};
+use crate::exit::Exit;
 use crate::out;
 use crate::signals::Signals;
 use std::io;
@@ -75,10 +76,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ExportError> {
     // Looked at first: a file that is in the way is in the way before an hour of waiting too.
     let target = Target::new(args.output.as_deref(), args.force)?;
     let mut signals = Signals::take().map_err(ExportError::Signals)?;
-    let connected = connect(&args.reach, None).await?;
+    let connected = connect_unless(&args.reach, None, signals.interrupted()).await?;
     let written = tokio::select! {
         written = write(&connected, &args, target) => written,
-        _ = signals.next() => Ok(ExitCode::from(130)),
+        _ = signals.next() => Ok(Exit::Cancelled.into()),
     };
     connected.end().await;
     match written {

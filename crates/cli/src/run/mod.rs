@@ -13,7 +13,7 @@ pub(crate) use interrupts::Interrupts;
 pub(crate) use turn::{Follower, Following, Form, Goal, asks};
 
 use crate::choose::{self, ChooseError};
-use crate::client::{Client, ClientError, FindError, Reach, open, segment};
+use crate::client::{Client, ClientError, FindError, Reach, open_unless, segment};
 use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
 use crate::out;
@@ -105,8 +105,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let prompt = prompt::read(&args.prompt)?;
-    let interrupts = Interrupts::take().map_err(RunError::Signals)?;
-    let mut connected = open(&args.reach, Some(cwd.clone())).await?;
+    let mut interrupts = Interrupts::take().map_err(RunError::Signals)?;
+    let mut connected = open_unless(&args.reach, Some(cwd.clone()), interrupts.reach(1)).await?;
     let mut hosted = connected.hosted.take();
     let done = turn(&connected.client, &mut hosted, &args, &cwd, &prompt, interrupts).await;
     // What went wrong before there was a session may be the wrong gateway.

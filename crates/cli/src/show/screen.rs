@@ -45,13 +45,11 @@ impl Screen {
             Asides::Apart => out::errors_are_terminal(),
             Asides::Among => to_terminal,
         };
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self {
             asides,
             shared: asides == Asides::Among || (told && to_terminal),
-            status: told && !dumb,
-            colours: told && !no_colour && !dumb,
+            status: told && !out::is_dumb(),
+            colours: told && out::colours_are_wanted(),
             answer_open: false,
             aside_open: false,
             status_drawn: false,

@@ -174,7 +174,7 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
     let told = "\"foo\" is no address to listen on; write it like 127.0.0.1:4180";
     assert!(stderr(&deaf).contains(told), "{deaf:?}");
     let nowhere = home.run(&["ls", "--url", "foo"]);
-    let told = "--url \"foo\" cannot be used: it is no web address; write it like http://127.0.0.1:4180";
+    let told = "--url \"foo\" cannot be used: it is not a URL; write it like http://127.0.0.1:4180";
     assert!(stderr(&nowhere).contains(told), "{nowhere:?}");
 }
 
