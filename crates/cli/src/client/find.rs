@@ -247,8 +247,8 @@ impl Connected {
     /// Stops the gateway, if this process hosts it, and sends what it has for a collector.
     pub(crate) async fn end(self) {
         if let Some((end, run)) = self.own {
-            // The receiver is gone only when the gateway has stopped.
-            drop(end.send(()));
+            // It fails only when the gateway has stopped already.
+            let _ = end.send(());
             match run.await {
                 Ok(problems) => problems.iter().for_each(|problem| out::note(escape::text(problem))),
                 Err(error) => tracing::error!(error = %Chain(&error), "the hosted gateway failed"),

@@ -87,7 +87,7 @@ keys! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+pub(super) enum Kind {
     Scripted,
     Opencode,
 }
@@ -159,11 +159,11 @@ impl Opencode {
 
 /// The address of an agent's server.
 #[derive(Debug)]
-struct AgentUrl(String);
+pub(super) struct AgentUrl(String);
 
 /// A script, read from its file.
 #[derive(Debug)]
-struct ScriptFile(Script);
+pub(super) struct ScriptFile(Script);
 
 impl<'de, N: Deserialize<'de> + Default + PartialOrd> Deserialize<'de> for PositiveLimit<N> {
     /// Refuses a limit that every turn would exceed, and one that is not a number (`nan`).

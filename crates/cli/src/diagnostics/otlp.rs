@@ -114,8 +114,8 @@ pub(super) struct Exporter {
 impl Exporter {
     /// Sends what is queued, and gives up after [`FLUSH_DEADLINE`].
     pub(super) async fn end(self) {
-        // The receiver is gone only when the task has ended.
-        drop(self.end.send(()));
+        // It fails only when the task has ended already, which its handle tells.
+        let _ = self.end.send(());
         match timeout(FLUSH_DEADLINE, self.task).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(error = %Chain(&error), "the export of turns failed"),
@@ -304,7 +304,58 @@ impl CollectorClient {
 
 #[cfg(test)]
 mod tests {
-    use super::Collector;
+    use super::{Collector, TARGET, start};
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use prost::Message;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::registry::Registry;
+
+    /// Takes one request: its head, and the body by its length.
+    fn request(listener: &TcpListener) -> (String, Vec<u8>) {
+        let (mut socket, _) = listener.accept().unwrap();
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            let count = socket.read(&mut piece).unwrap();
+            bytes.extend_from_slice(&piece[..count]);
+            let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+            let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if bytes.len() - end - 4 == length.parse::<usize>().unwrap() {
+                socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+                return (head, bytes.split_off(end + 4));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_spans_of_turns_are_exported_and_the_end_flushes_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let collector: Collector = address.parse().unwrap();
+        let (exporter, layer) = start(&collector).unwrap();
+        tracing::subscriber::with_default(Registry::default().with(vec![layer]), || {
+            let turn = tracing::info_span!(
+                target: TARGET, "turn", "otel.name" = "invoke_agent demo", "gen_ai.usage.input_tokens" = 7_i64
+            );
+            turn.in_scope(|| tracing::warn!("a line with text that must not leave the machine"));
+            drop(tracing::info_span!("request", path = "/v1/health"));
+        });
+        let collected = tokio::task::spawn_blocking(move || request(&listener));
+        exporter.end().await;
+        let (head, body) = collected.await.unwrap();
+        assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
+        let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+        let resource = format!("{:?}", request.resource_spans[0].resource);
+        assert!(resource.contains("\"turnstream\"") && resource.contains("service.version"), "{resource}");
+        let spans = &request.resource_spans[0].scope_spans[0].spans;
+        let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+        assert_eq!(names, ["invoke_agent demo"]);
+        let keys: Vec<&str> = spans[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+        assert_eq!(keys, ["gen_ai.usage.input_tokens"], "nothing is added");
+        assert!(spans[0].events.is_empty(), "{:?}", spans[0].events);
+    }
 
     #[test]
     fn an_address_of_a_collector_is_read_with_or_without_the_path() {
