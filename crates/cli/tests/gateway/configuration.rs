@@ -134,7 +134,7 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
         (
             &["--root", "nowhere"][..],
             &[][..],
-            "the root nowhere cannot be used: it is relative; give the whole path, here /",
+            "the root nowhere cannot be used: it is relative; give the absolute path, here /",
         ),
         (&["--root", "/nowhere"], &[], "the root /nowhere cannot be used: No such file"),
         (&["--root", "/dev/null"], &[], "it is a file"),

@@ -1,8 +1,9 @@
 //! Log lines: which are printed where, in which form, and what they never do to a terminal.
 
-use crate::support::{Home, read, stderr, stdout};
+use crate::support::{Home, read, send, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 
 /// Serves once with this configuration, and returns what was written to standard error.
 fn served(home: &Home, file: &str, variables: &[(&str, &str)]) -> String {
@@ -85,25 +86,16 @@ fn a_command_prints_no_log_lines_unless_it_is_asked_to_and_never_on_standard_out
 fn text_in_a_field_cannot_act_on_a_terminal() {
     for format in ["human", "json"] {
         let home = Home::new();
-        let hostile = home.path("da\x1b[2J\u{202e}ta").display().to_string();
-        let config = home.path("turnstream.toml");
-        std::fs::write(&config, format!("log_format = {format:?}\n")).unwrap();
-        let refused = home
-            .command(&[
-                "serve",
-                "--config",
-                config.to_str().unwrap(),
-                "--data",
-                &hostile,
-                "--listen",
-                "127.0.0.1:1",
-            ])
-            .env("RUST_LOG", "trace")
-            .output()
-            .unwrap();
-        assert_ne!(refused.status.code(), Some(0), "{refused:?}");
-        let log = stderr(&refused);
-        assert!(log.contains("1b"), "the name of the directory is in it: {log}");
+        let data = home.path("da\x1b[2J\u{202e}ta");
+        let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "--data"]);
+        let mut serving = command.arg(&data).env("TURNSTREAM_LOG_FORMAT", format).spawn().unwrap();
+        // The first screen comes last.
+        let mut screen = BufReader::new(serving.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(screen.any(|line| line.contains("Ctrl-C")));
+        send(&serving, Signal::TERM);
+        let output = serving.wait_with_output().unwrap();
+        let log = stderr(&output);
+        assert!(log.contains("1b[2J") || log.contains("1b}[2J"), "the directory is named in it: {log}");
         assert!(!log.contains('\x1b') && !log.contains('\u{202e}'), "{log}");
     }
 }
