@@ -7,8 +7,8 @@ use crate::shell::quoted_path;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The commands. Flags and variables of this process (`place`) are repeated, because another terminal does not
-/// have them.
+/// The commands. Flags and variables of this process (`place`) are repeated, because another terminal does
+/// not have them.
 pub(crate) fn of(config: &Config, place: &Place, address: SocketAddr, agents: Vec<Candidate>) -> Vec<String> {
     let program = program(std::env::args_os().next().map(PathBuf::from));
     let reach = reach(config, place);

@@ -45,7 +45,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Grace period for background tasks after a command returns.
 const GRACE_PERIOD: Duration = Duration::from_millis(100);
 
-/// Keeps agent turns: one durable log per session, every turn ended exactly once. Without a command it serves.
+/// Runs coding agents behind a gateway with one durable log per session. Every turn ends exactly once, and
+/// any client can reconnect without losing an event. Without a command, `serve` is run.
+///
+/// To start: run `turnstream serve` in one terminal, and `turnstream run "Hello"` in another.
 #[derive(Parser)]
 #[command(name = "turnstream", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -109,7 +112,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a command was not carried out, and how the process ends for it.
+/// Why a command failed, and its exit code.
 struct Failure {
     message: String,
     exit: Exit,
@@ -128,7 +131,7 @@ impl Failure {
     }
 }
 
-/// Runs a command to its end. Threads that wait for the terminal are not waited for.
+/// Runs a command. A thread that still reads the terminal does not keep the process.
 fn block_on<E: std::error::Error + 'static>(
     command: impl Future<Output = Result<ExitCode, E>>,
 ) -> Result<ExitCode, Failure> {

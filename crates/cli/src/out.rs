@@ -1,5 +1,5 @@
-//! Standard output and standard error. This is the only file that writes to them, so that only safe text is
-//! printed; `clippy.toml` keeps it so.
+//! Standard output and standard error. Only this file writes to them, so only safe text is printed;
+//! `clippy.toml` enforces it.
 #![allow(clippy::disallowed_methods, reason = "this is where they are used")]
 
 use crate::escape::{self, Safe, safe};
@@ -42,12 +42,12 @@ pub(crate) fn print(text: &Safe) -> io::Result<()> {
     io::stdout().flush()
 }
 
-/// Bytes as they are, for a program that reads standard output.
+/// Writes exact bytes, for a program that reads standard output.
 pub(crate) fn exact(bytes: &[u8]) -> io::Result<()> {
     io::stdout().write_all(bytes)
 }
 
-/// Writes what standard output still holds back.
+/// Flushes standard output.
 pub(crate) fn flush() -> io::Result<()> {
     io::stdout().flush()
 }
@@ -89,7 +89,7 @@ impl Write for LogLines {
     }
 }
 
-/// Standard output for many lines: written in large pieces.
+/// Buffered standard output, for many lines.
 pub(crate) struct Lines(BufWriter<Stdout>);
 
 impl Lines {

@@ -1,4 +1,4 @@
-//! `turnstream sessions`: all sessions in a table.
+//! `turnstream sessions`: lists all sessions.
 
 use crate::client::{ClientError, FindError, Reach, connect};
 use crate::escape::{self, Safe, safe};
@@ -12,7 +12,7 @@ use turnstream_model::time::Time;
 /// The widest column of text that users or agents chose.
 const WIDEST: usize = 48;
 
-/// List all sessions, the newest last.
+/// List all sessions, newest last
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SessionsError> {
     sessions.sort_by_key(|session| session["created"].as_u64());
     let text = if args.json { lines(&sessions) } else { table(&sessions, Time::now()) };
     match out::print(&text) {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }

@@ -55,8 +55,8 @@ pub(crate) struct Scripted {
 }
 
 keys! {
-    /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types, and
-    /// could not tell the line of one that does not fit.
+    /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
+    /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
         /// What the agent is: `opencode`, or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;

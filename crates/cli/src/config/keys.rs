@@ -152,7 +152,8 @@ macro_rules! keys {
                 Self::KEYS.iter().find(|key| key.name == name)
             }
 
-            /// Refuses limits of zero: by the letter they would remove or refuse everything, which nobody wants.
+            /// Refuses limits of zero: by the letter they would remove or refuse everything, which nobody
+            /// wants.
             pub(super) fn refuse_zero(&self) -> Result<(), $crate::config::keys::Zero> {
                 $($(
                     let _ = ($would, $otherwise);

@@ -147,8 +147,8 @@ fn import_mib(text: &str) -> Result<u64, String> {
 }
 
 impl Config {
-    /// Reads and checks everything. `listen` comes from a flag or a variable. `root` is the directory for sessions
-    /// if nobody names one, instead of the current directory.
+    /// Reads and checks everything. `listen` comes from a flag or a variable. `root` is the directory for
+    /// sessions if nobody names one, instead of the current directory.
     pub(crate) fn resolve(
         place: &Place,
         listen: Option<SocketAddr>,

@@ -16,8 +16,8 @@ const OWN: [&str; 8] =
 /// The same, by prefix.
 const OWN_BEGINNINGS: [&str; 2] = ["DISK_", "TEST_"];
 
-/// Refuses an unknown variable. One that the configuration names is known: it holds a password or a literal, or
-/// is passed on to an agent.
+/// Refuses an unknown variable. One that the configuration names is known: it holds a password or a
+/// literal, or is passed on to an agent.
 pub(super) fn check(configuration: &str) -> Result<(), ConfigError> {
     let known = known();
     for (name, _) in std::env::vars_os() {

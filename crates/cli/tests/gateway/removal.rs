@@ -1,4 +1,5 @@
-//! Deleting a session of a real gateway: nothing of it is in the data directory, also when the gateway is killed on the way.
+//! Deleting a session of a real gateway: nothing of it is in the data directory, also when the gateway is
+//! killed on the way.
 
 use crate::support::{Home, Serving, ask, prompt, read, stderr, stdout, wait_for};
 use rustix::process::Signal;

@@ -263,7 +263,8 @@ fn ctrl_c_cancels_the_turn() {
     assert_lawful(lines.lines(), Tail::Live);
 }
 
-/// What stands before `begin` happens before the turn: the agent has the prompt, and there is no turn to cancel.
+/// What stands before `begin` happens before the turn: the agent has the prompt, and there is no turn to
+/// cancel.
 #[test]
 fn ctrl_c_cancels_a_prompt_that_has_no_turn_yet() {
     let home = Home::new();
