@@ -1,5 +1,5 @@
-//! The end of a gateway: keepers, then agents, then the log. Whatever agents do, and also on a disk that fails, it takes less
-//! than five seconds.
+//! Shutdown of a gateway: keepers, then agents, then the log. It takes less than five seconds, whatever
+//! agents do and also on a failing disk.
 
 use crate::gateway::Gateway;
 use crate::keeper::Handle;
@@ -7,17 +7,17 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long keepers may take to end in order; then they are ended by force.
+/// How long keepers may take to end before they are aborted.
 const KEEPERS: Duration = Duration::from_millis(1_200);
-/// How long keepers may take in all. One that was ended by force is gone at its next await.
+/// How long keepers may take in all. An aborted keeper ends at its next await.
 const FORCED: Duration = Duration::from_millis(1_400);
-/// How long keepers and agents may take together. An agent has what is left after the keepers: at least two seconds to end
-/// in order. The log needs the rest of the five seconds: about one and a quarter on a disk that fails.
+/// How long keepers and agents may take together. Agents have the rest of it after the keepers: at least two
+/// seconds. The log needs the remaining time: about 1.25 seconds on a failing disk.
 const AGENTS: Duration = Duration::from_millis(3_500);
 
-/// What a log with a disk that fails takes to close, at most.
+/// How long a log takes to close at most, on a failing disk.
 const LOG: Duration = Duration::from_millis(1_300);
-/// Checked here and not by a clock in a test: on a machine that has other work to do, everything takes longer.
+/// Checked at compile time: a test with a clock would depend on the machine's load.
 const _: () = {
     assert!(KEEPERS.as_millis() < FORCED.as_millis());
     assert!(FORCED.as_millis() + 2_000 <= AGENTS.as_millis());
@@ -25,28 +25,37 @@ const _: () = {
 };
 
 impl Gateway {
-    /// Stops every agent, keeps what is known, and gives the directory free, within five seconds.
-    /// Returns what could not be stopped.
+    /// Stops every agent, appends what is known of open turns, and unlocks the directory, within five
+    /// seconds. Returns what could not be stopped.
     pub async fn close(self) -> Vec<String> {
         let began = Instant::now();
         let ends: Vec<_> = self.shared().begin_closing().into_iter().map(Handle::stop).collect();
+        let keepers = ends.len();
         let mut ended = pin!(async {
             for end in ends {
                 end.await;
             }
         });
         if timeout_at(began + KEEPERS, &mut ended).await.is_err() {
+            tracing::warn!(keepers, "sessions did not end in time, and are aborted");
             self.shared().abort_keepers();
-            // Waited for: none may start an agent again after it was stopped.
-            let _ = timeout_at(began + FORCED, &mut ended).await;
+            // Waited for, because none may start an agent again after it was stopped.
+            if timeout_at(began + FORCED, &mut ended).await.is_err() {
+                tracing::warn!("an aborted session has not ended");
+            }
         }
-        let left = self.stop_agents(began + AGENTS).await;
-        // It has its own deadline for a disk that fails. On a sound one it is waited for, so that the directory is free.
+        let unstopped = self.stop_agents(began + AGENTS).await;
+        for problem in &unstopped {
+            tracing::warn!(error = problem, "an agent could not be stopped");
+        }
+        // The log has a deadline of its own for a failing disk.
         self.log().clone().close().await;
-        left
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(sessions = keepers, duration_ms, "gateway stopped");
+        unstopped
     }
 
-    /// Ends what agents run for all their sessions, each at the same time as the others.
+    /// Stops the processes that agents share between sessions, all agents at the same time.
     async fn stop_agents(&self, by: Instant) -> Vec<String> {
         let shared = self.shared();
         let stops: Vec<_> = shared
@@ -65,11 +74,11 @@ impl Gateway {
                 })
             })
             .collect();
-        let mut left = Vec::new();
+        let mut unstopped = Vec::new();
         for stop in stops {
-            left.extend(stop.await.unwrap_or_else(|error| Some(error.to_string())));
+            unstopped.extend(stop.await.unwrap_or_else(|error| Some(error.to_string())));
         }
-        left
+        unstopped
     }
 }
 

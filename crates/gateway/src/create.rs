@@ -1,13 +1,15 @@
-//! New sessions: checked first, then durable. A repeated request with the same key is the same session.
+//! Creation of sessions: checked first, then durable. A repeated request with the same key returns the
+//! session of the first one.
 
-use crate::error::{RequestError, named};
+use crate::disk_failure;
+use crate::error::{RequestError, SharedError, named};
 use crate::gateway::Gateway;
 use crate::keeper::{Keeper, Origins};
-use crate::redactor::{Said, refuse_secret};
+use crate::redactor::{UserInput, refuse_secret};
 use crate::request::SessionInfo;
-use crate::trouble::trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::Instrument;
 use turnstream_agents::{Agent, UnknownModel};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
@@ -15,39 +17,39 @@ use turnstream_model::event::{Body, Permissions, SessionPatch};
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 
-/// What a new session is to be.
+/// A new session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSession {
     /// One of the configured agents.
     pub agent: String,
-    /// Where it works.
+    /// The working directory of its agent.
     pub cwd: PathBuf,
-    /// For a person.
+    /// The title in lists.
     pub title: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// What becomes of asks.
+    /// How approvals are decided.
     pub permissions: Option<Permissions>,
-    /// Whether secrets in prompts are redacted; they are where nothing is said.
+    /// Whether secrets in prompts are redacted; by default they are.
     pub redact_prompts: Option<bool>,
-    /// A repeated request with the same key is the same session.
+    /// A repeated request with the same key returns the session of the first one.
     pub key: Option<String>,
 }
 
 impl Gateway {
-    /// Makes a session. It is durable when this returns. A caller that does not wait for it changes nothing: it is made
-    /// whole or not at all.
+    /// Creates a session. It is durable when this returns. Dropping the future does not stop the creation.
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
         refuse_secret("model", new.model.as_deref(), &self.settings().secrets)?;
         new.redact(&self.settings().secrets);
         let gateway = self.clone();
-        let made = tokio::spawn(async move { gateway.make(new).await });
+        let make = async move { gateway.make(new).await };
+        let made = tokio::spawn(make.in_current_span());
         tokio::select! {
-            // What is durable is made, whatever the disk says by now.
+            // A session that is durable is returned, also when the disk fails by now.
             biased;
-            made = made => made.unwrap_or_else(|error| Err(RequestError::Log(error.to_string()))),
-            trouble = trouble(self.log()) => Err(trouble.unkept()),
+            made = made => made.unwrap_or_else(|error| Err(RequestError::log(error))),
+            failure = disk_failure::wait(self.log()) => Err(failure.not_durable_yet()),
         }
     }
 
@@ -60,29 +62,29 @@ impl Gateway {
             return self.begin(id, appender, agent, cwd, new).await;
         };
         let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
-        // Nobody else waits while an agent is asked for its models.
-        if new.model.is_some() && self.board().get(&id).is_none() {
+        // Before the lock, so that no other request waits while an agent is asked for its models.
+        if new.model.is_some() && self.states().get(&id).is_none() {
             let (_, cwd) = self.checked(&new)?;
             self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
         }
-        // One at a time: of two requests with one key the second finds what the first made.
+        // One at a time: of two requests with one key, the second finds the session of the first.
         let _turn = self.creating().lock().await;
-        // One that is being deleted makes room first: it takes no longer than its agent does to end.
+        // A session of this id that is being deleted has to be gone first.
         self.shared().deletions.over(&id).await;
-        // Looked for first: what was made stays made, also when its agent or its directory is gone by now.
-        if let Some(session) = self.board().get(&id) {
+        // Before the checks: a repeated request succeeds also when the agent or the directory is gone by now.
+        if let Some(session) = self.states().get(&id) {
             return self.made_before(&id, &session, key, &new);
         }
         let (agent, cwd) = self.checked(&new)?;
         let appender = match self.log().create(&id).await {
-            // A crash came between the row and the first event: nobody was told of it.
+            // A crash came between the session's row and its first event. No client has seen it.
             Err(ClaimError::Exists(_)) => self.log().claim(&id).await,
             created => created,
         };
         self.begin(id, appender.map_err(RequestError::of_claim)?, agent, cwd, new).await
     }
 
-    /// The session that a key made before, if it is what is asked for now.
+    /// The session that was created with this key, if the request is the same.
     fn made_before(
         &self,
         id: &SessionId,
@@ -105,18 +107,19 @@ impl Gateway {
         }
     }
 
-    /// What a repeated request asks for that the first one did not. The session may have been changed since.
+    /// The first difference between a repeated request and the first one. The session may have changed since.
     fn differs_from_first(&self, id: &SessionId, new: &NewSession) -> Result<Option<String>, RequestError> {
         let mut first = SessionPatch::default();
         let mut created = None;
         let events = match self.log().read(id, Seq(0), 2) {
-            // Retention has taken the creation away: what is left of it is in the session, and was compared.
+            // Retention removed the creation. Agent and directory were compared, and are all that is left
+            // of it.
             Err(ReadError::Trimmed { .. }) => return Ok(None),
             read => read.map_err(RequestError::of_read)?,
         };
         for event in events {
-            let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
-            // What belongs to the creation has its time; a later change never has, see `Keeper::create`.
+            let event = event.event().map_err(RequestError::log)?;
+            // Events of the creation have its time; a later change never has, see `Keeper::create`.
             if *created.get_or_insert(event.time) != event.time {
                 break;
             }
@@ -155,17 +158,19 @@ impl Gateway {
             key,
             patch: SessionPatch { model, permissions, redact_prompts, ..SessionPatch::default() },
         };
+        let agent_name = origins.agent.clone();
         Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
+        tracing::info!(session = %id, agent = agent_name, "session created");
         self.session(&id)
     }
 
-    /// The agent and the directory of a new session, if one can be made.
+    /// The agent and the directory of a new session, if it can be created.
     fn checked(&self, new: &NewSession) -> Result<(Arc<dyn Agent>, PathBuf), RequestError> {
         self.refuse_if_degraded()?;
         Ok((self.usable_agent(&new.agent)?, self.working_directory(&new.cwd)?))
     }
 
-    /// Refuses a model that an agent is known not to have. An agent that is not there refuses nothing.
+    /// Refuses a model that an agent is known not to have. An agent that is not configured refuses nothing.
     pub(crate) async fn check_model(
         &self,
         agent: &str,
@@ -189,15 +194,16 @@ impl Gateway {
         }
     }
 
-    /// The directory without links and dots, if sessions may work there.
+    /// The real path of the directory, if sessions may work there.
     fn working_directory(&self, path: &Path) -> Result<PathBuf, RequestError> {
-        let no_directory = |problem: String| RequestError::NoDirectory { path: path.to_owned(), problem };
+        let no_directory =
+            |problem: SharedError| RequestError::NoDirectory { path: path.to_owned(), problem };
         if !path.is_absolute() {
-            return Err(no_directory("give it as an absolute path".to_owned()));
+            return Err(no_directory(SharedError::new("give an absolute path")));
         }
-        let real = path.canonicalize().map_err(|error| no_directory(error.to_string()))?;
+        let real = path.canonicalize().map_err(|error| no_directory(SharedError::new(error)))?;
         if !real.is_dir() {
-            return Err(no_directory("it is a file".to_owned()));
+            return Err(no_directory(SharedError::new("it is a file")));
         }
         if !self.settings().allows(&real) {
             let roots = self.settings().roots.clone();
@@ -207,7 +213,7 @@ impl Gateway {
     }
 }
 
-/// The path without links and dots, as far as it is there: of a directory that is gone, the part above it.
+/// The path with links and dots resolved, as far as it exists.
 fn real_path(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     match there {
@@ -216,8 +222,8 @@ fn real_path(path: &Path) -> PathBuf {
     }
 }
 
-/// FNV-1a over 128 bits: the same key gives the same id after any restart. Two keys of one id are told apart by the key in
-/// the log.
+/// FNV-1a over 128 bits: the same key gives the same id after a restart. If two keys give one id, the key
+/// in the log tells them apart.
 fn fingerprint(key: &str) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

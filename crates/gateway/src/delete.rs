@@ -1,32 +1,35 @@
-//! Deleting a session: it ends, its agent is let go, and then the log removes it.
+//! Deletion of a session: it ends, its agent is stopped, and then the log removes it.
 
-use crate::board::DELETED;
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
 use crate::request::Request;
+use crate::session_states::DELETED;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tracing::Instrument;
+use turnstream_model::Chain;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
-/// How long a keeper and its agent may take to end; then they are ended by force.
+/// How long a keeper and its agent may take to end before they are aborted.
 const KEEPER: Duration = Duration::from_secs(5);
-/// How long whoever deletes waits for the bytes to be gone.
+/// How long a delete waits for the bytes to be erased.
 const ERASED: Duration = Duration::from_secs(5);
 
-/// How far a delete has come when it is answered. Either way nobody finds the session any more, also after a crash.
+/// How far a delete has come when it is answered. In both cases the session cannot be found any more, also
+/// after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// Nothing of it is in any file of the log.
     Erased,
-    /// Its bytes are being removed. Deleting it again waits again, and tells.
+    /// Its bytes are being erased. A repeated delete waits for that again.
     Pending,
 }
 
-/// Sessions that are being deleted: no keeper of them is woken.
+/// Sessions that are being deleted: no keeper of them is started.
 #[derive(Default)]
 pub(crate) struct Deletions(watch::Sender<HashSet<SessionId>>);
 
@@ -37,31 +40,39 @@ struct Deleting {
 }
 
 impl Gateway {
-    /// Deletes a session for good. Its turn ends, its agent is let go, whoever follows it is told, and its log is removed.
-    /// That is durable when this returns. A session that was deleted before is deleted.
+    /// Deletes a session. Its turn ends, its agent is stopped, its followers are told, and its log is
+    /// removed. That is durable when this returns. Deleting a deleted session succeeds.
     pub async fn delete(&self, id: &SessionId) -> Result<Deleted, RequestError> {
         self.refuse_if_closing()?;
-        if self.board().get(id).is_some() {
+        if self.states().get(id).is_some() {
             self.refuse_if_degraded()?;
-            // Carried through, also when nobody waits for it any more.
+            // In a task of its own, so that it is completed also when the client disconnects.
             let (gateway, of) = (self.clone(), id.clone());
-            let work = tokio::spawn(async move {
+            let work = async move {
                 match gateway.ask(&of, |reply| Request::End(DELETED.to_owned(), reply)).await {
                     Ok(()) | Err(RequestError::Refused(Refusal::SessionEnded)) => gateway.remove(&of).await,
-                    // Somebody else deletes it.
+                    // Another request deletes it.
                     Err(RequestError::UnknownSession(_)) => gateway.remove(&of).await,
                     Err(error) => Err(error),
                 }
-            });
-            work.await.unwrap_or_else(|error| Err(RequestError::Log(error.to_string())))?;
+            };
+            let work = tokio::spawn(work.in_current_span());
+            work.await.unwrap_or_else(|error| Err(RequestError::log(error)))?;
         }
         if self.log().removal(id).map_err(RequestError::of_read)?.is_none() {
             return Err(RequestError::UnknownSession(id.clone()));
         }
         match timeout(ERASED, self.log().erased()).await {
             Ok(Ok(())) => Ok(Deleted::Erased),
-            // What was deleted stays deleted; the rest is done at the next start, or when there is time.
-            Ok(Err(_)) | Err(_) => Ok(Deleted::Pending),
+            // The deletion is durable. Erasing goes on in the background, or at the next start.
+            Ok(Err(error)) => {
+                tracing::warn!(session = %id, error = %Chain(&error), "a deleted session is not erased yet");
+                Ok(Deleted::Pending)
+            }
+            Err(_) => {
+                tracing::debug!(session = %id, after = ?ERASED, "a deleted session is not erased yet");
+                Ok(Deleted::Pending)
+            }
         }
     }
 
@@ -80,32 +91,36 @@ impl Gateway {
     async fn remove(&self, id: &SessionId) -> Result<(), RequestError> {
         let shared = self.shared();
         let Some(_deleting) = Deleting::begin(&shared, id) else {
-            // Somebody else does it.
+            // Another request removes it.
             shared.deletions.over(id).await;
             return Ok(());
         };
-        let Some(session) = shared.board.get(id) else { return Ok(()) };
+        let Some(session) = shared.states.get(id) else { return Ok(()) };
         turnstream_failpoint::reach("keeper.deleting");
-        if let Some(keeper) = shared.take_keeper(id) {
+        if let Some(keeper) = shared.remove_keeper(id) {
             let number = keeper.number;
             if timeout(KEEPER, keeper.clone().stop()).await.is_err() {
+                tracing::warn!(session = %id, after = ?KEEPER, "a session did not end in time, and is aborted");
                 shared.abort_keeper(number);
-                // It is gone at its next await. Whatever it still appends, the log refuses.
-                let _ = timeout(KEEPER, keeper.ended()).await;
+                // It ends at its next await. The log refuses what it still appends.
+                if timeout(KEEPER, keeper.ended()).await.is_err() {
+                    tracing::warn!(session = %id, "an aborted session has not ended");
+                }
             }
         }
         if let Some(agent) = shared.agent(&session.agent) {
-            // Before the log: a crash in between leaves a session that can be deleted again.
-            agent.forget(id).await.map_err(RequestError::Log)?;
+            // Before the log: after a crash in between, the session can be deleted again.
+            agent.forget(id).await.map_err(RequestError::log)?;
         }
-        shared.ledger.forget(id).await?;
+        shared.provider_requests.forget(id).await?;
         turnstream_failpoint::reach("keeper.forgotten");
         match shared.log.delete(id).await {
             Ok(()) | Err(turnstream_log::RemoveError::Unknown(_)) => {}
             Err(error) => return Err(RequestError::of_remove(error)),
         }
         turnstream_failpoint::reach("keeper.deleted");
-        shared.board.remove(id);
+        shared.states.remove(id);
+        tracing::info!(session = %id, agent = session.agent, "session deleted");
         Ok(())
     }
 }
@@ -117,13 +132,13 @@ impl Deletions {
 
     /// Returns when that session is not being deleted any more.
     pub(crate) async fn over(&self, id: &SessionId) {
-        // The sender lives as long as this does: waiting cannot fail.
-        let _ = self.0.subscribe().wait_for(|under_way| !under_way.contains(id)).await;
+        // Fails only without a sender, and this is the sender.
+        drop(self.0.subscribe().wait_for(|under_way| !under_way.contains(id)).await);
     }
 }
 
 impl Deleting {
-    /// None when somebody else deletes it.
+    /// `None` when another request deletes it.
     fn begin(shared: &Arc<Shared>, id: &SessionId) -> Option<Self> {
         let is_first = shared.deletions.0.send_if_modified(|under_way| under_way.insert(id.clone()));
         is_first.then(|| Self { shared: shared.clone(), id: id.clone() })

@@ -1,20 +1,55 @@
-//! What can go wrong, named for whoever reads it.
+//! The errors of the gateway. Their texts are shown to users.
 
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use turnstream_log::{AppendError, ClaimError, ReadError, RemoveError};
+use turnstream_model::Chain;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
 /// Why a gateway could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The log.
+    /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] turnstream_log::OpenError),
-    /// What the log says could not be read.
+    /// The log was opened and cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
+
+/// An error with its sources that several requests can share: one failed commit answers all of them.
+#[derive(Clone, Debug)]
+pub struct SharedError(Arc<dyn Error + Send + Sync>);
+
+impl SharedError {
+    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+}
+
+impl fmt::Display for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for SharedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Errors are equal when a person reads the same.
+impl PartialEq for SharedError {
+    fn eq(&self, other: &Self) -> bool {
+        Chain(self).to_string() == Chain(other).to_string()
+    }
+}
+
+impl Eq for SharedError {}
 
 /// Why a request changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,19 +58,19 @@ pub enum RequestError {
     #[error("there is no session {0}")]
     UnknownSession(SessionId),
     /// No such agent.
-    #[error("there is no agent {asked:?}; there {}", listed(known))]
+    #[error("there is no agent {asked:?}; {}", listed(known))]
     UnknownAgent {
-        /// What was asked for.
+        /// The name in the request.
         asked: String,
-        /// What there is.
+        /// The configured agents.
         known: Vec<String>,
     },
-    /// The agent is there and cannot be used.
+    /// The agent is configured and cannot be used.
     #[error("agent {agent:?} cannot be used: {problem}")]
     AgentUnusable {
         /// The agent.
         agent: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         problem: String,
     },
     /// The agent has no such model.
@@ -43,112 +78,117 @@ pub enum RequestError {
     UnknownModel {
         /// The agent.
         agent: String,
-        /// What is wrong with it, and what there is.
+        /// What is wrong with the name, and which models there are.
         problem: String,
-        /// The models there are, where they are known.
+        /// The agent's models, where they are known.
         known: Vec<String>,
     },
-    /// The working directory is not one.
-    #[error("{} is not a directory: {problem}", path.display())]
+    /// The working directory cannot be used.
+    #[error("{} cannot be the working directory: {problem}", path.display())]
     NoDirectory {
-        /// What was asked for.
+        /// The path in the request.
         path: PathBuf,
-        /// What the system said.
-        problem: String,
+        /// The reason.
+        #[source]
+        problem: SharedError,
     },
-    /// The working directory is somewhere else than sessions may work.
+    /// The working directory is outside the roots.
     #[error("{} is not below {}", path.display(), shown(roots))]
     OutsideRoots {
-        /// What was asked for.
+        /// The path in the request.
         path: PathBuf,
-        /// Where sessions may work.
+        /// The directories that sessions may work in.
         roots: Vec<PathBuf>,
     },
-    /// The key was used before, for something else.
+    /// The key was used before for another request.
     #[error("key {key:?} was used before with {differs}; use another key for another request")]
     KeyReused {
         /// The key.
         key: String,
-        /// What is different.
+        /// The first difference between the two requests.
         differs: String,
     },
-    /// What was asked is not possible in the state the session is in.
+    /// The request is not possible in the session's current state.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The prompt cannot be one.
+    /// The content of the prompt is invalid.
     #[error("{0}")]
     BadPrompt(String),
-    /// The name of a model or a mode holds what is redacted.
+    /// The name of a model or a mode contains a secret.
     #[error(
-        "the {what} {shown:?} holds a secret, by the rules of redaction; a name that an agent is to understand cannot be \
-         redacted: choose another one, or another value for the secret if it is an ordinary word"
+        "the {what} {shown:?} contains a secret by the redaction rules, and the agent needs the whole name; choose another \
+         {what}, or another value for the secret if it is an ordinary word"
     )]
     SecretName {
-        /// What it is a name of.
+        /// `model` or `mode`.
         what: &'static str,
         /// The name without the secret.
         shown: String,
     },
-    /// The answer does not fit what was asked.
+    /// The answer does not fit the approval or question.
     #[error("{0}")]
     BadAnswer(String),
-    /// There is nothing to look for, or too much.
+    /// The search has no words, or too many.
     #[error("{0}")]
     BadSearch(String),
-    /// The cursor of a search is none.
+    /// The cursor is invalid.
     #[error("{0}")]
     BadCursor(String),
-    /// Too many others search.
-    #[error("{at_a_time} searches are under way and none ended within {waited:.1?}; try again in a moment")]
+    /// Too many searches run.
+    #[error("{at_a_time} searches are running and none ended within {waited:.1?}; try again in a moment")]
     SearchBusy {
-        /// How many there are at a time.
+        /// How many may run at a time.
         at_a_time: usize,
-        /// How long it was waited for one to end.
+        /// How long this search waited for its turn.
         waited: std::time::Duration,
     },
-    /// What a crash left open is being settled.
-    #[error("session {0} is settling what a restart left open; try again in a moment")]
+    /// The session is being recovered after a restart.
+    #[error("session {0} is being recovered after a restart; try again in a moment")]
     Recovering(SessionId),
-    /// The disk does not take anything at the moment.
-    #[error("nothing can be kept at the moment: {0}; it is tried again, so try again in a moment")]
+    /// The disk refuses writes. Nothing was done.
+    #[error(
+        "the log cannot be written at the moment: {0}; the gateway keeps trying, so try again in a moment"
+    )]
     Degraded(String),
-    /// It was taken, and is not durable yet.
+    /// The request was accepted, and is not durable yet.
     #[error(
-        "this was taken and cannot be kept at the moment: {0}; it is carried out when it can be, unless the gateway \
-         stops before that, so ask again to be sure, with the same key"
+        "the request was accepted, but the log cannot be written at the moment: {0}; it is carried out when the disk \
+         recovers, unless the gateway stops first, so repeat it with the same key to be sure"
     )]
-    Unkept(String),
-    /// The agent was told to stop, and that it was is not durable yet.
+    NotDurableYet(String),
+    /// The agent was told to stop, and this is not durable yet.
     #[error(
-        "the agent was told to stop, which cannot be kept at the moment: {0}; after a crash it would not be told again, \
-         so ask again to be sure"
+        "the agent was told to stop, but the log cannot be written at the moment: {0}; after a crash the agent would not \
+         be told again, so repeat the request to be sure"
     )]
-    StopUnkept(String),
-    /// There is nothing that could be exported.
-    #[error(
-        "session {session} cannot be exported yet: {open} is open since the beginning of what is kept of it"
-    )]
+    StopNotDurableYet(String),
+    /// No part of the session can be exported yet.
+    #[error("session {session} cannot be exported yet: {open} has been open since its oldest event")]
     NothingSettled {
         /// The session.
         session: SessionId,
-        /// What is open.
+        /// The turn, prompt or approval that is open.
         open: String,
     },
-    /// The gateway is being shut down.
+    /// The gateway is shutting down.
     #[error("the gateway is shutting down")]
     Closing,
     /// The log failed.
     #[error("the log failed: {0}")]
-    Log(String),
+    Log(#[source] SharedError),
 }
 
-/// What a first request had, for whoever asks for something else now.
+/// A member of the first request with a key, for the error of a second one that differs.
 pub(crate) fn named(what: &str, value: Option<&str>) -> String {
     value.map_or_else(|| format!("no {what}"), |value| format!("{what} {value:?}"))
 }
 
 fn listed(known: &[String]) -> String {
-    if known.is_empty() { "are none".to_owned() } else { format!("is {}", known.join(", ")) }
+    if known.is_empty() {
+        "none is configured".to_owned()
+    } else {
+        format!("configured: {}", known.join(", "))
+    }
 }
 
 fn shown(roots: &[PathBuf]) -> String {
@@ -157,10 +197,15 @@ fn shown(roots: &[PathBuf]) -> String {
 }
 
 impl RequestError {
+    /// The log failed with this error, or with this message.
+    pub fn log(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Log(SharedError::new(error))
+    }
+
     pub(crate) fn of_read(error: ReadError) -> Self {
         match error {
             ReadError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
-            other => Self::Log(other.to_string()),
+            other => Self::log(other),
         }
     }
 
@@ -168,7 +213,7 @@ impl RequestError {
         match error {
             ClaimError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
             ClaimError::Closed => Self::Closing,
-            other => Self::Log(other.to_string()),
+            other => Self::log(other),
         }
     }
 
@@ -176,15 +221,34 @@ impl RequestError {
         match error {
             RemoveError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
             RemoveError::Closed => Self::Closing,
-            RemoveError::Store(problem) => Self::Log(problem),
+            other => Self::log(other),
         }
     }
 
-    pub(crate) fn of_append(error: &AppendError) -> Self {
+    pub(crate) fn of_append(error: AppendError) -> Self {
         match error {
             AppendError::Closed => Self::Closing,
-            AppendError::Deleted(id) => Self::UnknownSession(SessionId::from(id.clone())),
-            other => Self::Log(other.to_string()),
+            AppendError::Deleted(id) => Self::UnknownSession(SessionId::from(id)),
+            other => Self::log(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RequestError;
+    use std::io;
+    use turnstream_model::Chain;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the store cannot be read")]
+    struct Store(#[source] io::Error);
+
+    #[test]
+    fn a_failure_of_the_log_keeps_its_sources_and_is_shown_with_all_of_them() {
+        let error = RequestError::log(Store(io::Error::other("disk on fire")));
+        assert_eq!(error.to_string(), "the log failed: the store cannot be read");
+        assert_eq!(Chain(&error).to_string(), "the log failed: the store cannot be read: disk on fire");
+        assert_eq!(error.clone(), error);
     }
 }

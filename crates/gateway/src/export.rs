@@ -1,8 +1,8 @@
-//! A session on its way out: its events up to the last moment at which nothing was open, in bounded memory.
+//! Export of a session: its events up to the last moment at which nothing was open, in bounded memory.
 
 use crate::error::RequestError;
 use crate::gateway::Gateway;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use turnstream_log::{Committed, Follow, Follower};
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
@@ -18,19 +18,19 @@ pub struct Export {
     next: Seq,
 }
 
-/// What a log has, and up to where it may be exported.
+/// The part of a log that can be exported.
 struct Extent {
     generation: Generation,
-    /// What was before its first event.
+    /// The state before its first event.
     base: State,
-    /// The last event that was looked at.
+    /// The last event that was read.
     seen: Seq,
     settled: Settled,
 }
 
 impl Gateway {
-    /// Exports a session up to the last moment at which nothing was open (L10). If something is open now, it is waited for,
-    /// but no longer than that.
+    /// Exports a session up to the last moment at which nothing was open (L10). If something is open now, the
+    /// export waits for its end, at most for this time.
     pub async fn export(&self, id: &SessionId, wait: Duration) -> Result<Export, RequestError> {
         let session = self.session(id)?.session;
         let Extent { generation, base, seen, settled } = self.extent(id, wait).await?;
@@ -46,7 +46,7 @@ impl Gateway {
             generation,
             first,
             head,
-            exported: now(),
+            exported: Time::now(),
             left_out: seen.0 - head.0,
             base: (base.seq > Seq(0)).then(|| Box::new(base)),
         };
@@ -72,7 +72,7 @@ impl Gateway {
             let step = if seen < head {
                 follower.next().await
             } else {
-                // Only what is open is waited for, and what it still says.
+                // All events were read: only the end of what is open is waited for.
                 match timeout_at(deadline, follower.next()).await {
                     Ok(step) => step,
                     Err(_) => break,
@@ -85,7 +85,7 @@ impl Gateway {
                 Follow::Outcome(_) => return Err(trimmed(seen.next())),
             };
             for event in events {
-                let parsed = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
+                let parsed = event.event().map_err(RequestError::log)?;
                 settled.apply(&parsed);
                 seen = parsed.seq;
             }
@@ -95,16 +95,16 @@ impl Gateway {
 }
 
 impl Export {
-    /// What is in it.
+    /// Describes the export.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The next events, some at a time; `None` after the last.
+    /// The next batch of events; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<Vec<Committed>>, RequestError> {
         while self.next <= self.header.head {
             let mut events = match self.follower.next().await.map_err(RequestError::of_read)? {
-                // The next events may be a long time coming, and are not those that were promised.
+                // Retention removed events that the header promises. The next ones may take long to come.
                 Follow::Outcome(CursorOutcome::Reset { oldest, .. }) if oldest > self.next => {
                     return Err(trimmed(self.next));
                 }
@@ -124,17 +124,12 @@ impl Export {
     }
 }
 
-/// Retention was faster.
+/// Retention removed an event during the export.
 fn trimmed(seq: Seq) -> RequestError {
-    RequestError::Log(format!("event {seq} was trimmed while it was exported; export again"))
+    RequestError::log(format!("event {seq} was trimmed while it was exported; export again"))
 }
 
-/// A cursor after which that event is the next.
+/// The cursor just before an event.
 fn before(seq: Seq) -> Cursor {
     Cursor { generation: None, seq: Seq(seq.0.saturating_sub(1)) }
-}
-
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,19 +1,19 @@
-//! The one place clients come to: it finds the keeper of a session, or wakes one, and passes the request on.
+//! The entry point for clients: finds or starts the keeper of a session and passes the request on.
 
-use crate::board::{Board, BoardReader, Stage};
 use crate::delete::Deletions;
+use crate::disk_failure;
 use crate::error::{OpenError, RequestError};
+use crate::event_counts::{EventCounters, EventCounts};
 use crate::import;
 use crate::keeper::{Handle, Keeper};
-use crate::ledger::Ledger;
-use crate::redactor::{Prompts, Said, refuse_secret};
+use crate::provider_requests::ProviderRequests;
+use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
 use crate::retention::{self, Round};
 use crate::search;
+use crate::session_states::{SessionStates, SessionWatcher, Stage};
 use crate::settings::Settings;
 use crate::start;
-use crate::tally::{Tallies, Tally};
-use crate::trouble;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +22,13 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use turnstream_agents::{Agent, Counts, Description};
 use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
 use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
-/// How often a request is passed on again when it meets a keeper that is being put away.
+/// How often a request is passed on again when it meets a keeper that is ending.
 const TRIES: usize = 16;
 
 /// The running system. Cloning shares it.
@@ -36,20 +37,20 @@ pub struct Gateway {
     shared: Arc<Shared>,
 }
 
-/// What keepers and requests share.
+/// State shared by keepers and requests.
 pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) settings: Settings,
-    pub(crate) board: Arc<Board>,
-    pub(crate) tallies: Arc<Tallies>,
+    pub(crate) states: Arc<SessionStates>,
+    pub(crate) counters: Arc<EventCounters>,
     agents: BTreeMap<String, Arc<dyn Agent>>,
     keepers: Mutex<HashMap<SessionId, Handle>>,
-    /// The tasks of keepers, by their numbers.
+    /// The tasks of keepers, by the keepers' numbers.
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     creating: tokio::sync::Mutex<()>,
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
-    pub(crate) ledger: Ledger,
+    pub(crate) provider_requests: ProviderRequests,
     data: PathBuf,
     closing: AtomicBool,
     pub(crate) deletions: Deletions,
@@ -57,8 +58,8 @@ pub(crate) struct Shared {
 }
 
 impl Gateway {
-    /// Opens the data directory. What a crash left open is settled from here on, session by session, while the gateway
-    /// already answers.
+    /// Opens the data directory. Sessions that a crash left open are recovered in the background, while the
+    /// gateway already answers.
     pub async fn open(
         data: &Path,
         settings: Settings,
@@ -66,27 +67,28 @@ impl Gateway {
     ) -> Result<Self, OpenError> {
         let options = Options { debounce: settings.debounce, ..Options::default() };
         let opened = Log::open(data, &options)?;
-        // Ours alone now.
-        import::sweep(data);
+        // The directory is locked by now, so no other gateway imports into it.
+        import::remove_leftovers(data);
         let shared = Shared {
             log: opened.log,
             settings,
-            board: Arc::new(Board::new()),
-            tallies: Arc::new(Tallies::new(agents.keys())),
+            states: Arc::new(SessionStates::new()),
+            counters: Arc::new(EventCounters::new(agents.keys())),
             agents,
             keepers: Mutex::default(),
             tasks: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
-            ledger: Ledger::new(data),
+            provider_requests: ProviderRequests::new(data),
             data: data.to_owned(),
             closing: AtomicBool::new(false),
             deletions: Deletions::default(),
             rounds: watch::Sender::new(Round::default()),
         };
         let gateway = Self { shared: Arc::new(shared) };
-        start::take_up(&gateway, opened.abandoned)?;
+        let loaded = start::load_sessions(&gateway, opened.abandoned)?;
+        tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
         retention::start(&gateway);
         Ok(gateway)
     }
@@ -96,7 +98,7 @@ impl Gateway {
         self.shared.agents.iter().map(|(name, agent)| (name.clone(), agent.describe())).collect()
     }
 
-    /// The same after a look at each of them, for whoever has a moment to wait.
+    /// The configured agents, each probed first. This takes as long as the slowest agent takes to answer.
     pub async fn probe_agents(&self) -> Vec<(String, Description)> {
         let mut looks = tokio::task::JoinSet::new();
         for (name, agent) in &self.shared.agents {
@@ -105,29 +107,32 @@ impl Gateway {
         }
         let mut probed: BTreeMap<String, Description> = self.agents().into_iter().collect();
         while let Some(look) = looks.join_next().await {
-            // What is known without a look stays if one fails.
-            probed.extend(look);
+            match look {
+                Ok((name, description)) => drop(probed.insert(name, description)),
+                // The description without a probe stays.
+                Err(error) => tracing::warn!(error = %Chain(&error), "the probe of an agent failed"),
+            }
         }
         probed.into_iter().collect()
     }
 
     /// Every session, by id.
     pub fn sessions(&self) -> Vec<SessionInfo> {
-        let entries = self.shared.board.all();
+        let entries = self.shared.states.all();
         entries.into_iter().filter_map(|entry| self.session(&entry.id).ok()).collect()
     }
 
     /// One session.
     pub fn session(&self, id: &SessionId) -> Result<SessionInfo, RequestError> {
-        let session = self.shared.board.get(id).ok_or_else(|| RequestError::UnknownSession(id.clone()))?;
+        let session = self.shared.states.get(id).ok_or_else(|| RequestError::UnknownSession(id.clone()))?;
         let (generation, head) = self.shared.log.head(id).map_err(RequestError::of_read)?;
         Ok(SessionInfo { generation, head, session })
     }
 
-    /// Puts a prompt into the queue. It is durable when this returns.
+    /// Adds a prompt to the queue. It is durable when this returns.
     pub async fn prompt(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
         let prompt = self.redacted(id, prompt);
-        // With a key it may be a repeat of one that was taken: the keeper knows.
+        // With a key it may repeat an accepted prompt, which the keeper knows.
         if prompt.key.is_none() {
             self.refuse_if_degraded()?;
         }
@@ -137,19 +142,19 @@ impl Gateway {
         }
     }
 
-    /// Takes a waiting prompt out of the queue.
+    /// Removes a waiting prompt from the queue.
     pub async fn withdraw(&self, id: &SessionId, prompt: &PromptId) -> Result<(), RequestError> {
         self.refuse_if_degraded()?;
         self.ask(id, |reply| Request::Withdraw(prompt.clone(), reply)).await
     }
 
-    /// Asks the agent to stop that turn, that prompt, or whatever is open or sent. That it was asked is durable when this
-    /// returns: after a crash it is asked again. The end is in the log when the turn has ended.
+    /// Asks the agent to stop a turn, a prompt, or whatever is open or sent. The cancel is durable when this
+    /// returns: after a crash the agent is asked again. The turn ends later, with an event of its own.
     pub async fn cancel(&self, id: &SessionId, what: Cancel) -> Result<Cancelled, RequestError> {
         self.ask(id, |reply| Request::Cancel(what.clone(), reply)).await
     }
 
-    /// Settles an approval; the first answer wins.
+    /// Answers an approval; the first answer wins.
     pub async fn resolve(
         &self,
         id: &SessionId,
@@ -166,7 +171,7 @@ impl Gateway {
         }
     }
 
-    /// Settles a question; the first answer wins.
+    /// Answers a question; the first answer wins.
     pub async fn answer(
         &self,
         id: &SessionId,
@@ -190,7 +195,7 @@ impl Gateway {
         refuse_secret("model", change.model.as_deref(), secrets)?;
         refuse_secret("mode", change.mode.as_deref(), secrets)?;
         change.redact(secrets);
-        if let Some(session) = self.shared.board.get(id) {
+        if let Some(session) = self.shared.states.get(id) {
             let cwd = Path::new(&session.cwd);
             self.check_model(&session.agent, change.model.as_deref(), cwd).await?;
         }
@@ -198,17 +203,17 @@ impl Gateway {
         self.session(id)
     }
 
-    /// Ends a session for good. Its log stays.
+    /// Ends a session. Its log stays, and it cannot be continued.
     pub async fn end(&self, id: &SessionId, reason: &str) -> Result<(), RequestError> {
         self.refuse_if_degraded()?;
         self.ask(id, |reply| Request::End(reason.to_owned(), reply)).await
     }
 
-    /// What a session is at its head.
+    /// The fold of a session at its head.
     pub async fn snapshot(&self, id: &SessionId) -> Result<Snapshot, RequestError> {
         let (log, id) = (self.shared.log.clone(), id.clone());
         let read = tokio::task::spawn_blocking(move || log.snapshot(&id));
-        let snapshot = read.await.map_err(|error| RequestError::Log(error.to_string()))?;
+        let snapshot = read.await.map_err(RequestError::log)?;
         snapshot.map_err(RequestError::of_read)
     }
 
@@ -218,73 +223,73 @@ impl Gateway {
     }
 
     /// Follows the states of all sessions.
-    pub fn watch(&self) -> BoardReader {
-        BoardReader::new(self.shared.board.clone())
+    pub fn watch(&self) -> SessionWatcher {
+        SessionWatcher::new(self.shared.states.clone())
     }
 
-    /// Whether what is accepted can be kept at the moment.
+    /// Whether the log can be written at the moment.
     pub fn health(&self) -> Health {
         self.shared.log.health()
     }
 
-    /// What the log did since it was opened, and what is under way.
+    /// The log's counters since it was opened.
     pub fn figures(&self) -> Figures {
         self.shared.log.figures()
     }
 
-    /// What happened in the sessions of each agent since the gateway was opened: those that are configured, and those
-    /// that a session still names. Everything in it is durable.
-    pub fn tallies(&self) -> BTreeMap<String, Tally> {
-        self.shared.tallies.all()
+    /// Counts of durable events since the gateway was opened, by agent: configured agents, and agents that a
+    /// session still names.
+    pub fn event_counts(&self) -> BTreeMap<String, EventCounts> {
+        self.shared.counters.all()
     }
 
-    /// What agents count of themselves, by name.
+    /// The agents' own counters, by name.
     pub fn counts(&self) -> BTreeMap<String, Counts> {
         let counts = |(name, agent): (&String, &Arc<dyn Agent>)| Some((name.clone(), agent.counts()?));
         self.shared.agents.iter().filter_map(counts).collect()
     }
 
-    /// How many sessions of each agent are at which stage. Agents that are configured are there also without any.
+    /// How many sessions of each agent are at which stage. Configured agents without sessions are included.
     pub fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
-        let mut stages = self.shared.board.stages();
+        let mut stages = self.shared.states.stages();
         for agent in self.shared.agents.keys() {
             stages.entry(agent.clone()).or_default();
         }
         stages
     }
 
-    /// What was removed since the gateway was opened, by deletes and by retention.
+    /// What deletes and retention have removed since the gateway was opened.
     pub fn removed(&self) -> Removed {
         self.shared.log.removed()
     }
 
-    /// Follows the rounds of retention that removed something or failed to.
+    /// Follows the rounds of retention that removed something or failed.
     pub fn watch_retention(&self) -> watch::Receiver<Round> {
         self.shared.rounds.subscribe()
     }
 
-    /// How many keepers are awake.
+    /// How many keepers run.
     pub fn awake(&self) -> usize {
         self.shared.keepers().len()
     }
 
-    /// How many sessions are settling what a restart left open.
+    /// How many sessions are being recovered.
     pub fn recovering(&self) -> usize {
-        self.shared.board.count(Activity::Recovering)
+        self.shared.states.count(Activity::Recovering)
     }
 
-    /// What a person said to a session, as it will be kept and sent.
-    fn redacted<T: Said>(&self, id: &SessionId, mut said: T) -> T {
-        // One that is not known is refused a moment later.
-        let prompts = self.shared.board.get(id).map_or(Prompts::Redacted, |session| Prompts::of(&session));
+    /// A user's input as it will be appended and sent to the agent.
+    fn redacted<T: UserInput>(&self, id: &SessionId, mut input: T) -> T {
+        // A request for an unknown session is refused later.
+        let prompts = self.shared.states.get(id).map_or(Prompts::Redacted, |session| Prompts::of(&session));
         match prompts {
-            Prompts::Redacted => said.redact(&self.shared.settings.secrets),
+            Prompts::Redacted => input.redact(&self.shared.settings.secrets),
             Prompts::AsTheyAre => {}
         }
-        said
+        input
     }
 
-    /// Passes a request on to the session's keeper, which is woken if need be.
+    /// Passes a request on to the session's keeper, which is started if none runs.
     pub(crate) async fn ask<T>(
         &self,
         id: &SessionId,
@@ -299,14 +304,14 @@ impl Gateway {
             {
                 return answer;
             }
-            // It was put away before it took the request: the next one is another.
+            // The keeper ended before it took the request; the next round starts another.
         }
-        Err(RequestError::Log(format!("the keeper of session {id} ends again and again")))
+        Err(RequestError::log(format!("the keeper of session {id} ended {TRIES} times in a row")))
     }
 
-    /// The keeper of a session; a new one takes up where the last one was put away.
+    /// The keeper of a session; started if none runs.
     pub(crate) fn keeper(&self, id: &SessionId) -> Result<Handle, RequestError> {
-        if self.shared.board.get(id).is_none() || self.shared.deletions.is_under_way(id) {
+        if self.shared.states.get(id).is_none() || self.shared.deletions.is_under_way(id) {
             return Err(RequestError::UnknownSession(id.clone()));
         }
         self.shared.wake(id).ok_or(RequestError::Closing)
@@ -317,7 +322,7 @@ impl Gateway {
     }
 
     pub(crate) fn refuse_if_degraded(&self) -> Result<(), RequestError> {
-        trouble::now(&self.shared.log).map_or(Ok(()), |trouble| Err(trouble.refused()))
+        disk_failure::current(&self.shared.log).map_or(Ok(()), |failure| Err(failure.refused()))
     }
 
     pub(crate) fn of(shared: Arc<Shared>) -> Self {
@@ -332,12 +337,12 @@ impl Gateway {
         &self.shared.log
     }
 
-    pub(crate) fn tallies_shared(&self) -> &Tallies {
-        &self.shared.tallies
+    pub(crate) fn event_counters(&self) -> &EventCounters {
+        &self.shared.counters
     }
 
-    pub(crate) fn board(&self) -> &Board {
-        &self.shared.board
+    pub(crate) fn states(&self) -> &SessionStates {
+        &self.shared.states
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -352,7 +357,7 @@ impl Gateway {
         &self.shared.importing
     }
 
-    /// The directory of the log.
+    /// The data directory.
     pub(crate) fn data(&self) -> &Path {
         &self.shared.data
     }
@@ -367,11 +372,12 @@ impl Shared {
         self.agents.get(name).cloned()
     }
 
-    /// The keeper that is awake, or a new one; none once the gateway closes, which would not hear that it has to leave, nor
-    /// for a session that is being deleted.
+    /// The keeper that runs, or a new one. `None` once the gateway shuts down, and for a session that is
+    /// being deleted.
     pub(crate) fn wake(self: &Arc<Self>, id: &SessionId) -> Option<Handle> {
         let mut keepers = self.keepers();
-        // Under the lock, as in `keep`: whoever closes says so first and takes the keepers then.
+        // Under the lock, as in `register_keeper`: `begin_closing` sets the flag before it takes the
+        // keepers, so none is started that would not be stopped.
         if self.is_closing() || self.deletions.is_under_way(id) {
             return None;
         }
@@ -384,20 +390,20 @@ impl Shared {
         Some(keeper)
     }
 
-    /// The keeper of a session that is being deleted, if one is awake: no other will be.
-    pub(crate) fn take_keeper(&self, id: &SessionId) -> Option<Handle> {
+    /// Removes the keeper of a session that is being deleted. No other will be started.
+    pub(crate) fn remove_keeper(&self, id: &SessionId) -> Option<Handle> {
         self.keepers().remove(id)
     }
 
-    /// Ends one keeper by force, and its link with it.
+    /// Aborts a keeper, and its link with it.
     pub(crate) fn abort_keeper(&self, number: u64) {
         if let Some(task) = self.tasks().get(&number) {
             task.abort();
         }
     }
 
-    /// False when the gateway closes: then it is not kept.
-    pub(crate) fn keep(&self, id: &SessionId, keeper: Handle) -> bool {
+    /// False when the gateway shuts down: then the keeper is not registered.
+    pub(crate) fn register_keeper(&self, id: &SessionId, keeper: Handle) -> bool {
         let mut keepers = self.keepers();
         let may = !self.is_closing();
         if may {
@@ -406,13 +412,13 @@ impl Shared {
         may
     }
 
-    /// From here on no keeper is woken. Returns those that are awake.
+    /// From here on no keeper is started. Returns those that run.
     pub(crate) fn begin_closing(&self) -> Vec<Handle> {
         self.closing.store(true, Ordering::Release);
         self.keepers().drain().map(|(_, keeper)| keeper).collect()
     }
 
-    /// Ends every keeper by force, and its link with it, which kills its agent.
+    /// Aborts every keeper, and its link with it, which kills its agent.
     pub(crate) fn abort_keepers(&self) {
         for task in self.tasks().values() {
             task.abort();
@@ -423,8 +429,8 @@ impl Shared {
         &self.agents
     }
 
-    /// That keeper can be ended by force.
-    pub(crate) fn may_abort(&self, number: u64, task: AbortHandle) {
+    /// Remembers the task of a keeper, so that it can be aborted.
+    pub(crate) fn register_task(&self, number: u64, task: AbortHandle) {
         self.tasks().insert(number, task);
     }
 
@@ -432,8 +438,8 @@ impl Shared {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// That keeper has left; a newer one stays.
-    pub(crate) fn put_away(&self, id: &SessionId, number: u64) {
+    /// Removes a keeper that has ended. A newer keeper of the session stays.
+    pub(crate) fn remove_ended(&self, id: &SessionId, number: u64) {
         self.tasks().remove(&number);
         let mut keepers = self.keepers();
         if keepers.get(id).is_some_and(|keeper| keeper.number == number) {
@@ -442,12 +448,12 @@ impl Shared {
     }
 
     fn tasks(&self) -> MutexGuard<'_, HashMap<u64, AbortHandle>> {
-        // A map: a panic cannot leave a change of it half done.
+        // The map is valid also after a panic of its holder.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keepers(&self) -> MutexGuard<'_, HashMap<SessionId, Handle>> {
-        // A map: a panic cannot leave a change of it half done.
+        // The map is valid also after a panic of its holder.
         self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of a session's history, read beside the session's keeper.
+//! Pages of a session's history, read from the log without the session's keeper.
 
 use crate::error::RequestError;
 use crate::gateway::Gateway;
@@ -23,14 +23,14 @@ impl Gateway {
     ) -> Result<T, RequestError> {
         let (log, id) = (self.log().clone(), id.clone());
         let read = tokio::task::spawn_blocking(move || read(&log, &id)).await;
-        read.map_err(|error| RequestError::Log(error.to_string()))?.map_err(refused)
+        read.map_err(RequestError::log)?.map_err(refused)
     }
 }
 
 fn refused(error: PageError) -> RequestError {
     match error {
         PageError::Read(ReadError::Trimmed { oldest, .. }) => {
-            RequestError::BadCursor(format!("{error}; begin there, with {oldest}"))
+            RequestError::BadCursor(format!("{error}; begin with {oldest}"))
         }
         PageError::Read(error) => RequestError::of_read(error),
         PageError::UnknownItem { .. } | PageError::Generation { .. } | PageError::BeyondHead { .. } => {

@@ -1,9 +1,9 @@
-//! Pages of the list of sessions: which ones, in which order, and from where on.
+//! Pages of the list of sessions, with filters and an order.
 
-use crate::board::Stage;
 use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::request::SessionInfo;
+use crate::session_states::Stage;
 use serde::Serialize;
 use std::cmp::Reverse;
 use turnstream_log::Log;
@@ -12,7 +12,7 @@ use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// Which sessions are wanted. What nothing is said of lets every session through.
+/// A query for a page of sessions. Filters that are `None` let every session through.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// Sessions of this agent.
@@ -21,25 +21,25 @@ pub struct Listing {
     pub stage: Option<Stage>,
     /// Sessions with this text in their title, in upper or lower case.
     pub title: Option<String>,
-    /// Sessions in which something happened at this time or later.
+    /// Sessions whose last activity is at this time or later.
     pub from: Option<Time>,
-    /// Sessions in which nothing happened at this time or later.
+    /// Sessions whose last activity is before this time.
     pub to: Option<Time>,
-    /// What comes first.
+    /// The order.
     pub order: Order,
     /// The `next` of the page before.
     pub after: Option<String>,
-    /// At most so many.
+    /// Most sessions on the page.
     pub limit: usize,
 }
 
-/// What comes first in a list.
+/// The order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The session in which something happened last.
+    /// Last activity, the newest first.
     #[default]
     Activity,
-    /// The smallest id. This order does not change while pages are read.
+    /// By id. This order does not change while pages are read.
     Id,
 }
 
@@ -48,7 +48,7 @@ pub enum Order {
 pub struct Listed {
     /// The sessions.
     pub sessions: Vec<ListedSession>,
-    /// Where the next page begins; `None` when this is the last.
+    /// The `after` of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct ListedSession {
     /// The session.
     #[serde(flatten)]
     pub info: SessionInfo,
-    /// When something last happened in it.
+    /// The time of its last activity.
     pub active: Time,
 }
 
@@ -66,7 +66,7 @@ pub struct ListedSession {
 type Place = (Reverse<Time>, SessionId);
 
 impl Gateway {
-    /// A page of sessions. It looks at the database for sessions that nobody has used since the start.
+    /// A page of sessions. Blocks: it reads the log for sessions that were not used since the start.
     pub fn list(&self, listing: &Listing) -> Result<Listed, RequestError> {
         let after = listing.after.as_deref().map(|after| place_of(after, listing.order)).transpose()?;
         let wanted = listing.title.as_deref().map(str::to_lowercase);
@@ -77,7 +77,7 @@ impl Gateway {
                 && wanted.as_ref().is_none_or(|wanted| title().contains(wanted))
         };
         let mut places: Vec<Place> = Vec::new();
-        for (id, created, active) in self.board().matching(fits) {
+        for (id, created, active) in self.states().matching(fits) {
             let active = active.unwrap_or_else(|| self.look_up_activity(&id, created));
             if listing.from.is_none_or(|from| active >= from) && listing.to.is_none_or(|to| active < to) {
                 places.push((Reverse(active), id));
@@ -96,22 +96,22 @@ impl Gateway {
         let more = places.len() > listing.limit;
         places.truncate(listing.limit);
         let next = places.last().filter(|_| more).map(|place| cursor_of(place, listing.order));
-        // One that is deleted meanwhile is left out.
+        // A session that is deleted during this is left out.
         let sessions = places.into_iter().filter_map(|(Reverse(active), id)| {
             Some(ListedSession { info: self.session(&id).ok()?, active })
         });
         Ok(Listed { sessions: sessions.collect(), next })
     }
 
-    /// When something last happened in a session that was not used since the start.
+    /// The last activity of a session that was not used since the start.
     fn look_up_activity(&self, id: &SessionId, created: Option<Time>) -> Time {
         let active = last_time(self.log(), id).or(created).unwrap_or(Time(0));
-        self.board().touch(id, active);
+        self.states().touch(id, active);
         active
     }
 }
 
-/// The time of the last event, also when it is no longer kept.
+/// The time of the last event, also when retention has removed it.
 fn last_time(log: &Log, id: &SessionId) -> Option<Time> {
     let (_, head) = log.head(id).ok()?;
     match log.read(id, Seq(head.0.checked_sub(1)?), 1) {
@@ -135,8 +135,9 @@ fn place_of(cursor: &str, order: Order) -> Result<Place, RequestError> {
             .and_then(|(active, id)| Some((Reverse(Time(active.parse().ok()?)), SessionId::from(id)))),
     };
     place.filter(|(_, id)| !id.as_str().is_empty()).ok_or_else(|| {
-        let detail =
-            format!("{cursor:?} is not the `next` of a page in this order; leave it out to begin again");
+        let detail = format!(
+            "{cursor:?} is not the `next` of a page in this order; leave it out to start from the first page"
+        );
         RequestError::BadCursor(detail)
     })
 }

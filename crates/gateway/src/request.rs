@@ -1,4 +1,4 @@
-//! What clients ask of a session, and what they get.
+//! Requests of clients to a session, and their answers.
 
 use crate::error::RequestError;
 use serde::Serialize;
@@ -10,25 +10,25 @@ use turnstream_model::fold::Session;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
-/// Input for the agent.
+/// A new prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewPrompt {
-    /// ACP content blocks; not empty.
+    /// ACP content blocks, at least one.
     pub content: Vec<Value>,
     /// A repeated request with the same key is the same prompt.
     pub key: Option<String>,
 }
 
-/// What is to change of a session.
+/// A change of a session. Members that are `None` stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
-    /// For a person.
+    /// The title in lists.
     pub title: Option<String>,
     /// The model.
     pub model: Option<String>,
     /// The agent's mode.
     pub mode: Option<String>,
-    /// What becomes of asks from now on.
+    /// How approvals are decided from now on.
     pub permissions: Option<Permissions>,
 }
 
@@ -37,11 +37,11 @@ pub struct Change {
 pub struct ResolveApproval {
     /// `allow_once`, `allow_always` or `reject`.
     pub outcome: ApprovalOutcome,
-    /// Which of the offered answers.
+    /// The id of one of the offered options.
     pub option: Option<String>,
-    /// For the agent.
+    /// A message to the agent.
     pub message: Option<String>,
-    /// After a refusal the turn is to stop.
+    /// With `reject`: also cancel the turn.
     pub stop: bool,
     /// A repeated request with the same key is the same answer.
     pub key: Option<String>,
@@ -52,7 +52,7 @@ pub struct ResolveApproval {
 pub struct AnswerQuestion {
     /// `answered` or `rejected`.
     pub outcome: QuestionOutcome,
-    /// The answers by the question's id.
+    /// The answers, by the ids of the questions.
     pub answers: Option<Map<String, Value>>,
     /// A repeated request with the same key is the same answer.
     pub key: Option<String>,
@@ -61,16 +61,21 @@ pub struct AnswerQuestion {
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionInfo {
-    /// Its generation.
+    /// The generation of its log.
     pub generation: Generation,
     /// Its last event.
     pub head: Seq,
-    /// What it is.
+    /// Its members and its status.
     #[serde(flatten)]
     pub session: Session,
 }
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, RequestError>>;
+
+/// Answers a request. A client that has disconnected does not receive it, which changes nothing.
+pub(crate) fn answer<T>(reply: Reply<T>, result: Result<T, RequestError>) {
+    drop(reply.send(result));
+}
 
 /// A request on its way to the keeper.
 pub(crate) enum Request {
@@ -81,22 +86,21 @@ pub(crate) enum Request {
     Answer(QuestionId, AnswerQuestion, Reply<()>),
     Change(Change, Reply<()>),
     End(String, Reply<()>),
-    /// Ends it unless something is open in it; says whether it did.
+    /// Ends the session if nothing is open in it; answers whether it did.
     EndIfQuiet(String, Reply<bool>),
 }
 
 impl Request {
     pub(crate) fn refuse(self, error: RequestError) {
-        // Whoever asked may have gone away.
         match self {
-            Self::Prompt(_, reply) => drop(reply.send(Err(error))),
-            Self::Cancel(_, reply) => drop(reply.send(Err(error))),
-            Self::EndIfQuiet(_, reply) => drop(reply.send(Err(error))),
+            Self::Prompt(_, reply) => answer(reply, Err(error)),
+            Self::Cancel(_, reply) => answer(reply, Err(error)),
+            Self::EndIfQuiet(_, reply) => answer(reply, Err(error)),
             Self::Withdraw(_, reply)
             | Self::Resolve(_, _, reply)
             | Self::Answer(_, _, reply)
             | Self::Change(_, reply)
-            | Self::End(_, reply) => drop(reply.send(Err(error))),
+            | Self::End(_, reply) => answer(reply, Err(error)),
         }
     }
 }

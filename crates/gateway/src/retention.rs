@@ -1,36 +1,38 @@
-//! Keeping no more than is wanted: old turns are trimmed, old sessions deleted, a little at a time and beside everything else.
+//! Retention: trims old turns and deletes old sessions, a little at a time and in the background.
 //!
-//! Nothing that is open is touched: not a turn, not a prompt that waits, not an approval. The log decides that for turns, and
-//! the keeper for its session.
+//! Nothing that is open is removed: no open turn, waiting prompt or approval. The log checks that for
+//! turns, and the keeper for its session.
 
-use crate::board::Entry;
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
+use crate::session_states::SessionEntry;
 use std::collections::HashMap;
+use std::error::Error;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use turnstream_log::{Keep, Kept, Log, ReadError};
+use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::Activity;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// What is kept, and for how long. Where nothing is said, everything is.
+/// Limits of what is kept. `None` means no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Turns that ended longer ago are trimmed.
     pub max_age: Option<Duration>,
-    /// Of one session's events, in bytes; its oldest turns are trimmed beyond it.
+    /// Most bytes of one session's events. Its oldest turns are trimmed.
     pub max_bytes: Option<u64>,
-    /// Of one session; its oldest ones are trimmed beyond it.
+    /// Most turns of one session. Its oldest turns are trimmed.
     pub max_turns: Option<u64>,
-    /// Sessions in which nothing happened for longer are deleted.
+    /// Sessions without activity for longer are deleted.
     pub session_max_age: Option<Duration>,
-    /// Beyond so many, those in which nothing happened for longest are deleted.
+    /// Most sessions. Those without activity for longest are deleted.
     pub max_sessions: Option<u64>,
-    /// Of the events of all sessions, in bytes; beyond it, sessions in which nothing happened for longest are deleted.
+    /// Most bytes of the events of all sessions. Sessions without activity for longest are deleted.
     pub total_bytes: Option<u64>,
-    /// How often it is looked for what goes.
+    /// Time between two rounds.
     pub every: Duration,
 }
 
@@ -61,21 +63,21 @@ pub struct Round {
     pub bytes: u64,
     /// Sessions that were deleted.
     pub deleted: u64,
-    /// Sessions that could not be looked at.
+    /// Sessions that could not be checked, trimmed or deleted.
     pub failed: u64,
 }
 
-/// When something last happened in a session, and in which event that stands.
+/// The last activity of sessions, each with the head at which it was read.
 type Activities = HashMap<SessionId, (Seq, Time)>;
 
-/// A session that may go.
+/// A session that may be deleted.
 struct Candidate {
     id: SessionId,
     bytes: u64,
     active: Time,
 }
 
-/// Looks for what goes, again and again, until the gateway is gone.
+/// Starts the rounds of retention. They end with the gateway.
 pub(crate) fn start(gateway: &Gateway) {
     let shared = gateway.shared();
     if !shared.settings.retention.wants_something() {
@@ -122,8 +124,9 @@ impl Gateway {
             self.trim_all(&retention, &mut round).await;
         }
         if let Some(age) = retention.max_age
-            && self.shared().ledger.trim(before_now(age)).await.is_err()
+            && let Err(error) = self.shared().provider_requests.trim(before_now(age)).await
         {
+            tracing::warn!(error = %Chain(&error), "retention of provider requests failed");
             round.failed += 1;
         }
         if retention.deletes() {
@@ -138,7 +141,7 @@ impl Gateway {
             bytes: retention.max_bytes,
             turns: retention.max_turns,
         };
-        for Entry { id, .. } in self.board().all() {
+        for SessionEntry { id, .. } in self.states().all() {
             if self.refuse_if_closing().is_err() {
                 return;
             }
@@ -149,27 +152,34 @@ impl Gateway {
                     round.events += trimmed.events;
                     round.bytes += trimmed.bytes;
                 }
-                // It was deleted meanwhile.
+                // It was deleted during the round.
                 Err(turnstream_log::RemoveError::Unknown(_)) => {}
-                Err(_) => round.failed += 1,
+                Err(error) => {
+                    log_failure(&id, &error);
+                    round.failed += 1;
+                }
             }
         }
     }
 
     async fn delete_some(&self, retention: &Retention, activities: &mut Activities, round: &mut Round) {
-        let (log, entries) = (self.log().clone(), self.board().all());
+        let (log, entries) = (self.log().clone(), self.states().all());
         let mut known = std::mem::take(activities);
         let looked = tokio::task::spawn_blocking(move || {
             let found = candidates(&log, entries, &mut known);
             (found, known)
         });
-        let Ok((found, known)) = looked.await else {
-            round.failed += 1;
-            return;
+        let (found, known) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "retention could not read the sessions");
+                round.failed += 1;
+                return;
+            }
         };
         *activities = known;
         let (mut all, mut failed) = (found.candidates, found.failed);
-        // Those in which nothing happened for longest go first.
+        // Those without activity for longest go first.
         all.sort_by(|one, other| (one.active, &one.id).cmp(&(other.active, &other.id)));
         let mut bytes = found.bytes;
         let mut sessions = found.sessions;
@@ -188,16 +198,19 @@ impl Gateway {
                     bytes = bytes.saturating_sub(own);
                     activities.remove(&id);
                 }
-                // Somebody uses it, or it is gone.
+                // The session is in use, or was deleted during the round.
                 Ok(false) | Err(RequestError::UnknownSession(_)) => {}
-                Err(_) => failed += 1,
+                Err(error) => {
+                    log_failure(&id, &error);
+                    failed += 1;
+                }
             }
         }
         round.failed += failed;
     }
 }
 
-/// What was found of all sessions.
+/// The sessions that may be deleted, and totals over all sessions.
 struct Found {
     candidates: Vec<Candidate>,
     sessions: u64,
@@ -205,15 +218,20 @@ struct Found {
     failed: u64,
 }
 
-/// The sessions that nobody uses at the moment, and how much all of them are.
-fn candidates(log: &Log, entries: Vec<Entry>, activities: &mut Activities) -> Found {
+fn log_failure(session: &SessionId, error: &dyn Error) {
+    tracing::warn!(%session, error = %Chain(error), "retention failed");
+}
+
+/// The sessions that are not in use, and totals over all sessions.
+fn candidates(log: &Log, entries: Vec<SessionEntry>, activities: &mut Activities) -> Found {
     let mut found = Found { candidates: Vec::new(), sessions: 0, bytes: 0, failed: 0 };
     let mut seen = Activities::new();
-    for Entry { id, session } in entries {
+    for SessionEntry { id, session } in entries {
         let kept = match log.kept(&id) {
             Ok(kept) => kept,
             Err(ReadError::Unknown(_)) => continue,
-            Err(_) => {
+            Err(error) => {
+                log_failure(&id, &error);
                 found.failed += 1;
                 continue;
             }
@@ -221,7 +239,7 @@ fn candidates(log: &Log, entries: Vec<Entry>, activities: &mut Activities) -> Fo
         found.sessions += 1;
         found.bytes += kept.bytes;
         let known = activities.get(&id).filter(|(head, _)| *head == kept.head).map(|(_, time)| *time);
-        // Of one that an earlier version has trimmed to its last event, all that is known is when it was made.
+        // An earlier version may have trimmed all its events. Then only its creation is known.
         let active = known.or_else(|| last_time(log, &id, &kept)).or(session.created).unwrap_or(Time(0));
         seen.insert(id.clone(), (kept.head, active));
         if session.status == Activity::Idle || session.ended.is_some() {
@@ -232,7 +250,7 @@ fn candidates(log: &Log, entries: Vec<Entry>, activities: &mut Activities) -> Fo
     found
 }
 
-/// The time of the last event, also when it is no longer kept.
+/// The time of the last event, also when retention has removed it.
 fn last_time(log: &Log, id: &SessionId, kept: &Kept) -> Option<Time> {
     if kept.oldest > kept.head {
         return log.base(id).ok()?.trimmed;
@@ -242,10 +260,10 @@ fn last_time(log: &Log, id: &SessionId, kept: &Kept) -> Option<Time> {
     last.event().ok().map(|event| event.time)
 }
 
-/// So long ago.
+/// The time so long ago.
 fn before_now(age: Duration) -> Time {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX))
+    let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    Time(Time::now().0.saturating_sub(age))
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Search over everything that is finished, in all sessions.
+//! Search over finished items and prompts of all sessions.
 
 use crate::error::RequestError;
 use crate::gateway::Gateway;
 use tokio::time::timeout;
 use turnstream_log::{Interest, Page, Query, SearchError, Waiting};
 
-/// Searches at a time; the others wait for their turn. Each keeps a thread and a connection busy.
+/// Searches that run at a time; others wait. Each occupies a thread and a connection.
 pub(crate) const AT_A_TIME: usize = 4;
 
 impl Gateway {
-    /// Finished items and what users said, the newest first. What has just ended is found about a second later. When this
-    /// is dropped, the search is given up and its turn is the next one's.
+    /// Finished items and prompts, the newest first. An item is found about a second after its end.
+    /// Dropping the future stops the search.
     pub async fn search(&self, query: Query) -> Result<Page, RequestError> {
         let log = self.log().clone();
         let found = self.in_turn(move |interest| log.search_while(&query, interest)).await?;
@@ -21,18 +21,17 @@ impl Gateway {
         })
     }
 
-    /// Does what blocks, beside few others of its kind, as long as somebody waits for it.
+    /// Runs blocking work on another thread, at most [`AT_A_TIME`] at once, while its caller waits for it.
     async fn in_turn<T: Send + 'static>(
         &self,
         work: impl FnOnce(Interest) -> T + Send + 'static,
     ) -> Result<T, RequestError> {
         self.refuse_if_closing()?;
-        let failed = |problem: String| RequestError::Log(problem);
         let waited = self.settings().search;
         let turn = timeout(waited, self.shared().searching.clone().acquire_owned()).await;
         let turn = turn.map_err(|_| RequestError::SearchBusy { at_a_time: AT_A_TIME, waited })?;
-        let turn = turn.map_err(|error| failed(error.to_string()))?;
-        // It may have begun to close meanwhile.
+        let turn = turn.map_err(RequestError::log)?;
+        // The shutdown may have begun during the wait.
         self.refuse_if_closing()?;
         let waiting = Waiting::new();
         let interest = waiting.interest();
@@ -43,7 +42,7 @@ impl Gateway {
         });
         let done = work.await;
         drop(waiting);
-        done.map_err(|error| failed(error.to_string()))
+        done.map_err(RequestError::log)
     }
 }
 

@@ -1,54 +1,55 @@
-//! How long things may take, and what happens when nobody answers.
+//! Settings of a gateway: time limits, roots, redaction and retention.
 
 use crate::retention::Retention;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnstream_redact::Rules;
 
-/// How a gateway behaves.
+/// Settings of a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Sessions may only work below these.
+    /// Sessions may only work below these directories.
     pub roots: Vec<PathBuf>,
-    /// How long the making of a link may take.
+    /// How long connecting to an agent may take.
     pub connect: Duration,
-    /// How long an agent may take to show that it has begun with a prompt.
+    /// How long an agent may take to begin with a prompt.
     pub start: Duration,
-    /// How long an agent may be silent in a turn, while it does not wait for a person. Only real activity renews it.
+    /// How long an agent may be silent in a turn. Waiting for a person does not count, and only activity
+    /// renews it.
     pub inactivity: Duration,
-    /// How long an agent may take to end a turn that was cancelled; then it is stopped by force.
+    /// How long an agent may take to end a cancelled turn before it is stopped by force.
     pub cancel: Duration,
-    /// How long the settling of what a dead owner left open may take; then it is given up as lost.
+    /// How long the recovery of a session may take before its open turn ends `lost`.
     pub recovery: Duration,
-    /// How long an agent may take to answer a question of ours.
+    /// How long an agent may take to answer a status probe.
     pub truth: Duration,
-    /// How long an approval or question may wait for a person; for ever where nothing is said.
+    /// How long an approval or a question may wait for a person. `None` means for ever.
     pub approval: Option<Duration>,
-    /// What becomes of one that waited so long.
+    /// What happens to an approval that waited so long.
     pub on_timeout: OnTimeout,
-    /// How long a session may be quiet until its keeper and its agent are put away.
+    /// How long a session may be idle before its keeper ends and its agent is released.
     pub idle: Duration,
-    /// How long a search may wait for its turn; then whoever asks is sent away for a moment.
+    /// How long a search may wait for a free slot before it is refused.
     pub search: Duration,
-    /// How long a stored fold may be behind while its session talks.
+    /// How far a stored fold may be behind while its session is active.
     pub debounce: Duration,
-    /// What counts as a secret, and never reaches the log.
+    /// The redaction rules.
     pub secrets: Rules,
-    /// How long what was said is kept; for ever where nothing is said.
+    /// What is removed, and when. By default nothing.
     pub retention: Retention,
 }
 
 impl Settings {
-    /// Whether sessions may work in this directory, which is given without links and dots.
+    /// Whether sessions may work in this directory, given by its real path.
     pub(crate) fn allows(&self, real: &Path) -> bool {
         self.roots.iter().any(|root| root.canonicalize().is_ok_and(|root| real.starts_with(root)))
     }
 }
 
-/// What becomes of an approval that nobody answered in time.
+/// What happens to an approval that nobody answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTimeout {
-    /// The agent is told that it was refused, and goes on without.
+    /// It is rejected, and the turn goes on.
     Reject,
     /// The turn is cancelled.
     Cancel,

@@ -1,43 +1,52 @@
-//! The first look at a log that others wrote: every session is shown, and those with something open are taken up.
+//! Start of a gateway: reads every session of the log, and starts the keepers of those with something open.
 
 use crate::error::OpenError;
 use crate::gateway::Gateway;
 use std::collections::BTreeSet;
 use turnstream_log::Abandoned;
+use turnstream_model::Chain;
 use turnstream_model::fold::{Activity, State};
 use turnstream_model::id::SessionId;
 
-/// Shows every session on the board, and wakes the keepers of those that a dead owner left in the middle of something.
-pub(crate) fn take_up(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Result<(), OpenError> {
+/// Shows every session, and starts the keepers of those that the last gateway left open. Returns how many
+/// sessions there are.
+pub(crate) fn load_sessions(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Result<usize, OpenError> {
+    let turns = abandoned.len();
     let open_turns: BTreeSet<SessionId> = abandoned.into_iter().map(|turn| turn.session).collect();
     let mut unfinished = Vec::new();
+    let mut sessions = 0;
     for summary in gateway.log().summaries()? {
         let state = match summary.state {
-            // What a person is asked is in none of the summaries, and has to be counted.
+            // Open approvals and questions have to be counted, and summaries do not have them.
             Some(state) if !may_wait(&state) => state,
             Some(_) | None => gateway.log().snapshot(&summary.id)?.state,
         };
-        // A crash came between the row and the first event: nobody was told of the session.
+        // A crash came between the session's row and its first event. No client has seen it.
         if state.session.id.is_none() {
             continue;
         }
-        gateway.tallies_shared().found(&state);
+        gateway.event_counters().found(&state);
         let mut session = state.session.clone();
         if open_turns.contains(&summary.id) || is_unfinished(&state) {
-            // It is what the log will say in a moment; until then no client shall believe that it is idle.
+            // The keeper is about to append this status. Until then no client may see the session as idle.
             session.status = Activity::Recovering;
             unfinished.push(summary.id.clone());
         }
-        gateway.board().show(&summary.id, session);
+        gateway.states().show(&summary.id, session);
+        sessions += 1;
+    }
+    if !unfinished.is_empty() {
+        tracing::info!(sessions = unfinished.len(), turns, "recovering what the last gateway left open");
     }
     for id in unfinished {
-        // Nobody waits for it: what it finds is in the log.
-        let _ = gateway.keeper(&id);
+        if let Err(error) = gateway.keeper(&id) {
+            tracing::warn!(session = %id, error = %Chain(&error), "a session cannot be recovered");
+        }
     }
-    Ok(())
+    Ok(sessions)
 }
 
-/// Somebody may have been asked something there and not have answered.
+/// Whether an approval or a question may be open.
 fn may_wait(state: &State) -> bool {
     matches!(state.session.status, Activity::Waiting | Activity::Recovering)
 }

@@ -1,8 +1,8 @@
-//! Who may ask at all: the host and the page a request names, and the token.
+//! Access control: the headers `Host` and `Origin`, and the token.
 //!
-//! Without a token only this machine is served, and a browser on this machine can be made to ask for a stranger: by a page of
-//! another site (`Origin`), or by a name that resolves to loopback (`Host`). Both are refused before any route sees the
-//! request.
+//! Without a token only this machine is served. A browser on this machine could still send requests for
+//! another site: from its page (`Origin`), or to a name that resolves to loopback (`Host`). Both are
+//! refused before any route runs.
 
 use crate::app::App;
 use crate::options::Token;
@@ -29,23 +29,23 @@ pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: N
 fn allowed(token: Option<&Token>, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Problem> {
     let host = authority.or_else(|| text(headers, header::HOST)).unwrap_or_default();
     match token {
-        // A name that a stranger controls is another site for a browser, which has no token for it.
+        // With a token any host is fine: for a browser, another name is another site, without a token.
         Some(token) => check_token(token, headers)?,
         None => check_host(host)?,
     }
     check_origin(host, headers)
 }
 
-/// The port is not looked at: it is not what makes a name foreign, and tunnels change it.
+/// The port is not checked, since tunnels change it.
 fn check_host(host: &str) -> Result<(), Problem> {
     let known = host.parse::<Authority>().is_ok_and(|authority| is_loopback(authority.host()));
     if known {
         return Ok(());
     }
     let detail = format!(
-        "it was asked for as {host:?}, and without a token only localhost, 127.0.0.1 and [::1] are served"
+        "the header Host is {host:?}, and without a token only localhost, 127.0.0.1 and [::1] are served"
     );
-    Err(Problem::new(Kind::ForeignHost, detail).advice("name one of these as Host, or configure a token"))
+    Err(Problem::new(Kind::ForeignHost, detail).advice("use one of these as Host, or configure a token"))
 }
 
 fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Problem> {
@@ -57,8 +57,8 @@ fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!(
-        "the page is from {origin:?}, the gateway is {host:?}; serve the page from the gateway's own host or from this \
-         machine, or let its server ask for it"
+        "the page is from {origin:?}, and the gateway is {host:?}; serve the page from the gateway's host or from this \
+         machine, or send the request from the page's server"
     );
     Err(Problem::new(Kind::ForeignOrigin, detail))
 }
@@ -67,7 +67,7 @@ fn check_token(token: &Token, headers: &HeaderMap) -> Result<(), Problem> {
     let how = "send it as `Authorization: Bearer TOKEN`, or as the password of Basic with any user name";
     let Some(shown) = text(headers, header::AUTHORIZATION) else {
         return Err(
-            Problem::new(Kind::Unauthorized, "the gateway needs a token, and none was given").advice(how)
+            Problem::new(Kind::Unauthorized, "the gateway requires a token, and none was sent").advice(how)
         );
     };
     let (scheme, shown) = shown.split_once(' ').unwrap_or((shown, ""));
@@ -77,7 +77,7 @@ fn check_token(token: &Token, headers: &HeaderMap) -> Result<(), Problem> {
     } else if scheme.eq_ignore_ascii_case("basic") {
         password(shown).is_some_and(|password| token.is(&password))
     } else {
-        let detail = format!("the scheme {scheme:?} is not known");
+        let detail = format!("the scheme {scheme:?} is not supported");
         return Err(Problem::new(Kind::Unauthorized, detail).advice(how));
     };
     if right { Ok(()) } else { Err(Problem::new(Kind::Unauthorized, "the token is wrong").advice(how)) }

@@ -1,22 +1,23 @@
-//! Everything a request can reach, and which route serves it.
+//! The routes, and the state that they share.
 
 use crate::access;
 use crate::closing::Closing;
 use crate::options::Options;
 use crate::problem::{Kind, Problem};
+use crate::request_span;
 use crate::routes::{
     agents, events, export, health, history, import, metrics, prompts, search, sessions, waits, ws,
 };
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, post};
 use std::sync::Arc;
 use std::time::SystemTime;
 use turnstream_gateway::Gateway;
 
-/// What the routes share.
+/// State shared by the routes.
 pub(crate) struct App {
     pub(crate) gateway: Gateway,
     pub(crate) options: Options,
@@ -60,16 +61,17 @@ impl App {
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method)
             .layer(from_fn_with_state(self.clone(), access::check))
+            .layer(from_fn(request_span::trace))
             .with_state(self)
     }
 }
 
 async fn nothing(request: Request) -> Problem {
-    let detail = format!("{} is not served", request.uri().path());
+    let detail = format!("there is nothing at {}", request.uri().path());
     Problem::new(Kind::UnknownRoute, detail).advice("the routes begin with /v1, for example /v1/health")
 }
 
 async fn wrong_method(request: Request) -> Problem {
-    let detail = format!("{} does not take {}", request.uri().path(), request.method());
-    Problem::new(Kind::WrongMethod, detail).advice("the header Allow says what it takes")
+    let detail = format!("{} does not support {}", request.uri().path(), request.method());
+    Problem::new(Kind::WrongMethod, detail).advice("the header Allow lists the methods it supports")
 }

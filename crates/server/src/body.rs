@@ -1,8 +1,8 @@
-//! Bodies of requests: JSON objects with known members only, of bounded size, within a bounded time.
+//! Bodies of requests: JSON objects with known members only, of bounded size and within a bounded time.
 
 use crate::app::App;
+use crate::json_errors;
 use crate::problem::{Kind, Problem};
-use crate::wording;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use turnstream_json::Lenient;
 
-/// What a body may weigh.
+/// Most bytes of a body.
 const LIMIT: usize = 10 << 20;
-/// What is read and thrown away of a body that is too large: a client that is still sending does not hear the answer.
+/// Most bytes that are read and discarded of a body that is too large: a client that is still sending does
+/// not read the answer.
 const DISCARDED: usize = 64 << 20;
 
-/// A body that was read and understood.
+/// A JSON body.
 pub(crate) struct Strict<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Strict<T> {
@@ -31,7 +32,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Strict<T> {
     }
 }
 
-/// Like [`Strict`], and no body at all is an empty object.
+/// Like [`Strict`], but no body counts as an empty object.
 pub(crate) struct Optional<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
@@ -48,7 +49,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
     }
 }
 
-/// A body without a type is taken for JSON.
+/// A body without a content type counts as JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let Some(said) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let said = said.to_str().unwrap_or_default();
@@ -57,7 +58,8 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!(
-        "the body is said to be {said:?}; send JSON with `Content-Type: application/json` (curl: --json instead of -d)"
+        "the content type of the body is {said:?}; send JSON with `Content-Type: application/json` (curl: --json instead \
+         of -d)"
     );
     Err(Problem::new(Kind::NotJson, detail))
 }
@@ -89,24 +91,25 @@ async fn read(request: Request, within: Duration) -> Result<Bytes, Problem> {
     }
 }
 
-/// Reads what a client still sends, so that it hears the answer.
+/// Reads what a client still sends, so that it reads the answer.
 pub(crate) async fn discard(body: Body) {
-    // Whether it comes to its end or not, the answer is the same.
-    let _ = tokio::time::timeout(Duration::from_secs(5), async {
+    let discarded = tokio::time::timeout(Duration::from_secs(5), async {
         let mut rest = Limited::new(body, DISCARDED);
         while let Some(Ok(_)) = rest.frame().await {}
-    })
-    .await;
+    });
+    if discarded.await.is_err() {
+        tracing::debug!("a client is still sending a body that was refused");
+    }
 }
 
 fn too_large() -> Problem {
     let detail =
-        format!("a body may have {} MiB; put what is larger into a file and name its path", LIMIT >> 20);
+        format!("a body may have {} MiB; put larger content into a file and send its path", LIMIT >> 20);
     Problem::new(Kind::TooLarge, detail).with("limit", LIMIT)
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // A list of values in the right order would pass for an object.
+    // Serde would accept a list of values in the right order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| not_json(&error))?;
         return Err(Problem::new(Kind::BadBody, "the body must be a JSON object, {…}"));
@@ -125,7 +128,8 @@ fn whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {}", wording::of_json(error)));
+    let problem =
+        Problem::new(Kind::BadJson, format!("the body is not JSON: {}", json_errors::of_json(error)));
     problem.with("line", error.line()).with("column", error.column())
 }
 
@@ -134,11 +138,11 @@ fn unfit(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     match inner.classify() {
         Category::Syntax | Category::Eof | Category::Io => not_json(inner),
         Category::Data => {
-            let said = wording::of_member(inner);
-            if wording::is_unknown_field(inner) {
+            let said = json_errors::of_member(inner);
+            if json_errors::is_unknown_field(inner) {
                 return Problem::new(Kind::UnknownField, said).with("member", path);
             }
-            // The path of the whole body is a dot.
+            // A dot stands for the whole body.
             let detail = if path == "." { said } else { format!("{path}: {said}") };
             Problem::new(Kind::BadBody, detail)
         }

@@ -1,9 +1,9 @@
-//! Tells everything in a server that it is to end.
+//! The signal that the server shuts down.
 
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Whether the server is ending. Cloning shares it.
+/// Whether the server shuts down. Cloning shares it.
 #[derive(Clone)]
 pub(crate) struct Closing(Arc<watch::Sender<bool>>);
 
@@ -12,14 +12,14 @@ impl Closing {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Tells it.
+    /// Begins the shutdown.
     pub(crate) fn begin(&self) {
         self.0.send_replace(true);
     }
 
-    /// Returns once it was told.
+    /// Returns when the shutdown has begun.
     pub(crate) async fn begun(&self) {
-        // The sender lives in this value: waiting cannot fail.
-        let _ = self.0.subscribe().wait_for(|closing| *closing).await;
+        // Fails only without a sender, and this is the sender.
+        drop(self.0.subscribe().wait_for(|closing| *closing).await);
     }
 }

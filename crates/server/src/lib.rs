@@ -1,20 +1,21 @@
-//! The gateway over HTTP. Routes are thin: read the request, ask the gateway, answer. What is more than that is in
-//! [`stream`]: how one session's log reaches many readers, each at its own pace, encoded once.
+//! The gateway over HTTP. Routes are thin: they read the request, call the gateway and answer. The rest is in
+//! [`stream`]: how one session's log reaches many readers, encoded once and each at its own pace.
 
 mod access;
 mod app;
 mod body;
 mod closing;
+mod gateway_problems;
+mod json_errors;
 mod metrics;
 mod options;
 mod params;
 mod problem;
 mod query;
-mod refusal;
+mod request_span;
 mod routes;
 mod server;
 mod stream;
-mod wording;
 
 pub use options::{Options, Token, TokenError};
 pub use problem::Kind;

@@ -1,20 +1,20 @@
-//! How a server behaves.
+//! Options of a server.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What whoever starts a server decides.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What clients have to show. Without one only loopback is served.
+    /// The token that every request needs. Without a token only loopback is served.
     pub token: Option<Token>,
-    /// How long a stream may be silent before it says that it is alive.
+    /// How long a stream may be silent before it sends a heartbeat.
     pub heartbeat: Duration,
-    /// How long the body of a request may take to come. That of an import may pause for so long.
+    /// How long the body of a request may take. For an import it is the longest pause.
     pub body: Duration,
-    /// What the body of an import may weigh. It is on the disk while it is judged, never in memory.
+    /// Most bytes in the body of an import. It is written to a file, and not held in memory.
     pub import: u64,
-    /// The agent for clients that name none.
+    /// The agent for clients that do not name one.
     pub default_agent: Option<String>,
 }
 
@@ -30,22 +30,20 @@ impl Default for Options {
     }
 }
 
-/// The secret that clients show. It is never printed.
+/// The secret that clients send. It is never printed.
 #[derive(Clone)]
 pub struct Token(String);
 
-/// Why a text is no token.
+/// Why a text cannot be a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// There is nothing in it.
-    #[error(
-        "the token is empty; use one that is hard to guess, for example what `openssl rand -hex 16` prints"
-    )]
+    /// It is empty.
+    #[error("the token is empty; use one that is hard to guess, for example from `openssl rand -hex 16`")]
     Empty,
     /// It could not be sent in a header.
     #[error(
-        "the token holds a space or a character that is not printable ASCII; use letters, digits and signs, for \
-         example what `openssl rand -hex 16` prints"
+        "the token contains a space or a character that is not printable ASCII; use letters, digits and punctuation, \
+         for example from `openssl rand -hex 16`"
     )]
     Unsendable,
 }
@@ -63,7 +61,7 @@ impl Token {
         Ok(Self(token))
     }
 
-    /// Whether this is what a client showed. Takes as long for a wrong one as for the right one.
+    /// Whether a client sent this token. Takes the same time for a wrong one as for the right one.
     pub(crate) fn is(&self, shown: &str) -> bool {
         let (token, shown) = (self.0.as_bytes(), shown.as_bytes());
         let mut differences = token.len() ^ shown.len();

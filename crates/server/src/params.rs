@@ -1,4 +1,4 @@
-//! What a path and a query say.
+//! Parameters in the path and in the query.
 
 use crate::problem::{Kind, Problem};
 use crate::query;
@@ -20,14 +20,14 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
         match Path::from_request_parts(parts, state).await {
             Ok(Path(ids)) => Ok(Self(ids)),
             Err(_) => {
-                let detail = format!("a part of {} is not UTF-8 when it is decoded", parts.uri.path());
+                let detail = format!("a part of {} is not UTF-8 after decoding", parts.uri.path());
                 Err(Problem::new(Kind::BadPath, detail))
             }
         }
     }
 }
 
-/// The query of a request; a parameter that is not known is refused.
+/// The query of a request. Unknown parameters are refused.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
@@ -36,7 +36,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let pairs = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let Ok(Query(pairs)) = pairs else {
-            let detail = "the query is no list of name=value pairs in UTF-8";
+            let detail = "the query is not a list of name=value pairs in UTF-8";
             return Err(Problem::new(Kind::BadQuery, detail));
         };
         query::read(pairs).map(Self).map_err(|error| Problem::new(Kind::BadQuery, error.to_string()))
@@ -48,16 +48,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// How much is on a page where nothing is said, and at most.
+/// The default and the largest `limit` of a page.
 const USUAL_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 500;
 
-/// How much a page may hold.
+/// The checked `limit` of a page.
 pub(crate) fn page_limit(asked: Option<usize>) -> Result<usize, Problem> {
     match asked.unwrap_or(USUAL_PAGE) {
         limit @ 1..=LARGEST_PAGE => Ok(limit),
         limit => {
-            let detail = format!("limit {limit}: a page has 1 to {LARGEST_PAGE}; `next` leads to the rest");
+            let detail =
+                format!("limit {limit}: a page has 1 to {LARGEST_PAGE} entries; `next` leads to more");
             Err(Problem::new(Kind::BadQuery, detail))
         }
     }
@@ -67,28 +68,29 @@ pub(crate) fn page_limit(asked: Option<usize>) -> Result<usize, Problem> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StreamParams {
-    /// The last event the client has.
+    /// The client's cursor.
     after: Option<String>,
-    /// How the stream says that it is alive.
+    /// The kind of heartbeat.
     #[serde(default)]
     pub(crate) heartbeat: Heartbeat,
-    /// What the frames look like.
+    /// The name of the dialect.
     dialect: Option<String>,
 }
 
-/// How a stream says that it is alive.
+/// The kind of heartbeat of a silent stream.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Heartbeat {
-    /// By a comment, which programs do not see.
+    /// An SSE comment, which programs do not see.
     #[default]
     Comment,
-    /// By an event, for clients that cannot see comments.
+    /// An event, for clients that do not see comments.
     Data,
 }
 
 impl StreamParams {
-    /// Where the client stands: the header is stronger, because a browser that reconnects sends it with the old address.
+    /// The client's cursor. The header wins over the query: a browser that reconnects sends the header with
+    /// the original URL.
     pub(crate) fn cursor(&self, headers: &HeaderMap) -> Result<FrameCursor, Problem> {
         let header = headers.get("last-event-id").map(|value| String::from_utf8_lossy(value.as_bytes()));
         let (place, text) = match (header.filter(|text| !text.is_empty()), &self.after) {
@@ -98,11 +100,11 @@ impl StreamParams {
         };
         text.parse().map_err(|error: CursorError| {
             let problem = Problem::new(Kind::BadCursor, error.to_string());
-            problem.advice(&format!("it is from {place}; leave it out to get everything"))
+            problem.advice(&format!("it came in {place}; leave it out to get everything"))
         })
     }
 
-    /// The dialect that is asked for.
+    /// The requested dialect.
     pub(crate) fn dialect(&self) -> Result<&'static Offered, Problem> {
         let asked = self.dialect.as_deref();
         Offered::named(asked).ok_or_else(|| {

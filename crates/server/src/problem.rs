@@ -1,4 +1,4 @@
-//! Errors as clients get them: `application/problem+json` (RFC 9457) with a stable `type`.
+//! Errors on the wire: `application/problem+json` (RFC 9457) with a stable `type`.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// Defines the kinds of problems: name on the wire, status, title.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $status:ident, $title:literal;)+) => {
-        /// What kind of problem it is. The names are part of the wire: they stay.
+        /// The kind of a problem. The names are part of the wire and stay.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind { $($(#[$doc])* $kind),+ }
 
@@ -29,7 +29,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind => StatusCode::$status),+ }
             }
 
-            /// The same words each time.
+            /// Its title, the same for every problem of this kind.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$kind => $title),+ }
             }
@@ -38,41 +38,41 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The body is no JSON.
+    /// The body is not JSON.
     BadJson = "bad-json", BAD_REQUEST, "The body is not JSON";
-    /// The body has a member that the request does not know.
-    UnknownField = "unknown-field", BAD_REQUEST, "The body has a member that this request does not know";
-    /// A member is missing or is something else than it must be.
-    BadBody = "bad-body", BAD_REQUEST, "The body does not fit the request";
-    /// The prompt has no content, or content that is none.
-    BadContent = "bad-content", BAD_REQUEST, "The content of the prompt cannot be used";
-    /// The answer does not fit what was asked.
-    BadAnswer = "bad-answer", BAD_REQUEST, "The answer does not fit what was asked";
-    /// A query parameter is not known or not usable.
-    BadQuery = "bad-query", BAD_REQUEST, "The query cannot be used";
-    /// A part of the path cannot be read.
-    BadPath = "bad-path", BAD_REQUEST, "The path cannot be read";
-    /// The cursor is none.
-    BadCursor = "bad-cursor", BAD_REQUEST, "The cursor cannot be read";
-    /// The route is for WebSockets.
-    NoWebSocket = "no-websocket", BAD_REQUEST, "This route speaks WebSocket";
+    /// The body has a member that the request does not have.
+    UnknownField = "unknown-field", BAD_REQUEST, "The body has an unknown member";
+    /// A member is missing or has the wrong type.
+    BadBody = "bad-body", BAD_REQUEST, "The body is invalid";
+    /// The prompt has no content, or content that cannot be used.
+    BadContent = "bad-content", BAD_REQUEST, "The content of the prompt is invalid";
+    /// The answer does not fit the approval or question.
+    BadAnswer = "bad-answer", BAD_REQUEST, "The answer does not fit the approval or question";
+    /// A query parameter is unknown or invalid.
+    BadQuery = "bad-query", BAD_REQUEST, "The query is invalid";
+    /// A part of the path cannot be decoded.
+    BadPath = "bad-path", BAD_REQUEST, "The path is invalid";
+    /// The cursor is invalid.
+    BadCursor = "bad-cursor", BAD_REQUEST, "The cursor is invalid";
+    /// The route needs a WebSocket upgrade.
+    NoWebSocket = "no-websocket", BAD_REQUEST, "This route needs a WebSocket";
     /// There is no such agent.
     UnknownAgent = "unknown-agent", BAD_REQUEST, "There is no such agent";
     /// The agent has no such model.
     UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
-    /// The working directory is none.
+    /// The working directory cannot be used.
     NoDirectory = "no-directory", BAD_REQUEST, "The working directory cannot be used";
     /// The file cannot be imported.
     BadImport = "bad-import", BAD_REQUEST, "The file cannot be imported";
     /// The token is missing or wrong.
-    Unauthorized = "unauthorized", UNAUTHORIZED, "A token is needed";
-    /// The request names a host that is not this one.
+    Unauthorized = "unauthorized", UNAUTHORIZED, "A token is required";
+    /// The request names another host.
     ForeignHost = "foreign-host", FORBIDDEN, "The request is for another host";
-    /// The request comes from a page of another site.
-    ForeignOrigin = "foreign-origin", FORBIDDEN, "The request comes from a page of another site";
-    /// The working directory is where no session may work.
+    /// The request comes from a page of another origin.
+    ForeignOrigin = "foreign-origin", FORBIDDEN, "The request comes from a page of another origin";
+    /// The working directory is outside the roots.
     OutsideRoots = "outside-roots", FORBIDDEN, "Sessions may not work in this directory";
-    /// Nothing is served there.
+    /// There is no such route.
     UnknownRoute = "unknown-route", NOT_FOUND, "There is nothing at this path";
     /// There is no such session.
     UnknownSession = "unknown-session", NOT_FOUND, "There is no such session";
@@ -80,68 +80,67 @@ kinds! {
     UnknownApproval = "unknown-approval", NOT_FOUND, "There is no such approval";
     /// There is no such question.
     UnknownQuestion = "unknown-question", NOT_FOUND, "There is no such question";
-    /// The path is served, the method is not.
-    WrongMethod = "wrong-method", METHOD_NOT_ALLOWED, "This path does not take this method";
-    /// The body did not come in time.
-    SlowBody = "slow-body", REQUEST_TIMEOUT, "The body did not come in time";
-    /// The key was used for something else.
+    /// The route does not support the method.
+    WrongMethod = "wrong-method", METHOD_NOT_ALLOWED, "This path does not support this method";
+    /// The body did not arrive in time.
+    SlowBody = "slow-body", REQUEST_TIMEOUT, "The body did not arrive in time";
+    /// The key was used for another request.
     KeyReused = "key-reused", CONFLICT, "The key was used for another request";
     /// The agent cannot be used at the moment.
     AgentUnusable = "agent-unusable", CONFLICT, "The agent cannot be used";
-    /// There is a session of that id.
-    SessionExists = "session-exists", CONFLICT, "There is a session of that id";
+    /// A session has this id.
+    SessionExists = "session-exists", CONFLICT, "A session has this id";
     /// Nothing of the session can be exported yet.
     NothingSettled = "nothing-settled", CONFLICT, "Nothing of the session can be exported yet";
     /// The session has ended.
     SessionEnded = "session-ended", CONFLICT, "The session has ended";
     /// The prompt is no longer in the queue.
     PromptNotWaiting = "prompt-not-waiting", CONFLICT, "The prompt is not waiting";
-    /// The prompt is not at the agent, or has its turn.
+    /// The prompt was not sent yet, or already has a turn.
     PromptNotSent = "prompt-not-sent", CONFLICT, "The prompt is not at the agent";
     /// That turn is not open.
     TurnNotOpen = "turn-not-open", CONFLICT, "The turn is not open";
-    /// Somebody else answered first.
-    ApprovalSettled = "approval-settled", CONFLICT, "The approval was settled before";
-    /// Somebody else answered first.
-    QuestionSettled = "question-settled", CONFLICT, "The question was settled before";
+    /// Another answer came first.
+    ApprovalSettled = "approval-settled", CONFLICT, "The approval was already answered";
+    /// Another answer came first.
+    QuestionSettled = "question-settled", CONFLICT, "The question was already answered";
     /// The body is too large.
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The body is too large";
-    /// The body is not said to be JSON.
+    /// The content type of the body is not JSON.
     NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body must be JSON";
-    /// Too many others ask for the same kind of work.
-    Busy = "busy", SERVICE_UNAVAILABLE, "Too many others search at the moment";
-    /// The session is settling what a crash left.
-    Recovering = "recovering", SERVICE_UNAVAILABLE, "The session is recovering";
-    /// The disk takes nothing at the moment.
-    Degraded = "degraded", SERVICE_UNAVAILABLE, "Nothing can be kept at the moment";
+    /// Too many searches run.
+    Busy = "busy", SERVICE_UNAVAILABLE, "Too many searches are running";
+    /// The session is being recovered after a restart.
+    Recovering = "recovering", SERVICE_UNAVAILABLE, "The session is being recovered";
+    /// The disk refuses writes.
+    Degraded = "degraded", SERVICE_UNAVAILABLE, "The log cannot be written at the moment";
     /// The gateway is shutting down.
     Closing = "closing", SERVICE_UNAVAILABLE, "The gateway is shutting down";
-    /// The data directory does not take the file.
-    NoRoom = "no-room", INSUFFICIENT_STORAGE, "The data directory does not take the file";
+    /// The file cannot be written to the data directory.
+    NoRoom = "no-room", INSUFFICIENT_STORAGE, "The file cannot be stored in the data directory";
     /// The log failed.
     LogFailed = "log-failed", INTERNAL_SERVER_ERROR, "The log failed";
-    /// The gateway did something it never should.
-    Internal = "internal", INTERNAL_SERVER_ERROR, "The gateway made a mistake";
+    /// A bug in the gateway.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
 }
 
-/// One problem with one request.
+/// The error of one request.
 #[derive(Debug)]
 pub(crate) struct Problem {
     kind: Kind,
     detail: String,
     members: Map<String, Value>,
-    /// Seconds after which it makes sense to ask again.
+    /// Seconds after which a retry makes sense.
     retry_after: Option<u64>,
 }
 
 impl Problem {
-    /// The detail says what was wrong, which value, and what to do.
+    /// The detail names the value that is wrong, and what to do.
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), members: Map::new(), retry_after: None }
     }
 
-    /// With what an HTTP client can do about it. Other clients find what was wrong, without this, in
-    /// `reason`.
+    /// Adds advice for HTTP clients to the detail. The detail without it is in `reason`, for other clients.
     pub(crate) fn advice(mut self, advice: &str) -> Self {
         let reason = std::mem::take(&mut self.detail);
         self.detail = format!("{reason}; {advice}");
@@ -153,13 +152,13 @@ impl Problem {
         self.kind
     }
 
-    /// With another member, for programs.
+    /// Adds a member for programs.
     pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.members.insert(member.to_owned(), value.into());
         self
     }
 
-    /// With the time after which it makes sense to ask again.
+    /// Sets the header `Retry-After`.
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self

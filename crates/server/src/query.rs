@@ -1,4 +1,4 @@
-//! The query of a request as a value; what does not fit is named by its parameter.
+//! Query strings as typed values. Errors name the parameter.
 
 use serde::de::value::{MapDeserializer, StrDeserializer};
 use serde::de::{
@@ -7,11 +7,11 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Why a query cannot be used.
+/// Why a query is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", parameter.as_ref().map(|name| format!("{name}: ")).unwrap_or_default())]
 pub(crate) struct QueryError {
-    /// Whose value does not fit.
+    /// The parameter with the invalid value.
     parameter: Option<String>,
     problem: String,
 }
@@ -36,7 +36,7 @@ impl serde::de::Error for QueryError {
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         match expected {
             [] => Self::new(format!("the query has {field:?}, and this request takes no parameters")),
-            known => Self::new(format!("there is no parameter {field:?}; there is {}", known.join(", "))),
+            known => Self::new(format!("there is no parameter {field:?}; known are {}", known.join(", "))),
         }
     }
 
@@ -61,7 +61,7 @@ impl serde::de::Error for QueryError {
     }
 }
 
-/// One value, which knows whose it is.
+/// The value of one parameter, with its name.
 #[derive(Clone, Copy)]
 struct Parameter<'a> {
     name: &'a str,
@@ -198,7 +198,7 @@ mod tests {
             ("q=x&new=yes", "new: \"yes\" is not true or false"),
             ("q=x&kind=third", "kind: \"third\" is not one of one_thing, other"),
             ("q=x&role=third", "role: \"third\" is not one of user, assistant"),
-            ("q=x&colour=red", "there is no parameter \"colour\"; there is q, limit, kind, role, new"),
+            ("q=x&colour=red", "there is no parameter \"colour\"; known are q, limit, kind, role, new"),
             ("q=x&q=y", "the parameter \"q\" is given twice"),
         ];
         for (query, expected) in cases {

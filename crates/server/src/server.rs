@@ -1,4 +1,4 @@
-//! Listening, and ending in good order.
+//! The accept loop and the shutdown.
 
 use crate::app::App;
 use crate::closing::Closing;
@@ -10,47 +10,51 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use turnstream_gateway::Gateway;
+use turnstream_model::Chain;
 
-/// Bytes that may wait for one connection beside the chunk under way; also the most that the head of a request may have.
+/// Buffer of one connection in bytes, beside the chunk that is being sent. Also the limit for the head of a
+/// request.
 const BUFFER: usize = 16 * 1024;
-/// How long the head of a request may take, and how long a connection may be idle between two.
-const HEAD: Duration = Duration::from_secs(60);
-/// How long clients may take to hear that the server ends.
-const GOODBYE: Duration = Duration::from_millis(1_500);
-/// How long nothing is accepted after the system refused to, for example because all file descriptors are in use.
-const BREATH: Duration = Duration::from_millis(100);
+/// How long the head of a request may take, and how long a connection may be idle between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long connections may take to end at a shutdown before they are cut.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(1_500);
+/// Pause after a failed accept, for example because all file descriptors are in use.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address is in use, or not one of this machine.
+    /// The system refused the address.
     #[error("cannot listen on {address}: {source}; {}", advice(source))]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Everybody who reaches the address could use the agents.
+    /// The address is not loopback and no token is configured, so everybody could use the agents.
     #[error(
-        "{0} can be reached from other machines, and no token is configured; listen on 127.0.0.1, or set a token that \
-         clients have to show (`token` in the configuration, or TURNSTREAM_TOKEN)"
+        "{0} can be reached from other machines, and no token is configured; listen on 127.0.0.1, or set a token \
+         (`token` in the configuration, or TURNSTREAM_TOKEN)"
     )]
     Open(SocketAddr),
 }
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "another program has it; stop that one, or give this one another address",
-        io::ErrorKind::AddrNotAvailable => "this machine does not have it; 127.0.0.1 is always there",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege; take a higher one",
-        _ => "give another address",
+        io::ErrorKind::AddrInUse => "another program uses it; stop that program, or choose another address",
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have the address; 127.0.0.1 is always available"
+        }
+        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher one",
+        _ => "choose another address",
     }
 }
 
-/// A server that listens. Connections wait until it runs.
+/// A server that listens. Connections are accepted when it runs.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -59,7 +63,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address; port 0 takes a free one.
+    /// Listens on an address; port 0 means any free port.
     pub async fn bind(address: SocketAddr, gateway: Gateway, options: Options) -> Result<Self, ListenError> {
         if !address.ip().is_loopback() && options.token.is_none() {
             return Err(ListenError::Open(address));
@@ -73,14 +77,13 @@ impl Server {
         Ok(Self { listener, address, gateway, options })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown` returns; then everyone is told, and whoever does not listen is cut off. The gateway is closed at
-    /// the same time, and all of it takes less than five seconds.
-    /// Returns what could not be stopped.
+    /// Serves until `shutdown` returns. Then streams are told, connections that do not end are cut, and the
+    /// gateway is closed, all within five seconds. Returns what could not be stopped.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
         let Self { listener, address: _, gateway, options } = self;
         let closing = Closing::new();
@@ -88,28 +91,55 @@ impl Server {
         let service = TowerToHyperService::new(app.router());
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
+        // One line for a series of failures, which may come ten times a second.
+        let mut is_failing = false;
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
                 accepted = listener.accept() => match accepted {
                     Ok((socket, _)) => {
-                        connections.spawn(converse(socket, service.clone(), closing.clone()));
+                        is_failing = false;
+                        connections.spawn(serve_connection(socket, service.clone(), closing.clone()));
                     }
-                    Err(error) if is_of_one_connection(&error) => {}
-                    Err(_) => tokio::time::sleep(BREATH).await,
+                    Err(error) if is_of_one_connection(&error) => {
+                        tracing::debug!(%error, "a client went away before it was accepted");
+                    }
+                    Err(error) => {
+                        if !std::mem::replace(&mut is_failing, true) {
+                            tracing::error!(%error, "connections cannot be accepted");
+                        }
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 },
-                Some(_) = connections.join_next() => {}
+                Some(ended) = connections.join_next() => log_panic(ended),
             }
         }
         drop(listener);
         closing.begin();
-        let clients = async {
-            let all = async { while connections.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(GOODBYE, all).await;
-            connections.shutdown().await;
-        };
-        let ((), left) = tokio::join!(clients, gateway.close());
-        left
+        let ((), unstopped) = tokio::join!(close_connections(&mut connections), gateway.close());
+        unstopped
+    }
+}
+
+/// Waits until connections have ended, and cuts those that do not.
+async fn close_connections(connections: &mut JoinSet<()>) {
+    let all = async {
+        while let Some(ended) = connections.join_next().await {
+            log_panic(ended);
+        }
+    };
+    if tokio::time::timeout(SHUTDOWN_GRACE, all).await.is_err() {
+        let cut = connections.len();
+        tracing::warn!(connections = cut, "connections were cut: their clients do not read");
+    }
+    connections.shutdown().await;
+}
+
+fn log_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(error = %Chain(&error), "a connection's task panicked");
     }
 }
 
@@ -124,26 +154,33 @@ pub async fn serve(
     Ok(())
 }
 
-/// The client went away before it was accepted.
+/// Whether the error is about one client that went away before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn converse(socket: TcpStream, service: TowerToHyperService<axum::Router>, closing: Closing) {
-    // Frames are small and each is wanted at once. Where it cannot be set they come all the same.
-    let _ = socket.set_nodelay(true);
+async fn serve_connection(socket: TcpStream, service: TowerToHyperService<axum::Router>, closing: Closing) {
+    // Frames are small and should not wait for each other. Without it they are only slower.
+    if let Err(error) = socket.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+    }
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(socket), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
-    // An error here is a client that went away or spoke no HTTP: hyper has answered what can be answered.
-    tokio::select! {
-        _ = &mut connection => return,
-        () = closing.begun() => connection.as_mut().graceful_shutdown(),
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = closing.begun() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    // The client went away or did not speak HTTP. Hyper has answered where that is possible.
+    if let Err(error) = ended {
+        tracing::debug!(error = %Chain(&error), "a connection ended with an error");
     }
-    let _ = connection.await;
 }

@@ -1,27 +1,27 @@
-//! Why a session was not imported, with the line of the file.
+//! Errors of an import, with the line of the file.
 
-use crate::error::RequestError;
+use crate::error::{RequestError, SharedError};
 use turnstream_model::id::SessionId;
 
 /// What is wrong with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A line is not what it has to be, or not in its place.
+    /// A line is malformed or out of order.
     Damaged,
     /// The file ends too early.
     CutOff,
-    /// It has a format that this version does not know.
+    /// The file has a format that this version does not know.
     Newer,
-    /// It has the shape of a log and breaks a law.
+    /// The events break a law of the log.
     Unlawful,
-    /// It ends in the middle of something.
+    /// The file ends while a turn, a prompt or an item is open.
     Open,
-    /// Its beginning was trimmed before it was exported.
+    /// The beginning was trimmed before the export, and the file does not have the state at that point.
     Trimmed,
 }
 
 impl Fault {
-    /// For programs.
+    /// Its name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Damaged => "damaged",
@@ -34,39 +34,37 @@ impl Fault {
     }
 }
 
-/// A file that cannot be imported. Nothing of it was.
+/// A file that cannot be imported. Nothing of it was added to the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}; nothing was imported")]
 pub struct BadFile {
-    /// The line, from 1; the last one for what is missing after it.
+    /// The line, from 1. For missing lines it is the last one.
     pub line: usize,
-    /// What is wrong.
+    /// The kind of fault.
     pub fault: Fault,
-    /// The same in words.
+    /// A sentence for people.
     pub problem: String,
 }
 
 /// Why a session was not imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The file.
+    /// The file is invalid.
     #[error(transparent)]
     File(#[from] BadFile),
-    /// There is a session of that id.
-    #[error("there is a session {0} here, or one of that id is being imported; import it under a new id")]
+    /// A session has this id.
+    #[error("session {0} exists, or is being imported; import it under a new id")]
     Exists(SessionId),
-    /// The file could not be put aside to be looked at.
-    #[error(
-        "the file cannot be kept in the data directory while it is judged: {0}; make room there and try again"
-    )]
-    Spool(String),
-    /// The gateway cannot do it now.
+    /// The temporary file cannot be written.
+    #[error("the file cannot be stored in the data directory: {0}; make room there and try again")]
+    Spool(#[source] SharedError),
+    /// The gateway refused the request.
     #[error(transparent)]
     Request(#[from] RequestError),
 }
 
 impl ImportError {
     pub(super) fn spool(error: std::io::Error) -> Self {
-        Self::Spool(error.to_string())
+        Self::Spool(SharedError::new(error))
     }
 }

@@ -1,11 +1,11 @@
-//! Ids of a file, against those that the session would be given next: it may never be given one that it has.
+//! The ids in a file. The session numbers its ids onward, so the file may not have a number that comes later.
 
 use std::collections::BTreeSet;
 use turnstream_model::event::{Body, Event};
 use turnstream_model::fold::State;
 use turnstream_model::id::Counters;
 
-/// How many of a kind were started, and the highest number among their ids.
+/// How many ids of one kind the file has, and the highest number among them.
 #[derive(Clone, Copy, Default)]
 struct Count {
     started: u64,
@@ -13,7 +13,7 @@ struct Count {
     line: usize,
 }
 
-/// What the events so far have named.
+/// The ids of the events so far.
 #[derive(Default)]
 pub(super) struct Ids {
     prompts: Count,
@@ -22,16 +22,17 @@ pub(super) struct Ids {
     items: Count,
     approvals: Count,
     questions: Count,
-    /// What is open where the file begins. No law is broken by its second beginning as far as the events tell.
+    /// What is open at the beginning of the file. The law checker does not see it begin, so it does not
+    /// notice a second beginning.
     open: BTreeSet<String>,
     repeated: Option<(usize, String)>,
 }
 
-/// The line with the base.
+/// The line with the state at the beginning.
 const HEADER: usize = 1;
 
 impl Ids {
-    /// This was there before the file begins.
+    /// Starts with the state at the beginning of the file.
     pub(super) fn after(base: &State) -> Self {
         let Counters { prompts, turns, attempts, items, approvals, questions } = base.counters;
         let count = |started| Count { started, ..Count::default() };
@@ -72,7 +73,7 @@ impl Ids {
         }
     }
 
-    /// The line in which something begins that was open already where the file begins, and what it is.
+    /// The line in which something begins a second time, and its id.
     pub(super) fn repeated(&self) -> Option<(usize, String)> {
         self.repeated.clone()
     }
@@ -106,7 +107,7 @@ impl Ids {
         }
     }
 
-    /// The line of an id that would be given again, and what it is.
+    /// The line of an id that the session would use again, and the id.
     pub(super) fn reused(&self) -> Option<(usize, String)> {
         let Self { prompts, turns, attempts, items, approvals, questions, open: _, repeated: _ } = self;
         let all =

@@ -1,20 +1,20 @@
-//! The lines of a spooled file, one at a time, and its events, some at a time.
+//! Reads an import file line by line, and its events in batches.
 
 use super::error::{BadFile, Fault, ImportError};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 use turnstream_model::event::Event;
 
-/// No event can be longer: an append holds less.
+/// The longest line. No event can be longer, since one append holds less.
 const LONGEST_LINE: usize = 64 << 20;
-/// Bytes of lines that are appended together.
+/// Bytes of events in one batch.
 const AT_ONCE: usize = 512 * 1024;
 
-/// Reads line by line and counts them.
+/// Reads lines and counts them.
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     bytes: Vec<u8>,
-    /// The number of the last line that was read.
+    /// The number of the last line.
     pub(super) line: usize,
 }
 
@@ -49,7 +49,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// How many bytes the last line has.
+    /// The length of the last line in bytes.
     pub(super) fn length(&self) -> usize {
         self.bytes.len()
     }
@@ -59,18 +59,18 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// The events of a file that was judged.
+/// The events of a validated file.
 pub(super) struct Events(Lines<File>);
 
 impl Events {
-    /// From the first event on.
+    /// Starts at the first event.
     pub(super) fn begin(mut file: File) -> std::io::Result<Self> {
         file.rewind()?;
         Ok(Self(Lines::new(file)))
     }
 
-    /// The next ones; none at the end of the file.
-    pub(super) fn some(&mut self) -> Result<Vec<Event>, ImportError> {
+    /// The next batch; empty at the end of the file.
+    pub(super) fn next_batch(&mut self) -> Result<Vec<Event>, ImportError> {
         let (mut events, mut bytes) = (Vec::new(), 0);
         while bytes < AT_ONCE {
             let Some(text) = self.0.next()? else { break };
@@ -79,8 +79,8 @@ impl Events {
                 continue;
             }
             if let Some(parsed) = parsed {
-                // It was one when it was judged.
-                events.push(parsed.map_err(|error| self.0.damaged(format!("it is no event: {error}")))?);
+                // Validation has parsed it before, so this fails only if the file changed.
+                events.push(parsed.map_err(|error| self.0.damaged(format!("it is not an event: {error}")))?);
                 bytes += self.0.length();
             }
         }

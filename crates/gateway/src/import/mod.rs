@@ -1,94 +1,98 @@
-//! A session that was exported elsewhere: spooled to a file, judged whole, and only then brought into the log.
+//! Import of an exported session: written to a file, validated as a whole, and only then added to the log.
 
 mod error;
 mod ids;
-mod judge;
 mod lines;
 mod spool;
+mod validate;
 
 pub use error::{BadFile, Fault, ImportError};
 pub use spool::Spool;
-pub(crate) use spool::sweep;
+pub(crate) use spool::remove_leftovers;
 
+use crate::disk_failure;
 use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::request::SessionInfo;
-use crate::trouble::trouble;
-use judge::{Judged, judge};
 use lines::Events;
 use std::fs::File;
 use tokio::sync::MutexGuard;
+use tracing::Instrument;
 use turnstream_log::{AppendError, ClaimError};
 use turnstream_model::event::{Body, Event};
 use turnstream_model::id::SessionId;
+use validate::{ValidFile, validate};
 
-/// Under which id a session is imported.
+/// The id of an imported session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportAs {
-    /// The one it has in the file; refused when there is a session of that id.
+    /// The id in the file; refused when a session has it.
     Itself,
-    /// A fresh one, which then stands in `session.created` too.
+    /// A new id, also in the imported `session.created`.
     New,
 }
 
-/// The longest id that is taken from a file.
+/// The longest id that is accepted from a file.
 const LONGEST_ID: usize = 128;
 
 impl Gateway {
-    /// A place for the bytes of a file that is to be imported. Nothing of it is left when it is dropped, or after a crash.
+    /// A temporary file for the bytes of an import. It is gone when it is dropped, and after a crash.
     pub async fn spool(&self) -> Result<Spool, ImportError> {
         self.refuse_if_closing()?;
         self.refuse_if_degraded()?;
         Spool::new(self.data()).await
     }
 
-    /// Brings a session in: all of it, with a new generation, or nothing. A caller that does not wait for it changes
-    /// nothing.
+    /// Imports a session with a new generation: all of it or nothing. Dropping the future does not stop the
+    /// import.
     pub async fn import(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
         self.refuse_if_closing()?;
         let gateway = self.clone();
-        let done = tokio::spawn(async move { gateway.bring_in(spool, under).await });
+        let bring_in = async move { gateway.bring_in(spool, under).await };
+        let done = tokio::spawn(bring_in.in_current_span());
         tokio::select! {
             biased;
-            done = done => done.unwrap_or_else(|error| Err(RequestError::Log(error.to_string()).into())),
-            trouble = trouble(self.log()) => Err(trouble.unkept().into()),
+            done = done => done.unwrap_or_else(|error| Err(RequestError::log(error).into())),
+            failure = disk_failure::wait(self.log()) => Err(failure.not_durable_yet().into()),
         }
     }
 
     async fn bring_in(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
-        // One at a time: the books of the judge are as large as the session.
+        // One at a time: validation needs memory in proportion to the session.
         let _turn = self.importing().lock().await;
         let gateway = self.clone();
-        let judging = tokio::task::spawn_blocking(move || {
+        let validating = tokio::task::spawn_blocking(move || {
             let mut file = spool.into_file()?;
-            let judged = judge(&mut file, || gateway.refuse_if_closing().is_err())?;
-            Ok::<_, ImportError>((judged, file))
+            let valid = validate(&mut file, || gateway.refuse_if_closing().is_err())?;
+            Ok::<_, ImportError>((valid, file))
         });
-        let (judged, file) = joined(judging.await)??;
+        let (valid, file) = joined(validating.await)??;
         let id = match under {
-            ImportAs::Itself => usable(&judged.header.session)?,
+            ImportAs::Itself => usable(&valid.header.session)?,
             ImportAs::New => SessionId::from(format!("ses_{:016x}", fastrand::u64(..))),
         };
-        let native_id = judged.native_id.clone();
-        // One of that id that is being deleted leaves the board last, and must not take this one with it.
+        let native_id = valid.native_id.clone();
+        // A session of this id that is being deleted has to be gone first: its deletion ends with the id.
         self.shared().deletions.over(&id).await;
-        // Until the board shows it too, whoever makes a session with a key would take it for one that a crash left empty.
-        let _shown = self.fill(&id, judged, file, native_id).await?;
+        // The lock is held until the session is shown. Otherwise a create with a key could take the session
+        // for one that a crash left without events.
+        let _shown = self.fill(&id, valid, file, native_id).await?;
         turnstream_failpoint::reach("gateway.imported");
         let snapshot = self.snapshot(&id).await?;
-        self.board().show(&id, snapshot.state.session);
+        self.states().show(&id, snapshot.state.session);
+        tracing::info!(session = %id, "session imported");
         Ok(self.session(&id)?)
     }
 
-    /// Returns with the lock under which sessions are made by key.
+    /// Adds the events to the log. Returns the lock under which sessions are created by key.
     async fn fill(
         &self,
         id: &SessionId,
-        judged: Judged,
+        valid: ValidFile,
         file: File,
         native_id: Option<String>,
     ) -> Result<MutexGuard<'_, ()>, ImportError> {
-        let mut base = judged.header.base.as_deref().cloned().unwrap_or_default();
+        let mut base = valid.header.base.as_deref().cloned().unwrap_or_default();
         if base.session.id.is_some() {
             base.session.id = Some(id.clone());
         }
@@ -97,17 +101,17 @@ impl Gateway {
         let mut reader = Events::begin(file).map_err(ImportError::spool)?;
         loop {
             let reading = tokio::task::spawn_blocking(move || {
-                let some = reader.some();
-                (reader, some)
+                let batch = reader.next_batch();
+                (reader, batch)
             });
-            let (next, some) = joined(reading.await)?;
+            let (next, batch) = joined(reading.await)?;
             reader = next;
-            let mut events = some?;
+            let mut events = batch?;
             if events.is_empty() {
                 break;
             }
             rename(&mut events, id);
-            importer.append(events).await.map_err(|error| of_append(&judged, &error))?;
+            importer.append(events).await.map_err(|error| of_append(&valid, error))?;
         }
         let shown = self.creating().lock().await;
         importer.finish(native_id).await.map_err(|error| of_claim(id, error))?;
@@ -115,12 +119,12 @@ impl Gateway {
     }
 }
 
-/// What came of work on another thread.
+/// The result of work on another thread.
 fn joined<T>(done: Result<T, tokio::task::JoinError>) -> Result<T, ImportError> {
-    done.map_err(|error| RequestError::Log(error.to_string()).into())
+    done.map_err(|error| RequestError::log(error).into())
 }
 
-/// The first event says which session it is.
+/// Puts the new id into `session.created`.
 fn rename(events: &mut [Event], id: &SessionId) {
     for event in events {
         if let Body::SessionCreated { session, .. } = &mut event.draft.body {
@@ -129,15 +133,15 @@ fn rename(events: &mut [Event], id: &SessionId) {
     }
 }
 
-/// An id from a file stands in paths and file names here.
+/// Checks an id from a file: ids are parts of paths and of file names.
 fn usable(id: &SessionId) -> Result<SessionId, BadFile> {
     let is_usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if id.as_str().len() <= LONGEST_ID && id.as_str().bytes().all(is_usable) {
         return Ok(id.clone());
     }
     let problem = format!(
-        "the session's id {:?} cannot be used here: letters, digits, - and _ can, up to {LONGEST_ID}; import it under a \
-         new id",
+        "the session's id {:?} cannot be used: an id has up to {LONGEST_ID} letters, digits, - and _; import it under \
+         a new id",
         id.as_str()
     );
     Err(BadFile { line: 1, fault: Fault::Damaged, problem })
@@ -150,11 +154,11 @@ fn of_claim(id: &SessionId, error: ClaimError) -> ImportError {
     }
 }
 
-fn of_append(judged: &Judged, error: &AppendError) -> ImportError {
+fn of_append(valid: &ValidFile, error: AppendError) -> ImportError {
     match error {
         AppendError::TooLarge { .. } => {
             let problem = format!("an event is larger than a log can hold: {error}");
-            BadFile { line: judged.longest, fault: Fault::Damaged, problem }.into()
+            BadFile { line: valid.longest, fault: Fault::Damaged, problem }.into()
         }
         other => RequestError::of_append(other).into(),
     }

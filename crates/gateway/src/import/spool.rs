@@ -1,4 +1,4 @@
-//! A file without a name in the data directory: what comes over a connection is judged whole before any of it is kept.
+//! The temporary file of an import. It has no name, so a crash leaves nothing behind.
 
 use super::error::ImportError;
 use std::fs::{self, File, OpenOptions};
@@ -6,24 +6,25 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Bytes that are written together.
+/// Bytes that are buffered before they are written.
 const AT_ONCE: usize = 256 * 1024;
 
-/// Bytes that came so far.
+/// The bytes received so far.
 pub struct Spool {
     file: File,
     waiting: Vec<u8>,
 }
 
-/// How their names begin, for the moment in which they have one.
+/// The prefix of the file's name, which it has between its creation and its removal.
 const PREFIX: &str = "import-";
 
-/// Removes files that a crash caught in that moment.
-pub(crate) fn sweep(data: &Path) {
-    // What cannot be removed is empty, and does no harm.
+/// Removes files whose name a crash left behind. They are empty.
+pub(crate) fn remove_leftovers(data: &Path) {
     for entry in fs::read_dir(data).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            let _ = fs::remove_file(entry.path());
+        if entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            tracing::warn!(path = %entry.path().display(), %error, "an empty file cannot be removed");
         }
     }
 }
@@ -34,7 +35,7 @@ impl Spool {
         let made = tokio::task::spawn_blocking(move || {
             let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
             turnstream_failpoint::reach("gateway.spool");
-            // It lives as long as it is open.
+            // The file exists as long as it is open.
             fs::remove_file(&path)?;
             Ok(file)
         });
@@ -42,13 +43,13 @@ impl Spool {
         Ok(Self { file, waiting: Vec::new() })
     }
 
-    /// Takes the next bytes.
+    /// Adds bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), ImportError> {
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= AT_ONCE { self.flush().await } else { Ok(()) }
     }
 
-    /// Writes what waits.
+    /// Writes the buffered bytes.
     pub async fn flush(&mut self) -> Result<(), ImportError> {
         let waiting = std::mem::take(&mut self.waiting);
         let file = self.file.try_clone().map_err(ImportError::spool)?;
@@ -56,7 +57,7 @@ impl Spool {
         written.await.map_err(io::Error::other).flatten().map_err(ImportError::spool)
     }
 
-    /// All of it. What waits is written first: no async here.
+    /// The whole file, with the buffered bytes. Blocks.
     pub(super) fn into_file(mut self) -> Result<File, ImportError> {
         self.file.write_all(&self.waiting).map_err(ImportError::spool)?;
         Ok(self.file)

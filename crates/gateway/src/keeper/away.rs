@@ -1,53 +1,57 @@
-//! An agent that cannot be reached for now: prompts wait for it, for as long as they wait for a link.
+//! An agent that cannot be reached at the moment. Prompts wait for it as long as they wait for a link.
 
-use super::{Gone, Keeper};
+use super::{AppenderClosed, Keeper};
 use tokio::time::Instant;
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::PromptId;
 
-/// Until when a prompt waits for the agent, whatever becomes of the links meanwhile.
-pub(super) struct Reach {
+/// Until when a prompt waits for the agent, however many links are made and lost in between.
+pub(super) struct AgentWait {
     prompt: PromptId,
     pub(super) until: Instant,
 }
 
 impl Keeper {
-    /// The agent cannot be reached. What was sent before has the time it takes to come back, and then that to
-    /// begin.
+    /// The agent cannot be reached. A prompt that was sent before gets the time to reconnect on top of its
+    /// time to start.
     pub(super) fn agent_away(&mut self, reason: String) {
+        let shown = self.shared.settings.secrets.redact(&reason);
+        tracing::warn!(error = %shown, "the agent cannot be reached");
         self.away = Some(reason);
         let settings = &self.shared.settings;
         self.clocks.start_again(settings.connect + settings.start);
     }
 
-    /// It can be reached again.
+    /// The agent can be reached again.
     pub(super) fn agent_back(&mut self) {
-        self.away = None;
+        if self.away.take().is_some() {
+            tracing::info!("the agent can be reached again");
+        }
         self.clocks.start_again(self.shared.settings.start);
     }
 
-    /// Until when this prompt waits for the agent. It begins to wait now, if it does not already.
+    /// Until when this prompt waits for the agent. The wait begins with the first call.
     pub(super) fn wait_for_agent(&mut self, prompt: &PromptId) -> Instant {
-        let until = match self.clocks.reach.take().filter(|reach| reach.prompt == *prompt) {
-            Some(reach) => reach.until,
+        let until = match self.clocks.agent_wait.take().filter(|agent_wait| agent_wait.prompt == *prompt) {
+            Some(agent_wait) => agent_wait.until,
             None => Instant::now() + self.shared.settings.connect,
         };
-        self.clocks.reach = Some(Reach { prompt: prompt.clone(), until });
+        self.clocks.agent_wait = Some(AgentWait { prompt: prompt.clone(), until });
         until
     }
 
-    /// Until when the next prompt waits for an agent that is away. A link that is being made has its own
-    /// limit.
+    /// Until when the next prompt waits for an agent that is away. A link that is being made has a deadline
+    /// of its own.
     pub(super) fn away_deadline(&self) -> Option<Instant> {
         let waits = self.away.is_some() && self.recovery.is_none() && self.machine.next_prompt().is_some();
-        self.clocks.reach.as_ref().filter(|_| waits).map(|reach| reach.until)
+        self.clocks.agent_wait.as_ref().filter(|_| waits).map(|agent_wait| agent_wait.until)
     }
 
     /// The agent did not come back in time for the prompt that waits for it.
-    pub(super) async fn not_reached(&mut self) -> Result<(), Gone> {
+    pub(super) async fn not_reached(&mut self) -> Result<(), AppenderClosed> {
         let after = self.shared.settings.connect;
         let reason = self.away.clone().unwrap_or_default();
         let message = format!("the agent could not be reached within {after:?}: {reason}");
-        self.not_made(TurnError::new(ErrorClass::Unreachable, message)).await
+        self.connect_failed(TurnError::new(ErrorClass::Unreachable, message)).await
     }
 }

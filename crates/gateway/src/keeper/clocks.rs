@@ -1,9 +1,9 @@
-//! Every wait on an agent or a person has a deadline. Only real activity renews it.
+//! Deadlines: every wait for an agent or a person has one. Only activity of the agent renews it.
 
-use super::away::Reach;
+use super::away::AgentWait;
 use super::commit::Work;
 use super::connection::Connection;
-use super::{Gone, Keeper, moment, now as wall_clock};
+use super::{AppenderClosed, Keeper, moment};
 use crate::settings::OnTimeout;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,37 +11,38 @@ use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, QuestionOutcome, Resolution, TurnError};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::signal::Ending;
+use turnstream_model::time::Time;
 
-/// Without any deadline the loop still looks around this often.
-const SELDOM: Duration = Duration::from_secs(3600);
+/// How long the loop sleeps at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
-/// Since when, and until when.
+/// The running deadlines of a session.
 pub(super) struct Clocks {
-    /// A prompt was sent; its turn must have begun by then.
+    /// When the turn of a sent prompt must have begun.
     start: Option<Instant>,
-    /// The next prompt waits for the agent.
-    pub(super) reach: Option<Reach>,
-    /// The agent said that it waits until then.
+    /// Set while the next prompt waits for the agent.
+    pub(super) agent_wait: Option<AgentWait>,
+    /// Until when the agent waits before it repeats a model call.
     pub(super) retry: Option<Instant>,
-    /// The agent last did something.
+    /// The agent's last activity.
     activity: Instant,
-    /// It was silent for too long and was asked; it must have done something by then.
+    /// Set after the agent was silent for too long and its status was asked for: when it must have answered.
     stalled: Option<Instant>,
-    /// The open turn is to end.
+    /// Set when the open turn was cancelled.
     stop: Option<Stop>,
-    /// A prompt that was sent and has no turn is to stop.
+    /// Set when a sent prompt was cancelled before it had a turn.
     stop_prompt: Option<Stop>,
-    /// Since when they stand still, because the keeper waits for the disk.
+    /// Since when the deadlines stand still, because the keeper waits for the disk.
     frozen: Option<Instant>,
-    /// Prompts of which the agent cannot say whether they ran.
+    /// Prompts of which the agent cannot tell whether they ran.
     pub(super) unknown: Vec<PromptId>,
 }
 
-/// Something that is to end.
+/// A turn or a prompt that was cancelled.
 struct Stop {
-    /// It must have ended by then.
+    /// When it must have ended. After that the agent is stopped by force.
     by: Instant,
-    /// The agent's adapter has heard it. One that does not listen is stopped by force when the time is over.
+    /// Whether the agent's adapter took the command.
     told: bool,
 }
 
@@ -49,7 +50,7 @@ impl Clocks {
     pub(super) fn new() -> Self {
         Self {
             start: None,
-            reach: None,
+            agent_wait: None,
             retry: None,
             activity: Instant::now(),
             stalled: None,
@@ -70,8 +71,8 @@ impl Clocks {
         self.stalled = None;
     }
 
-    /// Tells the agent to stop; from then on it has a while to do so. It is told once, however often that is wanted: a
-    /// second word might hit a turn that it has begun by itself meanwhile.
+    /// Tells the agent to stop the open turn, and starts the deadline for it. The agent is told once: a
+    /// second command might stop a turn that the agent began in between.
     pub(super) async fn tell_to_stop(&mut self, connection: &Connection, within: Duration) {
         if self.stop.is_none() {
             let by = self.now() + within;
@@ -79,7 +80,7 @@ impl Clocks {
         }
     }
 
-    /// Tells the agent to stop a prompt, once; from then on it has a while to do so.
+    /// Tells the agent to stop a prompt, once, and starts the deadline for it.
     pub(super) async fn tell_to_stop_prompt(
         &mut self,
         connection: &Connection,
@@ -92,7 +93,7 @@ impl Clocks {
         }
     }
 
-    /// The prompt that was to stop has a turn, which is to end by the same time; or its turn is over.
+    /// A cancelled prompt has become a turn. If the turn goes on, it has the prompt's deadline.
     pub(super) fn prompt_settled(&mut self, turn_goes_on: bool) {
         if let Some(stop) = self.stop_prompt.take()
             && turn_goes_on
@@ -101,36 +102,36 @@ impl Clocks {
         }
     }
 
-    /// Another link has to be told again.
+    /// The link was lost: the next one has to be told again.
     pub(super) fn forget_stop_of_prompt(&mut self) {
         self.stop_prompt = None;
     }
 
-    /// The agent was told to stop the open turn, or a prompt.
+    /// Whether the agent was told to stop the open turn or a prompt.
     pub(super) fn was_told_to_stop(&self) -> bool {
         [&self.stop, &self.stop_prompt].into_iter().flatten().any(|stop| stop.told)
     }
 
-    /// The keeper begins to wait for the disk. What is started from here on has its whole time afterwards.
+    /// Stops all deadlines: the keeper begins to wait for the disk.
     pub(super) fn freeze(&mut self) {
         self.frozen = Some(Instant::now());
     }
 
-    /// It has waited so long, and nothing has run meanwhile.
+    /// Moves all deadlines by the length of the wait, and returns it.
     pub(super) fn thaw(&mut self) -> Duration {
         let waited = self.frozen.take().map(|since| since.elapsed()).unwrap_or_default();
         let stop = self.stop.as_mut().map(|stop| &mut stop.by);
-        let reach = self.reach.as_mut().map(|reach| &mut reach.until);
+        let agent_wait = self.agent_wait.as_mut().map(|agent_wait| &mut agent_wait.until);
         let stop_prompt = self.stop_prompt.as_mut().map(|stop| &mut stop.by);
         let (start, activity) = (self.start.as_mut(), Some(&mut self.activity));
-        let running = [start, reach, activity, self.stalled.as_mut(), stop, stop_prompt];
+        let running = [start, agent_wait, activity, self.stalled.as_mut(), stop, stop_prompt];
         for moment in running.into_iter().flatten() {
             *moment += waited;
         }
         waited
     }
 
-    /// A prompt that was sent has so long from now to begin.
+    /// Restarts the deadline for a sent prompt to begin, if one runs.
     pub(super) fn start_again(&mut self, within: Duration) {
         self.start = self.start.map(|_| self.now() + within);
     }
@@ -139,7 +140,7 @@ impl Clocks {
         self.frozen.unwrap_or_else(Instant::now)
     }
 
-    /// A prompt that waited behind that turn has its whole time to begin.
+    /// A turn has ended. A prompt that waited behind it has its whole time to begin.
     pub(super) fn turn_ended(&mut self, within: Duration) {
         self.active();
         self.stop = None;
@@ -148,10 +149,10 @@ impl Clocks {
 }
 
 impl Keeper {
-    /// When the loop has to look at the clocks again.
+    /// The next deadline.
     pub(super) fn next_deadline(&self) -> Instant {
         let making = match &self.connection {
-            Connection::Making(making) => Some(making.deadline),
+            Connection::Connecting(making) => Some(making.deadline),
             Connection::Down | Connection::Up(_) => None,
         };
         let deadlines = [
@@ -169,7 +170,7 @@ impl Keeper {
             self.redactor.deadline(),
         ];
         let soonest = deadlines.into_iter().flatten().min();
-        soonest.unwrap_or_else(|| Instant::now() + SELDOM)
+        soonest.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP)
     }
 
     fn start_deadline(&self) -> Option<Instant> {
@@ -179,7 +180,7 @@ impl Keeper {
         self.clocks.start.filter(|_| waits)
     }
 
-    /// An agent that waits for a person, or for a time it named, is not silent.
+    /// When the agent has been silent for too long. Waiting for a person or for a retry does not count.
     fn silence_deadline(&self) -> Option<Instant> {
         let talks = self.machine.open_turn().is_some()
             && !self.machine.is_waiting()
@@ -193,12 +194,13 @@ impl Keeper {
         self.clocks.stop.as_ref().map(|stop| stop.by)
     }
 
-    /// While the agent is asked what it has, that has a deadline of its own.
+    /// A recovery has a deadline of its own.
     fn stop_prompt_deadline(&self) -> Option<Instant> {
         self.clocks.stop_prompt.as_ref().filter(|_| self.recovery.is_none()).map(|stop| stop.by)
     }
 
-    /// None runs while the disk fails: an answer would be refused.
+    /// When the oldest approval or question expires. None does while the disk fails: an answer would be
+    /// refused.
     fn person_deadline(&self) -> Option<Instant> {
         if self.outage.is_on() {
             return None;
@@ -211,34 +213,37 @@ impl Keeper {
         quiet.then(|| self.clocks.activity + self.shared.settings.idle)
     }
 
-    /// Does what is due. True when the session has been quiet for so long that it can be put away.
-    pub(super) async fn deadlines(&mut self) -> Result<bool, Gone> {
+    /// Handles every deadline that has passed. True when the session has been idle for so long that its
+    /// keeper can end.
+    pub(super) async fn deadlines(&mut self) -> Result<bool, AppenderClosed> {
         let now = Instant::now();
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
 
         let mut work = Work::default();
         self.release_texts(&mut work);
-        // By the machine's own clock: as a moment of this one it would always be a little later than `now`.
-        if self.machine.deadline().is_some_and(|deadline| deadline <= wall_clock()) {
-            self.settle_texts(&mut work);
+        // Compared on the machine's clock: converted to an `Instant` it would always be a little later than
+        // `now`.
+        if self.machine.deadline().is_some_and(|deadline| deadline <= Time::now()) {
+            self.flush_texts(&mut work);
             self.step(&mut work, |machine, step| machine.tick(step));
         }
         self.commit(work).await?;
 
-        if let Connection::Making(making) = &self.connection
+        if let Connection::Connecting(making) = &self.connection
             && making.deadline <= now
         {
-            self.let_go();
+            self.close_link();
             let after = self.shared.settings.connect;
             let problem = format!("the agent did not answer within {after:?}");
-            self.not_made(TurnError::new(ErrorClass::Timeout, problem)).await?;
+            self.connect_failed(TurnError::new(ErrorClass::Timeout, problem)).await?;
         }
         if due(self.away_deadline()) {
             self.not_reached().await?;
         }
         if due(self.recovery.as_ref().map(|recovery| recovery.deadline)) {
             let after = self.shared.settings.recovery;
-            let error = TurnError::new(ErrorClass::Timeout, format!("nothing was settled within {after:?}"));
+            let error =
+                TurnError::new(ErrorClass::Timeout, format!("the recovery took longer than {after:?}"));
             self.link_lost(error).await?;
         }
         if due(self.start_deadline()) {
@@ -258,7 +263,7 @@ impl Keeper {
             self.end_by_force(Ending::failed(TurnError::new(ErrorClass::Stalled, message))).await?;
         }
         if due(self.silence_deadline()) {
-            // Its end may have been missed: it is asked before it is stopped.
+            // The end of the turn may have been missed: the agent's status is asked for before it is stopped.
             self.clocks.stalled = Some(Instant::now() + self.shared.settings.truth);
             let mut work = Work::default();
             self.step(&mut work, |machine, step| machine.doubt(step));
@@ -270,10 +275,11 @@ impl Keeper {
         Ok(due(self.idle_deadline()))
     }
 
-    /// The agent took prompts and never began. It is stopped, so that it does not begin after all.
-    async fn never_started(&mut self) -> Result<(), Gone> {
+    /// The agent took prompts and did not begin in time. It is stopped, so that it does not begin later.
+    async fn never_started(&mut self) -> Result<(), AppenderClosed> {
+        tracing::warn!("the agent did not begin with a prompt");
         self.connection.tell(Command::Cancel).await;
-        self.let_go();
+        self.close_link();
         let mut work = Work::default();
         for (prompt, _) in self.machine.sent_prompts() {
             let ended = self.step(&mut work, |machine, step| machine.never_started(&prompt, step));
@@ -282,13 +288,14 @@ impl Keeper {
         self.commit(work).await
     }
 
-    /// The agent did not say what became of prompts that are to stop. Their turns end cancelled. One that goes on without its
-    /// link keeps it, so that what begins after all is stopped; any other is stopped with its link.
-    async fn end_unwanted_prompts(&mut self) -> Result<(), Gone> {
+    /// The agent did not report what became of cancelled prompts. Their turns end `cancelled`. An agent
+    /// that outlives its link keeps it, so that a prompt which begins later is stopped. Any other agent is
+    /// stopped.
+    async fn end_unwanted_prompts(&mut self) -> Result<(), AppenderClosed> {
         let told = self.clocks.stop_prompt.take().is_some_and(|stop| stop.told);
         let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
         if self.machine.open_turn().is_none() && !(told && outlives) {
-            self.let_go();
+            self.close_link();
         }
         let mut work = Work::default();
         for (prompt, _) in self.machine.cancelling_prompts() {
@@ -297,7 +304,8 @@ impl Keeper {
         self.commit(work).await
     }
 
-    async fn nobody_answered(&mut self, now: Instant) -> Result<(), Gone> {
+    /// Expires approvals and questions that were not answered in time.
+    async fn nobody_answered(&mut self, now: Instant) -> Result<(), AppenderClosed> {
         let Some(limit) = self.shared.settings.approval else { return Ok(()) };
         let late = |since: Instant| since + limit <= now;
         let asks: Vec<ApprovalId> =
@@ -312,11 +320,11 @@ impl Keeper {
         let mut work = Work::default();
         let asked_in = asks.iter().filter_map(|approval| self.machine.turn_of_ask(approval));
         let questioned_in = questions.iter().filter_map(|question| self.machine.turn_of_question(question));
-        // What waits outside of turns has none to cancel.
+        // Approvals and questions outside a turn have no turn to cancel.
         let turn = asked_in.chain(questioned_in).next().cloned();
         for approval in asks {
             self.decide(&approval, Resolution::new(ApprovalOutcome::Expired, By::Policy), &mut work);
-            // Whatever came of it: it does not wait any more.
+            // Also when the machine refused: it must not expire again.
             self.waits.asks.remove(&approval);
         }
         for question in questions {

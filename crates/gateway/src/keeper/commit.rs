@@ -1,11 +1,14 @@
-//! From the machine to the log: a step's events are appended in order, and what must wait for the disk waits.
+//! From the machine to the log: appends the events of a step, and sends commands to the agent once the events
+//! are durable.
 
-use super::aftermath::Effect;
-use super::ears::Meanwhile;
-use super::{Gone, Keeper, now};
+use super::after_durable::{Effect, log_append_error};
+use super::disk_wait::DiskWait;
+use super::spans::TracedEvent;
+use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
+use crate::event_counts::Counted;
 use crate::redactor::redact_body;
-use crate::tally::Fact;
+use crate::request::answer;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
 use turnstream_log::{Appender, Receipt};
@@ -14,18 +17,18 @@ use turnstream_model::machine::{Machine, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
 
-/// What a step produced, and what is to happen when it is durable.
+/// The events of a step, and what happens when they are durable.
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) drafts: Vec<Draft>,
     pub(super) needs: Vec<Need>,
-    /// For the agent, after the events are durable.
+    /// Sent to the agent when the events are durable.
     pub(super) commands: Vec<Command>,
     pub(super) effects: Vec<Effect>,
 }
 
 impl Work {
-    /// Answers somebody when this is durable.
+    /// Answers a request when the events are durable.
     pub(super) fn reply<T: Send + 'static>(
         &mut self,
         reply: oneshot::Sender<Result<T, RequestError>>,
@@ -34,23 +37,22 @@ impl Work {
         self.reply_or(reply, value, |error| error);
     }
 
-    /// The same, with another word for what went wrong.
+    /// The same, with a function that changes the error.
     pub(super) fn reply_or<T: Send + 'static>(
         &mut self,
         reply: oneshot::Sender<Result<T, RequestError>>,
         value: T,
-        wrong: impl FnOnce(RequestError) -> RequestError + Send + 'static,
+        change_error: impl FnOnce(RequestError) -> RequestError + Send + 'static,
     ) {
-        // Whoever asked may have gone away.
         let reply = move |result: Result<(), RequestError>| {
-            drop(reply.send(result.map(|()| value).map_err(wrong)));
+            answer(reply, result.map(|()| value).map_err(change_error));
         };
         self.effects.push(Effect::Reply(Box::new(reply)));
     }
 }
 
 impl Keeper {
-    /// One step of the machine.
+    /// Runs one step of the machine, and redacts its events.
     pub(super) fn step<T>(
         &mut self,
         work: &mut Work,
@@ -58,17 +60,17 @@ impl Keeper {
     ) -> T {
         let before = work.drafts.len();
         let mut step =
-            Step { now: now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
+            Step { now: Time::now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
         let result = act(&mut self.machine, &mut step);
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.secrets, &mut draft.body);
         }
-        self.note(before, work);
+        self.track(before, work);
         result
     }
 
-    /// Hands the events to the log, tells the agent what it has to be told, and goes on as soon as it may.
-    pub(super) async fn commit(&mut self, work: Work) -> Result<(), Gone> {
+    /// Hands the events to the log. Waits until they are durable only if commands for the agent depend on it.
+    pub(super) async fn commit(&mut self, work: Work) -> Result<(), AppenderClosed> {
         if work.commands.is_empty() {
             let Work { drafts, needs, effects, .. } = work;
             self.append(drafts, effects).await?;
@@ -77,23 +79,23 @@ impl Keeper {
         self.commit_now(work).await
     }
 
-    /// The same, and returns when the events are durable and the agent was told.
-    pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), Gone> {
+    /// Hands the events to the log, and returns when they are durable and the commands were sent.
+    pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), AppenderClosed> {
         let Work { drafts, needs, commands, mut effects } = work;
         let (sender, durable) = oneshot::channel();
         effects.push(Effect::Durable(sender));
         self.append(drafts, effects).await?;
         self.clocks.freeze();
-        let durable = self.meanwhile().0.wait(durable).await;
+        let durable = self.disk_wait().0.wait(durable).await;
         self.thaw();
-        durable.map_err(|_| Gone)?;
+        durable.map_err(|_| AppenderClosed)?;
         turnstream_failpoint::reach("keeper.durable");
         for command in commands {
             match command {
-                // Somebody may have told it meanwhile, or the turn may have ended with what was observed.
+                // The agent may have been told during the wait, or the turn may have ended.
                 Command::Cancel if self.machine.is_cancelling() => self.tell_to_stop().await,
                 Command::Cancel => {}
-                // It may have got its turn meanwhile: an agent that has stopped that hears nothing new.
+                // The prompt may have become a turn during the wait; that turn is cancelled by itself.
                 Command::CancelPrompt(name) if self.cancelling_names().contains(&name) => {
                     self.tell_to_stop_prompt(name).await;
                 }
@@ -101,7 +103,7 @@ impl Keeper {
                     self.at_agent = Some(native_id.clone());
                     self.connection.tell(Command::Prompt { native_id, content }).await;
                 }
-                // An adapter that has ended says why, or said it already.
+                // `tell` logs a command that the agent did not take; its link then reports why.
                 other => drop(self.connection.tell(other).await),
             }
             turnstream_failpoint::reach("keeper.told");
@@ -109,25 +111,29 @@ impl Keeper {
         self.fetch(needs).await
     }
 
-    async fn append(&mut self, drafts: Vec<Draft>, mut effects: Vec<Effect>) -> Result<(), Gone> {
+    async fn append(&mut self, drafts: Vec<Draft>, mut effects: Vec<Effect>) -> Result<(), AppenderClosed> {
         if drafts.is_empty() && effects.is_empty() {
             return Ok(());
         }
-        let time = now();
+        let time = Time::now();
         let mut changed = false;
         for draft in &drafts {
             changed |= is_about_session(&draft.body);
             self.session.take_in(&draft.body, time);
         }
-        let facts: Vec<Fact> = drafts.iter().filter_map(|draft| Fact::of(&draft.body)).collect();
-        if !facts.is_empty() {
-            effects.insert(0, Effect::Count(self.session.agent.clone(), facts));
+        let counted: Vec<Counted> = drafts.iter().filter_map(|draft| Counted::of(&draft.body)).collect();
+        if !counted.is_empty() {
+            effects.insert(0, Effect::Count(self.session.agent.clone(), counted));
+        }
+        let traced: Vec<TracedEvent> = drafts.iter().filter_map(TracedEvent::of).collect();
+        if !traced.is_empty() {
+            effects.insert(0, Effect::Trace(traced, time));
         }
         if !drafts.is_empty() {
             effects.insert(0, Effect::Touch(time));
         }
         if changed {
-            // Before the replies: whoever is answered finds the board as it was promised.
+            // Before the replies: a client that was answered sees the new state.
             effects.insert(0, Effect::Show(Box::new(self.session.clone())));
         }
         turnstream_failpoint::reach("keeper.append");
@@ -135,24 +141,27 @@ impl Keeper {
         let last = pieces.pop().unwrap_or_default();
         for piece in pieces {
             let receipt = self.hand_over(piece, time).await?;
-            self.aftermath.after(receipt, Vec::new())?;
+            self.after_durable.after(receipt, Vec::new())?;
         }
         let receipt = self.hand_over(last, time).await?;
-        self.aftermath.after(receipt, effects)
+        self.after_durable.after(receipt, effects)
     }
 
-    /// Waits while more than the log's budget is under way.
-    async fn hand_over(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, Gone> {
+    /// Waits while the log's budget is used up.
+    async fn hand_over(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppenderClosed> {
         self.clocks.freeze();
-        let (meanwhile, appender) = self.meanwhile();
-        let handed = meanwhile.wait(appender.append(drafts, time)).await;
+        let (disk_wait, appender) = self.disk_wait();
+        let handed = disk_wait.wait(appender.append(drafts, time)).await;
         self.thaw();
-        handed.map_err(|_| Gone)
+        handed.map_err(|error| {
+            log_append_error(&error);
+            AppenderClosed
+        })
     }
 
-    fn meanwhile(&mut self) -> (Meanwhile<'_>, &mut Appender) {
-        let meanwhile = Meanwhile {
-            ears: &mut self.ears,
+    fn disk_wait(&mut self) -> (DiskWait<'_>, &mut Appender) {
+        let disk_wait = DiskWait {
+            inbox: &mut self.inbox,
             log: &self.shared.log,
             settings: &self.shared.settings,
             machine: &self.machine,
@@ -163,11 +172,11 @@ impl Keeper {
             at_agent: self.at_agent.as_deref(),
             recovering: self.recovery.is_some(),
         };
-        (meanwhile, &mut self.appender)
+        (disk_wait, &mut self.appender)
     }
 
-    /// Facts need no durability: asking twice does no harm.
-    async fn fetch(&mut self, needs: Vec<Need>) -> Result<(), Gone> {
+    /// Asks the agent for missing facts. This needs no durability: asking twice does no harm.
+    async fn fetch(&mut self, needs: Vec<Need>) -> Result<(), AppenderClosed> {
         for need in needs {
             self.connection.tell(Command::Fetch(need)).await;
         }
@@ -175,10 +184,11 @@ impl Keeper {
     }
 }
 
-/// Bytes of text that one event and, about, one append may have. What is more goes into several.
+/// Most bytes of text in one event, and about the most in one append. Longer text is split.
 const PIECE: usize = 4 << 20;
 
-/// The events in appends that the log takes, in their order. Text that is too long for one event becomes several.
+/// Splits the events into appends that the log accepts, in order. A text that is too long becomes several
+/// events.
 fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
     let mut pieces: Vec<Vec<Draft>> = Vec::new();
     let (mut piece, mut bytes) = (Vec::new(), 0);
@@ -198,7 +208,7 @@ fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
     pieces
 }
 
-/// A piece of text as several deltas, if it is too long for one.
+/// Splits a delta that is too long for one event.
 fn split(mut draft: Draft) -> Vec<Draft> {
     let Body::ItemDelta { field, text } = &mut draft.body else { return vec![draft] };
     if text.len() <= PIECE {
@@ -216,6 +226,7 @@ fn split(mut draft: Draft) -> Vec<Draft> {
     parts
 }
 
+/// Whether the event changes what is shown of the session.
 fn is_about_session(body: &Body) -> bool {
     matches!(
         body,

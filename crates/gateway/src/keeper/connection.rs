@@ -1,50 +1,53 @@
-//! The link to the agent: made when there is something to say, and put away by force if need be.
+//! The link to the agent: made when there is a prompt to send, and closed by force if the agent does not end.
 
 use super::commit::Work;
-use super::{Gone, Keeper};
+use super::{AppenderClosed, Keeper};
+use crate::error::RequestError;
 use crate::redactor::still_a_name;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tracing::Instrument;
 use turnstream_agents::{Command, ConnectError, Known, Left, Link, Observed, Start};
 use turnstream_log::Log;
+use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::{Ending, Signal};
 
-/// How long an adapter may leave a command unread; then it does not work, and the deadlines of the turn decide.
-const UNREAD: Duration = Duration::from_secs(1);
+/// How long an adapter may leave a command unread. After that the deadlines of the turn decide.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How much longer than it may an agent can take to say why there is no link; then it is not waited for.
-const LATE: Duration = Duration::from_millis(500);
+/// How long after its deadline an agent may still report why no link could be made.
+const CONNECT_GRACE: Duration = Duration::from_millis(500);
 
-/// Where the link stands.
+/// The state of the link.
 pub(super) enum Connection {
     Down,
-    Making(Making),
+    Connecting(Connecting),
     Up(Link),
 }
 
-/// A link that is being made. Dropped, it is given up.
-pub(super) struct Making {
+/// A link that is being made. Dropping it gives the link up.
+pub(super) struct Connecting {
     task: JoinHandle<Result<Link, ConnectError>>,
     pub(super) deadline: Instant,
 }
 
-impl Drop for Making {
+impl Drop for Connecting {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// Whether links are ending. Cloning shares it.
+/// Links that are ending. Cloning shares them.
 #[derive(Clone, Default)]
-pub(super) struct Farewell(Option<watch::Receiver<()>>);
+pub(super) struct ClosingLinks(Option<watch::Receiver<()>>);
 
-impl Farewell {
-    /// Returns when they have.
+impl ClosingLinks {
+    /// Returns when all of them have ended.
     pub(super) async fn over(self) {
         if let Some(mut last) = self.0 {
             while last.changed().await.is_ok() {}
@@ -52,11 +55,11 @@ impl Farewell {
     }
 }
 
-/// What came from the agent's side.
-pub(super) enum News {
-    /// The link is there, or cannot be made.
-    Made(Result<Link, TurnError>),
-    /// The agent said something.
+/// Something that happened on the link.
+pub(super) enum LinkEvent {
+    /// The link was made, or could not be.
+    Connected(Result<Link, ConnectError>),
+    /// The adapter observed something at the agent.
     Observed(Observed),
     /// The adapter ended.
     Ended,
@@ -67,47 +70,63 @@ impl Connection {
         matches!(self, Self::Down)
     }
 
-    /// The next news; never any while it is down. Safe to drop and call again.
-    pub(super) async fn news(&mut self) -> News {
+    /// The next event; never returns while the link is down. Safe to drop and call again.
+    pub(super) async fn next_event(&mut self) -> LinkEvent {
         match self {
             Self::Down => std::future::pending().await,
-            Self::Making(making) => {
+            Self::Connecting(making) => {
                 let made = (&mut making.task).await;
                 let made = made.unwrap_or_else(|error| {
                     let problem = format!("its adapter failed: {error}");
                     Err(ConnectError::Unavailable { agent: "this agent".to_owned(), problem })
                 });
-                News::Made(made.map_err(|error| class_of(&error)))
+                LinkEvent::Connected(made)
             }
-            Self::Up(link) => link.observe().await.map_or(News::Ended, News::Observed),
+            Self::Up(link) => link.observe().await.map_or(LinkEvent::Ended, LinkEvent::Observed),
         }
     }
 
-    /// News that is already there.
-    pub(super) async fn waiting(&mut self) -> Option<News> {
+    /// An event that is already there.
+    pub(super) async fn try_next_event(&mut self) -> Option<LinkEvent> {
         match self {
-            Self::Up(link) => link.try_observe().map(News::Observed),
-            Self::Making(making) if making.task.is_finished() => Some(self.news().await),
-            Self::Down | Self::Making(_) => None,
+            Self::Up(link) => link.try_observe().map(LinkEvent::Observed),
+            Self::Connecting(making) if making.task.is_finished() => Some(self.next_event().await),
+            Self::Down | Self::Connecting(_) => None,
         }
     }
 
-    /// Tells the agent something, if there is a way to it.
+    /// Sends a command to the agent. False when the link is down, or when the agent's adapter did not take
+    /// it.
     pub(super) async fn tell(&self, command: Command) -> bool {
-        match self {
-            Self::Up(link) => timeout(UNREAD, link.tell(command)).await.unwrap_or(false),
-            Self::Down | Self::Making(_) => false,
+        let name = command_name(&command);
+        let told = match self {
+            Self::Up(link) => timeout(COMMAND_TIMEOUT, link.tell(command)).await,
+            Self::Down | Self::Connecting(_) => {
+                tracing::debug!(command = name, "a command was not sent: no link to the agent");
+                return false;
+            }
+        };
+        match told {
+            Ok(true) => true,
+            Ok(false) => {
+                tracing::warn!(command = name, "a command did not reach the agent: its adapter has ended");
+                false
+            }
+            Err(_) => {
+                tracing::warn!(command = name, after = ?COMMAND_TIMEOUT, "the agent did not take a command");
+                false
+            }
         }
     }
 
-    /// Ends the link in good order, or by force after the deadline.
+    /// Ends the link, by force after the deadline.
     pub(super) async fn close(self, deadline: Duration) {
         match self {
             Self::Down => {}
             Self::Up(link) => link.stop(deadline).await,
-            Self::Making(mut making) => {
+            Self::Connecting(mut making) => {
                 making.task.abort();
-                // It may have been made a moment before.
+                // The link may have been made a moment ago.
                 if let Ok(Ok(link)) = (&mut making.task).await {
                     link.stop(deadline).await;
                 }
@@ -116,13 +135,32 @@ impl Connection {
     }
 }
 
-/// What the log has of the agent's session. Without it the agent has nothing to compare with.
-async fn known(log: Log, id: SessionId) -> Known {
-    let read = tokio::task::spawn_blocking(move || log.snapshot(&id)).await;
-    read.ok().and_then(Result::ok).map(|snapshot| Known::of(&snapshot.state)).unwrap_or_default()
+/// The name of a command in log lines, which never show its content.
+fn command_name(command: &Command) -> &'static str {
+    match command {
+        Command::Prompt { .. } => "prompt",
+        Command::Cancel => "cancel",
+        Command::CancelPrompt(_) => "cancel_prompt",
+        Command::Approve { .. } => "approve",
+        Command::Answer { .. } => "answer",
+        Command::Change { .. } => "change",
+        Command::Fetch(_) => "fetch",
+    }
 }
 
-fn class_of(error: &ConnectError) -> TurnError {
+/// What the log has of the agent's session. Without it, turns of other clients are not recognised.
+async fn known(log: Log, id: SessionId) -> Known {
+    let read = tokio::task::spawn_blocking(move || log.snapshot(&id)).await;
+    let error = match read {
+        Ok(Ok(snapshot)) => return Known::of(&snapshot.state),
+        Ok(Err(error)) => RequestError::of_read(error),
+        Err(error) => RequestError::log(error),
+    };
+    tracing::warn!(error = %Chain(&error), "the agent's session cannot be compared with the log");
+    Known::default()
+}
+
+fn turn_error(error: &ConnectError) -> TurnError {
     let (class, status) = match error {
         ConnectError::Unavailable { .. } => (ErrorClass::Unreachable, None),
         ConnectError::Unauthorized { status, .. } => (ErrorClass::Auth, *status),
@@ -134,15 +172,15 @@ fn class_of(error: &ConnectError) -> TurnError {
 }
 
 impl Keeper {
-    /// Sends what can be sent, and makes a link if that is what is missing.
-    pub(super) async fn advance(&mut self) -> Result<(), Gone> {
+    /// Sends the next prompt, or makes a link for it.
+    pub(super) async fn advance(&mut self) -> Result<(), AppenderClosed> {
         if self.recovery.is_some() {
-            self.clocks.reach = None;
+            self.clocks.agent_wait = None;
             return Ok(());
         }
         self.settle_unknown().await?;
         let Some(prompt) = self.machine.next_prompt() else {
-            self.clocks.reach = None;
+            self.clocks.agent_wait = None;
             return Ok(());
         };
         match &self.connection {
@@ -151,7 +189,7 @@ impl Keeper {
                 Ok(())
             }
             Connection::Up(_) => self.send(prompt).await,
-            Connection::Making(_) => Ok(()),
+            Connection::Connecting(_) => Ok(()),
             Connection::Down => {
                 let until = self.wait_for_agent(&prompt);
                 self.connect(None, until).await
@@ -159,8 +197,8 @@ impl Keeper {
         }
     }
 
-    /// That it was sent is durable before it leaves (L12).
-    async fn send(&mut self, prompt: PromptId) -> Result<(), Gone> {
+    /// Sends a prompt. `prompt.sent` is durable before the bytes leave (L12).
+    async fn send(&mut self, prompt: PromptId) -> Result<(), AppenderClosed> {
         let Some(agent) = self.agent.clone() else { return Ok(()) };
         let native_id = agent.name_prompt(&self.id, &prompt);
         let mut work = Work::default();
@@ -173,29 +211,29 @@ impl Keeper {
         self.commit_now(work).await
     }
 
-    /// Begins to make a link. What cannot even be tried has failed.
-    pub(super) async fn connect(&mut self, left: Option<Left>, until: Instant) -> Result<(), Gone> {
+    /// Begins to make a link. An error that shows at once is handled like a failed attempt.
+    pub(super) async fn connect(&mut self, left: Option<Left>, until: Instant) -> Result<(), AppenderClosed> {
         match self.start(left, until) {
             Ok(making) => {
-                self.connection = Connection::Making(making);
+                self.connection = Connection::Connecting(making);
                 Ok(())
             }
-            Err(error) => self.not_made(error).await,
+            Err(error) => self.connect_failed(error).await,
         }
     }
 
-    fn start(&self, left: Option<Left>, until: Instant) -> Result<Making, TurnError> {
+    fn start(&self, left: Option<Left>, until: Instant) -> Result<Connecting, TurnError> {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
-            return Err(unreachable(format!("there is no agent {name:?} any more; configure it again")));
+            return Err(unreachable(format!("agent {name:?} is no longer configured; configure it again")));
         };
         let cwd = PathBuf::from(&self.session.cwd);
         if !cwd.is_dir() {
             let shown = cwd.display();
-            return Err(unreachable(format!("the working directory {shown} is not there any more")));
+            return Err(unreachable(format!("the working directory {shown} no longer exists")));
         }
-        // Where a session that was made here works was looked at then.
+        // The directory of a session that was created here was checked at its creation.
         if self.imported.is_some() && !cwd.canonicalize().is_ok_and(|real| self.shared.settings.allows(&real))
         {
             return Err(unreachable(format!(
@@ -215,110 +253,135 @@ impl Keeper {
             known: Known::default(),
             until,
         };
-        let farewell = self.farewell.clone();
+        let closing_links = self.closing_links.clone();
         let (log, id) = (self.shared.log.clone(), self.id.clone());
-        let task = tokio::spawn(async move {
-            farewell.over().await;
+        let connect = async move {
+            closing_links.over().await;
             let mut start = start;
-            // A recovery says by itself what is known.
+            // For a recovery, `left` already names what the log has.
             if start.native_id.is_some() && start.left.is_none() {
                 start.known = known(log, id).await;
             }
             agent.connect(start).await
-        });
-        Ok(Making { task, deadline: until + LATE })
+        };
+        let task = tokio::spawn(connect.in_current_span());
+        Ok(Connecting { task, deadline: until + CONNECT_GRACE })
     }
 
-    /// How the agent calls the session, if it is one of this agent: the name in an imported log is that of a session which
-    /// another log is still talking to, perhaps with this very agent.
+    /// The agent's name of the session. The name in an imported log is ignored: the session it names belongs
+    /// to the log that was exported, perhaps with this very agent.
     fn native_id(&self) -> Option<String> {
         let foreign = self.imported.as_ref().and_then(|imported| imported.native_id.as_ref());
         self.session.native_id.clone().filter(|name| Some(name) != foreign)
     }
 
-    /// Takes in what came from the agent's side.
-    pub(super) async fn news(&mut self, news: News) -> Result<(), Gone> {
-        match news {
-            News::Made(Ok(link)) => {
+    /// Handles an event of the link.
+    pub(super) async fn link_event(&mut self, event: LinkEvent) -> Result<(), AppenderClosed> {
+        match event {
+            LinkEvent::Connected(Ok(link)) => {
                 self.away = link.begins_away().map(str::to_owned);
                 self.connection = Connection::Up(link);
+                tracing::debug!("the agent is connected");
                 turnstream_failpoint::reach("keeper.connected");
                 Ok(())
             }
-            News::Made(Err(error)) => {
+            LinkEvent::Connected(Err(error)) => {
                 self.connection = Connection::Down;
-                self.not_made(error).await
+                self.connect_failed(turn_error(&error)).await
             }
-            News::Observed(observed) => self.observed(observed).await,
-            News::Ended => {
-                let error = TurnError::new(ErrorClass::AgentExited, "the agent's link ended without a word");
+            LinkEvent::Observed(observed) => self.observed(observed).await,
+            LinkEvent::Ended => {
+                let message = "the agent's link ended without an error";
+                let error = TurnError::new(ErrorClass::AgentExited, message);
                 self.link_lost(error).await
             }
         }
     }
 
-    /// Ends the link in good order, or by force, while the keeper goes on.
-    pub(super) fn let_go(&mut self) {
+    /// Ends the link in the background.
+    pub(super) fn close_link(&mut self) {
         if self.connection.is_down() {
             return;
         }
         self.away = None;
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
         let (alive, over) = watch::channel(());
-        let before = std::mem::replace(&mut self.farewell, Farewell(Some(over)));
-        tokio::spawn(async move {
-            connection.close(super::GOODBYE).await;
+        let before = std::mem::replace(&mut self.closing_links, ClosingLinks(Some(over)));
+        let close = async move {
+            connection.close(super::CLOSE_GRACE).await;
             before.over().await;
             drop(alive);
-        });
+        };
+        tokio::spawn(close.in_current_span());
     }
 
-    /// No link can be made: what waits for it fails, or what was to be settled by it is lost.
-    pub(super) async fn not_made(&mut self, error: TurnError) -> Result<(), Gone> {
+    /// No link can be made: the prompt that waits for it fails. In a recovery, the open turn is lost.
+    pub(super) async fn connect_failed(&mut self, error: TurnError) -> Result<(), AppenderClosed> {
+        let shown = self.shared.settings.secrets.redact(&error.message);
+        let class = error.class.as_str();
+        tracing::warn!(class, error = %shown, "the agent cannot be connected");
         let mut work = Work::default();
         if self.recovery.is_some() {
-            self.lose_all(&format!("the agent cannot be asked: {}", error.message), &mut work);
+            self.lose_all(&format!("the agent cannot be connected: {}", error.message), &mut work);
         } else if let Some(prompt) = self.machine.next_prompt() {
             let failed = self.step(&mut work, |machine, step| {
                 machine.send(&prompt, None, step)?;
                 machine.end_prompt(&prompt, Ending::failed(error), step)
             });
             debug_assert!(failed.is_ok(), "the next prompt can be sent");
-            // The one after it has its own time.
-            self.clocks.reach = None;
+            // The next prompt has its own deadline.
+            self.clocks.agent_wait = None;
         }
         self.commit(work).await
     }
 
-    /// The link is gone. The machine ends what was open; prompts that were sent and not taken are asked about once.
-    pub(super) async fn link_lost(&mut self, error: TurnError) -> Result<(), Gone> {
-        self.let_go();
+    /// The link is lost. The machine ends the open turn. The agent is asked once about prompts that were sent
+    /// and not taken.
+    pub(super) async fn link_lost(&mut self, error: TurnError) -> Result<(), AppenderClosed> {
+        self.log_lost_agent(&error);
+        self.close_link();
         let mut work = Work::default();
         if self.recovery.is_some() {
-            self.lose_all(&format!("the agent went away while it was asked: {}", error.message), &mut work);
+            self.lose_all(&format!("the agent was lost during the recovery: {}", error.message), &mut work);
             return self.commit(work).await;
         }
-        self.settle_texts(&mut work);
+        self.flush_texts(&mut work);
         self.step(&mut work, |machine, step| machine.observe(Signal::LinkLost(error), step));
         self.commit(work).await?;
         self.ask_about_prompts().await
     }
 
-    /// Ends the open turn without its agent, which is stopped: nothing of it may come later.
-    pub(super) async fn end_by_force(&mut self, ending: Ending) -> Result<(), Gone> {
-        // An agent that goes on without its link is told to stop: the turn must not run into the next one.
+    /// The message may quote what the agent said, so it is only in the line for debugging.
+    fn log_lost_agent(&self, error: &TurnError) {
+        let class = error.class.as_str();
+        match self.machine.open_turn() {
+            Some(turn) => tracing::warn!(%turn, class, "the agent was lost in a turn"),
+            None if self.recovery.is_some() || !self.machine.sent_prompts().is_empty() => {
+                tracing::warn!(class, "the agent was lost with a prompt");
+            }
+            None => tracing::info!(class, "the agent has ended"),
+        }
+        let shown = self.shared.settings.secrets.redact(&error.message);
+        tracing::debug!(error = %shown, "why the agent was lost");
+    }
+
+    /// Ends the open turn and stops its agent, so that nothing of the turn comes later.
+    pub(super) async fn end_by_force(&mut self, ending: Ending) -> Result<(), AppenderClosed> {
+        let turn = self.machine.open_turn().map(|turn| turn.as_str());
+        tracing::warn!(turn, "the agent is stopped by force");
+        // An agent that outlives its link must stop too: its turn may not overlap the next one.
         if !self.machine.is_cancelling() {
             self.connection.tell(Command::Cancel).await;
         }
-        self.let_go();
+        self.close_link();
         let mut work = Work::default();
-        self.settle_texts(&mut work);
+        self.flush_texts(&mut work);
         if let Some(turn) = self.machine.open_turn().cloned() {
             let ended = self.step(&mut work, |machine, step| machine.end_open_turn(&turn, ending, step));
             debug_assert!(ended.is_ok(), "the open turn is open");
         }
         if self.recovery.is_some() {
-            self.lose_all("the agent was stopped before it could be asked", &mut work);
+            self.lose_all("the agent was stopped during the recovery", &mut work);
         }
         self.commit(work).await?;
         self.ask_about_prompts().await

@@ -1,17 +1,17 @@
-//! How the gateway reaches a keeper.
+//! The gateway's handle to a keeper.
 
 use super::REQUESTS;
 use crate::request::Request;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, watch};
 
-/// Keepers so far, to tell two of one session apart.
+/// Counts keepers, so that two keepers of one session have different numbers.
 static KEEPERS: AtomicU64 = AtomicU64::new(0);
 
 /// The gateway's side of a keeper. Cloning shares it.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    /// No other keeper has it.
+    /// Unique among all keepers of the process.
     pub(crate) number: u64,
     requests: mpsc::Sender<Request>,
     stop: watch::Sender<bool>,
@@ -31,7 +31,7 @@ impl Handle {
         (Self { number, requests, stop, done }, received, stopped, alive)
     }
 
-    /// False when the keeper takes nothing more.
+    /// False when the keeper accepts no more requests.
     pub(crate) async fn send(&self, request: Request) -> bool {
         self.requests.send(request).await.is_ok()
     }
@@ -40,13 +40,13 @@ impl Handle {
         !self.requests.is_closed()
     }
 
-    /// Asks it to leave at once; the future returns when it has.
+    /// Asks the keeper to stop at once. The future returns when it has.
     pub(crate) fn stop(self) -> impl Future<Output = ()> {
         self.stop.send_replace(true);
         self.ended()
     }
 
-    /// Returns when its task has ended, and the session is free.
+    /// Returns when the keeper's task has ended, and the session has no owner.
     pub(crate) async fn ended(mut self) {
         while self.done.changed().await.is_ok() {}
     }

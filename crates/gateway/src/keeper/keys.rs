@@ -1,5 +1,5 @@
-//! The keys that prompts came with. A prompt's text can be long and a session's life too, so of the content only a print is
-//! kept: all that is asked of it is whether a repeat is the same.
+//! The idempotency keys of prompts. Of a prompt's content only a fingerprint is kept in memory, to tell
+//! whether a repeated request is the same.
 
 use crate::redactor::Prompts;
 use serde_json::Value;
@@ -9,11 +9,11 @@ use turnstream_model::fold::State;
 use turnstream_model::id::PromptId;
 use turnstream_redact::Rules;
 
-/// Two hashes under two secrets that nobody outside this process knows and that no file holds: whoever writes two contents
-/// cannot make them meet, and by chance one repeat in 2^128 does.
-type Print = (u64, u64);
+/// Two hashes under two secrets of this process. A client cannot construct a collision, and by chance one in
+/// 2^128 collides.
+type Fingerprint = (u64, u64);
 
-/// Prompts that came with a key.
+/// The prompts of a session that have a key.
 pub(super) struct Keys {
     secrets: (RandomState, RandomState),
     known: HashMap<String, (PromptId, Known)>,
@@ -21,16 +21,16 @@ pub(super) struct Keys {
 
 /// What is known of a prompt's content.
 enum Known {
-    /// It is no longer kept.
+    /// Retention has removed it.
     Nothing,
-    As(Print),
-    /// It was kept under other rules of redaction than are in force now, perhaps: as it was kept, and as it would be now.
-    Either(Print, Print),
+    As(Fingerprint),
+    /// The redaction rules may have changed since: the content as it was kept, and as it would be kept now.
+    Either(Fingerprint, Fingerprint),
 }
 
 impl Keys {
-    /// Every prompt of the session that has a key. A repeat is redacted by the rules of today, and what was kept by those
-    /// of its day.
+    /// Reads the keys of a session. A repeated request is redacted by the current rules, and the kept content
+    /// was redacted by the rules of its time.
     pub(super) fn resume(state: &State, rules: &Rules) -> Self {
         let mut keys = Self { secrets: (RandomState::new(), RandomState::new()), known: HashMap::new() };
         for spent in &state.spent {
@@ -41,9 +41,9 @@ impl Keys {
                 let mut content = prompt.content.clone();
                 let changed =
                     content.iter_mut().fold(false, |changed, block| rules.redact_json(block) | changed);
-                let kept = keys.print(&prompt.content);
+                let kept = keys.fingerprint(&prompt.content);
                 let known = match (changed, Prompts::of(&state.session)) {
-                    (true, Prompts::Redacted) => Known::Either(kept, keys.print(&content)),
+                    (true, Prompts::Redacted) => Known::Either(kept, keys.fingerprint(&content)),
                     (false, Prompts::Redacted) | (_, Prompts::AsTheyAre) => Known::As(kept),
                 };
                 keys.known.insert(key.clone(), (prompt.prompt.clone(), known));
@@ -53,22 +53,23 @@ impl Keys {
     }
 
     pub(super) fn add(&mut self, key: String, prompt: PromptId, content: &[Value]) {
-        let print = self.print(content);
-        self.known.insert(key, (prompt, Known::As(print)));
+        let fingerprint = self.fingerprint(content);
+        self.known.insert(key, (prompt, Known::As(fingerprint)));
     }
 
-    /// The prompt that had this key, and whether this is its content. One whose content is no longer kept is taken for the same.
+    /// The prompt that had this key, and whether this is its content. Content that retention removed counts
+    /// as the same.
     pub(super) fn find(&self, key: &str, content: &[Value]) -> Option<(PromptId, bool)> {
         let (prompt, known) = self.known.get(key)?;
         let same = match known {
             Known::Nothing => true,
-            Known::As(print) => *print == self.print(content),
-            Known::Either(kept, now) => [kept, now].contains(&&self.print(content)),
+            Known::As(fingerprint) => *fingerprint == self.fingerprint(content),
+            Known::Either(kept, now) => [kept, now].contains(&&self.fingerprint(content)),
         };
         Some((prompt.clone(), same))
     }
 
-    fn print(&self, content: &[Value]) -> Print {
+    fn fingerprint(&self, content: &[Value]) -> Fingerprint {
         (self.secrets.0.hash_one(content), self.secrets.1.hash_one(content))
     }
 }

@@ -1,20 +1,22 @@
-//! The keeper of one session: the one task that holds its appender, its turn machine and its link to the agent.
+//! The keeper of one session: the task that owns its appender, its turn machine and its link to the agent.
 //!
-//! It takes a request, an observation or a deadline at a time, folds it into events, and hands those to the log. It waits
-//! for the disk only where a promise needs it: before a prompt leaves for the agent, before an answer does.
+//! A keeper handles one request, observation or deadline at a time. It turns each into events and hands them
+//! to the log. It waits for the disk only before something leaves for the agent: a prompt or an answer.
 
-mod aftermath;
+mod after_durable;
 mod away;
 mod clocks;
 mod commit;
 mod connection;
-mod ears;
+mod disk_wait;
 mod handle;
+mod inbox;
 mod keys;
 mod observe;
 mod outage;
 mod recover;
 mod requests;
+mod spans;
 mod waits;
 
 pub(crate) use handle::Handle;
@@ -24,23 +26,25 @@ use crate::error::RequestError;
 use crate::gateway::Shared;
 use crate::redactor::Redactor;
 use crate::request::Request;
-use aftermath::Aftermath;
+use after_durable::AfterDurable;
 use clocks::Clocks;
 use commit::Work;
-use connection::{Connection, Farewell, News};
-use ears::Ears;
+use connection::{ClosingLinks, Connection, LinkEvent};
 use handle::Done;
+use inbox::RequestInbox;
 use keys::Keys;
 use outage::Outage;
 use recover::Recovery;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::Instrument;
 use turnstream_agents::{Agent, Command};
 use turnstream_log::{Appender, Imported};
+use turnstream_model::Chain;
 use turnstream_model::event::SessionPatch;
 use turnstream_model::fold::{Session, State};
 use turnstream_model::id::{Counters, Key, PromptId, SessionId};
@@ -51,22 +55,23 @@ use waits::OpenWaits;
 
 /// Requests that may wait for a keeper.
 const REQUESTS: usize = 64;
-/// How long an agent may take to end in good order when nothing is in a hurry.
-const GOODBYE: Duration = Duration::from_secs(1);
-/// And when the gateway closes: what is open has to be kept in what remains of a keeper's time.
-const HURRY: Duration = Duration::from_millis(700);
+/// How long an agent may take to end before it is stopped by force.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// The same while the gateway shuts down: open turns must be appended in the rest of the keeper's time.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
 
-/// How often news is taken in before a deadline is judged: as often as it takes for all that fits into a link.
-const EARLIER_NEWS: usize = 3;
+/// How many batches of link events are applied before a deadline is checked. Three hold all that a link
+/// buffers.
+const EARLIER_EVENTS: usize = 3;
 
-/// How long after its keeper failed a session is taken up again.
+/// How long after its keeper failed a session gets a new one.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// The log takes nothing more from this keeper: it was closed, or another owner has the session.
+/// The log accepts no more appends from this keeper: it was closed, or the session has another owner.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct AppenderClosed;
 
-/// What a new session begins with.
+/// The members of a new session.
 pub(crate) struct Origins {
     pub(crate) agent: String,
     pub(crate) cwd: String,
@@ -75,7 +80,7 @@ pub(crate) struct Origins {
     pub(crate) patch: SessionPatch,
 }
 
-/// One session, awake.
+/// A session in memory.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     id: SessionId,
@@ -85,58 +90,58 @@ pub(crate) struct Keeper {
     /// The session after everything that was appended, durable or not yet.
     session: Session,
     agent: Option<Arc<dyn Agent>>,
-    /// Where the session comes from, if it did not begin here.
+    /// Set when the session was imported.
     imported: Option<Imported>,
     connection: Connection,
-    /// The link is up and the agent behind it cannot be reached for now; why.
+    /// Why the agent cannot be reached at the moment, although the link is up.
     away: Option<String>,
-    /// Links that are ending. The next one waits for them, so that two of one session do not overlap. Only an adapter that
-    /// never comes to an await is not waited for longer than a link waits for it.
-    farewell: Farewell,
-    /// What a dead owner left, while it is being settled.
+    /// Links that are ending. The next link waits for them, so that two links of one session do not overlap.
+    /// The wait is bounded for an adapter that never reaches an await.
+    closing_links: ClosingLinks,
+    /// Set while the turn and the prompts of an earlier owner are being recovered.
     recovery: Option<Recovery>,
-    /// The prompt that was last told to the agent, by its name there.
+    /// The prompt that was sent to the agent last, by its name there.
     at_agent: Option<String>,
-    /// What prompts without an outcome say.
+    /// The content of prompts without an outcome.
     contents: HashMap<PromptId, Vec<Value>>,
     /// Prompts that came with a key.
     keys: Keys,
     waits: OpenWaits,
-    /// Answers of the open turn, by the agent's names: an agent that asks again is told again.
+    /// Answers given in the open turn, by the agent's names: an agent that asks again gets them again.
     decided: HashMap<Key, Command>,
     clocks: Clocks,
     redactor: Redactor,
-    /// What the redactor lets pass of one signal; empty in between, and kept for its memory.
+    /// Buffer for what the redactor passes of one signal; empty between signals.
     passed: Vec<Signal>,
     outage: Outage,
-    aftermath: Aftermath,
-    ears: Ears,
+    after_durable: AfterDurable,
+    inbox: RequestInbox,
     stop: watch::Receiver<bool>,
 }
 
-/// What came first.
+/// What the loop woke up for.
 enum Next {
     Stop,
     Request(Request),
-    News(News),
-    /// A deadline, or the disk: the next turn of the loop looks at both.
-    Look,
+    LinkEvent(LinkEvent),
+    /// A deadline, or a change of the disk's health: the next round checks both.
+    Check,
 }
 
 /// Why a keeper's loop ended.
 enum End {
-    /// Nothing happened for long.
+    /// The session was idle for too long.
     Idle,
-    /// The gateway closes.
+    /// The gateway shuts down.
     Stopped,
     /// The session has ended.
     Ended,
-    /// See [`Gone`].
-    Gone,
+    /// See [`AppenderClosed`].
+    AppenderClosed,
 }
 
 impl Keeper {
-    /// The keeper of a new session. Its first events are durable when this returns.
+    /// Starts the keeper of a new session. Its first events are durable when this returns.
     pub(crate) async fn create(
         shared: Arc<Shared>,
         id: SessionId,
@@ -145,70 +150,71 @@ impl Keeper {
         origins: Origins,
     ) -> Result<(), RequestError> {
         let (handle, requests, stop, done) = Handle::new();
-        // Known before the session is shown: whoever sees it can use it.
-        if !shared.keep(&id, handle.clone()) {
+        // Before the session is shown, so that a client that sees it can use it.
+        if !shared.register_keeper(&id, handle.clone()) {
             return Err(RequestError::Closing);
         }
-        let mut keeper = Self::new(
-            shared,
-            id.clone(),
-            appender,
-            &State::default(),
-            Some(agent),
-            Ears::new(requests),
-            stop,
-        );
+        let span = session_span(&id, &origins.agent);
+        let inbox = RequestInbox::new(requests);
+        // In the span, so that the tasks which the keeper starts have it too.
+        let mut keeper = span.in_scope(|| {
+            Self::new(shared, id.clone(), appender, &State::default(), Some(agent), inbox, stop)
+        });
         let Origins { agent, cwd, title, key, patch } = origins;
         let mut work = Work::default();
         keeper.step(&mut work, |machine, step| {
             machine.create(id, agent, cwd, title, key, step)?;
             machine.change(patch, step)
         })?;
-        keeper.commit_now(work).await.map_err(|Gone| RequestError::Closing)?;
+        keeper.commit_now(work).await.map_err(|AppenderClosed| RequestError::Closing)?;
         turnstream_failpoint::reach("keeper.created");
-        // By its time a repeat of the request tells what belongs to the creation from the first change after it.
-        while keeper.session.created == Some(now()) {
+        // A repeated request with the same key reads the creation from the log: the events that have its
+        // time. So the first change after it must have a later time.
+        while keeper.session.created == Some(Time::now()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let (shared, id) = (keeper.shared.clone(), keeper.id.clone());
-        supervise(shared, id, handle.number, done, keeper.keep());
+        supervise(shared, id, handle.number, done, keeper.run().instrument(span));
         Ok(())
     }
 
-    /// The keeper of a session that is in the log, after the one that is leaving has left. It takes up what was left open,
-    /// if anything was.
+    /// Starts the keeper of a session that is in the log, after an earlier keeper has left. It recovers the
+    /// turn and the prompts that are open.
     pub(crate) fn wake(shared: Arc<Shared>, id: SessionId, leaving: Option<Handle>) -> Handle {
         let (handle, requests, stop, done) = Handle::new();
+        let agent = shared.states.get(&id).map(|session| session.agent).unwrap_or_default();
+        let span = session_span(&id, &agent);
         let (sharing, of) = (shared.clone(), id.clone());
         let work = async move {
-            let mut ears = Ears::new(requests);
+            let mut inbox = RequestInbox::new(requests);
             let free = async {
                 if let Some(leaving) = leaving {
                     leaving.ended().await;
                 }
                 Self::claim(&shared, &id).await
             };
-            match ears.until_claimed(&shared.log, free).await {
+            match inbox.until_claimed(&shared.log, free).await {
                 Ok((appender, state, imported)) => {
                     let agent = shared.agent(&state.session.agent);
-                    let mut keeper = Self::new(shared, id, appender, &state, agent, ears, stop);
+                    let mut keeper = Self::new(shared, id, appender, &state, agent, inbox, stop);
                     keeper.imported = imported;
-                    match keeper.take_up(&state).await {
-                        Ok(()) => keeper.keep().await,
-                        Err(Gone) => Left::InTheMiddle,
+                    match keeper.resume(&state).await {
+                        Ok(()) => keeper.run().await,
+                        Err(AppenderClosed) => Exit::Interrupted,
                     }
                 }
                 Err(error) => {
-                    ears.refuse_all(error).await;
-                    Left::InTheMiddle
+                    tracing::warn!(error = %Chain(&error), "the session cannot be opened");
+                    inbox.refuse_all(error).await;
+                    Exit::Interrupted
                 }
             }
         };
-        supervise(sharing, of, handle.number, done, work);
+        supervise(sharing, of, handle.number, done, work.instrument(span));
         handle
     }
 
-    /// The right to append, the session as it is from there on, and where it comes from.
+    /// Claims the appender, and reads the session's state and where it was imported from.
     async fn claim(
         shared: &Arc<Shared>,
         id: &SessionId,
@@ -217,7 +223,7 @@ impl Keeper {
         turnstream_failpoint::reach("keeper.claimed");
         let (log, of) = (shared.log.clone(), id.clone());
         let read = tokio::task::spawn_blocking(move || Ok((log.snapshot(&of)?, log.imported(&of)?)));
-        let read = read.await.map_err(|error| RequestError::Log(error.to_string()))?;
+        let read = read.await.map_err(RequestError::log)?;
         let (snapshot, imported) = read.map_err(RequestError::of_read)?;
         Ok((appender, snapshot.state, imported))
     }
@@ -228,10 +234,10 @@ impl Keeper {
         appender: Appender,
         state: &State,
         agent: Option<Arc<dyn Agent>>,
-        ears: Ears,
+        inbox: RequestInbox,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let aftermath = Aftermath::start(&shared, id.clone());
+        let after_durable = AfterDurable::start(&shared, id.clone(), state);
         let content =
             |prompt: &turnstream_model::fold::Prompt| (prompt.prompt.clone(), prompt.content.clone());
         Self {
@@ -242,7 +248,7 @@ impl Keeper {
             imported: None,
             connection: Connection::Down,
             away: None,
-            farewell: Farewell::default(),
+            closing_links: ClosingLinks::default(),
             recovery: None,
             at_agent: None,
             contents: state.queue.iter().map(content).collect(),
@@ -256,8 +262,8 @@ impl Keeper {
             },
             passed: Vec::new(),
             outage: Outage::new(&shared.log),
-            aftermath,
-            ears,
+            after_durable,
+            inbox,
             stop,
             shared,
             id,
@@ -265,126 +271,132 @@ impl Keeper {
         }
     }
 
-    /// Works until the session is idle for long, has ended, or the gateway closes.
-    async fn keep(mut self) -> Left {
+    /// Runs until the session has been idle for too long or has ended, or the gateway shuts down.
+    async fn run(mut self) -> Exit {
         let end = loop {
-            match self.turn_of_the_loop().await {
+            match self.run_once().await {
                 Ok(None) => {}
                 Ok(Some(end)) => break end,
-                Err(Gone) => break End::Gone,
+                Err(AppenderClosed) => break End::AppenderClosed,
             }
         };
-        let left = if matches!(end, End::Gone) { Left::InTheMiddle } else { Left::InOrder };
-        self.leave(end).await;
-        left
+        let exit = if matches!(end, End::AppenderClosed) { Exit::Interrupted } else { Exit::Clean };
+        self.shut_down(end).await;
+        exit
     }
 
-    /// One thing after the other: what can be sent is sent, then whatever comes first.
-    async fn turn_of_the_loop(&mut self) -> Result<Option<End>, Gone> {
+    /// One round of the loop: sends what can be sent, then handles whatever comes first.
+    async fn run_once(&mut self) -> Result<Option<End>, AppenderClosed> {
         self.advance().await?;
-        if self.machine.has_ended() && self.connection.is_down() && self.ears.is_empty() {
+        if self.machine.has_ended() && self.connection.is_down() && self.inbox.is_empty() {
             return Ok(Some(End::Ended));
         }
-        self.look_at_disk();
+        self.check_disk();
         let deadline = self.next_deadline();
-        // Looked at first: an agent that talks without a pause must not hide that it was to stop.
+        // Before new events: an agent that talks without a pause must not delay its own deadline.
         if deadline <= Instant::now() {
-            self.hear_what_waits().await?;
+            self.apply_waiting_events().await?;
             let idle = self.deadlines().await?;
             return Ok(idle.then_some(End::Idle));
         }
         let next = tokio::select! {
             biased;
             _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
-            request = self.ears.next() => request.map_or(Next::Stop, Next::Request),
-            news = self.connection.news() => Next::News(news),
-            () = self.outage.changed() => Next::Look,
-            () = tokio::time::sleep_until(deadline) => Next::Look,
+            request = self.inbox.next() => request.map_or(Next::Stop, Next::Request),
+            news = self.connection.next_event() => Next::LinkEvent(news),
+            () = self.outage.changed() => Next::Check,
+            () = tokio::time::sleep_until(deadline) => Next::Check,
         };
         match next {
-            // Without a handle left the gateway is gone, which is the same.
+            // No handle left means that the gateway is gone, which is handled like a stop.
             Next::Stop => return Ok(Some(End::Stopped)),
             Next::Request(request) => self.request(request).await?,
-            Next::News(news) => self.news(news).await?,
-            Next::Look => {}
+            Next::LinkEvent(event) => self.link_event(event).await?,
+            Next::Check => {}
         }
         Ok(None)
     }
 
-    /// Takes in what the agent has said before its deadline is judged: it may have kept it while nobody listened. Only what
-    /// is there: it must come to an end.
-    async fn hear_what_waits(&mut self) -> Result<(), Gone> {
-        for _ in 0..EARLIER_NEWS {
-            let Some(news) = self.connection.waiting().await else { break };
-            self.news(news).await?;
+    /// Applies the events that the link has buffered, before a deadline is checked: the agent may have met it
+    /// while the keeper was busy.
+    async fn apply_waiting_events(&mut self) -> Result<(), AppenderClosed> {
+        for _ in 0..EARLIER_EVENTS {
+            let Some(event) = self.connection.try_next_event().await else { break };
+            self.link_event(event).await?;
         }
         Ok(())
     }
 
-    /// Leaves nothing running and nothing unanswered.
-    async fn leave(mut self, end: End) {
-        self.ears.close();
+    /// Closes the link, appends what is known of an open turn, and waits until all of it is durable.
+    async fn shut_down(mut self, end: End) {
+        self.inbox.close();
         let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
         let was_up = !connection.is_down();
         let stopped = matches!(end, End::Stopped);
-        connection.close(if stopped { HURRY } else { GOODBYE }).await;
-        self.farewell.clone().over().await;
+        connection.close(if stopped { SHUTDOWN_GRACE } else { CLOSE_GRACE }).await;
+        self.closing_links.clone().over().await;
         if stopped && was_up {
             let mut work = Work::default();
             if outlives {
-                // The turn goes on. If it is never heard of again, what was said until here is there.
-                self.settle_texts(&mut work);
+                // The turn goes on without the gateway. Texts so far are appended in case it is lost.
+                self.flush_texts(&mut work);
             } else {
-                // Its agent has just been stopped: what was open is over, and how it ended is not known.
+                // The agent was stopped with its link, so how the turn ended is unknown.
                 self.lose_all("the gateway was shut down", &mut work);
             }
-            if !work.drafts.is_empty() {
-                // If it cannot be kept, the next start finds the turn open and says the same.
-                let _ = self.commit_now(work).await;
+            if !work.drafts.is_empty() && self.commit_now(work).await.is_err() {
+                // The next start finds the turn open and ends it in the same way.
+                tracing::warn!("the end of the session's turn could not be written");
             }
         }
-        // Requests that came too late are dropped: whoever asked wakes another keeper, or hears that the gateway closes.
-        self.aftermath.finish().await;
+        // Late requests are dropped: their callers wake another keeper, or are told that the gateway closes.
+        self.after_durable.finish().await;
     }
 }
 
-/// Runs a keeper. One that panics or fails leaves the session free and its agent stopped; another takes up what it left.
+/// Runs a keeper. After one that panicked or failed, a new keeper recovers the session.
 fn supervise(
     shared: Arc<Shared>,
     id: SessionId,
     number: u64,
     done: Done,
-    work: impl Future<Output = Left> + Send + 'static,
+    work: impl Future<Output = Exit> + Send + 'static,
 ) {
     let work = tokio::spawn(work);
-    shared.may_abort(number, work.abort_handle());
+    shared.register_task(number, work.abort_handle());
     tokio::spawn(async move {
         let ended = work.await;
-        shared.put_away(&id, number);
+        shared.remove_ended(&id, number);
         drop(done);
-        if !matches!(ended, Ok(Left::InOrder)) && !shared.is_closing() && shared.board.get(&id).is_some() {
+        if let Err(error) = &ended
+            && error.is_panic()
+        {
+            tracing::error!(session = %id, error = %Chain(error), "a keeper panicked");
+        }
+        if !matches!(ended, Ok(Exit::Clean)) && !shared.is_closing() && shared.states.get(&id).is_some() {
             tokio::time::sleep(AFTER_FAILURE).await;
-            // A gateway that closes meanwhile leaves the session to the next start.
-            let _ = shared.wake(&id);
+            // `None` while the gateway shuts down: the next start recovers the session.
+            if shared.wake(&id).is_some() {
+                tracing::info!(session = %id, "a keeper ended early, and a new one took its place");
+            }
         }
     });
 }
 
-/// How a keeper left.
-enum Left {
-    InOrder,
-    /// The session may be in the middle of something.
-    InTheMiddle,
+/// How a keeper ended.
+enum Exit {
+    Clean,
+    /// A turn or a prompt may be open.
+    Interrupted,
 }
 
-/// The wall clock, as the log writes it.
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+/// The span of a keeper. Its level is the highest, so that lines of every level have it.
+fn session_span(id: &SessionId, agent: &str) -> tracing::Span {
+    tracing::error_span!(parent: None, "session", session = %id, agent)
 }
 
-/// The moment of a time of the machine, which is never far away.
+/// A time of the machine on the clock of the deadlines.
 fn moment(time: Time) -> Instant {
-    Instant::now() + Duration::from_millis(time.0.saturating_sub(now().0))
+    Instant::now() + Duration::from_millis(time.0.saturating_sub(Time::now().0))
 }

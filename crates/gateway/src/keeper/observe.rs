@@ -1,9 +1,9 @@
-//! What the agent said becomes events; what a rule can answer is answered.
+//! Observations of the agent become events. Approvals that the session's permissions decide are answered.
 
 use super::commit::Work;
 use super::connection::Connection;
 use super::waits::{OpenAsk, OpenQuestion, option_for};
-use super::{Gone, Keeper, moment};
+use super::{AppenderClosed, Keeper, moment};
 use crate::redactor::Prompts;
 use tokio::time::Instant;
 use turnstream_agents::{Command, Observed};
@@ -13,31 +13,31 @@ use turnstream_model::event::{
 use turnstream_model::id::{ApprovalId, QuestionId};
 use turnstream_model::signal::Signal;
 
-/// Observations that are taken in at once. What came meanwhile comes next, after requests and deadlines were looked at.
+/// Most observations in one batch. Requests and deadlines are handled between two batches.
 const AT_ONCE: usize = 512;
 
 impl Keeper {
-    /// Takes in an observation, and with it what else is there.
-    pub(super) async fn observed(&mut self, first: Observed) -> Result<(), Gone> {
+    /// Applies an observation and those that the link has buffered behind it.
+    pub(super) async fn observed(&mut self, first: Observed) -> Result<(), AppenderClosed> {
         let mut work = Work::default();
         let mut next = Some(first);
-        let mut looked_at = 0;
+        let mut applied = 0;
         while let Some(observed) = next {
-            looked_at += 1;
+            applied += 1;
             if let Observed::Signal(Signal::LinkLost(error)) = observed {
                 self.commit(work).await?;
                 return self.link_lost(error).await;
             }
-            self.take_in(observed, &mut work);
+            self.apply_observation(observed, &mut work);
             next = match &mut self.connection {
-                Connection::Up(link) if looked_at < AT_ONCE => link.try_observe(),
+                Connection::Up(link) if applied < AT_ONCE => link.try_observe(),
                 _ => None,
             };
         }
         self.commit(work).await
     }
 
-    fn take_in(&mut self, observed: Observed, work: &mut Work) {
+    fn apply_observation(&mut self, observed: Observed, work: &mut Work) {
         match observed {
             Observed::Signal(signal) => self.signal(signal, work),
             Observed::Fate { native_id, fate } => {
@@ -56,7 +56,7 @@ impl Keeper {
         let prompts = Prompts::of(&self.session);
         self.redactor.pass(signal, &self.machine, prompts, Instant::now(), &mut passed);
         if passed.is_empty() {
-            // Text that is held back is a sign of life all the same.
+            // Text that the redactor holds back is activity too.
             self.clocks.active();
         }
         for signal in passed.drain(..) {
@@ -65,16 +65,16 @@ impl Keeper {
         self.passed = passed;
     }
 
-    /// What is held back of the open texts is said: the turn is about to end without a word of the agent.
-    pub(super) fn settle_texts(&mut self, work: &mut Work) {
-        let mut settled = Vec::new();
-        self.redactor.settle(&mut settled);
-        for signal in settled {
+    /// Passes all text that the redactor holds back: the turn is about to end without a signal of the agent.
+    pub(super) fn flush_texts(&mut self, work: &mut Work) {
+        let mut flushed = Vec::new();
+        self.redactor.flush(&mut flushed);
+        for signal in flushed {
             self.step(work, |machine, step| machine.observe(signal, step));
         }
     }
 
-    /// What was held back for long enough is said.
+    /// Passes text that the redactor has held back for long enough.
     pub(super) fn release_texts(&mut self, work: &mut Work) {
         let mut released = Vec::new();
         self.redactor.release(Instant::now(), &mut released);
@@ -88,9 +88,9 @@ impl Keeper {
             if let Some(recovery) = &mut self.recovery {
                 recovery.repeated(key);
             }
-            // It was answered before: the agent has not heard it.
-            let heard = self.decided.get(key).cloned().map(|command| self.in_its_words(command));
-            work.commands.extend(heard);
+            // It was answered before, and the agent did not receive the answer.
+            let answer = self.decided.get(key).cloned().map(|command| self.in_its_words(command));
+            work.commands.extend(answer);
         }
         let before = work.drafts.len();
         self.step(work, |machine, step| machine.observe(signal, step));
@@ -103,7 +103,7 @@ impl Keeper {
         }
     }
 
-    /// Answers an ask where the session's permissions say how.
+    /// Answers an approval or a question if the session's permissions decide it.
     fn apply_rule(&mut self, wait: Wait, work: &mut Work) {
         let outcome = match self.session.permissions.unwrap_or(Permissions::Ask) {
             Permissions::Ask => return,
@@ -112,16 +112,18 @@ impl Keeper {
         };
         match wait {
             Wait::Approval(approval, what) => {
-                // Whoever allows everything expects no ask: one is a sign that the agent is configured otherwise.
+                // With `allow` the agent should not ask at all. A notice shows that it is configured
+                // otherwise.
                 if outcome == ApprovalOutcome::AllowOnce {
-                    let message = format!("the agent asked for a permission and got it by rule: {what}");
+                    let message =
+                        format!("the agent asked for a permission, and the rule `allow` gave it: {what}");
                     let (code, detail) = (NoticeCode::UnexpectedPermission, None);
                     let notice = Signal::Notice { code, message, detail };
                     self.step(work, |machine, step| machine.observe(notice, step));
                 }
                 self.decide(&approval, Resolution::new(outcome, By::Policy), work);
             }
-            // Only a person knows an answer; that there is none can be said for them.
+            // A rule cannot answer a question, but it can reject it.
             Wait::Question(question) => {
                 if outcome == ApprovalOutcome::Reject {
                     self.reject_question(&question, QuestionOutcome::Rejected, work);
@@ -130,7 +132,7 @@ impl Keeper {
         }
     }
 
-    /// Settles an ask without a client, and lets the agent know when that is durable.
+    /// Decides an approval without a client. The agent is told when the decision is durable.
     pub(super) fn decide(&mut self, approval: &ApprovalId, mut resolution: Resolution, work: &mut Work) {
         let outcome = resolution.outcome;
         let options = self.waits.asks.get(approval).map(|ask| ask.options.as_slice()).unwrap_or_default();
@@ -150,7 +152,7 @@ impl Keeper {
         }
     }
 
-    /// Settles a question without an answer, and lets the agent know when that is durable.
+    /// Rejects a question without a client. The agent is told when that is durable.
     pub(super) fn reject_question(
         &mut self,
         question: &QuestionId,
@@ -165,8 +167,8 @@ impl Keeper {
         }
     }
 
-    /// A decision from the log names choices as they are shown. The question was just asked again, so the agent's words for
-    /// them are known.
+    /// An answer from the log has the redacted labels of choices. The agent has just asked again, so its own
+    /// labels are known.
     fn in_its_words(&self, command: Command) -> Command {
         match command {
             Command::Answer { key, outcome, answers: Some(answers) } => {
@@ -183,7 +185,7 @@ impl Keeper {
         }
     }
 
-    /// The agent is told when it is durable, and again whenever it asks again.
+    /// Sends a decision to the agent when it is durable, and again whenever the agent asks again.
     pub(super) fn tell_decision(&mut self, command: Command, work: &mut Work) {
         if let Command::Approve { key, .. } | Command::Answer { key, .. } = &command {
             self.decided.insert(key.clone(), command.clone());
@@ -191,8 +193,8 @@ impl Keeper {
         work.commands.push(command);
     }
 
-    /// Keeps what the keeper itself remembers in step with the events.
-    pub(super) fn note(&mut self, before: usize, work: &Work) {
+    /// Updates the keeper's own state from the events of a step.
+    pub(super) fn track(&mut self, before: usize, work: &Work) {
         for draft in &work.drafts[before..] {
             match &draft.body {
                 Body::ApprovalRequested { approval, options, .. } => {
@@ -242,10 +244,10 @@ impl Keeper {
         }
     }
 
-    /// Everything that is open is over, and how it ended is not known.
+    /// Ends the open turn and all sent prompts as `lost`.
     pub(super) fn lose_all(&mut self, problem: &str, work: &mut Work) {
         let error = TurnError::new(turnstream_model::event::ErrorClass::AgentExited, problem);
-        self.settle_texts(work);
+        self.flush_texts(work);
         self.step(work, |machine, step| machine.observe(Signal::LinkLost(error.clone()), step));
         for (prompt, _) in self.machine.sent_prompts() {
             let ending = turnstream_model::signal::Ending::lost(error.clone());
@@ -258,7 +260,7 @@ impl Keeper {
 
 /// Something that waits for a person.
 enum Wait {
-    /// Which, and what it asks for.
+    /// The approval, and the tool it is for.
     Approval(ApprovalId, String),
     Question(QuestionId),
 }
@@ -277,7 +279,7 @@ impl Wait {
     }
 }
 
-/// The agent really did something. That it is there, or repeats itself, is no activity.
+/// Whether the event shows work of the agent. Notices and changes of the session do not.
 fn is_activity(body: &Body) -> bool {
     !matches!(
         body,

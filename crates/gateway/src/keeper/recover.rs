@@ -1,9 +1,9 @@
-//! What a dead owner left open is settled with the agent's own truth where the agent still has it, and is lost else.
-//! Exactly once: the settling is events like any other, and whoever comes after a crash in the middle finds what is left.
+//! Recovery: an open turn and sent prompts of an earlier owner are completed with what the agent still has of
+//! them, or end `lost`. The results are ordinary events, so a crash during a recovery is recovered from too.
 
-use super::aftermath::Effect;
+use super::after_durable::Effect;
 use super::commit::Work;
-use super::{Gone, Keeper};
+use super::{AppenderClosed, Keeper};
 use std::collections::{HashMap, HashSet};
 use tokio::time::Instant;
 use turnstream_agents::{Command, Fate, Left};
@@ -12,7 +12,7 @@ use turnstream_model::fold::State;
 use turnstream_model::id::{Key, PromptId};
 use turnstream_model::signal::{Ending, Signal};
 
-/// What is known so far of what was left.
+/// A recovery that is under way.
 pub(super) struct Recovery {
     asks: HashSet<Key>,
     questions: HashSet<Key>,
@@ -21,7 +21,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// The agent still waits for this.
+    /// The agent asked this again, so it still waits for an answer.
     pub(super) fn repeated(&mut self, key: &Key) {
         self.asks.remove(key);
         self.questions.remove(key);
@@ -29,11 +29,11 @@ impl Recovery {
 }
 
 impl Keeper {
-    /// Takes up a session that another owner had.
-    pub(super) async fn take_up(&mut self, state: &State) -> Result<(), Gone> {
+    /// Resumes a session that another owner had.
+    pub(super) async fn resume(&mut self, state: &State) -> Result<(), AppenderClosed> {
         let left = Left::of(state);
         if left.is_empty() {
-            // Its status may be that of a moment which is over.
+            // Nothing is open, but the last status in the log may be another than `idle`.
             let mut work = Work::default();
             self.end_recovery(&mut work);
             work.effects.push(Effect::Show(Box::new(self.session.clone())));
@@ -42,13 +42,13 @@ impl Keeper {
         self.recover(left).await
     }
 
-    /// The names of prompts that were sent and have no turn.
+    /// The agent's names of prompts that were sent and have no turn.
     pub(super) fn sent_names(&self) -> Vec<String> {
         self.machine.sent_prompts().into_iter().filter_map(|(_, native_id)| native_id).collect()
     }
 
-    /// The link is gone and prompts were sent that nobody saw taken: the agent is asked once.
-    pub(super) async fn ask_about_prompts(&mut self) -> Result<(), Gone> {
+    /// After a lost link: asks the agent once about prompts that were sent and have no turn.
+    pub(super) async fn ask_about_prompts(&mut self) -> Result<(), AppenderClosed> {
         let prompts = self.sent_names();
         if prompts.is_empty() {
             return Ok(());
@@ -56,9 +56,9 @@ impl Keeper {
         self.recover(Left { prompts, ..Left::default() }).await
     }
 
-    async fn recover(&mut self, left: Left) -> Result<(), Gone> {
+    async fn recover(&mut self, left: Left) -> Result<(), AppenderClosed> {
         self.clocks.forget_stop_of_prompt();
-        // Before the commit: what is heard while it waits for the disk is heard in a recovery.
+        // Before the commit, so that requests which arrive during it see a recovery.
         self.recovery = Some(Recovery {
             asks: left.asks.iter().cloned().collect(),
             questions: left.questions.iter().cloned().collect(),
@@ -73,7 +73,7 @@ impl Keeper {
         Box::pin(self.connect(Some(left), until)).await
     }
 
-    /// The agent has said all it knows of what was left.
+    /// The agent has reported all it knows: the recovery is complete.
     pub(super) fn caught_up(&mut self, work: &mut Work) {
         let Some(Recovery { asks, questions, mut fates, deadline: _ }) = self.recovery.take() else { return };
         for key in asks {
@@ -84,12 +84,12 @@ impl Keeper {
             let closed = Signal::QuestionClosed { key, outcome: QuestionOutcome::Lost, answers: None };
             self.step(work, |machine, step| machine.observe(closed, step));
         }
-        // Before any prompt: what is to stop is the turn that was left, and nothing after it.
+        // Before any prompt: the cancel is for the recovered turn, not for a later one.
         if self.machine.is_cancelling() {
             work.commands.push(Command::Cancel);
         }
         let cancelling = self.machine.cancelling_prompts();
-        // Also of one that it never had: its request may still be on the way there.
+        // Also for a prompt that the agent never had: its request may still be on the way.
         work.commands.extend(self.cancelling_names().into_iter().map(Command::CancelPrompt));
         for (prompt, native_id) in self.machine.sent_prompts() {
             let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
@@ -103,13 +103,14 @@ impl Keeper {
                     work.commands.push(Command::Prompt { native_id, content });
                     self.clocks.sent(self.shared.settings.start);
                 }
-                // What it does with it is still to come, or it does nothing and that is an end too.
+                // Its turn is still to come, or the deadline for it passes.
                 (Fate::Taken, _) => self.clocks.sent(self.shared.settings.start),
                 (Fate::NeverSeen, None) | (Fate::Unknown, _) => self.clocks.unknown.push(prompt),
             }
         }
         self.clocks.active();
         self.end_recovery(work);
+        tracing::debug!("the session is recovered");
         turnstream_failpoint::reach("keeper.caught_up");
     }
 
@@ -118,8 +119,8 @@ impl Keeper {
         self.step(work, |machine, step| machine.end_recovery(step));
     }
 
-    /// Prompts of which nobody can say whether they ran are lost, as soon as no other turn is open.
-    pub(super) async fn settle_unknown(&mut self) -> Result<(), Gone> {
+    /// Ends prompts of which the agent cannot tell whether they ran, as soon as no turn is open.
+    pub(super) async fn settle_unknown(&mut self) -> Result<(), AppenderClosed> {
         if self.clocks.unknown.is_empty() || self.machine.open_turn().is_some() {
             return Ok(());
         }
@@ -133,7 +134,9 @@ impl Keeper {
     fn lose_prompt(&mut self, prompt: &PromptId, work: &mut Work) {
         let message = "the prompt was sent, and the agent cannot say whether it ran";
         let ending = Ending::lost(TurnError::new(ErrorClass::AgentExited, message));
-        // Refused when it got its turn in the meantime: then all is well.
-        let _ = self.step(work, |machine, step| machine.end_prompt(prompt, ending, step));
+        let ended = self.step(work, |machine, step| machine.end_prompt(prompt, ending, step));
+        if ended.is_err() {
+            tracing::debug!(%prompt, "a prompt had its turn after all");
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! What clients ask. Each request is answered once: done and durable, or refused by name.
+//! Requests of clients. Each is answered once: done and durable, or refused with an error.
 
 use super::commit::Work;
 use super::waits::{check_answer, check_answers};
-use super::{Gone, Keeper};
+use super::{AppenderClosed, Keeper};
+use crate::disk_failure;
 use crate::error::RequestError;
 use crate::redactor::Forgotten;
-use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval};
-use crate::trouble;
+use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval, answer};
 use serde_json::{Map, Value};
 use turnstream_agents::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
@@ -14,8 +14,8 @@ use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
 impl Keeper {
-    /// Does what was asked, or says why not.
-    pub(super) async fn request(&mut self, request: Request) -> Result<(), Gone> {
+    /// Carries out a request, or refuses it.
+    pub(super) async fn request(&mut self, request: Request) -> Result<(), AppenderClosed> {
         match request {
             Request::Prompt(prompt, reply) => self.accept(prompt, reply).await,
             Request::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await,
@@ -25,20 +25,20 @@ impl Keeper {
             Request::Change(change, reply) => self.change(change, reply).await,
             Request::End(reason, reply) => self.end(reason, reply, ()).await,
             Request::EndIfQuiet(_, reply) if !self.is_quiet() => {
-                let _ = reply.send(Ok(false));
+                answer(reply, Ok(false));
                 Ok(())
             }
             Request::EndIfQuiet(reason, reply) => self.end(reason, reply, true).await,
         }
     }
 
-    async fn accept(&mut self, new: NewPrompt, reply: Reply<Accepted>) -> Result<(), Gone> {
+    async fn accept(&mut self, new: NewPrompt, reply: Reply<Accepted>) -> Result<(), AppenderClosed> {
         let NewPrompt { content, key } = new;
         if let Some((prompt, same)) = key.as_ref().and_then(|key| self.keys.find(key, &content)) {
             return self.accepted_before(prompt, same, key, reply).await;
         }
-        if let Some(trouble) = trouble::now(&self.shared.log) {
-            return refuse(reply, trouble.refused());
+        if let Some(failure) = disk_failure::current(&self.shared.log) {
+            return refuse(reply, failure.refused());
         }
         if self.recovery.is_some() {
             return refuse(reply, RequestError::Recovering(self.id.clone()));
@@ -62,8 +62,8 @@ impl Keeper {
         }
     }
 
-    /// Refuses content that is none, and blocks that the session's agent cannot take. An agent that is not
-    /// there is waited for: it may take anything.
+    /// Refuses invalid content, and blocks that the session's agent does not support. An agent that is not
+    /// configured refuses nothing.
     fn check_content(&self, content: &[Value]) -> Result<(), String> {
         check_content(content)?;
         let Some(agent) = &self.agent else { return Ok(()) };
@@ -74,14 +74,14 @@ impl Keeper {
         }
     }
 
-    /// The same request again: the same answer, when it is durable.
+    /// Answers a repeated request like the first one, when that is durable.
     async fn accepted_before(
         &mut self,
         prompt: PromptId,
         same: bool,
         key: Option<String>,
         reply: Reply<Accepted>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), AppenderClosed> {
         if !same {
             let (key, differs) = (key.unwrap_or_default(), format!("other content, as prompt {prompt}"));
             return refuse(reply, RequestError::KeyReused { key, differs });
@@ -92,7 +92,7 @@ impl Keeper {
         self.commit(work).await
     }
 
-    async fn withdraw(&mut self, prompt: &PromptId, reply: Reply<()>) -> Result<(), Gone> {
+    async fn withdraw(&mut self, prompt: &PromptId, reply: Reply<()>) -> Result<(), AppenderClosed> {
         let mut work = Work::default();
         match self.step(&mut work, |machine, step| machine.withdraw(prompt, step)) {
             Ok(()) => {
@@ -103,12 +103,12 @@ impl Keeper {
         }
     }
 
-    async fn cancel(&mut self, what: &Cancel, reply: Reply<Cancelled>) -> Result<(), Gone> {
+    async fn cancel(&mut self, what: &Cancel, reply: Reply<Cancelled>) -> Result<(), AppenderClosed> {
         let mut work = Work::default();
         match self.step(&mut work, |machine, step| machine.cancel(what, By::Client, step)) {
             Ok(cancelled) => {
-                // To stop needs no disk, and who wants it does not want to wait for one. That it is wanted is durable
-                // before anyone is told that it is.
+                // Stopping needs no disk, so the agent is told at once. The client is answered when the
+                // event is durable.
                 if self.recovery.is_none() {
                     for name in self.cancelling_names() {
                         self.tell_to_stop_prompt(name).await;
@@ -120,7 +120,7 @@ impl Keeper {
                 turnstream_failpoint::reach("keeper.cancelling");
                 let told = self.clocks.was_told_to_stop();
                 work.reply_or(reply, cancelled, move |error| match error {
-                    RequestError::Unkept(problem) if told => RequestError::StopUnkept(problem),
+                    RequestError::NotDurableYet(problem) if told => RequestError::StopNotDurableYet(problem),
                     other => other,
                 });
                 self.commit(work).await
@@ -129,8 +129,8 @@ impl Keeper {
         }
     }
 
-    /// Somebody else than a client's cancel wants that turn to end. The agent is told when that is durable, and one that is
-    /// still being asked what it has is told after that.
+    /// Cancels a turn on behalf of a rule or of an answer. The agent is told when that is durable, and
+    /// during a recovery when that is over.
     pub(super) fn cancel_turn(&mut self, turn: &TurnId, by: By, work: &mut Work) {
         let what = Cancel::Turn(turn.clone());
         let cancelled = self.step(work, |machine, step| machine.cancel(&what, by, step));
@@ -147,7 +147,7 @@ impl Keeper {
         self.clocks.tell_to_stop_prompt(&self.connection, self.shared.settings.cancel, name).await;
     }
 
-    /// The names of prompts that are to stop and have no turn.
+    /// The agent's names of cancelled prompts that have no turn.
     pub(super) fn cancelling_names(&self) -> Vec<String> {
         self.machine.cancelling_prompts().into_iter().filter_map(|(_, name)| name).collect()
     }
@@ -157,14 +157,14 @@ impl Keeper {
         approval: &ApprovalId,
         answer: ResolveApproval,
         reply: Reply<()>,
-    ) -> Result<(), Gone> {
-        if let Some(trouble) = trouble::now(&self.shared.log) {
-            return refuse(reply, trouble.refused());
+    ) -> Result<(), AppenderClosed> {
+        if let Some(failure) = disk_failure::current(&self.shared.log) {
+            return refuse(reply, failure.refused());
         }
         let option = match self.waits.asks.get(approval).map(|ask| check_answer(ask, &answer)) {
             Some(Ok(option)) => option,
             Some(Err(error)) => return refuse(reply, error),
-            // It does not wait: the machine knows why.
+            // It is not open: the machine's refusal says why.
             None => None,
         };
         let native = self.machine.ask_key(approval).cloned();
@@ -188,8 +188,8 @@ impl Keeper {
         self.commit_answer(work).await
     }
 
-    /// Returns when it is durable and the agent was told.
-    async fn commit_answer(&mut self, work: Work) -> Result<(), Gone> {
+    /// Returns when the answer is durable and was sent to the agent.
+    async fn commit_answer(&mut self, work: Work) -> Result<(), AppenderClosed> {
         self.commit_now(work).await?;
         self.waits.forget_keys();
         Ok(())
@@ -200,9 +200,9 @@ impl Keeper {
         question: &QuestionId,
         answer: AnswerQuestion,
         reply: Reply<()>,
-    ) -> Result<(), Gone> {
-        if let Some(trouble) = trouble::now(&self.shared.log) {
-            return refuse(reply, trouble.refused());
+    ) -> Result<(), AppenderClosed> {
+        if let Some(failure) = disk_failure::current(&self.shared.log) {
+            return refuse(reply, failure.refused());
         }
         if let Some(Err(error)) =
             self.waits.questions.get(question).map(|asked| check_answers(asked, &answer))
@@ -216,8 +216,8 @@ impl Keeper {
                 return refuse(
                     reply,
                     RequestError::BadAnswer(format!(
-                        "choice {label:?} of question {question:?} holds a secret, and what the agent called it is not kept \
-                         over a restart; answer in words of your own, or with the outcome rejected"
+                        "choice {label:?} of question {question:?} contains a secret, and the agent's own label was \
+                         not kept over a restart; answer in your own words, or with the outcome rejected"
                     )),
                 );
             }
@@ -236,7 +236,7 @@ impl Keeper {
         self.commit_answer(work).await
     }
 
-    /// The answers in the agent's own words, where it offered some that hold a secret.
+    /// The answers with the agent's own labels, where a label was redacted.
     fn as_offered(
         &self,
         question: &QuestionId,
@@ -248,7 +248,7 @@ impl Keeper {
         self.redactor.labels().as_offered(native, asked, answers).map(Some)
     }
 
-    async fn change(&mut self, change: Change, reply: Reply<()>) -> Result<(), Gone> {
+    async fn change(&mut self, change: Change, reply: Reply<()>) -> Result<(), AppenderClosed> {
         let Change { title, model, mode, permissions } = change;
         let patch = SessionPatch {
             title,
@@ -272,22 +272,27 @@ impl Keeper {
         self.machine.is_quiet() && self.recovery.is_none()
     }
 
-    async fn end<T: Send + 'static>(&mut self, reason: String, reply: Reply<T>, done: T) -> Result<(), Gone> {
+    async fn end<T: Send + 'static>(
+        &mut self,
+        reason: String,
+        reply: Reply<T>,
+        done: T,
+    ) -> Result<(), AppenderClosed> {
         let mut work = Work::default();
         let works = self.machine.open_turn().is_some();
         let sent = self.sent_names();
-        self.settle_texts(&mut work);
+        self.flush_texts(&mut work);
         match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
             Ok(()) => {
-                // Before it is durable: to stop needs no disk, and after this nobody has a turn to cancel. A crash in
-                // between leaves a session whose turn was stopped.
+                // Before the end is durable: stopping needs no disk, and an ended session has no turn to
+                // cancel. A crash in between leaves a session whose turn was stopped.
                 for name in sent {
                     self.connection.tell(Command::CancelPrompt(name)).await;
                 }
                 if works {
                     self.connection.tell(Command::Cancel).await;
                 }
-                self.let_go();
+                self.close_link();
                 self.recovery = None;
                 work.reply(reply, done);
                 self.commit_now(work).await
@@ -297,13 +302,13 @@ impl Keeper {
     }
 }
 
-/// Whoever asked may have gone away.
-fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), Gone> {
-    let _ = reply.send(Err(error));
+fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), AppenderClosed> {
+    answer(reply, Err(error));
     Ok(())
 }
 
-/// How deep a block may be. Parsers of JSON give up at 128, and a block is deeper in a snapshot than in its request.
+/// Deepest nesting of a block. JSON parsers stop at 128, and a snapshot nests a block deeper than its
+/// request.
 const DEEPEST: usize = 64;
 
 fn is_shallow(value: &Value, most: usize) -> bool {
@@ -314,7 +319,7 @@ fn is_shallow(value: &Value, most: usize) -> bool {
     }
 }
 
-/// ACP content blocks: objects that say their type, and texts that are not empty.
+/// Checks for ACP content blocks: objects with a type, not nested too deep.
 fn check_content(content: &[Value]) -> Result<(), String> {
     if content.is_empty() {
         return Err(

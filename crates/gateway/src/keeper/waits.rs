@@ -1,4 +1,4 @@
-//! Asks and questions that wait for a person: what may be answered, since when they wait, and what was answered.
+//! Approvals and questions that wait for a person: which answers fit, and since when they wait.
 
 use crate::error::RequestError;
 use crate::request::{AnswerQuestion, ResolveApproval};
@@ -11,19 +11,19 @@ use turnstream_model::event::{ApprovalOption, ApprovalOutcome, OptionKind, Quest
 use turnstream_model::fold::{Approval, Asked, State};
 use turnstream_model::id::{ApprovalId, Key, QuestionId};
 
-/// An ask that waits.
+/// An approval that waits for an answer.
 pub(super) struct OpenAsk {
     pub(super) options: Vec<ApprovalOption>,
     pub(super) since: Instant,
 }
 
-/// A question that waits.
+/// A question that waits for an answer.
 pub(super) struct OpenQuestion {
     pub(super) questions: Vec<Question>,
     pub(super) since: Instant,
 }
 
-/// What waits, and the keys of answers that are not durable yet.
+/// Open approvals and questions, and the keys of answers that are not durable yet.
 #[derive(Default)]
 pub(super) struct OpenWaits {
     pub(super) asks: HashMap<ApprovalId, OpenAsk>,
@@ -33,7 +33,7 @@ pub(super) struct OpenWaits {
 }
 
 impl OpenWaits {
-    /// What the log says. The clocks of what waits begin anew: nobody could answer while no gateway ran.
+    /// Reads them from the log. Their deadlines begin now: nobody could answer while no gateway ran.
     pub(super) fn resume(state: &State) -> Self {
         let mut waits = Self::default();
         let since = Instant::now();
@@ -51,13 +51,13 @@ impl OpenWaits {
         waits
     }
 
-    /// The answers so far are durable: from here on the log knows their keys.
+    /// The answers are durable: their keys are in the log.
     pub(super) fn forget_keys(&mut self) {
         self.ask_keys.clear();
         self.question_keys.clear();
     }
 
-    /// Nobody could answer for so long.
+    /// Moves all deadlines.
     pub(super) fn postpone(&mut self, by: Duration) {
         let asks = self.asks.values_mut().map(|ask| &mut ask.since);
         for since in asks.chain(self.questions.values_mut().map(|question| &mut question.since)) {
@@ -65,21 +65,21 @@ impl OpenWaits {
         }
     }
 
-    /// The moment the oldest has waited since.
+    /// Since when the oldest waits.
     pub(super) fn oldest(&self) -> Option<Instant> {
         let asks = self.asks.values().map(|ask| ask.since);
         asks.chain(self.questions.values().map(|question| question.since)).min()
     }
 }
 
-/// Answers of the open turn that the agent may not have heard: it died, or we did, in between.
+/// Answers of the open turn, by the agent's names. The agent may not have received them before a crash.
 pub(super) fn decisions(state: &State) -> HashMap<Key, Command> {
     let open = state.turns.iter().rev().find(|turn| turn.outcome.is_none()).map(|turn| &turn.turn);
     let mut decided = HashMap::new();
     let Some(open) = open else { return decided };
     for ask in state.approvals.iter().filter(|ask| ask.turn.as_ref() == Some(open)) {
         let (Some(native), Some(outcome)) = (&ask.native_id, ask.outcome) else { continue };
-        // What expired is a refusal for the agent.
+        // For the agent, an expired approval is a rejected one.
         let outcome = if outcome == ApprovalOutcome::Expired { ApprovalOutcome::Reject } else { outcome };
         if is_answer(outcome) {
             let key = Key::from(native.as_str());
@@ -99,7 +99,7 @@ pub(super) fn decisions(state: &State) -> HashMap<Key, Command> {
     decided
 }
 
-/// A decision of a person or a rule, which the agent has to hear.
+/// Whether the outcome is a decision that the agent must receive.
 pub(super) fn is_answer(outcome: ApprovalOutcome) -> bool {
     match outcome {
         ApprovalOutcome::AllowOnce | ApprovalOutcome::AllowAlways | ApprovalOutcome::Reject => true,
@@ -107,7 +107,7 @@ pub(super) fn is_answer(outcome: ApprovalOutcome) -> bool {
     }
 }
 
-/// The offered answer that means this; `None` when the agent offered none that does.
+/// The offered option for this outcome; `None` when the agent offered none.
 pub(crate) fn option_for(options: &[ApprovalOption], outcome: ApprovalOutcome) -> Option<String> {
     let kinds: &[OptionKind] = match outcome {
         ApprovalOutcome::AllowOnce => &[OptionKind::AllowOnce],
@@ -121,7 +121,7 @@ pub(crate) fn option_for(options: &[ApprovalOption], outcome: ApprovalOutcome) -
     kinds.iter().find_map(of_kind).map(|option| option.id.clone())
 }
 
-/// Checks an answer against what was offered, and names the option it means.
+/// Checks an answer against the offered options, and returns the chosen one.
 pub(super) fn check_answer(ask: &OpenAsk, answer: &ResolveApproval) -> Result<Option<String>, RequestError> {
     let outcome = answer.outcome;
     if !is_answer(outcome) {
@@ -162,14 +162,14 @@ pub(super) fn check_answers(asked: &OpenQuestion, answer: &AnswerQuestion) -> Re
         }
     }
     let Some(answers) = &answer.answers else {
-        return Err(RequestError::BadAnswer("answers are missing, or the outcome rejected".to_owned()));
+        return Err(RequestError::BadAnswer("give answers, or the outcome rejected".to_owned()));
     };
     for (id, values) in answers {
         if asked.questions.iter().all(|question| question.id != *id) {
             let known: Vec<&str> = asked.questions.iter().map(|question| question.id.as_str()).collect();
             let known = known.join(", ");
             return Err(RequestError::BadAnswer(format!(
-                "there is no question {id:?} here; there is {known}"
+                "there is no question {id:?} here; the questions are {known}"
             )));
         }
         let texts = values.as_array().is_some_and(|values| values.iter().all(Value::is_string));

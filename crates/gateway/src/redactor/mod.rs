@@ -1,15 +1,16 @@
-//! What an agent says passes here before the turn machine sees it, so that no secret reaches the log (L9).
+//! Redaction of an agent's signals before the turn machine sees them, so that no secret reaches the log
+//! (L9).
 //!
-//! Before the machine and not behind it: the machine compares what streams in with snapshots of the whole (L6), also with
-//! those of a turn that an earlier owner began. Both sides have to be redacted for that, and the log has no other.
+//! It comes before the machine because the machine compares streamed text with snapshots (L6), also for a
+//! turn of an earlier owner. Both sides must be redacted for that, and the log has only redacted text.
 
 mod body;
-mod front;
 mod labels;
+mod user_input;
 
 pub(crate) use body::{Prompts, redact_body};
-pub(crate) use front::{Said, refuse_secret, still_a_name};
 pub(crate) use labels::{Forgotten, Labels};
+pub(crate) use user_input::{UserInput, refuse_secret, still_a_name};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,42 +21,42 @@ use turnstream_model::machine::Machine;
 use turnstream_model::signal::{Finality, Signal, Truth};
 use turnstream_redact::{Held, Rules, Stream};
 
-/// How long text may be held back that could become a secret and shows no sign of one.
+/// How long text is held back that could be the beginning of a secret.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
-/// The texts of one session that are being streamed, and what of them is held back.
+/// The streamed texts of one session, and what is held back of them.
 pub(crate) struct Redactor {
     rules: Rules,
     texts: HashMap<(Key, Field), Text>,
-    /// The beginning of a text that shows now may have been missed, and with it that of a secret.
+    /// Set when the beginning of a new text may have been missed, and with it the beginning of a secret.
     missed: bool,
-    /// What the agent calls the choices that it offers.
+    /// The agent's own labels of the choices that it offers.
     labels: Labels,
 }
 
-/// One text that grows.
+/// One streamed text.
 struct Text {
     stream: Stream,
-    /// Bytes of it that the agent has sent, as it sent them.
-    taken: usize,
-    /// Bytes of it that were let through.
-    said: usize,
-    /// Since when something is held back that time alone may release.
+    /// Bytes received from the agent.
+    received: usize,
+    /// Bytes passed on.
+    passed: usize,
+    /// Since when text is held back that is released after a while.
     since: Option<Instant>,
 }
 
 impl Redactor {
-    /// For a session that begins, or of which an earlier owner left nothing open.
+    /// For a session without an open turn.
     pub(crate) fn new(rules: Rules) -> Self {
         Self { rules, texts: HashMap::new(), missed: false, labels: Labels::default() }
     }
 
-    /// For a session that was in the middle of a turn.
+    /// For a session with an open turn.
     pub(crate) fn resumed(rules: Rules) -> Self {
         Self { missed: true, ..Self::new(rules) }
     }
 
-    /// What the machine may see of this now. What is held back comes with a later signal, or by time.
+    /// Passes the signal on, redacted. Text that is held back comes with a later signal or after a while.
     pub(crate) fn pass(
         &mut self,
         signal: Signal,
@@ -93,10 +94,11 @@ impl Redactor {
                 self.labels.offer(&self.rules, &key, &mut questions);
                 out.push(Signal::Question { key, item, questions });
             }
-            // A person has answered it elsewhere.
+            // A user of another client has answered it.
             Signal::QuestionClosed { key, outcome, mut answers } => {
                 if let Some(answers) = &mut answers {
-                    // A choice is what the agent said, also in a session whose prompts are kept as they are.
+                    // A choice is the agent's text: it is redacted also in sessions that keep prompts as
+                    // they are.
                     self.labels.show(&key, answers);
                     if prompts == Prompts::Redacted {
                         body::redact_members(&self.rules, answers);
@@ -123,19 +125,19 @@ impl Redactor {
                 self.texts.retain(|(of, _), _| of != key);
                 out.push(signal);
             }
-            // Each of them may end the turn, and a turn ends with all that was said in it. If it does not, because it was
-            // late or is doubted, the streams go on from where they are.
+            // Each of these may end the turn, so all text is passed on. If the turn goes on, the streams go
+            // on too.
             Signal::TurnIdle { .. }
             | Signal::TurnDone { .. }
             | Signal::LinkLost(_)
             | Signal::Truth { truth: Truth::Idle, .. } => {
-                self.settle(out);
+                self.flush(out);
                 out.push(signal);
             }
-            // The texts of the call that is repeated begin anew. Those of others go on, and which is which is not said. What a
-            // tool puts out is none of a call.
+            // The texts of the repeated call begin again. The signal does not say which texts those are, so
+            // all texts except tool output are treated so.
             Signal::Retrying { .. } => {
-                self.settle(out);
+                self.flush(out);
                 for ((_, field), text) in &mut self.texts {
                     match field {
                         Field::Text | Field::Input => *text = Text::new(&self.rules, true),
@@ -145,21 +147,22 @@ impl Redactor {
                 out.push(signal);
             }
             Signal::Gap(_) => {
-                self.settle(out);
+                self.flush(out);
                 for text in self.texts.values_mut() {
-                    *text = Text { taken: text.taken, said: text.said, ..Text::new(&self.rules, true) };
+                    let Text { received, passed, .. } = *text;
+                    *text = Text { received, passed, ..Text::new(&self.rules, true) };
                 }
                 self.missed = true;
                 out.push(signal);
             }
-            // It ends the open turn if it is another.
+            // The beginning of another turn ends the open one.
             Signal::TurnBegan { ref native_id, .. } => {
                 if machine.is_another_turn(native_id.as_deref()) {
-                    self.settle(out);
+                    self.flush(out);
                 }
                 out.push(signal);
             }
-            // They say nothing that grows; what they say is redacted in the event they become.
+            // These have no streamed text. Their other texts are redacted in the events they become.
             Signal::PromptTaken(_)
             | Signal::PromptRefused { .. }
             | Signal::AttemptBegan { .. }
@@ -173,15 +176,15 @@ impl Redactor {
         }
     }
 
-    /// What the agent calls the choices that it offers.
+    /// The agent's own labels of the choices that it offers.
     pub(crate) fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Everything that is held back is given out or redacted: the turn may be over, and may as well go on.
-    pub(crate) fn settle(&mut self, out: &mut Vec<Signal>) {
+    /// Passes on everything that is held back, redacted if need be. The streams can go on afterwards.
+    pub(crate) fn flush(&mut self, out: &mut Vec<Signal>) {
         for ((key, field), text) in &mut self.texts {
-            text.settle(key, *field, out);
+            text.flush(key, *field, out);
         }
     }
 
@@ -190,25 +193,25 @@ impl Redactor {
         self.texts.values().filter_map(|text| text.since).min().map(|since| since + BRIEFLY)
     }
 
-    /// What was held back for long enough and shows no sign of a secret.
+    /// Passes on text that was held back for long enough and did not become a secret.
     pub(crate) fn release(&mut self, now: Instant, out: &mut Vec<Signal>) {
         for ((key, field), text) in &mut self.texts {
             if text.since.is_some_and(|since| since + BRIEFLY <= now) {
                 let mut released = String::new();
                 text.stream.release(&mut released);
-                text.said += released.len();
+                text.passed += released.len();
                 text.since = None;
-                say(key, *field, released, out);
+                push_delta(key, *field, released, out);
             }
         }
     }
 
-    /// A turn begins: its texts are seen from their beginning.
+    /// A turn begins, and its texts are seen from their beginning.
     pub(crate) fn turn_started(&mut self) {
         self.missed = false;
     }
 
-    /// A turn has ended: only these items can still grow.
+    /// A turn has ended. Only texts of these items are kept.
     pub(crate) fn keep_only(&mut self, is_open: impl Fn(&Key) -> bool) {
         self.texts.retain(|(key, _), _| is_open(key));
     }
@@ -218,34 +221,34 @@ impl Redactor {
         let (rules, missed) = (&self.rules, self.missed);
         let entry = self.texts.entry((key.clone(), field)).or_insert_with(|| Text::new(rules, missed));
         entry.push(text, now, &mut passed);
-        say(&key, field, passed, out);
+        push_delta(&key, field, passed, out);
     }
 
-    /// The text at some moment as the machine may compare it with what it has. It may be cut in the middle of a secret, and
-    /// may be older than what streamed: only one that is not is what the next piece continues.
+    /// Redacts a snapshot of a text for the machine's comparison. A snapshot may end within a secret, and
+    /// may be older than the stream. The next delta continues the newer of the two.
     fn snapshot(&mut self, key: &Key, field: Field, text: &str, have: Option<&str>, now: Instant) -> String {
         let place = (key.clone(), field);
         let mut passed = String::with_capacity(text.len());
         let mut whole = Text::new(&self.rules, false);
         whole.push(text, now, &mut passed);
         let streamed = self.texts.get(&place);
-        // Nothing is what an agent shows that has not written down yet what it streams.
-        if text.is_empty() || streamed.is_some_and(|streamed| streamed.taken >= whole.taken) {
+        // A snapshot is empty while the agent has not stored what it streams.
+        if text.is_empty() || streamed.is_some_and(|streamed| streamed.received >= whole.received) {
             return passed;
         }
-        // Of an item that was not introduced yet the machine has all that was let through, and does not show it.
-        let said = streamed.map_or(0, |streamed| streamed.said);
+        // The machine does not show the text of an item that was not introduced yet, so lengths are compared.
+        let before = streamed.map_or(0, |streamed| streamed.passed);
         let is_older = match have {
             Some(have) => have.len() > passed.len() && have.starts_with(&passed),
-            None => said > passed.len(),
+            None => before > passed.len(),
         };
         let shows_all = |shown: &str| match have {
             Some(have) => shown.starts_with(have),
-            None => shown.len() >= said,
+            None => shown.len() >= before,
         };
         if is_older {
-            // Unless the machine has what is held here: time released it, or a gap settled it. Then it is no secret, or
-            // the rest of it is passed over.
+            // The machine may have text that this snapshot holds back: it was released after a while, or
+            // flushed by a gap. Then it is passed on here too.
             let mut shown = passed.clone();
             whole.stream.release(&mut shown);
             if !shows_all(&shown) {
@@ -254,7 +257,7 @@ impl Redactor {
             if !shows_all(&shown) {
                 return passed;
             }
-            whole.said = shown.len();
+            whole.passed = shown.len();
             whole.since = None;
             passed = shown;
         }
@@ -262,13 +265,13 @@ impl Redactor {
         passed
     }
 
-    /// The item is over.
+    /// The item has ended: its texts are complete.
     fn end(&mut self, key: &Key, out: &mut Vec<Signal>) {
         for field in [Field::Text, Field::Input, Field::Output] {
             if let Some(text) = self.texts.remove(&(key.clone(), field)) {
                 let mut rest = String::new();
                 text.stream.finish(&mut rest);
-                say(key, field, rest, out);
+                push_delta(key, field, rest, out);
             }
         }
     }
@@ -277,36 +280,36 @@ impl Redactor {
 impl Text {
     fn new(rules: &Rules, missed: bool) -> Self {
         let stream = if missed { Stream::in_the_middle(rules) } else { Stream::new(rules) };
-        Self { stream, taken: 0, said: 0, since: None }
+        Self { stream, received: 0, passed: 0, since: None }
     }
 
     fn push(&mut self, text: &str, now: Instant, out: &mut String) {
-        self.taken += text.len();
+        self.received += text.len();
         let before = out.len();
         self.stream.push(text, out);
-        self.said += out.len() - before;
+        self.passed += out.len() - before;
         self.since = match self.stream.holds() {
             Held::Brief => Some(self.since.filter(|_| out.is_empty()).unwrap_or(now)),
             Held::Nothing | Held::Firm => None,
         };
     }
 
-    fn settle(&mut self, key: &Key, field: Field, out: &mut Vec<Signal>) {
-        let mut settled = String::new();
-        self.stream.settle(&mut settled);
-        self.said += settled.len();
+    fn flush(&mut self, key: &Key, field: Field, out: &mut Vec<Signal>) {
+        let mut flushed = String::new();
+        self.stream.settle(&mut flushed);
+        self.passed += flushed.len();
         self.since = None;
-        say(key, field, settled, out);
+        push_delta(key, field, flushed, out);
     }
 }
 
-fn say(key: &Key, field: Field, text: String, out: &mut Vec<Signal>) {
+fn push_delta(key: &Key, field: Field, text: String, out: &mut Vec<Signal>) {
     if !text.is_empty() {
         out.push(Signal::TextDelta { key: key.clone(), field, text });
     }
 }
 
-/// Everything a tool call says.
+/// Redacts every text of a tool call.
 fn redact_tool(rules: &Rules, tool: &mut Tool) {
     let Tool { name, kind: _, title, status: _, input, output, content, locations, extra } = tool;
     for text in [name, title].into_iter().flatten() {

@@ -21,8 +21,8 @@ const ROUND: &str = "TURNSTREAM_GATEWAY_TEST_ROUND";
 /// The keys of prompts whose turns end only by a cancel begin so.
 const STALLS: &str = "stalls-";
 
-/// Every failpoint of the keeper, and those of the log that are about one commit, with how often each is passed at least
-/// by a child that finds an open turn.
+/// Every failpoint of the keeper, and those of the log that are about one commit. The number is how often
+/// a child that finds an open turn passes it at least.
 const POINTS: [(&str, u64); 12] = [
     ("keeper.claimed", 1),
     ("keeper.recovering", 1),
@@ -42,8 +42,8 @@ fn settings(home: &Path) -> Settings {
     Settings { roots: vec![home.join("work")], ..Settings::default() }
 }
 
-/// The child of the tests below: prompts with keys, one after the other and sometimes two at once, some of them cancelled,
-/// until it is killed.
+/// The child of the tests below: prompts with keys, one after the other and sometimes two at once, some of
+/// them cancelled, until it is killed.
 #[test]
 fn working_child() {
     if role().as_deref() != Some("work") {
@@ -170,8 +170,8 @@ impl Witness {
         judge(data, Tail::Live).await;
     }
 
-    /// Nothing is open in the end; every accepted prompt has one turn; no tool ran twice, and those that are said to have
-    /// run did.
+    /// Nothing is open in the end; every accepted prompt has one turn; no tool ran twice, and those that
+    /// are said to have run did.
     async fn judge(&self, home: &Path, agent: &str) {
         let gateway = open(home, settings(home)).await;
         let id = the_session(&gateway, home, agent).await;

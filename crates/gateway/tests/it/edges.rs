@@ -203,7 +203,8 @@ async fn an_agent_that_says_much_at_once_does_not_lose_its_keeper() {
     home.close(gateway).await;
 }
 
-/// The session when its turn has ended, or as it is after a long time. Its snapshot is read once: it is large.
+/// The session when its turn has ended, or as it is after a long time. Its snapshot is read once: it is
+/// large.
 async fn after_a_while(gateway: &Gateway, id: &SessionId) -> State {
     let mut follower = gateway.follow(id, &Cursor::default()).unwrap();
     let ends = |event: &Committed| {

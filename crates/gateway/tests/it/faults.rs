@@ -11,7 +11,8 @@ use turnstream_testkit::lawful::Tail;
 
 const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
 
-/// The child of the test below: a long turn, and prompts as they are refused and accepted while the disk is full.
+/// The child of the test below: a long turn, and prompts as they are refused and accepted while the disk is
+/// full.
 #[test]
 fn child_on_a_full_disk() {
     if role().as_deref() != Some("full") {
@@ -84,7 +85,8 @@ fn child(home: &Path) -> Program {
     Program::this_test("faults::child_on_a_full_disk", "full").unwrap().env(HOME, home)
 }
 
-/// The child of the tests below: on a disk that fails for good it answers, or closes, and tells how long that took.
+/// The child of the tests below: on a disk that fails for good it answers, or closes, and tells how long
+/// that took.
 #[test]
 fn child_on_a_broken_disk() {
     let Some(role) = role().filter(|role| role.starts_with("broken-")) else {
@@ -160,7 +162,7 @@ fn child_that_cancels_on_a_broken_disk() {
         assert!(matches!(wrong, RequestError::Refused(_)), "{wrong}");
         for _ in 0..3 {
             let told = within(gateway.cancel(&id, Cancel::Any)).await.unwrap_err();
-            assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
+            assert!(matches!(told, RequestError::StopNotDurableYet(_)), "{told}");
         }
         // The agent's own memory is on another disk.
         let memory = home.join("memory").join(format!("{id}.jsonl"));
@@ -238,7 +240,9 @@ fn child_with_busy_clients() {
                     };
                     match tokio::time::timeout(Duration::from_secs(300), asked).await {
                         Ok(Err(RequestError::Degraded(_))) => return "degraded",
-                        Ok(Err(RequestError::Unkept(_) | RequestError::StopUnkept(_))) => return "taken",
+                        Ok(Err(RequestError::NotDurableYet(_) | RequestError::StopNotDurableYet(_))) => {
+                            return "taken";
+                        }
                         // There is no turn to cancel, disk or not.
                         Ok(Err(RequestError::Refused(_)))
                             if !matches!(gateway.health(), turnstream_log::Health::Sound) =>

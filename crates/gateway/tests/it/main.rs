@@ -6,6 +6,7 @@ mod away;
 mod cancel;
 mod crash;
 mod deadlines;
+mod diagnostics;
 mod edges;
 mod faults;
 mod outage;

@@ -1,4 +1,5 @@
-//! A prompt that was sent and has no turn yet can be cancelled: kept, told to the agent, and its turn ends cancelled once.
+//! A prompt that was sent and has no turn yet can be cancelled: kept, told to the agent, and its turn ends
+//! cancelled once.
 
 use crate::puppet::*;
 use crate::support::*;
@@ -272,7 +273,8 @@ async fn an_agent_that_lives_on_keeps_its_link_so_that_a_late_beginning_is_stopp
 
 // === kills at every step ===
 
-/// The child of the test below: a prompt that begins only after a long while is cancelled, until its turn has ended.
+/// The child of the test below: a prompt that begins only after a long while is cancelled, until its turn
+/// has ended.
 #[test]
 fn child_that_cancels_a_sent_prompt() {
     if role().as_deref() != Some("cancels-sent") {

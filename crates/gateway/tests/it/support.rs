@@ -19,8 +19,9 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 /// How long anything may take here before the test fails; nothing should come near it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a close may take here. Its deadlines add up to less than five seconds (`closing.rs` proves that when it is built),
-/// and a machine that has other work to do adds to them. In these tests nothing but a deadline ends what it waits for.
+/// What a close may take here. Its deadlines add up to less than five seconds (`closing.rs` proves that
+/// when it is built), and a machine that has other work to do adds to them. In these tests nothing but a
+/// deadline ends what it waits for.
 pub(crate) const CLOSED: Duration = Duration::from_secs(20);
 
 /// Directories of a gateway that can be opened again and again.

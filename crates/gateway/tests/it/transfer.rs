@@ -132,7 +132,8 @@ async fn an_import_that_nobody_waits_for_is_there_whole_or_not_at_all() {
     other.close(there).await;
 }
 
-/// A file in which one member of one line says something else. It is refused with its line, or the session works.
+/// A file in which one member of one line says something else. It is refused with its line, or the session
+/// works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_in_which_anything_is_changed_is_refused_with_its_line_or_works() {
     let home = Home::new();

@@ -1,4 +1,5 @@
-//! Sessions whose beginning was trimmed leave and come in: they are the same in the other place, and begin as late.
+//! Sessions whose beginning was trimmed leave and come in: they are the same in the other place, and begin
+//! as late.
 
 use crate::removal::{quick, round};
 use crate::support::*;

@@ -1,15 +1,13 @@
-//! The text format of Prometheus, version 0.0.4: families of samples, each family with its help and its type.
+//! The text format of Prometheus, version 0.0.4: families of samples, each with its help and its type.
 
-use std::fmt::Write;
-
-/// What kind of numbers a family has.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It only grows, from the start of the gateway on.
+    /// It only grows, and begins at zero with the gateway.
     Counter,
-    /// It is what it is now.
+    /// A current value.
     Gauge,
-    /// How many were at most so large, by that.
+    /// Counts of values by upper bound.
     Histogram,
 }
 
@@ -24,7 +22,7 @@ pub(super) struct Family<'a> {
 }
 
 impl Page {
-    /// Begins a family. Its samples follow, and no other family has its name.
+    /// Begins a family, whose name must be unique. Its samples follow.
     pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -42,8 +40,9 @@ impl Page {
                 other => page.push(other),
             }
         }
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "\n# TYPE {name} {kind}");
+        for part in ["\n# TYPE ", name, " ", kind, "\n"] {
+            page.push_str(part);
+        }
         Family { page, name }
     }
 
@@ -54,17 +53,17 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// A whole number.
+    /// Writes a whole number.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: u64) {
         self.line("", labels, &value.to_string());
     }
 
-    /// A number of seconds.
+    /// Writes a number of seconds.
     pub(super) fn seconds(&mut self, value: f64) {
         self.line("", &[], &value.to_string());
     }
 
-    /// A histogram: how many took at most so many seconds, by that, and all together.
+    /// Writes a histogram from cumulative counts by upper bound in seconds, the total count and the sum.
     pub(super) fn histogram(&mut self, within: &[(f64, u64)], count: u64, sum: f64) {
         for (bound, count) in within {
             self.line("_bucket", &[("le", &bound.to_string())], &count.to_string());

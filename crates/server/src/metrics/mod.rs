@@ -1,5 +1,6 @@
-//! What an operator watches, as Prometheus reads it. Everything is taken from the gateway at the moment it is asked for:
-//! there is no registry, and nothing is counted here. `docs/metrics.md` says what each means and what to do.
+//! The metrics page for Prometheus. All values are read from the gateway when the page is requested: there
+//! is no registry, and nothing is counted here. `docs/metrics.md` describes each metric and what to do
+//! about it.
 
 mod exposition;
 
@@ -9,7 +10,7 @@ use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use turnstream_agents::Counts;
-use turnstream_gateway::{Stage, Tally};
+use turnstream_gateway::{EventCounts, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
 
@@ -20,24 +21,20 @@ pub(crate) fn page(app: &App) -> String {
     log(&mut page, app);
     removed(&mut page, app);
     sessions(&mut page, app);
-    let tallies = app.gateway.tallies();
-    prompts_and_turns(&mut page, &tallies);
-    waits(&mut page, &tallies);
-    notices(&mut page, &tallies);
+    let counts = app.gateway.event_counts();
+    prompts_and_turns(&mut page, &counts);
+    waits(&mut page, &counts);
+    notices(&mut page, &counts);
     agents(&mut page, &app.gateway.counts());
     page.into_text()
 }
 
 fn process(page: &mut Page, app: &App) {
-    page.family("turnstream_build_info", Kind::Gauge, "The version that runs; always 1.")
+    page.family("turnstream_build_info", Kind::Gauge, "The version of the gateway; always 1.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    page.family(
-        "turnstream_start_time_seconds",
-        Kind::Gauge,
-        "When the gateway began to serve, in Unix time.",
-    )
-    .seconds(unix(app.started));
-    let mut streams = page.family("turnstream_streams_open", Kind::Gauge, "Clients that follow, by how.");
+    page.family("turnstream_start_time_seconds", Kind::Gauge, "Start time of the gateway, in Unix seconds.")
+        .seconds(unix(app.started));
+    let mut streams = page.family("turnstream_streams_open", Kind::Gauge, "Open event streams, by kind.");
     for kind in StreamKind::ALL {
         streams.sample(&[("kind", kind.word())], app.streams.count(kind));
     }
@@ -53,7 +50,7 @@ fn log(page: &mut Page, app: &App) {
         Health::Degraded { .. } => "degraded",
         Health::Failed { .. } => "failed",
     };
-    let mut health = page.family("turnstream_log_health", Kind::Gauge, "1 for the state that the log is in.");
+    let mut health = page.family("turnstream_log_health", Kind::Gauge, "1 for the current state of the log.");
     for state in ["sound", "degraded", "failed"] {
         health.sample(&[("state", state)], u64::from(state == now));
     }
@@ -66,7 +63,7 @@ fn log(page: &mut Page, app: &App) {
     page.family(
         "turnstream_log_commit_seconds",
         Kind::Histogram,
-        "How long commits took until they were durable, repeats included.",
+        "Time until a commit was durable, retries included.",
     )
     .histogram(&within, figures.commits.count, seconds(figures.commits.sum));
     page.family("turnstream_log_commit_failures_total", Kind::Counter, "Commits that the disk refused.")
@@ -74,19 +71,19 @@ fn log(page: &mut Page, app: &App) {
     page.family(
         "turnstream_log_refused_writes_total",
         Kind::Counter,
-        "Late partial writes that were refused.",
+        "Late partial writes that the store refused.",
     )
     .sample(&[], figures.refused_writes);
     page.family(
         "turnstream_log_bytes_under_way",
         Kind::Gauge,
-        "Bytes on their way into the database, about.",
+        "About how many bytes are not in the database yet.",
     )
     .sample(&[], figures.under_way);
     page.family(
         "turnstream_log_bytes_limit",
         Kind::Gauge,
-        "Bytes that may be on their way; then appends wait.",
+        "Most bytes that may be outside the database before appends wait.",
     )
     .sample(&[], figures.most_under_way);
 }
@@ -97,8 +94,8 @@ fn removed(page: &mut Page, app: &App) {
         ("turnstream_removed_sessions_total", "Sessions that were deleted.", sessions),
         ("turnstream_removed_turns_total", "Turns that were trimmed.", turns),
         ("turnstream_removed_events_total", "Events that were trimmed.", events),
-        ("turnstream_removed_bytes_total", "Bytes of the events that were trimmed.", bytes),
-        ("turnstream_erasures_total", "Times that all that was removed was out of all files.", erasures),
+        ("turnstream_removed_bytes_total", "Bytes of events that were trimmed.", bytes),
+        ("turnstream_erasures_total", "Times that all removed data was erased from all files.", erasures),
     ];
     for (name, help, value) in families {
         page.family(name, Kind::Counter, help).sample(&[], value);
@@ -107,119 +104,114 @@ fn removed(page: &mut Page, app: &App) {
 
 fn sessions(page: &mut Page, app: &App) {
     let stages = app.gateway.stages();
-    let mut sessions = page.family("turnstream_sessions", Kind::Gauge, "Sessions, by what they do.");
+    let mut sessions = page.family("turnstream_sessions", Kind::Gauge, "Sessions, by status.");
     for (agent, stages) in &stages {
         for stage in Stage::all() {
             let count = stages.get(&stage).copied().unwrap_or_default();
             sessions.sample(&[("agent", agent), ("status", stage.word())], count);
         }
     }
-    let mut open = page.family("turnstream_turns_open", Kind::Gauge, "Turns that are open.");
+    let mut open = page.family("turnstream_turns_open", Kind::Gauge, "Open turns.");
     for (agent, stages) in &stages {
         let count = stages.iter().filter(|(stage, _)| stage.has_turn()).map(|(_, count)| count).sum();
         open.sample(&[("agent", agent)], count);
     }
-    page.family("turnstream_sessions_awake", Kind::Gauge, "Sessions whose keeper is awake.")
+    page.family("turnstream_sessions_awake", Kind::Gauge, "Sessions in memory.")
         .sample(&[], app.gateway.awake() as u64);
 }
 
-/// One number for each agent.
+/// Writes one sample for each agent.
 fn by_agent<T>(mut family: Family<'_>, agents: &BTreeMap<String, T>, number: fn(&T) -> u64) {
     for (agent, counted) in agents {
         family.sample(&[("agent", agent)], number(counted));
     }
 }
 
-fn prompts_and_turns(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
-    let accepted =
-        page.family("turnstream_prompts_accepted_total", Kind::Counter, "Prompts that were accepted.");
-    by_agent(accepted, tallies, |tally| tally.prompts_accepted);
-    let help = "Prompts that were taken back before they were sent.";
+fn prompts_and_turns(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
+    let accepted = page.family("turnstream_prompts_accepted_total", Kind::Counter, "Accepted prompts.");
+    by_agent(accepted, counts, |counts| counts.prompts_accepted);
+    let help = "Prompts that were withdrawn before they were sent.";
     let withdrawn = page.family("turnstream_prompts_withdrawn_total", Kind::Counter, help);
-    by_agent(withdrawn, tallies, |tally| tally.prompts_withdrawn);
-    let started = page.family("turnstream_turns_started_total", Kind::Counter, "Turns that began.");
-    by_agent(started, tallies, |tally| tally.turns_started);
-    let help = "Turns that ended, by how and by the class of the error, which is empty without one.";
+    by_agent(withdrawn, counts, |counts| counts.prompts_withdrawn);
+    let started = page.family("turnstream_turns_started_total", Kind::Counter, "Started turns.");
+    by_agent(started, counts, |counts| counts.turns_started);
+    let help = "Ended turns, by outcome and class of error; the class is empty without an error.";
     let mut ended = page.family("turnstream_turns_ended_total", Kind::Counter, help);
-    for (agent, tally) in tallies {
-        for ((outcome, error), count) in &tally.turns_ended {
+    for (agent, counts) in counts {
+        for ((outcome, error), count) in &counts.turns_ended {
             let error = error.map_or("", |error| error.as_str());
             ended.sample(&[("agent", agent), ("outcome", outcome.as_str()), ("error", error)], *count);
         }
     }
 }
 
-fn waits(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
+fn waits(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
     let waiting =
         page.family("turnstream_approvals_waiting", Kind::Gauge, "Approvals that wait for an answer.");
-    by_agent(waiting, tallies, |tally| tally.approvals_waiting);
-    let help = "Approvals that were settled, by how and by whom.";
+    by_agent(waiting, counts, |counts| counts.approvals_waiting);
+    let help = "Decided approvals, by outcome and by who decided.";
     let mut resolved = page.family("turnstream_approvals_resolved_total", Kind::Counter, help);
-    for (agent, tally) in tallies {
-        for ((outcome, by), count) in &tally.approvals_resolved {
+    for (agent, counts) in counts {
+        for ((outcome, by), count) in &counts.approvals_resolved {
             resolved.sample(&[("agent", agent), ("outcome", outcome.as_str()), ("by", by.as_str())], *count);
         }
     }
     let waiting =
         page.family("turnstream_questions_waiting", Kind::Gauge, "Questions that wait for an answer.");
-    by_agent(waiting, tallies, |tally| tally.questions_waiting);
-    let help = "Questions that were settled, by how.";
+    by_agent(waiting, counts, |counts| counts.questions_waiting);
+    let help = "Closed questions, by outcome.";
     let mut answered = page.family("turnstream_questions_answered_total", Kind::Counter, help);
-    for (agent, tally) in tallies {
-        for (outcome, count) in &tally.questions_answered {
+    for (agent, counts) in counts {
+        for (outcome, count) in &counts.questions_answered {
             answered.sample(&[("agent", agent), ("outcome", outcome.as_str())], *count);
         }
     }
 }
 
-fn notices(page: &mut Page, tallies: &BTreeMap<String, Tally>) {
-    let help = "Asks that a rule allowed where nobody was asked.";
+fn notices(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
+    let help = "Approvals that the rule `allow` decided, although the agent should not have asked.";
     let unexpected = page.family("turnstream_unexpected_permissions_total", Kind::Counter, help);
-    by_agent(unexpected, tallies, |tally| {
-        tally.notices.get(&NoticeCode::UnexpectedPermission).copied().unwrap_or_default()
+    by_agent(unexpected, counts, |counts| {
+        counts.notices.get(&NoticeCode::UnexpectedPermission).copied().unwrap_or_default()
     });
-    let mut notices = page.family(
-        "turnstream_notices_total",
-        Kind::Counter,
-        "Notices in the logs, by what they are about.",
-    );
-    for (agent, tally) in tallies {
-        for (code, count) in &tally.notices {
+    let mut notices = page.family("turnstream_notices_total", Kind::Counter, "Notices in the logs, by code.");
+    for (agent, counts) in counts {
+        for (code, count) in &counts.notices {
             notices.sample(&[("agent", agent), ("code", code.as_str())], *count);
         }
     }
 }
 
-/// A counter of agents: its name, its help, its number.
+/// A counter of an agent: its name, its help, and its value.
 type Counter = (&'static str, &'static str, fn(&Counts) -> u64);
 
 fn agents(page: &mut Page, counts: &BTreeMap<String, Counts>) {
     let families: [Counter; 7] = [
-        ("turnstream_agent_stream_losses_total", "Event streams of the agent that were lost.", |counts| {
+        ("turnstream_agent_stream_losses_total", "Lost event streams of the agent.", |counts| {
             counts.stream_losses
         }),
-        ("turnstream_agent_stream_reconnects_total", "Event streams that were had again.", |counts| {
+        ("turnstream_agent_stream_reconnects_total", "Reconnected event streams of the agent.", |counts| {
             counts.stream_reconnects
         }),
         (
             "turnstream_agent_events_left_out_total",
-            "Times that events of the agent were left out.",
+            "Times that events of the agent were skipped.",
             |counts| counts.events_left_out,
         ),
-        ("turnstream_agent_unknown_events_total", "Events of the agent of an unknown type.", |counts| {
+        ("turnstream_agent_unknown_events_total", "Events of the agent with an unknown type.", |counts| {
             counts.unknown_events
         }),
         ("turnstream_agent_prompt_conflicts_total", "Prompts that the agent refused as busy.", |counts| {
             counts.prompt_conflicts
         }),
-        (
-            "turnstream_agent_server_starts_total",
-            "Processes of the agent's server that were started.",
-            |counts| counts.server_starts,
-        ),
-        ("turnstream_agent_server_exits_total", "Processes of it that ended untold.", |counts| {
-            counts.server_exits
+        ("turnstream_agent_server_starts_total", "Starts of the agent's server process.", |counts| {
+            counts.server_starts
         }),
+        (
+            "turnstream_agent_server_exits_total",
+            "Unexpected exits of the agent's server process.",
+            |counts| counts.server_exits,
+        ),
     ];
     for (name, help, number) in families {
         by_agent(page.family(name, Kind::Counter, help), counts, number);

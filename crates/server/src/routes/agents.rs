@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: what sessions can be made with.
+//! `GET /v1/agents`: the configured agents.
 
 use super::Answer;
 use crate::app::App;
@@ -12,7 +12,7 @@ use turnstream_agents::Description;
 
 #[derive(Serialize)]
 struct Agents {
-    /// The one to take where a person names none.
+    /// The agent for clients that do not name one.
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<String>,
     agents: Vec<Named>,

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::params::{Heartbeat, Ids, Params, StreamParams};
 use crate::problem::Problem;
-use crate::stream::{Carrier, Form, StreamKind, Subscriber, board_body, sse_body, sse_response};
+use crate::stream::{Carrier, Form, StreamKind, Subscriber, session_states_body, sse_body, sse_response};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use turnstream_model::id::SessionId;
 
-/// The query of `/v1/events`. It has no cursor: it shows states, and begins with all of them.
+/// The query of `/v1/events`. It has no cursor: the stream begins with the states of all sessions.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AllParams {
@@ -32,7 +32,8 @@ pub(crate) async fn one(
 }
 
 pub(crate) async fn all(State(app): State<Arc<App>>, Params(params): Params<AllParams>) -> Response {
-    let reader = app.gateway.watch();
+    let watcher = app.gateway.watch();
     let open = app.streams.open(StreamKind::Board);
-    sse_response(board_body(reader, app.closing.clone(), params.heartbeat, app.options.heartbeat, open))
+    let closing = app.closing.clone();
+    sse_response(session_states_body(watcher, closing, params.heartbeat, app.options.heartbeat, open))
 }

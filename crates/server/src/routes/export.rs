@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use turnstream_dialects::markdown;
 use turnstream_gateway::{Export, RequestError};
+use turnstream_model::Chain;
 use turnstream_model::fold::{Applied, Fold};
 use turnstream_model::id::SessionId;
 
-/// The longest that one request may wait for something that is open.
+/// The longest `wait` in seconds.
 const LONGEST_WAIT: u64 = 300;
 
 #[derive(Deserialize)]
@@ -25,12 +26,12 @@ const LONGEST_WAIT: u64 = 300;
 pub(crate) struct ExportParams {
     #[serde(default)]
     format: Format,
-    /// Seconds to wait for something that is open.
+    /// Seconds to wait for the end of what is open.
     #[serde(default)]
     wait: u64,
 }
 
-/// What the file is.
+/// The format of the file.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Format {
@@ -78,7 +79,7 @@ pub(crate) async fn one(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, format.content_type());
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // A page has no place for programs to read these.
+    // For programs: a Markdown page does not have these members.
     headers.insert("turnstream-first", HeaderValue::from(first.0));
     headers.insert("turnstream-left-out", HeaderValue::from(left_out));
     let file = format!("attachment; filename=\"{id}.{}\"", format.extension());
@@ -88,14 +89,18 @@ pub(crate) async fn one(
     Ok(response)
 }
 
-/// The header, then the events, some at a time. If the log cannot be read the connection breaks off, and the file is seen to
-/// be cut off.
+/// The header, then the events in batches. If the log cannot be read, the connection is cut, and the header
+/// shows that the file is incomplete.
 fn lines(export: Export) -> Body {
     let header = Bytes::from(export.header().to_json() + "\n");
     let rest = stream::unfold(export, |mut export| async move {
         let events = match export.next().await {
             Ok(events) => events?,
-            Err(error) => return Some((Err(error), export)),
+            Err(error) => {
+                let session = &export.header().session;
+                tracing::warn!(%session, error = %Chain(&error), "an export was cut off");
+                return Some((Err(error), export));
+            }
         };
         let mut lines = Vec::with_capacity(events.iter().map(|event| event.json().len() + 1).sum());
         for event in &events {
@@ -108,14 +113,14 @@ fn lines(export: Export) -> Body {
     Body::from_stream(futures_util::StreamExt::chain(first, rest))
 }
 
-/// What is exported, for a person: the fold of it, written out.
+/// The exported conversation as Markdown.
 async fn conversation(mut export: Export) -> Result<String, RequestError> {
     let mut fold = Fold::from(export.header().base.as_deref().cloned().unwrap_or_default());
     while let Some(events) = export.next().await? {
         for event in events {
-            let event = event.event().map_err(|error| RequestError::Log(error.to_string()))?;
+            let event = event.event().map_err(RequestError::log)?;
             if let Applied::Gap { expected } = fold.apply(&event) {
-                return Err(RequestError::Log(format!("event {expected} is missing")));
+                return Err(RequestError::log(format!("event {expected} is missing")));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `GET /v1/health`: answers at once, whatever the sessions do.
+//! `GET /v1/health`: the health of the log. It answers at once, whatever the sessions do.
 
 use super::Answer;
 use crate::app::App;

@@ -51,7 +51,7 @@ pub(crate) struct LogAsked {
     limit: Option<usize>,
 }
 
-/// What a page of events says before its events.
+/// The members of a page of events before its events.
 #[derive(Serialize)]
 struct Head<'a> {
     generation: &'a Generation,
@@ -76,12 +76,12 @@ pub(crate) async fn log(
     Ok(([(header::CONTENT_TYPE, json)], body(&page)).into_response())
 }
 
-/// The events are the bytes that were committed: a page is made without reading them.
+/// The events are the committed bytes: they are not parsed.
 fn body(page: &EventsPage) -> Vec<u8> {
     let EventsPage { generation, oldest, head, events, next } = page;
     let next = next.map(|seq| Cursor { generation: Some(generation.clone()), seq }.to_string());
     let head = Head { generation, oldest: *oldest, head: *head, next };
-    // Our own type with string keys: serde_json refuses nothing of it.
+    // Fails only for maps with keys that are not strings, which this type does not have.
     let mut body = serde_json::to_vec(&head).unwrap_or_default();
     body.pop();
     body.extend_from_slice(b",\"events\":[");

@@ -17,7 +17,7 @@ use turnstream_gateway::{ImportAs, Spool};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportParams {
-    /// The session gets a fresh id.
+    /// Gives the session a new id.
     #[serde(default)]
     new_id: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) async fn add(
     let spool = match spooled(&app, &mut body).await {
         Ok(spool) => spool,
         Err(problem) => {
-            // A client that is still sending does not hear the answer.
+            // A client that is still sending does not read the answer.
             discard(body).await;
             return Err(problem);
         }
@@ -42,7 +42,7 @@ pub(crate) async fn add(
     Ok(Answer(StatusCode::CREATED, session))
 }
 
-/// The whole body, on the disk.
+/// Writes the whole body to a temporary file.
 async fn spooled(app: &App, body: &mut Body) -> Result<Spool, Problem> {
     let mut spool = app.gateway.spool().await?;
     let (pause, limit) = (app.options.body, app.options.import);
@@ -56,7 +56,7 @@ async fn spooled(app: &App, body: &mut Body) -> Result<Spool, Problem> {
                 return Err(Problem::new(Kind::BadBody, detail));
             }
             Err(_) => {
-                let detail = format!("nothing of the body came for {pause:?}; send it again");
+                let detail = format!("no part of the body arrived for {pause:?}; send it again");
                 return Err(Problem::new(Kind::SlowBody, detail));
             }
         };
@@ -72,14 +72,14 @@ async fn spooled(app: &App, body: &mut Body) -> Result<Spool, Problem> {
     Ok(spool)
 }
 
-/// Any type will do but the one by which curl says that it has joined the lines.
+/// Refuses only the type of a form: `curl -d` sends it, and joins the lines of a file.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let said = headers.get(header::CONTENT_TYPE).map(|said| said.to_str().unwrap_or_default());
     if said
         .is_some_and(|said| said.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded"))
     {
-        let detail = "the body is said to be a form; send the file as it is, as application/x-ndjson (curl: -H \
-                      'Content-Type: application/x-ndjson' --data-binary @FILE)";
+        let detail = "the content type of the body is a form; send the file unchanged as application/x-ndjson \
+                      (curl: -H 'Content-Type: application/x-ndjson' --data-binary @FILE)";
         return Err(Problem::new(Kind::NotJson, detail));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `GET /metrics`: what an operator watches, in the text format of Prometheus.
+//! `GET /metrics`: metrics in the text format of Prometheus.
 
 use crate::app::App;
 use crate::metrics::page;

@@ -1,4 +1,4 @@
-//! The routes of `/v1`, one file per group. Each reads the request, asks the gateway and answers.
+//! The routes of `/v1`, one file per group. Each reads the request, calls the gateway and answers.
 
 pub(crate) mod agents;
 pub(crate) mod events;
@@ -17,12 +17,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// An answer in JSON.
+/// A JSON response.
 struct Answer<T>(StatusCode, T);
 
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
-        // Our own types with string keys: serde_json refuses none of them.
+        // Fails only for maps with keys that are not strings, which these types do not have.
         let body = serde_json::to_vec(&self.1).unwrap_or_default();
         let json = HeaderValue::from_static("application/json");
         (self.0, [(header::CONTENT_TYPE, json)], body).into_response()

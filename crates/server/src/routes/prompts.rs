@@ -1,4 +1,4 @@
-//! `…/prompts` and `…/cancel`: what a person wants of the agent.
+//! `…/prompts` and `…/cancel`: adds, withdraws and cancels prompts, and cancels turns.
 
 use super::Answer;
 use crate::app::App;

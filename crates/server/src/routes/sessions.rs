@@ -1,4 +1,4 @@
-//! `/v1/sessions`: make, list, show, change and delete sessions; `…/snapshot`: what one is at its head.
+//! `/v1/sessions`: creates, lists, shows, changes and deletes sessions; `…/snapshot`: the fold at the head.
 
 use super::Answer;
 use crate::app::App;
@@ -39,14 +39,14 @@ pub(crate) struct Patch {
     permissions: Option<Permissions>,
 }
 
-/// What became of a delete.
+/// The answer to a delete.
 #[derive(Serialize)]
 struct Removal {
     session: SessionId,
     removed: Removed,
 }
 
-/// `true` when nothing of it is in any file of the log, and `"pending"` until then.
+/// `true` when the session is erased from all files of the log, and `"pending"` until then.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Removed {
@@ -54,13 +54,13 @@ enum Removed {
     Pending(&'static str),
 }
 
-/// Every session, where a request asks for nothing else.
+/// Every session: the answer to a request without parameters.
 #[derive(Serialize)]
 struct Sessions {
     sessions: Vec<SessionInfo>,
 }
 
-/// Which sessions are asked for.
+/// The query of a list of sessions.
 #[derive(Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct List {
@@ -103,9 +103,9 @@ pub(crate) async fn list(
     State(app): State<Arc<App>>,
     Params(asked): Params<List>,
 ) -> Result<Response, Problem> {
-    // Sessions that nobody has used since the start are looked up in the database.
+    // Blocking: sessions that were not used since the start are read from the database.
     let gateway = app.gateway.clone();
-    let failed = |error: tokio::task::JoinError| RequestError::Log(error.to_string());
+    let failed = |error: tokio::task::JoinError| RequestError::log(error);
     if asked == List::default() {
         let listed = tokio::task::spawn_blocking(move || gateway.sessions()).await;
         let sessions = listed.map_err(failed)?;
@@ -133,7 +133,7 @@ impl List {
 fn stage_of(status: &str) -> Result<Stage, Problem> {
     Stage::all().find(|stage| stage.word() == status).ok_or_else(|| {
         let known: Vec<&str> = Stage::all().map(Stage::word).collect();
-        let detail = format!("status {status:?} is none of {}", known.join(", "));
+        let detail = format!("status {status:?} is not one of {}", known.join(", "));
         Problem::new(Kind::BadQuery, detail)
     })
 }

@@ -1,4 +1,4 @@
-//! `…/approvals/{approval}` and `…/questions/{question}`: what the agent waits for. The first answer wins.
+//! `…/approvals/{approval}` and `…/questions/{question}`: answers to the agent. The first answer wins.
 
 use super::Answer;
 use crate::app::App;
@@ -26,7 +26,7 @@ pub(crate) struct Resolve {
     key: Option<String>,
 }
 
-/// What a person can decide; the other outcomes are not theirs to give.
+/// The outcomes that a client may give.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Decision {
@@ -75,8 +75,8 @@ pub(crate) async fn answer(
     let outcome = match (outcome, &answers) {
         (None | Some(Replied::Answered), Some(_)) => QuestionOutcome::Answered,
         (Some(Replied::Rejected), None) => QuestionOutcome::Rejected,
-        (None | Some(Replied::Answered), None) => return Err(unclear("there are no answers")),
-        (Some(Replied::Rejected), Some(_)) => return Err(unclear("it is rejected and has answers")),
+        (None | Some(Replied::Answered), None) => return Err(unclear("`answers` is missing")),
+        (Some(Replied::Rejected), Some(_)) => return Err(unclear("a rejected question has no `answers`")),
     };
     app.gateway.answer(&id, &question, AnswerQuestion { outcome, answers, key }).await?;
     Ok(Answer(StatusCode::OK, json!({"question": question, "outcome": outcome})))

@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::params::{Ids, Nothing, Params, StreamParams};
 use crate::problem::{Kind, Problem};
-use crate::stream::{Carrier, Form, StreamKind, Subscriber, carry, speak};
+use crate::stream::{Carrier, Form, StreamKind, Subscriber, serve_session, serve_sessions};
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -13,9 +13,9 @@ use axum::response::Response;
 use std::sync::Arc;
 use turnstream_model::id::SessionId;
 
-/// Frames are gathered up to this before they are written.
+/// Bytes that are collected before they are written.
 const WRITE_BUFFER: usize = 32 * 1024;
-/// Clients have little to say: pings, a close, and what they subscribe to.
+/// Largest message of a client. Clients send only pings, closes and subscriptions.
 const READ_BUFFER: usize = 4 * 1024;
 
 pub(crate) async fn one(
@@ -31,7 +31,7 @@ pub(crate) async fn one(
     let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
     Ok(upgrade.on_upgrade(async move |socket| {
         let closing = app.closing.clone();
-        speak(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
+        serve_session(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
     }))
 }
 
@@ -42,9 +42,9 @@ pub(crate) async fn several(
 ) -> Result<Response, Problem> {
     let upgrade = upgraded(upgrade)?;
     Ok(upgrade.on_upgrade(async move |socket| {
-        let (board, closing) = (app.gateway.watch(), app.closing.clone());
+        let (watcher, closing) = (app.gateway.watch(), app.closing.clone());
         let _open = app.streams.open(StreamKind::Board);
-        carry(socket, app.hubs.clone(), board, app.options.heartbeat, closing.begun()).await;
+        serve_sessions(socket, app.hubs.clone(), watcher, app.options.heartbeat, closing.begun()).await;
     }))
 }
 
@@ -53,7 +53,7 @@ fn upgraded(
 ) -> Result<WebSocketUpgrade, Problem> {
     let upgrade = upgrade.map_err(|error| {
         let detail =
-            format!("{error}; connect with a WebSocket client, or read …/events for the same by SSE");
+            format!("{error}; connect with a WebSocket client, or read the same frames by SSE from …/events");
         Problem::new(Kind::NoWebSocket, detail)
     })?;
     Ok(upgrade

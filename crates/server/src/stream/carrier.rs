@@ -1,28 +1,28 @@
-//! What carries frames to a client, and the frames that are the stream's own and no dialect's.
+//! The carriers of frames, and the frames of the stream itself, which belong to no dialect.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memmem;
 use turnstream_model::cursor::CursorOutcome;
 use turnstream_sse::encode::{self, Outgoing};
 
-/// What carries the frames.
+/// The carrier of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Carrier {
     /// Server-sent events.
     Sse,
-    /// One line of JSON per frame, each of which becomes one WebSocket message.
+    /// One line of JSON per frame. Each becomes one WebSocket message.
     Lines,
 }
 
-/// Said on every stream that the gateway ends because it shuts down.
+/// The last frame of every stream when the gateway shuts down.
 pub(crate) const CLOSING: &str = r#"{"type":"stream","outcome":"closing"}"#;
-/// Said at the end of a stream whose session was deleted.
+/// The last frame of a stream whose session was deleted.
 pub(crate) const GONE: &str = r#"{"type":"stream","outcome":"gone"}"#;
-/// Said on a stream that was asked to show its life by data.
+/// A heartbeat as data.
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 impl Carrier {
-    /// What became of a reader's place.
+    /// The frame with the outcome of a cursor.
     pub(crate) fn outcome(self, outcome: &CursorOutcome) -> Bytes {
         match self {
             Self::Sse => data_frame("stream", &outcome.to_json()),
@@ -30,9 +30,9 @@ impl Carrier {
         }
     }
 
-    /// Where the first `count` of these frames end. All of them, if there are fewer.
+    /// The end of the first `count` frames, or of all of them if there are fewer.
     pub(crate) fn end_of(self, count: u32, frames: &[u8]) -> usize {
-        // The JSON of a frame is one line, so neither is ever inside one.
+        // The JSON of a frame is one line, so neither separator is inside a frame.
         let end = match self {
             Self::Sse => "\n\n",
             Self::Lines => "\n",
@@ -43,22 +43,22 @@ impl Carrier {
     }
 }
 
-/// The last frame of a stream that the gateway ends.
+/// [`CLOSING`] as a server-sent event.
 pub(crate) fn closing() -> Bytes {
     data_frame("stream", CLOSING)
 }
 
-/// The last frame of a stream whose session was deleted.
+/// [`GONE`] as a server-sent event.
 pub(crate) fn gone() -> Bytes {
     data_frame("stream", GONE)
 }
 
-/// A sign of life that programs see.
+/// A heartbeat that programs see.
 pub(crate) fn heartbeat_data() -> Bytes {
     data_frame("heartbeat", HEARTBEAT)
 }
 
-/// A sign of life that programs do not see.
+/// A heartbeat that programs do not see.
 pub(crate) fn heartbeat_comment() -> Bytes {
     let mut out = BytesMut::new();
     encode::comment("heartbeat", &mut out);
@@ -75,8 +75,10 @@ pub(crate) fn data_frame(event: &str, json: &str) -> Bytes {
 /// A server-sent event.
 pub(super) fn sse_frame(event: Option<&str>, id: Option<&str>, data: &str, out: &mut BytesMut) {
     if encode::event(&Outgoing { event, id, retry: None, data }, out).is_err() {
-        // A type of a newer version that is no single line: the data says it all the same.
-        let _ = encode::event(&Outgoing { event: None, id, retry: None, data }, out);
+        // The type of an unknown event may contain a newline. The data has the type too.
+        if let Err(error) = encode::event(&Outgoing { event: None, id, retry: None, data }, out) {
+            tracing::warn!(%error, "a frame cannot be sent");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! The dialects that a stream can be asked for. A new one is a folder in `crates/dialects` and a line in [`OFFERED`].
+//! The dialects of streams. A new dialect is a folder in `crates/dialects` and an entry in [`OFFERED`].
 
-use super::encoder::{Encoded, Speaker};
+use super::encoder::{DialectEncoder, EncodeError, Encoded};
 use super::framing::Framing;
 use bytes::BytesMut;
 use turnstream_dialects::acp::Acp;
@@ -12,13 +12,13 @@ use turnstream_model::fold::State;
 /// Every dialect, the default first.
 static OFFERED: [Offered; 2] = [Offered::of::<Native>(), Offered::of::<Acp>()];
 
-/// A dialect by its name. What it writes is generic; only a batch of events costs a call through a pointer.
+/// A dialect by its name. Its encoder is generic: only a batch of events costs a call through a pointer.
 pub(crate) struct Offered {
     pub(crate) name: &'static str,
     pub(crate) repeats: Repeats,
     pub(crate) id_member: &'static str,
-    resume: fn(&State) -> Box<dyn Speaker>,
-    replay: fn(&State, &mut Framing, &mut BytesMut) -> Box<dyn Speaker>,
+    resume: fn(&State) -> Box<dyn DialectEncoder>,
+    replay: fn(&State, &mut Framing, &mut BytesMut) -> Box<dyn DialectEncoder>,
 }
 
 impl Offered {
@@ -42,7 +42,7 @@ impl Offered {
         &OFFERED[0]
     }
 
-    /// The one of this name; the default without a name.
+    /// The dialect with this name; the default without a name.
     pub(crate) fn named(name: Option<&str>) -> Option<&'static Self> {
         match name {
             None => Some(Self::native()),
@@ -50,44 +50,44 @@ impl Offered {
         }
     }
 
-    /// The names of all.
+    /// The names of all dialects.
     pub(crate) fn names() -> Vec<&'static str> {
         OFFERED.iter().map(|offered| offered.name).collect()
     }
 
     /// For a client that has everything up to this state.
-    pub(super) fn resume(&self, state: &State) -> Box<dyn Speaker> {
+    pub(super) fn resume(&self, state: &State) -> Box<dyn DialectEncoder> {
         (self.resume)(state)
     }
 
-    /// For a client that is shown this state first.
+    /// For a client that first gets the conversation up to this state.
     pub(super) fn replay(
         &self,
         state: &State,
         framing: &mut Framing,
         out: &mut BytesMut,
-    ) -> Box<dyn Speaker> {
+    ) -> Box<dyn DialectEncoder> {
         (self.replay)(state, framing, out)
     }
 }
 
-impl<D: Dialect> Speaker for D {
+impl<D: Dialect> DialectEncoder for D {
     fn encode(
         &mut self,
         events: &[Committed],
         framing: &mut Framing,
         out: &mut Encoded,
-    ) -> Result<(), String> {
+    ) -> Result<(), EncodeError> {
         for event in events {
             let mut frames = framing.event(event.seq(), &mut out.bytes);
             Dialect::encode(self, &event.line(), &mut frames)
-                .map_err(|error| format!("event {} cannot be read: {error}", event.seq()))?;
+                .map_err(|source| EncodeError { seq: event.seq(), source })?;
             out.end_of_event();
         }
         Ok(())
     }
 
-    fn another(&self) -> Box<dyn Speaker> {
+    fn boxed_clone(&self) -> Box<dyn DialectEncoder> {
         Box::new(self.clone())
     }
 }

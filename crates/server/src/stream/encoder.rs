@@ -1,4 +1,4 @@
-//! One session in one dialect on one carrier: events in, bytes out. Pure.
+//! Encodes one session in one dialect for one carrier: events in, bytes out. Pure.
 
 use super::carrier::Carrier;
 use super::dialects::Offered;
@@ -9,15 +9,15 @@ use std::hash::{Hash, Hasher};
 use turnstream_dialects::Repeats;
 use turnstream_log::Committed;
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::event::Known;
+use turnstream_model::event::{EventError, Known};
 use turnstream_model::fold::State;
 
-/// Places that are kept of one session: of the running turn, and of those just before it.
+/// Most checkpoints of one session: the running turn and the turns before it.
 const CHECKPOINTS: usize = 4;
-/// Events that are read again at most to reach a place behind a checkpoint.
+/// Most events that are encoded again to reach a place after a checkpoint.
 const REREAD: u64 = 65_536;
 
-/// What a stream looks like.
+/// The dialect and the carrier of a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) dialect: &'static Offered,
@@ -45,7 +45,7 @@ impl Hash for Form {
 }
 
 impl Form {
-    /// Whether a place that was not kept cannot be continued.
+    /// Whether the dialect has state. Then a stream can continue only where the state is known.
     pub(crate) fn keeps_state(self) -> bool {
         match self.dialect.repeats {
             Repeats::Nothing => false,
@@ -54,24 +54,33 @@ impl Form {
     }
 }
 
-/// A dialect at its place in one session.
-pub(crate) trait Speaker: Send {
+/// An event of the log that cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("event {seq} cannot be read")]
+pub(crate) struct EncodeError {
+    pub(crate) seq: Seq,
+    #[source]
+    pub(crate) source: EventError,
+}
+
+/// A dialect at its place in one session, as an object.
+pub(crate) trait DialectEncoder: Send {
     /// Adds the frames of these events.
     fn encode(
         &mut self,
         events: &[Committed],
         framing: &mut Framing,
         out: &mut Encoded,
-    ) -> Result<(), String>;
+    ) -> Result<(), EncodeError>;
 
-    /// The same at the same place.
-    fn another(&self) -> Box<dyn Speaker>;
+    /// A copy at the same place.
+    fn boxed_clone(&self) -> Box<dyn DialectEncoder>;
 }
 
-/// A dialect as it was behind one event. Another reader can go on from there.
+/// The state of a dialect after an event. A reader can continue from there.
 pub(crate) struct Checkpoint {
     pub(crate) seq: Seq,
-    speaker: Box<dyn Speaker>,
+    dialect: Box<dyn DialectEncoder>,
 }
 
 /// The checkpoints of one session, the newest last.
@@ -82,7 +91,7 @@ pub(crate) struct Checkpoints(VecDeque<Checkpoint>);
 #[derive(Default)]
 pub(crate) struct Encoded {
     pub(crate) bytes: BytesMut,
-    /// Where the frames of each event end.
+    /// The end of each event's frames.
     pub(crate) ends: Vec<u32>,
 }
 
@@ -90,41 +99,44 @@ pub(crate) struct Encoded {
 pub(crate) struct Encoder {
     form: Form,
     framing: Framing,
-    speaker: Box<dyn Speaker>,
+    dialect: Box<dyn DialectEncoder>,
 }
 
 impl Encoder {
-    /// For a client that has everything up to this state. A dialect without a memory takes any.
+    /// For a client that has everything up to this state. A dialect without state ignores it.
     pub(crate) fn resume(form: Form, generation: &Generation, state: &State) -> Self {
-        Self { form, framing: framing(form, generation), speaker: form.dialect.resume(state) }
+        Self { form, framing: framing(form, generation), dialect: form.dialect.resume(state) }
     }
 
-    /// For a client that has nothing: the conversation so far, and what goes on behind it.
+    /// For a client that has nothing: the frames of the conversation so far, and an encoder that continues.
     pub(crate) fn replay(form: Form, generation: &Generation, state: &State) -> (Self, Bytes) {
         let (mut framing, mut out) = (framing(form, generation), BytesMut::new());
-        let speaker = form.dialect.replay(state, &mut framing, &mut out);
-        (Self { form, framing, speaker }, out.freeze())
+        let dialect = form.dialect.replay(state, &mut framing, &mut out);
+        (Self { form, framing, dialect }, out.freeze())
     }
 
-    /// Goes on behind a checkpoint.
+    /// Continues after a checkpoint.
     pub(crate) fn behind(form: Form, generation: &Generation, checkpoint: &Checkpoint) -> Self {
-        Self { form, framing: framing(form, generation), speaker: checkpoint.speaker.another() }
+        Self { form, framing: framing(form, generation), dialect: checkpoint.dialect.boxed_clone() }
     }
 
-    /// It at its place, which is behind this event.
+    /// A checkpoint of this encoder, which is after this event.
     pub(crate) fn checkpoint(&self, seq: Seq) -> Checkpoint {
-        Checkpoint { seq, speaker: self.speaker.another() }
+        Checkpoint { seq, dialect: self.dialect.boxed_clone() }
     }
 
-    /// The frames of the next events, in one piece.
-    pub(crate) fn encode(&mut self, events: &[Committed]) -> Result<Encoded, String> {
+    /// The frames of the next events.
+    pub(crate) fn encode(&mut self, events: &[Committed]) -> Result<Encoded, EncodeError> {
         let mut out = Encoded::for_events(events);
-        self.speaker.encode(events, &mut self.framing, &mut out)?;
+        self.dialect.encode(events, &mut self.framing, &mut out)?;
         Ok(out)
     }
 
-    /// The same, with the places at which turns began. A dialect that keeps no state needs none.
-    pub(crate) fn encode_and_keep(&mut self, events: &[Committed]) -> Result<(Encoded, Checkpoints), String> {
+    /// The same, with a checkpoint before every turn if the dialect has state.
+    pub(crate) fn encode_and_keep(
+        &mut self,
+        events: &[Committed],
+    ) -> Result<(Encoded, Checkpoints), EncodeError> {
         let mut kept = Checkpoints::default();
         if !self.form.keeps_state() {
             return Ok((self.encode(events)?, kept));
@@ -134,7 +146,7 @@ impl Encoder {
             if let Some(first) = part.first().filter(|first| first.kind().is(Known::TurnStarted)) {
                 kept.push(self.checkpoint(Seq(first.seq().0.saturating_sub(1))));
             }
-            self.speaker.encode(part, &mut self.framing, &mut out)?;
+            self.dialect.encode(part, &mut self.framing, &mut out)?;
         }
         Ok((out, kept))
     }
@@ -155,7 +167,7 @@ impl Checkpoints {
         }
     }
 
-    /// The last place from which a reader can go on that has everything up to this event.
+    /// The last checkpoint for a reader that has everything up to this event.
     pub(crate) fn before(&self, last: Seq) -> Option<&Checkpoint> {
         let near = |kept: &&Checkpoint| kept.seq <= last && last.0 - kept.seq.0 <= REREAD;
         self.0.iter().rev().find(near)
@@ -165,7 +177,7 @@ impl Checkpoints {
         self.0.is_empty()
     }
 
-    /// Adds newer ones.
+    /// Adds newer checkpoints.
     pub(crate) fn extend(&mut self, newer: Self) {
         newer.0.into_iter().for_each(|checkpoint| self.push(checkpoint));
     }
@@ -178,7 +190,7 @@ impl Encoded {
     }
 
     pub(crate) fn end_of_event(&mut self) {
-        // A batch is far below 4 GiB: an event is at most a body of 10 MiB or what an agent said in one piece.
+        // A batch is far below 4 GiB: one append has about 4 MiB of text.
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 }

@@ -1,7 +1,8 @@
-//! The frames of a dialect as a carrier has them: each with its id.
+//! Adds ids to the frames of a dialect.
 //!
-//! A frame that is all of its event has the id `GENERATION:SEQ`. Where an event makes several, they have `GENERATION:SEQ.1`,
-//! `.2` and so on: whoever has frame K comes back with its id, and gets those after it.
+//! If an event has one frame, its id is `GENERATION:SEQ`. If it has several, their ids are
+//! `GENERATION:SEQ.1`, `.2` and so on. A client that reconnects with the id of frame K gets the frames
+//! after it.
 
 use super::carrier::{Carrier, sse_frame};
 use bytes::{BufMut, BytesMut};
@@ -13,9 +14,9 @@ use turnstream_model::cursor::{Generation, Seq};
 /// Writes the frames of one session's stream.
 pub(crate) struct Framing {
     carrier: Carrier,
-    /// What a line begins with, up to its id. What every frame of a stream has besides would be here, too.
+    /// The beginning of a line, up to its id.
     prefix: String,
-    /// `GENERATION:`, and behind it the place of the frame at hand.
+    /// The id of the current frame: `GENERATION:` and its place.
     id: String,
     generation: usize,
 }
@@ -29,8 +30,8 @@ pub(crate) struct EventFrames<'a> {
     first: usize,
 }
 
-/// The frames that show a client what there is so far. Only the last of them has an id: whoever misses it has not got all,
-/// and is shown everything again.
+/// The frames of a replay. Only the last one has an id: a client without it does not have the whole replay,
+/// and gets everything again.
 pub(crate) struct ReplayFrames<'a> {
     framing: &'a mut Framing,
     out: &'a mut BytesMut,
@@ -39,7 +40,7 @@ pub(crate) struct ReplayFrames<'a> {
 }
 
 impl Framing {
-    /// For frames that have their id in this member, where the carrier has no place for it.
+    /// On a carrier without ids of its own, the id is in this member.
     pub(crate) fn new(carrier: Carrier, id_member: &str, generation: &Generation) -> Self {
         let id = format!("{}:", generation.as_str());
         Self { carrier, prefix: format!("{{\"{id_member}\":\""), generation: id.len(), id }
@@ -51,24 +52,24 @@ impl Framing {
         EventFrames { framing: self, out, seq, count: 0, first }
     }
 
-    /// For the frames that show everything up to this event.
+    /// For the frames of a replay up to this event.
     pub(crate) fn replay<'a>(&'a mut self, seq: Seq, out: &'a mut BytesMut) -> ReplayFrames<'a> {
         ReplayFrames { framing: self, out, seq, last: None }
     }
 
     fn set_id(&mut self, seq: Seq, number: Option<u32>) {
         self.id.truncate(self.generation);
-        // Writing to a String does not fail.
-        let _ = match number {
+        let written = match number {
             None => write!(self.id, "{seq}"),
             Some(number) => write!(self.id, "{seq}.{number}"),
         };
+        debug_assert!(written.is_ok(), "writing to a String does not fail");
     }
 
-    /// Adds a frame with the id at hand.
+    /// Adds a frame with the current id.
     fn write(&self, name: Option<&str>, json: &[u8], out: &mut BytesMut) {
         match self.carrier {
-            // What was committed or encoded is UTF-8, so this copies nothing.
+            // Frames are UTF-8, so this copies nothing.
             Carrier::Sse => sse_frame(name, Some(&self.id), &String::from_utf8_lossy(json), out),
             Carrier::Lines => {
                 out.reserve(json.len() + self.prefix.len() + self.id.len() + 3);
@@ -81,10 +82,10 @@ impl Framing {
         }
     }
 
-    /// Where the id of a frame ends that was written with the id at hand.
+    /// The end of the id in a frame that was written with the current id.
     fn end_of_id(&self, frame: &[u8]) -> usize {
         let before = match self.carrier {
-            // A name is one line, so the first line that begins so is the id.
+            // A name is one line, so the first line with this prefix is the id.
             Carrier::Sse => match memmem::find(frame, b"\nid: ") {
                 Some(at) if !frame.starts_with(b"id: ") => at + "\nid: ".len(),
                 _ => "id: ".len(),
@@ -102,7 +103,7 @@ impl Frames for EventFrames<'_> {
             self.framing.set_id(self.seq, None);
         } else {
             if self.count == 2 {
-                // Only now it shows that the first is one of several.
+                // The first frame was written as the only one.
                 let end = self.first + self.framing.end_of_id(&self.out[self.first..]);
                 insert(end, b".1", self.out);
             }
@@ -133,13 +134,13 @@ impl ReplayFrames<'_> {
         let Framing { carrier, prefix, id, .. } = self.framing;
         match carrier {
             Carrier::Sse => insert(last, format!("id: {id}\n").as_bytes(), self.out),
-            // The brace is there already.
+            // The frame already has its brace.
             Carrier::Lines => insert(last + 1, format!("{}{id}\",", &prefix[1..]).as_bytes(), self.out),
         }
     }
 }
 
-/// Puts bytes in between.
+/// Inserts bytes.
 fn insert(at: usize, bytes: &[u8], out: &mut BytesMut) {
     let end = out.len();
     out.put_slice(bytes);

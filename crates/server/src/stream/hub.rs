@@ -1,9 +1,10 @@
-//! One session's tail, read and encoded once for all who follow it. A hub exists while somebody follows.
+//! A hub reads one session's log and encodes it once for all readers at its tail. It exists while it has
+//! readers.
 
 use super::encoder::{Checkpoints, Encoder, Form};
-use super::open::OpenStreams;
-use super::resting::Resting;
-use super::tail::{Place, Tail, Take};
+use super::open_streams::OpenStreams;
+use super::saved_checkpoints::SavedCheckpoints;
+use super::tail::{Place, Tail, TailRead};
 use crate::closing::Closing;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,11 +12,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use turnstream_gateway::{Gateway, RequestError};
 use turnstream_log::{Follow, Follower};
+use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, Seq};
 use turnstream_model::fold::State as Fold;
 use turnstream_model::id::SessionId;
 
-/// The generation too: a session that was deleted may be made again under its id while somebody reads the old one.
+/// With the generation, because a deleted session may be created again while the old one still has readers.
 pub(super) type Key = (SessionId, Generation, Form);
 
 /// The hubs of one server.
@@ -24,10 +26,10 @@ pub(crate) struct Hubs {
     closing: Closing,
     streams: Arc<OpenStreams>,
     hubs: Mutex<HashMap<Key, Weak<Hub>>>,
-    resting: Resting,
+    saved: SavedCheckpoints,
 }
 
-/// A hub, and the fold it began with if it was made for this reader and needed one.
+/// A hub, and the fold it began with if it was created for this reader and needed one.
 pub(crate) struct Joined {
     pub(crate) hub: Arc<Hub>,
     pub(crate) fold: Option<Arc<Fold>>,
@@ -43,37 +45,43 @@ pub(crate) struct Hub {
 
 struct Shared {
     tail: Mutex<Tail>,
-    /// Somebody has taken everything and waits for more. The log is read only then: so the hub is never further than its
-    /// fastest reader, and readers of one speed share every chunk however fast the session writes.
+    /// Notified when a reader has everything and waits for more. The hub reads the log only then, so it is
+    /// never ahead of its fastest reader, and readers of one speed share every chunk.
     wanted: Notify,
     state: watch::Sender<State>,
-    /// From where a reader that the tail has left behind can go on.
+    /// Places from which a reader that fell behind the tail can continue.
     checkpoints: Mutex<Checkpoints>,
 }
 
-/// How far a hub is.
+/// The progress of a hub.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     next: Seq,
     end: Option<End>,
 }
 
-/// Why nothing more will come from a hub.
+/// Why a hub or a stream ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The server is shutting down.
     Closing,
     /// The session was deleted.
     Gone,
-    /// What comes next is no longer kept: nobody had wanted it. Readers begin anew with another hub.
+    /// Retention removed the next event before a reader asked for it. Readers continue with a new hub.
     Behind,
     /// The log could not be read.
-    Failed(String),
+    Failed(RequestError),
 }
 
 impl Hubs {
     pub(crate) fn new(gateway: Gateway, closing: Closing, streams: Arc<OpenStreams>) -> Arc<Self> {
-        Arc::new(Self { gateway, closing, streams, hubs: Mutex::default(), resting: Resting::default() })
+        Arc::new(Self {
+            gateway,
+            closing,
+            streams,
+            hubs: Mutex::default(),
+            saved: SavedCheckpoints::default(),
+        })
     }
 
     pub(crate) fn streams(&self) -> &Arc<OpenStreams> {
@@ -84,7 +92,8 @@ impl Hubs {
         &self.gateway
     }
 
-    /// The hub of a session, made if there is none. A new one begins after `head`, or later if the dialect needs the fold.
+    /// The hub of a session, created if there is none. A new hub begins after `head`, or later if the
+    /// dialect needs the fold.
     pub(crate) async fn join(
         self: &Arc<Self>,
         session: &SessionId,
@@ -107,7 +116,7 @@ impl Hubs {
         Ok(Joined { hub: self.make(key, fold.seq, encoder)?, fold: Some(fold) })
     }
 
-    /// What the session is at its head.
+    /// The fold of the session at its head.
     pub(crate) async fn fold(
         &self,
         session: &SessionId,
@@ -117,12 +126,12 @@ impl Hubs {
         if now.generation != *generation {
             return Err(RequestError::UnknownSession(session.clone()));
         }
-        // The name it has here, which may be another than the one it was exported with.
+        // An imported session may have another id here than in its events.
         now.state.session.id = Some(session.clone());
         Ok(now.state)
     }
 
-    /// Another reader may have made it meanwhile.
+    /// Creates a hub, unless another reader was faster.
     fn make(self: &Arc<Self>, key: Key, last: Seq, encoder: Encoder) -> Result<Arc<Hub>, RequestError> {
         let mut hubs = self.lock();
         if let Some(hub) = hubs.get(&key).and_then(Weak::upgrade) {
@@ -133,7 +142,7 @@ impl Hubs {
         let follower = self.gateway.follow(session, &cursor)?;
         let mut checkpoints = Checkpoints::default();
         if form.keeps_state() {
-            checkpoints = self.resting.wake(&key);
+            checkpoints = self.saved.claim(&key);
             checkpoints.push(encoder.checkpoint(last));
         }
         let shared = Arc::new(Shared {
@@ -150,7 +159,7 @@ impl Hubs {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Hub>>> {
-        // A map: a panic cannot leave a change of it half done.
+        // The map is valid also after a panic of its holder.
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,7 +176,7 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
                 Ok(Follow::Events(events)) => {
                     let (encoded, begun) = match encoder.encode_and_keep(&events) {
                         Ok(encoded) => encoded,
-                        Err(problem) => return End::Failed(problem),
+                        Err(error) => return End::Failed(RequestError::log(error)),
                     };
                     shared.checkpoints().extend(begun);
                     let next = shared.tail().push(encoded);
@@ -175,7 +184,7 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
                 }
                 Ok(Follow::Closed) => return End::Closing,
                 Ok(Follow::Deleted) => return End::Gone,
-                Err(error) => return End::Failed(error.to_string()),
+                Err(error) => return End::Failed(RequestError::log(error)),
             }
         }
     };
@@ -183,25 +192,32 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
         end = feed => end,
         () = hubs.closing.begun() => End::Closing,
     };
-    // Whoever comes next tries again.
+    let (session, ..) = &key;
+    match &end {
+        End::Failed(error) => {
+            tracing::warn!(%session, error = %Chain(error), "a session cannot be followed");
+        }
+        End::Behind => tracing::debug!(%session, "a hub was overtaken by retention"),
+        End::Closing | End::Gone => {}
+    }
+    // The next reader creates a new hub.
     hubs.lock().remove(&key);
     shared.state.send_modify(|state| state.end = Some(end));
 }
 
 impl Hub {
-    /// What there is from this place on.
-    pub(crate) fn take(self: &Arc<Self>, place: Place) -> Take {
+    /// The frames from this place on.
+    pub(crate) fn read_from(self: &Arc<Self>, place: Place) -> TailRead {
         let readers = Arc::strong_count(self);
-        self.shared.tail().take(place, readers)
+        self.shared.tail().read_from(place, readers)
     }
 
-    /// Whether a reader at this place finds all that follows.
+    /// Whether the tail has everything from this place on.
     pub(crate) fn has(&self, place: Place) -> bool {
         self.shared.tail().has(place)
     }
 
-    /// An encoder for a reader that has everything up to this event and is no longer at the tail, and the event behind
-    /// which it begins.
+    /// An encoder for a reader that has everything up to this event, and the event after which it begins.
     pub(crate) fn encoder_before(&self, last: Seq) -> Option<(Encoder, Seq)> {
         let (_, generation, form) = &self.key;
         let checkpoints = self.shared.checkpoints();
@@ -209,12 +225,12 @@ impl Hub {
         Some((Encoder::behind(*form, generation, checkpoint), checkpoint.seq))
     }
 
-    /// Asks for more than there is.
+    /// Asks for more frames.
     pub(crate) fn want(&self) {
         self.shared.wanted.notify_one();
     }
 
-    /// Follows how far it is.
+    /// Follows the progress.
     pub(crate) fn watch(&self) -> watch::Receiver<State> {
         self.shared.state.subscribe()
     }
@@ -231,36 +247,36 @@ impl Drop for Hub {
         if self.shared.state.borrow().end == Some(End::Gone) {
             return;
         }
-        self.hubs.resting.rest(&self.key, std::mem::take(&mut *self.shared.checkpoints()));
+        self.hubs.saved.save(&self.key, std::mem::take(&mut *self.shared.checkpoints()));
     }
 }
 
 impl Shared {
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        // Nothing in it panics between two changes that belong together.
+        // No code that holds the lock panics between two related changes.
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
-        // A short list: a panic cannot leave a change of it half done.
+        // The list is valid also after a panic of its holder.
         self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Does something that takes as long as the session is large.
+/// Runs work whose cost grows with the session on another thread.
 pub(super) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RequestError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| RequestError::Log(error.to_string()))
+    tokio::task::spawn_blocking(work).await.map_err(RequestError::log)
 }
 
 impl State {
-    /// Why nothing more will come.
+    /// Why the hub ended, if it has.
     pub(crate) fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Whether there is more than up to here, or never will be.
+    /// Whether there are frames after this event, or the hub has ended.
     pub(crate) fn is_past(&self, next: Seq) -> bool {
         self.next > next || self.end.is_some()
     }

@@ -1,8 +1,8 @@
-//! The frames of a session as the body of a response.
+//! The frames of a session as an event stream.
 
 use super::carrier::{self, Carrier};
+use super::heartbeat::HeartbeatTimer;
 use super::hub::End;
-use super::pulse::Pulse;
 use super::subscriber::{Piece, Subscriber};
 use crate::params::Heartbeat;
 use axum::body::Body;
@@ -11,27 +11,28 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use std::time::Duration;
+use turnstream_gateway::RequestError;
 use turnstream_model::cursor::CursorOutcome;
 
-/// Bytes after which a stream lets the others go first. Without it one reader would run ahead by all that its socket takes, and
-/// the others would no longer share what it was handed.
+/// Bytes after which a stream yields to the others. Otherwise one reader would run ahead by the size of its
+/// socket's buffer, and would not share chunks with the others.
 const FAIR: usize = 64 * 1024;
 
-/// The log could not be read: the connection breaks off, and the client comes back with its cursor.
+/// The log could not be read: the connection is cut, and the client reconnects with its cursor.
 #[derive(Debug, thiserror::Error)]
-#[error("the log cannot be read: {0}")]
-pub(crate) struct Broken(String);
+#[error("the stream ended")]
+pub(crate) struct Broken(#[source] RequestError);
 
 struct Sse {
     subscriber: Subscriber,
     outcome: Option<CursorOutcome>,
-    pulse: Pulse,
+    pulse: HeartbeatTimer,
     heartbeat: Heartbeat,
     handed_out: usize,
     ended: bool,
 }
 
-/// A response that is an event stream and that nobody may keep or hold back.
+/// An event stream as a response that proxies must neither cache nor buffer.
 pub(crate) fn sse_response(body: Body) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
@@ -41,7 +42,7 @@ pub(crate) fn sse_response(body: Body) -> Response {
     response
 }
 
-/// The outcome of the cursor, then every frame, then what makes it end.
+/// The outcome of the cursor, then every frame, then the reason for the end.
 pub(crate) fn sse_body(
     subscriber: Subscriber,
     outcome: CursorOutcome,
@@ -51,7 +52,7 @@ pub(crate) fn sse_body(
     let sse = Sse {
         subscriber,
         outcome: Some(outcome),
-        pulse: Pulse::new(every),
+        pulse: HeartbeatTimer::new(every),
         heartbeat,
         handed_out: 0,
         ended: false,
@@ -78,11 +79,11 @@ impl Sse {
             biased;
             piece = self.subscriber.next() => piece,
             () = self.pulse.due() => {
-                self.pulse.said();
+                self.pulse.sent();
                 return Some(Ok(alive(self.heartbeat)));
             }
         };
-        self.pulse.said();
+        self.pulse.sent();
         match piece {
             Piece::Frames(bytes) => {
                 self.handed_out += bytes.len();
@@ -92,16 +93,16 @@ impl Sse {
                 self.ended = true;
                 Some(match end {
                     End::Closing => Ok(carrier::closing()),
-                    // A reader that is behind begins anew by itself, and never ends so.
+                    // `Behind` is handled by the subscriber, and does not end a stream.
                     End::Gone | End::Behind => Ok(carrier::gone()),
-                    End::Failed(problem) => Err(Broken(problem)),
+                    End::Failed(error) => Err(Broken(error)),
                 })
             }
         }
     }
 }
 
-/// A sign of life.
+/// A heartbeat.
 pub(crate) fn alive(heartbeat: Heartbeat) -> Bytes {
     match heartbeat {
         Heartbeat::Comment => carrier::heartbeat_comment(),

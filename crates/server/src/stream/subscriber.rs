@@ -1,29 +1,31 @@
-//! One reader of one session: a place in the log, and the frames after it.
+//! One reader of one session: its place in the log, and the frames after it.
 
-use super::behind::{Behind, Step};
 use super::carrier::Carrier;
 use super::encoder::{Encoder, Form};
 use super::hub::{End, Hub, Hubs, Joined, State, off_thread};
-use super::open::{Kind, OpenStream};
-use super::tail::{Place, Take};
+use super::log_reader::{LogReader, Step};
+use super::open_streams::{Kind, OpenStream};
+use super::tail::{Place, TailRead};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use tokio::sync::watch;
 use turnstream_gateway::RequestError;
 use turnstream_log::{Follow, Follower};
+use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, CursorOutcome, FrameCursor, Generation, ResetReason, Seq};
 use turnstream_model::fold::State as Fold;
 use turnstream_model::id::SessionId;
 
-/// What a reader is handed.
+/// One result of [`Subscriber::next`].
 pub(crate) enum Piece {
     /// The frames of the next events, each exactly once and in order.
     Frames(Bytes),
-    /// Nothing more will come.
+    /// The stream has ended.
     End(End),
 }
 
-/// A reader. It holds no frames: what it is handed is shared with all at the same place, or made when it is asked for.
+/// A reader. It buffers no frames: they are shared with other readers at the same place, or encoded on
+/// demand.
 pub(crate) struct Subscriber {
     hubs: Arc<Hubs>,
     session: SessionId,
@@ -32,18 +34,18 @@ pub(crate) struct Subscriber {
     hub: Arc<Hub>,
     state: watch::Receiver<State>,
     place: Place,
-    /// Reads the log while this is behind the hub.
-    behind: Option<Behind>,
+    /// Reads the log while this reader is behind the hub.
+    behind: Option<LogReader>,
     /// The conversation so far, for a reader whose place cannot be continued.
     replay: Option<Bytes>,
-    /// Why the reader is to be shown the conversation anew, until that is done.
+    /// Set until a reader that lost its place has got the conversation again.
     lost: Option<ResetReason>,
-    /// It counts as open while it is there.
+    /// Counts the stream as open.
     _open: OpenStream,
 }
 
 impl Subscriber {
-    /// Begins after the cursor, and tells what became of it.
+    /// Begins after the cursor, and returns the outcome of the cursor.
     pub(crate) async fn open(
         hubs: Arc<Hubs>,
         session: SessionId,
@@ -73,15 +75,15 @@ impl Subscriber {
             Self { hubs, session, generation, form, hub, state, place, behind, replay, lost, _open };
         if !form.keeps_state() {
             let encoder = Encoder::resume(form, &reader.generation, &Fold::default());
-            reader.behind = Some(Behind::new(follower, encoder));
+            reader.behind = Some(LogReader::new(follower, encoder));
             return Ok((reader, outcome));
         }
-        let outcome = reader.settle(outcome, fold).await?;
+        let outcome = reader.find_place(outcome, fold).await?;
         Ok((reader, outcome))
     }
 
-    /// Finds where a dialect that keeps state can go on: at this place, or else at the head behind a replay.
-    async fn settle(
+    /// Finds where a dialect with state can continue: at this place, or else at the head after a replay.
+    async fn find_place(
         &mut self,
         outcome: CursorOutcome,
         fold: Option<Arc<Fold>>,
@@ -92,7 +94,7 @@ impl Subscriber {
                 if self.hub.has(self.place) || self.hub.encoder_before(self.place.last()).is_some() {
                     return Ok(outcome);
                 }
-                // Who has nothing loses nothing by a replay.
+                // A reader at the beginning has nothing to forget, so a replay is not a reset.
                 let has_nothing = self.place == Place::at(Seq(1));
                 (!has_nothing).then_some(ResetReason::OlderTurn)
             }
@@ -102,7 +104,7 @@ impl Subscriber {
             None => Arc::new(self.hubs.fold(&self.session, &self.generation).await?),
         };
         let head = fold.seq;
-        let bytes = self.show(fold).await?;
+        let bytes = self.replay_at(fold).await?;
         self.replay = Some(bytes);
         let generation = self.generation.clone();
         Ok(match reason {
@@ -112,14 +114,14 @@ impl Subscriber {
         })
     }
 
-    /// The conversation so far. The reader goes on behind it.
-    async fn show(&mut self, fold: Arc<Fold>) -> Result<Bytes, RequestError> {
+    /// The frames of the conversation so far. The reader continues after it.
+    async fn replay_at(&mut self, fold: Arc<Fold>) -> Result<Bytes, RequestError> {
         let (form, generation, last) = (self.form, self.generation.clone(), fold.seq);
         let follower = self.follow(last)?;
         let (encoder, bytes) = off_thread(move || Encoder::replay(form, &generation, &fold)).await?;
         self.place = Place::at(last.next());
         self.lost = None;
-        self.behind = Some(Behind::new(follower, encoder));
+        self.behind = Some(LogReader::new(follower, encoder));
         Ok(bytes)
     }
 
@@ -132,40 +134,48 @@ impl Subscriber {
             let end = self.state.borrow_and_update().end().cloned();
             match &end {
                 Some(end @ (End::Closing | End::Failed(_))) => return Piece::End(end.clone()),
-                Some(End::Behind) => match self.begin_anew().await {
+                Some(End::Behind) => match self.join_again().await {
                     Ok(()) => continue,
-                    Err(end) => return Piece::End(end),
+                    Err(end) => return Piece::End(self.logged(end)),
                 },
-                // What is still there is handed out first.
+                // Frames that are still in the tail come first.
                 Some(End::Gone) | None => {}
             }
-            let taken = if self.lost.is_some() { Take::Older } else { self.hub.take(self.place) };
+            let taken = if self.lost.is_some() { TailRead::Older } else { self.hub.read_from(self.place) };
             match taken {
-                Take::Frames(bytes, next) => {
+                TailRead::Frames(bytes, next) => {
                     self.behind = None;
                     self.place = Place::at(next);
                     if !bytes.is_empty() {
                         return Piece::Frames(bytes);
                     }
                 }
-                Take::Older => match self.read().await {
+                TailRead::Older => match self.read().await {
                     Ok(bytes) if bytes.is_empty() => {}
                     Ok(bytes) => return Piece::Frames(bytes),
-                    Err(end) => return Piece::End(end),
+                    Err(end) => return Piece::End(self.logged(end)),
                 },
-                Take::NotYet(_) if end.is_some() => return Piece::End(End::Gone),
-                Take::NotYet(upto) => {
+                TailRead::NotYet(_) if end.is_some() => return Piece::End(End::Gone),
+                TailRead::NotYet(upto) => {
                     self.behind = None;
                     self.hub.want();
-                    // The sender lives in the hub that this reader holds: waiting cannot fail.
-                    let _ = self.state.wait_for(|state| state.is_past(upto)).await;
+                    // Fails only without a sender, and the sender is in `hub`.
+                    drop(self.state.wait_for(|state| state.is_past(upto)).await);
                 }
             }
         }
     }
 
-    /// Joins the session where it is now. What this reader misses it reads for itself.
-    async fn begin_anew(&mut self) -> Result<(), End> {
+    /// Logs an error of this reader. Errors of the hub are logged there, once for all its readers.
+    fn logged(&self, end: End) -> End {
+        if let End::Failed(error) = &end {
+            tracing::warn!(session = %self.session, error = %Chain(error), "a session cannot be followed");
+        }
+        end
+    }
+
+    /// Joins a new hub at the session's head. The reader reads the events in between from the log.
+    async fn join_again(&mut self) -> Result<(), End> {
         let now = self.hubs.gateway().session(&self.session).map_err(failed)?;
         if now.generation != self.generation {
             return Err(End::Gone);
@@ -176,38 +186,43 @@ impl Subscriber {
         Ok(())
     }
 
-    /// The next frames out of the log; may be none. It has them: the hub is further.
+    /// The next frames from the log; may be empty. The hub is ahead, so the log has them.
     async fn read(&mut self) -> Result<Bytes, End> {
         if let Some(reason) = self.lost {
-            return self.show_anew(reason).await;
+            return self.start_over(reason).await;
         }
         let behind = match &mut self.behind {
             Some(behind) => behind,
             none => {
                 let Some((encoder, last)) = encoder_for(&self.hub, self.form, &self.generation, self.place)
                 else {
-                    return self.show_anew(ResetReason::OlderTurn).await;
+                    return self.start_over(ResetReason::OlderTurn).await;
                 };
                 let cursor = Cursor { generation: Some(self.generation.clone()), seq: last };
                 let follower = self.hubs.gateway().follow(&self.session, &cursor).map_err(failed)?;
-                none.insert(Behind::new(follower, encoder))
+                none.insert(LogReader::new(follower, encoder))
             }
         };
         match behind.next(self.form.carrier, &mut self.place).await? {
             Step::Frames(bytes) => Ok(bytes),
-            // It was so far behind that what it had not read is gone: the client is told, and goes on.
-            Step::Trimmed(_) if self.form.keeps_state() => self.show_anew(ResetReason::Trimmed).await,
-            Step::Trimmed(reset) => Ok(self.form.carrier.outcome(&reset)),
+            // Retention removed events that the reader did not have. The client is told, and continues.
+            Step::Trimmed(reset) => {
+                tracing::warn!(session = %self.session, "a slow reader was overtaken by retention");
+                if self.form.keeps_state() {
+                    return self.start_over(ResetReason::Trimmed).await;
+                }
+                Ok(self.form.carrier.outcome(&reset))
+            }
         }
     }
 
-    /// Tells the client that it begins anew, and shows the conversation so far.
-    async fn show_anew(&mut self, reason: ResetReason) -> Result<Bytes, End> {
-        // Whoever drops this half done is shown it at the next call.
+    /// A reset, followed by the conversation so far.
+    async fn start_over(&mut self, reason: ResetReason) -> Result<Bytes, End> {
+        // If this future is dropped, the next call starts over again.
         self.lost = Some(reason);
         let fold = self.hubs.fold(&self.session, &self.generation).await.map_err(failed)?;
         let (head, generation) = (fold.seq, self.generation.clone());
-        let shown = self.show(Arc::new(fold)).await.map_err(failed)?;
+        let shown = self.replay_at(Arc::new(fold)).await.map_err(failed)?;
         let reset = CursorOutcome::Reset { generation, reason, oldest: head.next(), head };
         let mut bytes = BytesMut::from(self.form.carrier.outcome(&reset));
         bytes.extend_from_slice(&shown);
@@ -220,14 +235,15 @@ impl Subscriber {
     }
 }
 
-/// A reader of the log, and what became of its cursor.
+/// A follower of the log, and the outcome of the cursor.
 async fn begin(
     hubs: &Hubs,
     session: &SessionId,
     cursor: &FrameCursor,
 ) -> Result<(Follower, CursorOutcome), RequestError> {
     if cursor.frames.is_some() {
-        // It names an event by a frame of it: whether there is that event is asked for by its own number.
+        // The cursor names a frame of an event. Whether that event exists is checked with the event's own
+        // number.
         let Cursor { generation, seq } = cursor.cursor.clone();
         let named = Cursor { generation, seq: seq.next() };
         let begun = first(hubs, session, &named).await?;
@@ -248,12 +264,12 @@ async fn first(
         Ok(Follow::Outcome(outcome)) => Ok((follower, outcome)),
         Ok(Follow::Closed) => Err(RequestError::Closing),
         Ok(Follow::Deleted) => Err(RequestError::UnknownSession(session.clone())),
-        Ok(Follow::Events(_)) => Err(RequestError::Log("a reader did not begin with its outcome".to_owned())),
-        Err(error) => Err(RequestError::Log(error.to_string())),
+        Ok(Follow::Events(_)) => Err(RequestError::log("a follower did not begin with its outcome")),
+        Err(error) => Err(RequestError::log(error)),
     }
 }
 
-/// An encoder with which a reader at this place goes on, and the event behind which it begins.
+/// An encoder for a reader at this place, and the event after which the encoder begins.
 fn encoder_for(hub: &Hub, form: Form, generation: &Generation, place: Place) -> Option<(Encoder, Seq)> {
     if form.keeps_state() {
         hub.encoder_before(place.last())
@@ -262,10 +278,10 @@ fn encoder_for(hub: &Hub, form: Form, generation: &Generation, place: Place) -> 
     }
 }
 
-/// Why a reader ends that cannot find its place again.
+/// The end of a reader that cannot continue.
 fn failed(error: RequestError) -> End {
     match error {
         RequestError::UnknownSession(_) => End::Gone,
-        other => End::Failed(other.to_string()),
+        other => End::Failed(other),
     }
 }

@@ -1,4 +1,4 @@
-//! The last encoded frames of one session, for all who are at its tail.
+//! The tail of one session: its last encoded frames, shared by the readers that are there.
 
 use super::carrier::Carrier;
 use super::encoder::Encoded;
@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use turnstream_model::cursor::Seq;
 
-/// What is kept at most. A reader that is further behind reads the log.
+/// Most bytes in the tail. A reader that is further behind reads the log.
 const KEPT: usize = 256 * 1024;
-/// Small pieces are joined up to this, so that a reader who comes a little late takes one and not many.
+/// Small chunks are joined up to this size, so that a late reader reads one chunk and not many.
 const JOINED: usize = 64 * 1024;
 
-/// Where a reader goes on: the next event, and how many of its frames the reader has already.
+/// The place of a reader: the next event, and how many of its frames the reader has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) next: Seq,
@@ -24,34 +24,34 @@ impl Place {
         Self { next, frames: 0 }
     }
 
-    /// The last event of which the reader has all.
+    /// The last event that the reader has completely.
     pub(crate) fn last(self) -> Seq {
         Seq(self.next.0.saturating_sub(1))
     }
 }
 
-/// Frames of events that follow each other, in one piece.
+/// The frames of consecutive events.
 struct Chunk {
     first: Seq,
     bytes: Bytes,
-    /// Where the frames of each event end.
+    /// The end of each event's frames.
     ends: Vec<u32>,
-    /// How many readers have it.
+    /// How many readers have read it.
     taken: usize,
 }
 
-/// What a reader finds at its place.
+/// What the tail has at a reader's place.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Take {
-    /// These frames, and the place after them.
+pub(crate) enum TailRead {
+    /// Frames, and the event after them.
     Frames(Bytes, Seq),
-    /// It is no longer here; the log has it.
+    /// The place is before the tail: the log has it.
     Older,
-    /// It is not here yet: the next frame that comes is this one's.
+    /// The reader has everything. The next event is this one.
     NotYet(Seq),
 }
 
-/// Contiguous chunks up to the last encoded event.
+/// Consecutive chunks up to the last encoded event.
 pub(crate) struct Tail {
     carrier: Carrier,
     chunks: VecDeque<Chunk>,
@@ -60,7 +60,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// An empty one that goes on with this event.
+    /// An empty tail that begins with this event.
     pub(crate) fn new(carrier: Carrier, next: Seq) -> Self {
         Self { carrier, chunks: VecDeque::new(), weight: 0, next }
     }
@@ -80,25 +80,26 @@ impl Tail {
         self.next
     }
 
-    /// What there is from this place on. What all readers have is let go.
-    pub(crate) fn take(&mut self, place: Place, readers: usize) -> Take {
+    /// The frames from this place on. Chunks that all readers have read are removed.
+    pub(crate) fn read_from(&mut self, place: Place, readers: usize) -> TailRead {
         if place.next >= self.next {
-            return Take::NotYet(self.next);
+            return TailRead::NotYet(self.next);
         }
         let after = self.chunks.partition_point(|chunk| chunk.first <= place.next);
         let Some(chunk) = after.checked_sub(1).and_then(|at| self.chunks.get_mut(at)) else {
-            return Take::Older;
+            return TailRead::Older;
         };
         let start = start(self.carrier, chunk.first, &chunk.bytes, &chunk.ends, place);
         chunk.taken += 1;
-        let taken = Take::Frames(chunk.bytes.slice(start..), Seq(chunk.first.0 + chunk.ends.len() as u64));
+        let taken =
+            TailRead::Frames(chunk.bytes.slice(start..), Seq(chunk.first.0 + chunk.ends.len() as u64));
         while self.chunks.front().is_some_and(|oldest| oldest.taken >= readers) {
             self.drop_oldest();
         }
         taken
     }
 
-    /// Whether a reader at this place finds all that follows.
+    /// Whether the tail has everything from this place on.
     pub(crate) fn has(&self, place: Place) -> bool {
         let oldest = self.chunks.front().map_or(self.next, |chunk| chunk.first);
         oldest <= place.next
@@ -110,8 +111,8 @@ impl Tail {
         }
     }
 
-    /// Joins the last chunks as long as the one before is not much larger: each byte is copied a few times at most, however
-    /// small the pieces are, and the number of chunks grows with the logarithm of their number.
+    /// Joins the last chunks while the older one is not much larger. So each byte is copied only a few
+    /// times, and the number of chunks grows with the logarithm of the number of pushes.
     fn join(&mut self) {
         while let Some(newer) = self.chunks.pop_back() {
             match self.chunks.back_mut() {
@@ -129,7 +130,7 @@ impl Tail {
     }
 }
 
-/// Where a reader goes on in the frames of events of which `first` is the first; behind all of them, if it has them.
+/// Where a reader's next frame is in the frames of events from `first` on; their end if the reader has all.
 pub(crate) fn start(carrier: Carrier, first: Seq, bytes: &[u8], ends: &[u32], place: Place) -> usize {
     let end = |index: usize| ends.get(index).map_or(bytes.len(), |end| *end as usize);
     let index = place.next.0.saturating_sub(first.0) as usize;
@@ -141,7 +142,7 @@ pub(crate) fn start(carrier: Carrier, first: Seq, bytes: &[u8], ends: &[u32], pl
 }
 
 impl Chunk {
-    /// What it is in memory. An event without frames is something too.
+    /// Its size in memory. Events without frames count too.
     fn weight(&self) -> usize {
         self.bytes.len() + size_of_val(self.ends.as_slice())
     }
@@ -159,7 +160,7 @@ impl Chunk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Carrier, Encoded, KEPT, Place, Tail, Take};
+    use super::{Carrier, Encoded, KEPT, Place, Tail, TailRead};
     use bytes::{Bytes, BytesMut};
     use turnstream_model::cursor::Seq;
 
@@ -186,21 +187,21 @@ mod tests {
         push(&mut tail, &["e", "ff"]);
         push(&mut tail, &["ggg"]);
         let many = usize::MAX;
-        assert_eq!(tail.take(at(4), many), Take::Older);
-        assert_eq!(tail.take(at(5), many), Take::Frames(Bytes::from("effggg"), Seq(8)));
-        assert_eq!(tail.take(at(6), many), Take::Frames(Bytes::from("ffggg"), Seq(8)));
-        assert_eq!(tail.take(at(7), many), Take::Frames(Bytes::from("ggg"), Seq(8)));
-        assert_eq!(tail.take(at(8), many), Take::NotYet(Seq(8)));
-        assert_eq!(tail.take(at(9), many), Take::NotYet(Seq(8)));
+        assert_eq!(tail.read_from(at(4), many), TailRead::Older);
+        assert_eq!(tail.read_from(at(5), many), TailRead::Frames(Bytes::from("effggg"), Seq(8)));
+        assert_eq!(tail.read_from(at(6), many), TailRead::Frames(Bytes::from("ffggg"), Seq(8)));
+        assert_eq!(tail.read_from(at(7), many), TailRead::Frames(Bytes::from("ggg"), Seq(8)));
+        assert_eq!(tail.read_from(at(8), many), TailRead::NotYet(Seq(8)));
+        assert_eq!(tail.read_from(at(9), many), TailRead::NotYet(Seq(8)));
     }
 
     #[test]
     fn what_all_readers_have_is_let_go() {
         let mut tail = tail(1);
         push(&mut tail, &["a"]);
-        assert_eq!(tail.take(at(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
-        assert_eq!(tail.take(at(1), 2), Take::Frames(Bytes::from("a"), Seq(2)));
-        assert_eq!(tail.take(at(1), 2), Take::Older);
+        assert_eq!(tail.read_from(at(1), 2), TailRead::Frames(Bytes::from("a"), Seq(2)));
+        assert_eq!(tail.read_from(at(1), 2), TailRead::Frames(Bytes::from("a"), Seq(2)));
+        assert_eq!(tail.read_from(at(1), 2), TailRead::Older);
         assert_eq!(tail.weight, 0);
     }
 
@@ -214,7 +215,7 @@ mod tests {
         assert!(tail.chunks.len() < 40, "{}", tail.chunks.len());
         let mut next = tail.chunks[0].first;
         let mut bytes = 0;
-        while let Take::Frames(frames, after) = tail.take(Place::at(next), usize::MAX) {
+        while let TailRead::Frames(frames, after) = tail.read_from(Place::at(next), usize::MAX) {
             bytes += frames.len() as u64;
             assert_eq!(frames.len() as u64, 40 * (after.0 - next.0));
             next = after;
@@ -227,15 +228,18 @@ mod tests {
         let mut tail = tail(1);
         let large = "x".repeat(KEPT * 2);
         push(&mut tail, &[&large]);
-        assert!(matches!(tail.take(at(1), 9), Take::Frames(frames, Seq(2)) if frames.len() == large.len()));
+        assert!(
+            matches!(tail.read_from(at(1), 9), TailRead::Frames(frames, Seq(2)) if frames.len() == large.len())
+        );
     }
 
     #[test]
     fn a_reader_that_has_some_frames_of_an_event_gets_the_others() {
         let mut tail = tail(1);
         push(&mut tail, &["a\n", "b1\nb2\nb3\n", "", "d\n"]);
-        let rest = |tail: &mut Tail, next, frames| match tail.take(Place { next: Seq(next), frames }, 99) {
-            Take::Frames(bytes, Seq(5)) => String::from_utf8(bytes.to_vec()).unwrap(),
+        let rest = |tail: &mut Tail, next, frames| match tail.read_from(Place { next: Seq(next), frames }, 99)
+        {
+            TailRead::Frames(bytes, Seq(5)) => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
         assert_eq!(rest(&mut tail, 2, 0), "b1\nb2\nb3\nd\n");

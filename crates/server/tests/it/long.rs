@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use turnstream_server::Options;
 use turnstream_testkit::lawful::Tail;
 
-/// With `TURNSTREAM_FULL` the turn really takes more than 120 s, with the heartbeats of a fresh installation; without it
-/// everything is a hundred times as fast.
+/// With `TURNSTREAM_FULL` the turn really takes more than 120 s, with the heartbeats of a fresh
+/// installation; without it everything is a hundred times as fast.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_of_more_than_two_minutes_is_followed_to_its_end_on_one_connection() {
     let full = std::env::var_os("TURNSTREAM_FULL").is_some();

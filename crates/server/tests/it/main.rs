@@ -4,7 +4,6 @@
 
 mod access;
 mod alive;
-mod board;
 mod dialects;
 mod documented;
 mod halves;
@@ -12,13 +11,14 @@ mod history;
 mod listing;
 mod long;
 mod metrics;
+mod multiplex;
 mod problems;
 mod readers;
 mod removal;
 mod resume;
 mod routes;
 mod search;
-mod several;
+mod session_states;
 mod shutdown;
 mod storm;
 mod support;

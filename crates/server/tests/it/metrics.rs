@@ -1,4 +1,4 @@
-//! `GET /metrics`: the whole page is read by a strict little parser, and its numbers are compared with what was done.
+//! `GET /metrics`: a strict parser reads the whole page, and its numbers are compared with what was done.
 
 use crate::support::{Lasting, Rig, answer};
 use serde_json::json;

@@ -21,8 +21,9 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 /// How long anything may take here before the test fails; nothing should come near it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What an end may take here: less than five seconds, and more on a machine that has other work to do. A request of which
-/// only a piece came is waited for three times as long, and a client that does not read for ever.
+/// What an end may take here: less than five seconds, and more on a machine that has other work to do. A
+/// request of which only a piece came is waited for three times as long, and a client that does not read
+/// for ever.
 pub(crate) const ENDED: Duration = Duration::from_secs(20);
 
 /// A server, and the directories it works in.

@@ -11,7 +11,7 @@ pub(super) async fn repeats_a_key(home: &Path) {
     let (gateway, id) = stage(home, Settings::default(), obliges).await;
     broken(home).await;
     let first = gateway.prompt(&id, keyed("k", json!([]))).await.unwrap_err();
-    assert!(matches!(first, RequestError::Unkept(_)), "{first}");
+    assert!(matches!(first, RequestError::NotDurableYet(_)), "{first}");
     let second = gateway.prompt(&id, keyed("k", json!([]))).await.unwrap_err();
     mended(&gateway).await;
     let snapshot = settled(&gateway, &id, 1).await;
@@ -19,7 +19,8 @@ pub(super) async fn repeats_a_key(home: &Path) {
     println!("REPEAT {}", if matches!(second, RequestError::Degraded(_)) { "not taken" } else { "taken" });
 }
 
-/// docs/http.md: `taken` is false "when nothing was done"; whoever heard true is to send it again with its key.
+/// docs/http.md: `taken` is false "when nothing was done"; whoever heard true is to send it again with its
+/// key.
 #[test]
 fn a_repeat_of_a_prompt_that_was_taken_does_not_hear_that_nothing_is_done() {
     assert_eq!(watched("outage-key").lines("REPEAT "), ["taken"], "and it ran");
@@ -35,9 +36,9 @@ pub(super) async fn repeats_an_answer(home: &Path) {
     broken(home).await;
     let keyed = |key: &str| ResolveApproval { key: Some(key.to_owned()), ..allow() };
     let first = gateway.resolve(&id, &ask, keyed("k")).await.unwrap_err();
-    assert!(matches!(first, RequestError::Unkept(_)), "{first}");
+    assert!(matches!(first, RequestError::NotDurableYet(_)), "{first}");
     let second = gateway.resolve(&id, &ask, keyed("k")).await.unwrap_err();
-    assert!(matches!(second, RequestError::Unkept(_)), "the same answer: {second}");
+    assert!(matches!(second, RequestError::NotDurableYet(_)), "the same answer: {second}");
     let other = gateway.resolve(&id, &ask, keyed("other")).await.unwrap_err();
     assert!(matches!(other, RequestError::Degraded(_)), "another answer: {other}");
     mended(&gateway).await;
@@ -60,8 +61,11 @@ pub(super) async fn repeats_what_is_long_done(home: &Path) {
     }
     broken(home).await;
     let title = Change { title: Some("new".to_owned()), ..Change::default() };
-    let unkept = gateway.change(&other, title).await.unwrap_err();
-    assert!(matches!(unkept, RequestError::Unkept(_) | RequestError::Degraded(_)), "{unkept}");
+    let not_durable_yet = gateway.change(&other, title).await.unwrap_err();
+    assert!(
+        matches!(not_durable_yet, RequestError::NotDurableYet(_) | RequestError::Degraded(_)),
+        "{not_durable_yet}"
+    );
     let again = gateway.prompt(&id, keyed("k", json!([]))).await;
     let new = gateway.prompt(&id, keyed("new", json!([]))).await;
     println!("REPEAT {} {}", again == Ok(first), matches!(new, Err(RequestError::Degraded(_))));

@@ -1,5 +1,5 @@
-//! What clients and agents see while the disk fails, and when it works again. Each scene is played by a child process whose
-//! disk its parent breaks and mends.
+//! What clients and agents see while the disk fails, and when it works again. Each scene is played by a
+//! child process whose disk its parent breaks and mends.
 
 mod keys;
 mod stops;

@@ -27,9 +27,9 @@ pub(super) async fn cancels_behind_an_answer_that_stops(home: &Path) {
     broken(home).await;
     let stop = ResolveApproval { stop: true, ..answer(ApprovalOutcome::Reject) };
     let refused = gateway.resolve(&id, &ask, stop).await.unwrap_err();
-    assert!(matches!(refused, RequestError::Unkept(_)), "{refused}");
+    assert!(matches!(refused, RequestError::NotDurableYet(_)), "{refused}");
     let told = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
-    assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
+    assert!(matches!(told, RequestError::StopNotDurableYet(_)), "{told}");
     // It was answered that the agent was told.
     tokio::time::sleep(Duration::from_secs(2)).await;
     println!("TOLD {}", cancels.load(Ordering::SeqCst));
@@ -107,7 +107,7 @@ pub(super) async fn deletes_and_cancels(home: &Path) {
     until(&gateway, &id, "the text", |snapshot| said(snapshot) == ["hello"]).await;
     broken(home).await;
     let taken = gateway.end(&id, "deleted").await.unwrap_err();
-    assert!(matches!(taken, RequestError::Unkept(_)), "{taken}");
+    assert!(matches!(taken, RequestError::NotDurableYet(_)), "{taken}");
     let cancelled = gateway.cancel(&id, Cancel::Any).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     println!("TOLD {} {cancelled:?}", told.load(Ordering::SeqCst));

@@ -28,7 +28,7 @@ pub(super) async fn prompts_on_a_broken_disk(home: &Path) {
     let (gateway, id) = stage(home, settings, play).await;
     broken(home).await;
     let taken = gateway.prompt(&id, script(json!([]))).await.unwrap_err();
-    assert!(matches!(taken, RequestError::Unkept(_)), "{taken}");
+    assert!(matches!(taken, RequestError::NotDurableYet(_)), "{taken}");
     tokio::time::sleep(Duration::from_secs(11)).await;
     mended(&gateway).await;
     println!("TURN {:?}", outcomes(&settled(&gateway, &id, 1).await));
@@ -50,9 +50,9 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
     let ask = asked(&gateway, &id).await;
     broken(home).await;
     let refused = gateway.resolve(&id, &ask, allow()).await.unwrap_err();
-    assert!(matches!(refused, RequestError::Unkept(_)), "{refused}");
+    assert!(matches!(refused, RequestError::NotDurableYet(_)), "{refused}");
     let told = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
-    assert!(matches!(told, RequestError::StopUnkept(_)), "{told}");
+    assert!(matches!(told, RequestError::StopNotDurableYet(_)), "{told}");
     while cancels.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -68,7 +68,8 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
     );
 }
 
-/// docs/http.md: "The event `turn.cancelling` follows when the disk works again, and so does the end of the turn".
+/// docs/http.md: "The event `turn.cancelling` follows when the disk works again, and so does the end of the
+/// turn".
 #[test]
 fn an_agent_that_obeyed_while_the_disk_failed_is_heard_and_not_stopped_by_force() {
     let seen = watched("outage-obeys");

@@ -1,4 +1,5 @@
-//! Text that is held back is neither lost nor said twice: whatever comes between, an item's text is its whole, redacted.
+//! Text that is held back is neither lost nor said twice: whatever comes between, an item's text is its
+//! whole, redacted.
 
 use super::{grow, item, leaks_of, secrets};
 use crate::puppet::{began, done, lines, stage};

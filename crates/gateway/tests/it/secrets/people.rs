@@ -1,4 +1,5 @@
-//! Secrets in what people say: the agent is sent what was committed, and a session can be made to hand them over.
+//! Secrets in what people say: the agent is sent what was committed, and a session can be made to hand them
+//! over.
 
 use super::{leaks_in, secrets};
 use crate::puppet::{ask, began, done, says, stage};

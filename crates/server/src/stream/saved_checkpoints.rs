@@ -1,20 +1,21 @@
-//! Where readers of sessions that nobody follows at the moment can go on: a client whose connection broke comes back soon.
+//! Checkpoints of hubs that ended. A client whose connection broke usually comes back soon, and can
+//! continue there.
 
 use super::encoder::Checkpoints;
 use super::hub::Key;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sessions that are remembered. One that was forgotten is shown to its readers anew.
+/// Most sessions whose checkpoints are kept. Readers of other sessions get the conversation again.
 const REMEMBERED: usize = 64;
 
-/// Checkpoints of hubs that ended, the newest last.
+/// The saved checkpoints, the newest last.
 #[derive(Default)]
-pub(crate) struct Resting(Mutex<VecDeque<(Key, Checkpoints)>>);
+pub(crate) struct SavedCheckpoints(Mutex<VecDeque<(Key, Checkpoints)>>);
 
-impl Resting {
-    /// Remembers those of a hub that ends.
-    pub(crate) fn rest(&self, key: &Key, checkpoints: Checkpoints) {
+impl SavedCheckpoints {
+    /// Saves the checkpoints of a hub that ends.
+    pub(crate) fn save(&self, key: &Key, checkpoints: Checkpoints) {
         if checkpoints.is_empty() {
             return;
         }
@@ -26,15 +27,15 @@ impl Resting {
         }
     }
 
-    /// Hands over those of a hub that begins.
-    pub(crate) fn wake(&self, key: &Key) -> Checkpoints {
+    /// Removes and returns the checkpoints for a new hub.
+    pub(crate) fn claim(&self, key: &Key) -> Checkpoints {
         let mut all = self.lock();
         let at = all.iter().position(|(other, _)| other == key);
         at.and_then(|at| all.remove(at)).map(|(_, checkpoints)| checkpoints).unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Key, Checkpoints)>> {
-        // A list of whole entries: a panic cannot leave a change of it half done.
+        // The list is valid also after a panic of its holder.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

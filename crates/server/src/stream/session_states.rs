@@ -1,8 +1,8 @@
-//! The states of all sessions as the body of a response.
+//! The states of all sessions as an event stream.
 
 use super::carrier::{closing, data_frame};
-use super::open::OpenStream;
-use super::pulse::Pulse;
+use super::heartbeat::HeartbeatTimer;
+use super::open_streams::OpenStream;
 use super::sse::alive;
 use crate::closing::Closing;
 use crate::params::Heartbeat;
@@ -12,20 +12,20 @@ use futures_util::stream;
 use serde_json::json;
 use std::convert::Infallible;
 use std::time::Duration;
-use turnstream_gateway::{BoardReader, Entry};
+use turnstream_gateway::{SessionEntry, SessionWatcher};
 
-/// Said when every session there was has been shown.
+/// Sent after the first state of every session.
 pub(super) const CAUGHT_UP: &str = r#"{"type":"stream","outcome":"caught_up"}"#;
-/// How long changes are gathered: a session that changes often is shown as it is, not as it was in between.
+/// How long changes are collected: of several changes of a session, only the last one is sent.
 pub(super) const GATHER: Duration = Duration::from_millis(20);
 
-struct Board {
-    reader: BoardReader,
+struct StatesStream {
+    watcher: SessionWatcher,
     closing: Closing,
-    pulse: Pulse,
+    pulse: HeartbeatTimer,
     heartbeat: Heartbeat,
     stage: Stage,
-    /// It counts as open while it is there.
+    /// Counts the stream as open.
     _open: OpenStream,
 }
 
@@ -36,23 +36,23 @@ enum Stage {
     Ended,
 }
 
-/// First every session there is, then those that change.
-pub(crate) fn board_body(
-    reader: BoardReader,
+/// First every session, then those that change.
+pub(crate) fn session_states_body(
+    watcher: SessionWatcher,
     closing: Closing,
     heartbeat: Heartbeat,
     every: Duration,
     open: OpenStream,
 ) -> Body {
-    let (pulse, stage) = (Pulse::new(every), Stage::First);
-    let board = Board { reader, closing, pulse, heartbeat, stage, _open: open };
-    Body::from_stream(stream::unfold(board, |mut board| async move {
-        let bytes = board.next().await?;
-        Some((Ok::<_, Infallible>(bytes), board))
+    let (pulse, stage) = (HeartbeatTimer::new(every), Stage::First);
+    let states = StatesStream { watcher, closing, pulse, heartbeat, stage, _open: open };
+    Body::from_stream(stream::unfold(states, |mut states| async move {
+        let bytes = states.next().await?;
+        Some((Ok::<_, Infallible>(bytes), states))
     }))
 }
 
-impl Board {
+impl StatesStream {
     async fn next(&mut self) -> Option<Bytes> {
         if self.stage == Stage::Ended {
             return None;
@@ -67,13 +67,13 @@ impl Board {
                 self.stage = Stage::Ended;
                 return Some(closing());
             }
-            entries = self.reader.next() => entries,
+            entries = self.watcher.next() => entries,
             () = self.pulse.due() => {
-                self.pulse.said();
+                self.pulse.sent();
                 return Some(alive(self.heartbeat));
             }
         };
-        self.pulse.said();
+        self.pulse.sent();
         let mut out = BytesMut::new();
         for entry in &entries {
             out.extend_from_slice(&data_frame("session.status", &status(entry)));
@@ -86,7 +86,7 @@ impl Board {
     }
 }
 
-pub(super) fn status(entry: &Entry) -> String {
+pub(super) fn status(entry: &SessionEntry) -> String {
     let session = &entry.session;
     let mut status = json!({
         "type": "session.status",

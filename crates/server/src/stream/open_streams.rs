@@ -1,9 +1,9 @@
-//! How many streams are open: each holds a guard for as long as it is.
+//! Counts open streams: each stream holds a guard while it is open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What kind of stream.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The log of one session as server-sent events.
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Sse, Self::WebSocket, Self::Board];
 
-    /// Its word in the metrics.
+    /// Its label in the metrics.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sse => "sse",
@@ -35,14 +35,14 @@ pub(crate) struct OpenStreams {
     board: AtomicU64,
 }
 
-/// One stream, while it is open.
+/// The guard of one open stream.
 pub(crate) struct OpenStream {
     streams: Arc<OpenStreams>,
     kind: Kind,
 }
 
 impl OpenStreams {
-    /// Another one opens.
+    /// Counts a stream as open until the guard is dropped.
     pub(crate) fn open(self: &Arc<Self>, kind: Kind) -> OpenStream {
         self.cell(kind).fetch_add(1, Ordering::Relaxed);
         OpenStream { streams: self.clone(), kind }

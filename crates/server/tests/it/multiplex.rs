@@ -1,4 +1,4 @@
-//! Several sessions on one WebSocket.
+//! Multiplex sessions on one WebSocket.
 
 use crate::support::{PATIENCE, Rig};
 use futures_util::{SinkExt, StreamExt};
@@ -14,8 +14,8 @@ async fn connect(rig: &Rig) -> Socket {
     connect_async(format!("ws://{}/v1/ws", rig.address)).await.unwrap().0
 }
 
-async fn say(socket: &mut Socket, wish: Value) {
-    socket.send(Message::text(wish.to_string())).await.unwrap();
+async fn say(socket: &mut Socket, parse_request: Value) {
+    socket.send(Message::text(parse_request.to_string())).await.unwrap();
 }
 
 async fn object(socket: &mut Socket) -> Value {

@@ -1,5 +1,5 @@
-//! What people say is redacted at the door, before anything is done with it: the agent is sent what was committed, and a
-//! repeat with a key is compared with that.
+//! Redaction of users' input, before anything else is done with it. So the agent gets what the log has, and a
+//! repeated request is compared with the same text.
 
 use super::body::{Prompts, redact_option};
 use crate::create::NewSession;
@@ -10,19 +10,19 @@ use turnstream_model::fold::Session;
 use turnstream_redact::Rules;
 
 impl Prompts {
-    /// As the session was made.
+    /// The choice that was made when the session was created.
     pub(crate) fn of(session: &Session) -> Self {
         if session.redact_prompts.unwrap_or(true) { Self::Redacted } else { Self::AsTheyAre }
     }
 }
 
-/// Something a person said.
-pub(crate) trait Said {
+/// Input of a user.
+pub(crate) trait UserInput {
     /// Replaces every secret in it.
     fn redact(&mut self, rules: &Rules);
 }
 
-impl Said for NewPrompt {
+impl UserInput for NewPrompt {
     fn redact(&mut self, rules: &Rules) {
         for block in &mut self.content {
             rules.redact_json(block);
@@ -30,13 +30,13 @@ impl Said for NewPrompt {
     }
 }
 
-impl Said for ResolveApproval {
+impl UserInput for ResolveApproval {
     fn redact(&mut self, rules: &Rules) {
         redact_option(rules, &mut self.message);
     }
 }
 
-impl Said for AnswerQuestion {
+impl UserInput for AnswerQuestion {
     fn redact(&mut self, rules: &Rules) {
         for answer in self.answers.iter_mut().flat_map(|answers| answers.values_mut()) {
             rules.redact_json(answer);
@@ -44,21 +44,21 @@ impl Said for AnswerQuestion {
     }
 }
 
-// A title is for lists, never for the agent: it is redacted whatever the session says of prompts.
+// A title is shown in lists and not sent to the agent: it is always redacted.
 
-impl Said for Change {
+impl UserInput for Change {
     fn redact(&mut self, rules: &Rules) {
         redact_option(rules, &mut self.title);
     }
 }
 
-impl Said for NewSession {
+impl UserInput for NewSession {
     fn redact(&mut self, rules: &Rules) {
         redact_option(rules, &mut self.title);
     }
 }
 
-/// Refuses the name of a model or a mode that holds a secret: the agent would not understand what is left of it.
+/// Refuses the name of a model or a mode that contains a secret: the agent needs the whole name.
 pub(crate) fn refuse_secret(
     what: &'static str,
     name: Option<&str>,
@@ -70,8 +70,8 @@ pub(crate) fn refuse_secret(
     }
 }
 
-/// The name of a model or a mode as the agent said it once. One of which something was redacted is not its name any more:
-/// the agent goes on with what it has.
+/// The name of a model or a mode, if it was not redacted. A redacted name is of no use to the agent, which
+/// then keeps its current one.
 pub(crate) fn still_a_name(name: &Option<String>) -> Option<String> {
     name.clone().filter(|name| !name.contains("[redacted:"))
 }

@@ -1,8 +1,8 @@
-//! What the JSON reader says about a body, in words about the body: no names of Rust's types.
+//! Errors of the JSON parser in terms of the body, without the names of Rust types.
 
 use serde_json::Error;
 
-/// Why bytes are no JSON.
+/// Why bytes are not JSON.
 pub(crate) fn of_json(error: &Error) -> String {
     let said = error.to_string();
     match said.strip_prefix("EOF while parsing ") {
@@ -11,12 +11,12 @@ pub(crate) fn of_json(error: &Error) -> String {
     }
 }
 
-/// Whether a member is not known.
+/// Whether the error is about an unknown member.
 pub(crate) fn is_unknown_field(error: &Error) -> bool {
     error.to_string().starts_with("unknown field")
 }
 
-/// Why a member does not fit.
+/// Why a member is invalid.
 pub(crate) fn of_member(error: &Error) -> String {
     let said = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -47,7 +47,7 @@ pub(crate) fn of_member(error: &Error) -> String {
     }
 }
 
-/// A kind of value as JSON calls it.
+/// The JSON name of a kind of value.
 fn kind(said: &str) -> &str {
     match said {
         "map" | "a map" => "an object",

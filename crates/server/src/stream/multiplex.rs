@@ -1,18 +1,19 @@
 //! Several sessions on one WebSocket: the states of all sessions, and the logs of those that the client
 //! subscribes to.
 //!
-//! A socket holds one piece at a time, however many sessions it carries: a subscription is asked for its next
-//! frames when those before were sent. So a client may be as slow as it likes, as on a stream of one session.
+//! A socket buffers one piece at a time, however many sessions it carries: a subscription is asked for its
+//! next frames when the last ones were sent. So a slow client costs no memory, as on a stream of one
+//! session.
 
-use super::board::{CAUGHT_UP, GATHER, status};
 use super::carrier::{Carrier, GONE};
 use super::encoder::Form;
+use super::heartbeat::HeartbeatTimer;
 use super::hub::{End, Hubs};
-use super::pulse::Pulse;
+use super::session_states::{CAUGHT_UP, GATHER, status};
 use super::subscriber::{Piece, Subscriber};
-use super::websocket::{Bye, say_goodbye};
+use super::websocket::{CloseReason, broken, close};
+use crate::json_errors;
 use crate::problem::{Kind, Problem};
-use crate::wording;
 use axum::Error;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -29,72 +30,71 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use turnstream_gateway::BoardReader;
+use turnstream_gateway::SessionWatcher;
 use turnstream_model::cursor::FrameCursor;
 use turnstream_model::id::SessionId;
 
-/// Sessions that one socket may carry.
-const MOST: usize = 256;
-/// What a client may say while it is not answered.
-const UNHEARD: usize = 16;
+/// Most sessions on one socket.
+const MOST_SESSIONS: usize = 256;
+/// Messages of a client that may wait to be handled.
+const MOST_UNREAD: usize = 16;
 
-/// What a client says.
+/// A message of a client.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct ClientMessage {
     subscribe: Option<SessionId>,
     unsubscribe: Option<SessionId>,
     after: Option<String>,
 }
 
-/// What a client wants.
-enum Wish {
+/// The request in a message.
+enum ClientRequest {
     Subscribe(SessionId, FrameCursor),
     Unsubscribe(SessionId),
 }
 
-/// The next piece of a subscription, which is handed back with it.
+/// The next piece of a subscription, together with its subscriber.
 type Next = Abortable<BoxFuture<'static, (u64, SessionId, Subscriber, Piece)>>;
 
 /// One socket with its subscriptions.
-struct Several {
+struct Multiplex {
     hubs: Arc<Hubs>,
     sink: SplitSink<WebSocket, Message>,
-    /// What each subscription is waiting for.
+    /// The next piece of every subscription.
     waiting: FuturesUnordered<Next>,
-    /// The subscription of each session, by its number: one that was given up may have a last piece under
-    /// way.
+    /// The number of each session's subscription: an ended subscription may still deliver a last piece.
     subscriptions: HashMap<SessionId, (u64, AbortHandle)>,
     last: u64,
 }
 
-/// Carries sessions until one side ends. `closing` returns when the gateway shuts down, whether or not the
+/// Serves one socket until one side ends. `closing` returns when the gateway shuts down, whether or not the
 /// client reads.
-pub(crate) async fn carry(
+pub(crate) async fn serve_sessions(
     socket: WebSocket,
     hubs: Arc<Hubs>,
-    board: BoardReader,
+    watcher: SessionWatcher,
     every: Duration,
     closing: impl Future<Output = ()>,
 ) {
     let (sink, mut source) = socket.split();
     let (waiting, subscriptions) = (FuturesUnordered::new(), HashMap::new());
-    let mut carrier = Several { hubs, sink, waiting, subscriptions, last: 0 };
-    let (said, heard) = mpsc::channel(UNHEARD);
-    let bye = tokio::select! {
-        bye = carrier.run(board, heard, every) => bye.unwrap_or(Bye::Gone),
-        () = hear(&mut source, said) => Bye::Gone,
-        () = closing => Bye::Closing,
+    let mut carrier = Multiplex { hubs, sink, waiting, subscriptions, last: 0 };
+    let (received, messages) = mpsc::channel(MOST_UNREAD);
+    let reason = tokio::select! {
+        ended = carrier.run(watcher, messages, every) => ended.unwrap_or_else(broken),
+        () = read_until_closed(&mut source, received) => CloseReason::Gone,
+        () = closing => CloseReason::Closing,
     };
-    say_goodbye(&mut carrier.sink, &mut source, bye).await;
+    close(&mut carrier.sink, &mut source, reason).await;
 }
 
-/// Hands on what the client says, until it goes away.
-async fn hear(source: &mut SplitStream<WebSocket>, said: mpsc::Sender<Message>) {
+/// Passes the client's messages on until it closes the socket.
+async fn read_until_closed(source: &mut SplitStream<WebSocket>, received: mpsc::Sender<Message>) {
     while let Some(Ok(message)) = source.next().await {
         let is_over = match message {
             Message::Close(_) => true,
-            Message::Text(_) | Message::Binary(_) => said.send(message).await.is_err(),
+            Message::Text(_) | Message::Binary(_) => received.send(message).await.is_err(),
             Message::Ping(_) | Message::Pong(_) => false,
         };
         if is_over {
@@ -103,23 +103,23 @@ async fn hear(source: &mut SplitStream<WebSocket>, said: mpsc::Sender<Message>) 
     }
 }
 
-impl Several {
+impl Multiplex {
     async fn run(
         &mut self,
-        mut board: BoardReader,
-        mut heard: mpsc::Receiver<Message>,
+        mut watcher: SessionWatcher,
+        mut messages: mpsc::Receiver<Message>,
         every: Duration,
-    ) -> Result<Bye, Error> {
-        let mut pulse = Pulse::new(every);
+    ) -> Result<CloseReason, Error> {
+        let mut pulse = HeartbeatTimer::new(every);
         let (mut show_at, mut is_first) = (Instant::now(), true);
         loop {
             let gathered = tokio::time::sleep_until(show_at);
             let states = async {
                 gathered.await;
-                board.next().await
+                watcher.next().await
             };
             tokio::select! {
-                Some(message) = heard.recv() => self.obey(&message).await?,
+                Some(message) = messages.recv() => self.answer(&message).await?,
                 entries = states => {
                     for entry in &entries {
                         self.sink.feed(Message::text(status(entry))).await?;
@@ -132,24 +132,24 @@ impl Several {
                 }
                 Some(next) = self.waiting.next(), if !self.waiting.is_empty() => match next {
                     Ok((number, session, subscriber, piece)) => {
-                        if let Some(bye) = self.pass_on(number, session, subscriber, piece).await? {
-                            return Ok(bye);
+                        if let Some(reason) = self.send_piece(number, session, subscriber, piece).await? {
+                            return Ok(reason);
                         }
                     }
-                    // It was given up.
-                    Err(_) => continue,
+                    // The subscription was ended.
+                    Err(_aborted) => continue,
                 },
                 () = pulse.due() => self.sink.send(Message::Ping(Bytes::new())).await?,
             }
-            pulse.said();
+            pulse.sent();
         }
     }
 
-    async fn obey(&mut self, message: &Message) -> Result<(), Error> {
-        match wish(message) {
-            Ok(Wish::Subscribe(session, cursor)) => self.subscribe(session, &cursor).await,
-            Ok(Wish::Unsubscribe(session)) => {
-                self.give_up(&session);
+    async fn answer(&mut self, message: &Message) -> Result<(), Error> {
+        match parse_request(message) {
+            Ok(ClientRequest::Subscribe(session, cursor)) => self.subscribe(session, &cursor).await,
+            Ok(ClientRequest::Unsubscribe(session)) => {
+                self.unsubscribe(&session);
                 let ended = json!({"session": session, "type": "stream", "outcome": "unsubscribed"});
                 self.sink.send(Message::text(ended.to_string())).await
             }
@@ -157,13 +157,13 @@ impl Several {
         }
     }
 
-    /// A session that is subscribed to already begins anew at the cursor.
+    /// Subscribes to a session. A second subscription replaces the first.
     async fn subscribe(&mut self, session: SessionId, cursor: &FrameCursor) -> Result<(), Error> {
-        self.give_up(&session);
-        if self.subscriptions.len() >= MOST {
+        self.unsubscribe(&session);
+        if self.subscriptions.len() >= MOST_SESSIONS {
             let detail = format!(
-                "a socket carries {MOST} sessions, and {session} is one more; unsubscribe from another one, or open \
-                 another socket"
+                "a socket carries at most {MOST_SESSIONS} sessions, and {session} is one more; unsubscribe from another \
+                 one, or open another socket"
             );
             return self.refuse(Some(&session), &Problem::new(Kind::BadBody, detail)).await;
         }
@@ -173,20 +173,20 @@ impl Several {
                 let outcome = labelled(&session, outcome.to_json().as_bytes());
                 self.sink.send(Message::Text(text(outcome)?)).await?;
                 self.last += 1;
-                self.wait_for(self.last, session, subscriber);
+                self.queue_next(self.last, session, subscriber);
                 Ok(())
             }
             Err(error) => self.refuse(Some(&session), &Problem::from(error)).await,
         }
     }
 
-    fn give_up(&mut self, session: &SessionId) {
+    fn unsubscribe(&mut self, session: &SessionId) {
         if let Some((_, handle)) = self.subscriptions.remove(session) {
             handle.abort();
         }
     }
 
-    fn wait_for(&mut self, number: u64, session: SessionId, mut subscriber: Subscriber) {
+    fn queue_next(&mut self, number: u64, session: SessionId, mut subscriber: Subscriber) {
         let (handle, registration) = AbortHandle::new_pair();
         self.subscriptions.insert(session.clone(), (number, handle));
         let next = async move {
@@ -196,14 +196,14 @@ impl Several {
         self.waiting.push(Abortable::new(next.boxed(), registration));
     }
 
-    /// Sends one piece of a subscription, and asks it for the next. The socket outlives the sessions on it.
-    async fn pass_on(
+    /// Sends one piece of a subscription, and asks for the next. The socket outlives its subscriptions.
+    async fn send_piece(
         &mut self,
         number: u64,
         session: SessionId,
         subscriber: Subscriber,
         piece: Piece,
-    ) -> Result<Option<Bye>, Error> {
+    ) -> Result<Option<CloseReason>, Error> {
         if self.subscriptions.get(&session).is_none_or(|(current, _)| *current != number) {
             return Ok(None);
         }
@@ -216,17 +216,18 @@ impl Several {
                     self.sink.feed(Message::Text(text(frame)?)).await?;
                 }
                 self.sink.flush().await?;
-                self.wait_for(number, session, subscriber);
+                self.queue_next(number, session, subscriber);
             }
-            Piece::End(End::Closing) => return Ok(Some(Bye::Closing)),
-            // A reader that is behind begins anew by itself, and never ends so.
+            Piece::End(End::Closing) => return Ok(Some(CloseReason::Closing)),
+            // `Behind` is handled by the subscriber, and does not end a stream.
             Piece::End(End::Gone | End::Behind) => {
                 self.subscriptions.remove(&session);
                 self.sink.send(Message::Text(text(labelled(&session, GONE.as_bytes()))?)).await?;
             }
-            Piece::End(End::Failed(problem)) => {
+            Piece::End(End::Failed(error)) => {
                 self.subscriptions.remove(&session);
-                self.refuse(Some(&session), &Problem::new(Kind::LogFailed, problem)).await?;
+                let problem = Problem::new(Kind::LogFailed, error.to_string());
+                self.refuse(Some(&session), &problem).await?;
             }
         }
         Ok(None)
@@ -241,45 +242,47 @@ impl Several {
     }
 }
 
-/// What a message asks for.
-fn wish(message: &Message) -> Result<Wish, Problem> {
+/// Parses a message.
+fn parse_request(message: &Message) -> Result<ClientRequest, Problem> {
     const FORMS: &str =
         r#"send {"subscribe":"SESSION","after":"GENERATION:SEQ"} or {"unsubscribe":"SESSION"}"#;
     let bad = |why: &str| Problem::new(Kind::BadBody, format!("{why}; {FORMS}"));
     let Message::Text(said) = message else { return Err(bad("the message is binary")) };
-    // A list of values in the right order would pass for an object.
+    // Serde would accept a list of values in the right order.
     if !said.trim_start().starts_with('{') {
-        return Err(bad("the message is no JSON object"));
+        return Err(bad("the message is not a JSON object"));
     }
-    let said: Said = turnstream_json::from_str(said).map_err(|error| match error.classify() {
-        Category::Data => bad(&format!("the message: {}", wording::of_member(&error))),
+    let said: ClientMessage = turnstream_json::from_str(said).map_err(|error| match error.classify() {
+        Category::Data => bad(&format!("the message: {}", json_errors::of_member(&error))),
         Category::Io | Category::Syntax | Category::Eof => {
-            bad(&format!("the message is not JSON: {}", wording::of_json(&error)))
+            bad(&format!("the message is not JSON: {}", json_errors::of_json(&error)))
         }
     })?;
     match said {
-        Said { subscribe: Some(session), unsubscribe: None, after } => {
+        ClientMessage { subscribe: Some(session), unsubscribe: None, after } => {
             let cursor = after.map_or_else(|| Ok(FrameCursor::default()), |after| after.parse());
             let cursor = cursor.map_err(|error| {
-                let detail = format!("after, of {session}: {error}; leave it out to get everything");
+                let detail = format!("`after` for {session}: {error}; leave it out to get everything");
                 Problem::new(Kind::BadCursor, detail)
             })?;
-            Ok(Wish::Subscribe(session, cursor))
+            Ok(ClientRequest::Subscribe(session, cursor))
         }
-        Said { subscribe: None, unsubscribe: Some(session), after: None } => Ok(Wish::Unsubscribe(session)),
-        Said { subscribe: Some(_), unsubscribe: Some(_), .. } => {
+        ClientMessage { subscribe: None, unsubscribe: Some(session), after: None } => {
+            Ok(ClientRequest::Unsubscribe(session))
+        }
+        ClientMessage { subscribe: Some(_), unsubscribe: Some(_), .. } => {
             Err(bad("the message has both `subscribe` and `unsubscribe`"))
         }
-        Said { subscribe: None, unsubscribe: Some(_), after: Some(_) } => {
+        ClientMessage { subscribe: None, unsubscribe: Some(_), after: Some(_) } => {
             Err(bad("`after` belongs to `subscribe`"))
         }
-        Said { subscribe: None, unsubscribe: None, .. } => {
+        ClientMessage { subscribe: None, unsubscribe: None, .. } => {
             Err(bad("the message has neither `subscribe` nor `unsubscribe`"))
         }
     }
 }
 
-/// A frame with the session it belongs to. An event that names its session keeps the name it has.
+/// A frame with the member `session`. An event that already has one stays as it is.
 fn labelled(session: &SessionId, frame: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(frame.len() + session.as_str().len() + 16);
     if names_its_session(frame) {
@@ -293,7 +296,7 @@ fn labelled(session: &SessionId, frame: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Few frames have the word in them at all: only those are read.
+/// Whether the frame has a member `session`. Only frames that contain the word are parsed.
 fn names_its_session(frame: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named {
@@ -332,11 +335,11 @@ mod tests {
             r#"{"unsubscribe":"a","after":"1"}"#,
             r#"{"subscribe":"a","from":1}"#,
         ] {
-            let refused = wish(&Message::text(bad)).map(drop).unwrap_err();
+            let refused = parse_request(&Message::text(bad)).map(drop).unwrap_err();
             assert_eq!(refused.kind(), Kind::BadBody, "{bad}");
         }
-        let cursor = wish(&Message::text(r#"{"subscribe":"a","after":"x"}"#)).map(drop).unwrap_err();
+        let cursor = parse_request(&Message::text(r#"{"subscribe":"a","after":"x"}"#)).map(drop).unwrap_err();
         assert_eq!(cursor.kind(), Kind::BadCursor);
-        assert!(wish(&Message::binary("{}")).is_err());
+        assert!(parse_request(&Message::binary("{}")).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Requests with a key that come again: what is in the log was done, however long ago, and is not refused for a disk that
-//! fails by now.
+//! Repeated requests with the same key. If the first one is in the log, the repeat succeeds, however long
+//! ago that was and also while the disk fails.
 
 use crate::error::{RequestError, named};
 use crate::gateway::Gateway;
@@ -11,7 +11,7 @@ use turnstream_model::id::{ApprovalId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Refusal};
 
 impl Gateway {
-    /// The prompt that this is a repeat of, or else why it was not taken.
+    /// The prompt of the first request, or this error.
     pub(crate) async fn kept_prompt(
         &self,
         id: &SessionId,
@@ -32,7 +32,7 @@ impl Gateway {
         Ok(Accepted { prompt: kept.prompt.clone(), position })
     }
 
-    /// How an approval that cannot be answered was settled: by this very answer, or by another.
+    /// Whether an approval that cannot be answered was decided by this very answer.
     pub(crate) async fn settled_approval(
         &self,
         id: &SessionId,
@@ -41,7 +41,7 @@ impl Gateway {
         error: RequestError,
     ) -> Result<(), RequestError> {
         let may_be_settled = match &error {
-            // It may have been settled so long ago that only the log knows.
+            // It may have been decided so long ago that only the log has it.
             RequestError::Refused(Refusal::UnknownApproval(_)) => true,
             RequestError::Refused(Refusal::ApprovalSettled { .. }) => answer.key.is_some(),
             other => answer.key.is_some() && is_for_the_disk(other),
@@ -61,7 +61,7 @@ impl Gateway {
         }
     }
 
-    /// How a question that cannot be answered was settled: by this very answer, or by another.
+    /// Whether a question that cannot be answered was closed by this very answer.
     pub(crate) async fn settled_question(
         &self,
         id: &SessionId,
@@ -90,16 +90,16 @@ impl Gateway {
     }
 }
 
-/// What was asked could not be kept; it may have been kept before.
+/// Whether the disk refused the request. An earlier one with the same key may be in the log.
 fn is_for_the_disk(error: &RequestError) -> bool {
-    matches!(error, RequestError::Degraded(_) | RequestError::Unkept(_))
+    matches!(error, RequestError::Degraded(_) | RequestError::NotDurableYet(_))
 }
 
 fn same_or_reused(key: String, differs: Option<String>) -> Result<(), RequestError> {
     differs.map_or(Ok(()), |differs| Err(RequestError::KeyReused { key, differs }))
 }
 
-/// What the first answer with this key said otherwise.
+/// The first difference to the answer that had this key first.
 fn approval_differs(state: &State, first: &Approval, answer: &ResolveApproval) -> Option<String> {
     let ResolveApproval { outcome, option, message, stop, key: _ } = answer;
     let option = option.clone().or_else(|| option_for(&first.options, *outcome));
@@ -112,15 +112,15 @@ fn approval_differs(state: &State, first: &Approval, answer: &ResolveApproval) -
     } else if first.message != *message {
         Some("another message".to_owned())
     } else if stops && turn.is_some_and(|turn| turn.cancelling.is_none()) {
-        // The log has no word for `stop` but that the turn was to end, which others may have wanted too: a repeat without
-        // it cannot be told apart.
+        // The log does not have `stop`, only that the turn was cancelled, perhaps by another request. So a
+        // repeat without `stop` counts as the same.
         Some("no stop".to_owned())
     } else {
         None
     }
 }
 
-/// What the first answer with this key said otherwise.
+/// The first difference to the answer that had this key first.
 fn question_differs(first: &Asked, answer: &AnswerQuestion) -> Option<String> {
     if first.outcome != Some(answer.outcome) {
         Some(format!("outcome {}", first.outcome.map_or("none", |outcome| outcome.as_str())))

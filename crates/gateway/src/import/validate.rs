@@ -1,5 +1,5 @@
-//! Reads a file whole, before anything of it is in the log: every line an event in its place, no law broken, nothing open
-//! at the end.
+//! Validation of a whole file before any of it is imported: every line is the next event, no law is broken,
+//! and nothing is open at the end.
 
 use super::error::{BadFile, Fault, ImportError};
 use super::ids::Ids;
@@ -12,49 +12,49 @@ use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event};
 use turnstream_model::export::{Header, HeaderError, Settled};
 
-/// Lines after which it is looked whether the gateway closes.
-const PATIENT_LINES: usize = 1_024;
+/// Lines between two checks whether the gateway shuts down.
+const CHECK_EVERY: usize = 1_024;
 
 /// A file that can be imported.
-pub(super) struct Judged {
+pub(super) struct ValidFile {
     pub(super) header: Header,
-    /// How the agent called the session at last.
+    /// The agent's last name of the session.
     pub(super) native_id: Option<String>,
     /// The line with the longest event.
     pub(super) longest: usize,
 }
 
-/// The books of one file.
-struct Judge {
+/// The validation of one file.
+struct Validator {
     header: Header,
     checker: Checker,
     settled: Settled,
     ids: Ids,
     native_id: Option<String>,
-    /// The last event so far; before the first one, the last that is not in the file.
+    /// The last event so far; at the beginning, the one before the file.
     last: Seq,
     longest: (usize, usize),
 }
 
-/// Judges it from its beginning on.
-pub(super) fn judge(file: &mut File, is_closing: impl Fn() -> bool) -> Result<Judged, ImportError> {
+/// Validates a file from its beginning.
+pub(super) fn validate(file: &mut File, is_closing: impl Fn() -> bool) -> Result<ValidFile, ImportError> {
     file.rewind().map_err(ImportError::spool)?;
     let mut lines = Lines::new(file);
-    let mut judge = match lines.next()? {
+    let mut validator = match lines.next()? {
         None => return Err(bad(1, Fault::Damaged, "the file is empty".to_owned()).into()),
-        Some(text) => Judge::new(text)?,
+        Some(text) => Validator::new(text)?,
     };
     while let Some(text) = lines.next()? {
         let text = text.to_owned();
-        judge.line(&text, &lines)?;
-        if lines.line.is_multiple_of(PATIENT_LINES) && is_closing() {
+        validator.line(&text, &lines)?;
+        if lines.line.is_multiple_of(CHECK_EVERY) && is_closing() {
             return Err(RequestError::Closing.into());
         }
     }
-    Ok(judge.finish(lines.line)?)
+    Ok(validator.finish(lines.line)?)
 }
 
-impl Judge {
+impl Validator {
     fn new(text: &str) -> Result<Self, BadFile> {
         let header = Header::from_json(text).map_err(|error| {
             let fault = match error {
@@ -66,8 +66,8 @@ impl Judge {
         let base = header.base.as_deref().cloned().unwrap_or_default();
         if header.first != base.seq.next() {
             let problem = format!(
-                "the file begins with event {} and does not say what was before it, because the log had been trimmed and \
-                 an older version exported it; export it again",
+                "the file begins with event {} and does not have the state before it, because an older version exported a \
+                 trimmed log; export it again",
                 header.first
             );
             return Err(bad(1, Fault::Trimmed, problem));
@@ -91,12 +91,12 @@ impl Judge {
             return Ok(());
         }
         let event =
-            Event::from_json(text).map_err(|error| lines.damaged(format!("it is no event: {error}")))?;
-        // As it will stand in the log: a member that is null is none there.
+            Event::from_json(text).map_err(|error| lines.damaged(format!("it is not an event: {error}")))?;
+        // Checked as it will be in the log, where a member that is null is left out.
         self.checker.line(&event.to_json());
         let expected = self.last.next();
         if event.seq != expected {
-            return Err(lines.damaged(format!("event {expected} is missing: this is event {}", event.seq)));
+            return Err(lines.damaged(format!("event {expected} is missing, this is event {}", event.seq)));
         }
         if event.seq > self.header.head {
             let head = self.header.head;
@@ -109,7 +109,9 @@ impl Judge {
             && *session != self.header.session
         {
             let of = &self.header.session;
-            return Err(lines.damaged(format!("it is of session {session}, and the header of session {of}")));
+            return Err(
+                lines.damaged(format!("the event names session {session}, and the header session {of}"))
+            );
         }
         if let Body::SessionUpdated(patch) = &event.draft.body
             && patch.native_id.is_some()
@@ -123,7 +125,7 @@ impl Judge {
         Ok(())
     }
 
-    fn finish(self, line: usize) -> Result<Judged, BadFile> {
+    fn finish(self, line: usize) -> Result<ValidFile, BadFile> {
         let Self { header, checker, settled, ids, native_id, last, longest } = self;
         if last != header.head {
             let is_empty = last < header.first;
@@ -139,14 +141,14 @@ impl Judge {
             return Err(unlawful(violation));
         }
         if let Some((line, id)) = ids.repeated() {
-            let problem = format!("{id} begins here, and it is open where the file begins");
+            let problem = format!("{id} begins here, and it is already open at the beginning of the file");
             return Err(bad(line, Fault::Unlawful, problem));
         }
         if let Some((line, id)) = ids.reused() {
-            let problem = format!("{id} is further than ids have been counted, and would be given again");
+            let problem = format!("{id} is ahead of the number of ids, so the session would use it again");
             return Err(bad(line, Fault::Unlawful, problem));
         }
-        Ok(Judged { header, native_id, longest: longest.1 })
+        Ok(ValidFile { header, native_id, longest: longest.1 })
     }
 }
 

@@ -1,8 +1,9 @@
-//! What the gateway refuses, as problems.
+//! Errors of the gateway as problems. Errors that an operator must see are logged here, with their sources.
 
 use crate::problem::{Kind, Problem};
 use serde_json::{Value, json};
 use turnstream_gateway::{ImportError, RequestError};
+use turnstream_model::Chain;
 use turnstream_model::machine::{PromptState, Refusal};
 
 impl From<RequestError> for Problem {
@@ -10,7 +11,7 @@ impl From<RequestError> for Problem {
         let said = error.to_string();
         match error {
             RequestError::UnknownSession(_) => Self::new(Kind::UnknownSession, said)
-                .advice("GET /v1/sessions lists them, POST /v1/sessions makes one"),
+                .advice("GET /v1/sessions lists sessions, POST /v1/sessions creates one"),
             RequestError::UnknownAgent { asked: _, known } => {
                 Self::new(Kind::UnknownAgent, said).with("known", known)
             }
@@ -21,7 +22,7 @@ impl From<RequestError> for Problem {
             RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, said),
             RequestError::OutsideRoots { path: _, roots } => {
                 let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();
-                let advice = "name a directory below, or start the gateway with another root";
+                let advice = "choose a directory below a root, or start the gateway with another root";
                 Self::new(Kind::OutsideRoots, said).advice(advice).with("roots", roots)
             }
             RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, said),
@@ -34,16 +35,19 @@ impl From<RequestError> for Problem {
             RequestError::BadCursor(_) => Self::new(Kind::BadCursor, said),
             RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
             RequestError::Degraded(_) => Self::new(Kind::Degraded, said).with("taken", false).retry_after(5),
-            RequestError::Unkept(_) | RequestError::StopUnkept(_) => {
+            RequestError::NotDurableYet(_) | RequestError::StopNotDurableYet(_) => {
                 Self::new(Kind::Degraded, said).with("taken", true).retry_after(5)
             }
             RequestError::NothingSettled { .. } => {
-                Self::new(Kind::NothingSettled, said).advice("wait until that is over: ?wait=60")
+                Self::new(Kind::NothingSettled, said).advice("wait for its end with ?wait=60")
             }
             RequestError::Closing => {
-                Self::new(Kind::Closing, format!("{said}; ask again when it is back")).retry_after(5)
+                Self::new(Kind::Closing, format!("{said}; try again when it has restarted")).retry_after(5)
             }
-            RequestError::Log(_) => Self::new(Kind::LogFailed, said),
+            RequestError::Log(source) => {
+                tracing::error!(error = %Chain(&source), "a request failed because of the log");
+                Self::new(Kind::LogFailed, said)
+            }
         }
     }
 }
@@ -58,7 +62,10 @@ impl From<ImportError> for Problem {
             ImportError::Exists(id) => {
                 Self::new(Kind::SessionExists, said).advice("with ?new_id=true").with("session", id.as_str())
             }
-            ImportError::Spool(_) => Self::new(Kind::NoRoom, said),
+            ImportError::Spool(source) => {
+                tracing::warn!(error = %Chain(&source), "an import cannot be stored");
+                Self::new(Kind::NoRoom, said)
+            }
             ImportError::Request(error) => error.into(),
         }
     }
@@ -66,26 +73,27 @@ impl From<ImportError> for Problem {
 
 fn refused(refusal: &Refusal, said: String) -> Problem {
     match refusal {
-        // No request asks for this: only a keeper does, and never so.
-        Refusal::SessionExists => Problem::new(
-            Kind::Internal,
-            format!("{said}; this is a mistake of the gateway, please report it"),
-        ),
+        // No request causes this: a keeper creates a session once.
+        Refusal::SessionExists => {
+            tracing::error!(error = said, "a session was created twice");
+            Problem::new(Kind::Internal, format!("{said}; this is a bug in the gateway, please report it"))
+        }
         Refusal::SessionEnded => Problem::new(Kind::SessionEnded, said)
-            .advice("its log can still be read, make a new one to go on"),
+            .advice("its log can still be read; create a new session to continue"),
         Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => {
-            let advice = format!("stop it with POST …/cancel {{\"prompt\":\"{prompt}\"}}");
+            let advice = format!("cancel it with POST …/cancel {{\"prompt\":\"{prompt}\"}}");
             Problem::new(Kind::PromptNotWaiting, said).advice(&advice)
         }
         Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
         Refusal::NotSent { prompt, state: Some(PromptState::Waiting) } => {
-            let advice = format!("take it out of there with DELETE …/prompts/{prompt}");
+            let advice = format!("remove it from the queue with DELETE …/prompts/{prompt}");
             Problem::new(Kind::PromptNotSent, said).advice(&advice)
         }
-        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said)
-            .advice("one that has a turn ends with it: name that turn, or nothing for whatever runs"),
+        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said).advice(
+            "a prompt with a turn ends with it: name the turn, or leave both out to cancel whatever runs",
+        ),
         Refusal::NothingRuns => Problem::new(Kind::TurnNotOpen, said)
-            .advice("prompts in the queue are taken out with DELETE …/prompts/{prompt}")
+            .advice("prompts in the queue are removed with DELETE …/prompts/{prompt}")
             .with("open", Value::Null),
         Refusal::TurnNotOpen { asked: _, open } => {
             Problem::new(Kind::TurnNotOpen, said).with("open", open.as_ref().map(|turn| turn.as_str()))

@@ -1,36 +1,36 @@
-//! What the events of all logs add up to: counted when they are durable, in the one place where that is known.
+//! Counts of events by agent, for the metrics. An event is counted when it is durable.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turnstream_model::event::{ApprovalOutcome, Body, By, ErrorClass, NoticeCode, Outcome, QuestionOutcome};
 use turnstream_model::fold::State;
 
-/// What happened in the sessions of one agent since the gateway was opened, and what waits.
+/// Events in the sessions of one agent since the gateway was opened, and what is open in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct EventCounts {
     /// Prompts that were accepted.
     pub prompts_accepted: u64,
-    /// Prompts that were taken back before they were sent.
+    /// Prompts that were withdrawn before they were sent.
     pub prompts_withdrawn: u64,
     /// Turns that began.
     pub turns_started: u64,
-    /// Turns that ended, by how and by the class of the error, if there was one.
+    /// Turns that ended, by outcome and by the class of the error, if there was one.
     pub turns_ended: BTreeMap<(Outcome, Option<ErrorClass>), u64>,
     /// Approvals that wait for an answer.
     pub approvals_waiting: u64,
-    /// Approvals that were settled, by how and by whom.
+    /// Approvals that were resolved, by outcome and by who decided.
     pub approvals_resolved: BTreeMap<(ApprovalOutcome, By), u64>,
     /// Questions that wait for an answer.
     pub questions_waiting: u64,
-    /// Questions that were settled, by how.
+    /// Questions that were closed, by outcome.
     pub questions_answered: BTreeMap<QuestionOutcome, u64>,
-    /// Notices, by what they are about.
+    /// Notices, by code.
     pub notices: BTreeMap<NoticeCode, u64>,
 }
 
-/// One thing that counts, taken from an event before it is known to be durable.
+/// The part of an event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub(crate) enum Counted {
     PromptAccepted,
     PromptWithdrawn,
     TurnStarted,
@@ -42,8 +42,8 @@ pub(crate) enum Fact {
     Notice(NoticeCode),
 }
 
-impl Fact {
-    /// What counts in an event, if anything does.
+impl Counted {
+    /// `None` for events that are not counted.
     pub(crate) fn of(body: &Body) -> Option<Self> {
         Some(match body {
             Body::PromptAccepted { .. } => Self::PromptAccepted,
@@ -82,67 +82,63 @@ impl Fact {
     }
 }
 
-impl Tally {
-    fn add(&mut self, fact: Fact) {
-        match fact {
-            Fact::PromptAccepted => self.prompts_accepted += 1,
-            Fact::PromptWithdrawn => self.prompts_withdrawn += 1,
-            Fact::TurnStarted => self.turns_started += 1,
-            Fact::TurnEnded(outcome, error) => *self.turns_ended.entry((outcome, error)).or_default() += 1,
-            Fact::ApprovalRequested => self.approvals_waiting += 1,
-            Fact::ApprovalResolved(outcome, by) => {
+impl EventCounts {
+    fn add(&mut self, event: Counted) {
+        match event {
+            Counted::PromptAccepted => self.prompts_accepted += 1,
+            Counted::PromptWithdrawn => self.prompts_withdrawn += 1,
+            Counted::TurnStarted => self.turns_started += 1,
+            Counted::TurnEnded(outcome, error) => *self.turns_ended.entry((outcome, error)).or_default() += 1,
+            Counted::ApprovalRequested => self.approvals_waiting += 1,
+            Counted::ApprovalResolved(outcome, by) => {
                 self.approvals_waiting = self.approvals_waiting.saturating_sub(1);
                 *self.approvals_resolved.entry((outcome, by)).or_default() += 1;
             }
-            Fact::QuestionAsked => self.questions_waiting += 1,
-            Fact::QuestionAnswered(outcome) => {
+            Counted::QuestionAsked => self.questions_waiting += 1,
+            Counted::QuestionAnswered(outcome) => {
                 self.questions_waiting = self.questions_waiting.saturating_sub(1);
                 *self.questions_answered.entry(outcome).or_default() += 1;
             }
-            Fact::Notice(code) => *self.notices.entry(code).or_default() += 1,
+            Counted::Notice(code) => *self.notices.entry(code).or_default() += 1,
         }
     }
 }
 
-/// The tallies of all agents, by name.
+/// The counts of all agents, by name.
 #[derive(Default)]
-pub(crate) struct Tallies(Mutex<BTreeMap<String, Tally>>);
+pub(crate) struct EventCounters(Mutex<BTreeMap<String, EventCounts>>);
 
-impl Tallies {
-    /// Those of the agents that are configured are there from the beginning, at zero.
+impl EventCounters {
+    /// Configured agents begin at zero.
     pub(crate) fn new<'a>(agents: impl Iterator<Item = &'a String>) -> Self {
-        Self(Mutex::new(agents.map(|agent| (agent.clone(), Tally::default())).collect()))
+        Self(Mutex::new(agents.map(|agent| (agent.clone(), EventCounts::default())).collect()))
     }
 
-    /// A session as the log had it at the start: what waits there waits.
+    /// Counts the open approvals and questions of a session at the start of the gateway.
     pub(crate) fn found(&self, state: &State) {
         let approvals = state.approvals.iter().filter(|ask| ask.outcome.is_none()).count() as u64;
         let questions = state.questions.iter().filter(|asked| asked.outcome.is_none()).count() as u64;
         if approvals + questions > 0 {
-            let mut tallies = self.lock();
-            let tally = tallies.entry(state.session.agent.clone()).or_default();
-            tally.approvals_waiting += approvals;
-            tally.questions_waiting += questions;
+            let mut all = self.lock();
+            let counts = all.entry(state.session.agent.clone()).or_default();
+            counts.approvals_waiting += approvals;
+            counts.questions_waiting += questions;
         }
     }
 
-    /// These are durable.
-    pub(crate) fn add(&self, agent: &str, facts: &[Fact]) {
-        let mut tallies = self.lock();
-        if !tallies.contains_key(agent) {
-            tallies.insert(agent.to_owned(), Tally::default());
-        }
-        if let Some(tally) = tallies.get_mut(agent) {
-            facts.iter().for_each(|fact| tally.add(*fact));
-        }
+    /// Counts events that are durable.
+    pub(crate) fn add(&self, agent: &str, events: &[Counted]) {
+        let mut all = self.lock();
+        let counts = all.entry(agent.to_owned()).or_default();
+        events.iter().for_each(|event| counts.add(*event));
     }
 
-    pub(crate) fn all(&self) -> BTreeMap<String, Tally> {
+    pub(crate) fn all(&self) -> BTreeMap<String, EventCounts> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Tally>> {
-        // Additions: a panic cannot leave one half done.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, EventCounts>> {
+        // The map is valid also after a panic of its holder.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! What every session is doing, for whoever watches all of them. It shows states, not events: a watcher that is slow sees
-//! the latest of each session, never a wrong one and never none.
+//! The current state of every session, for lists and for clients that watch all sessions. Watchers get
+//! states, not events: a slow watcher gets the latest state of each session that changed.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,31 +9,31 @@ use turnstream_model::fold::{Activity, Session};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
-/// A session as the board shows it. Everything in it is durable.
+/// A session with its id. Everything in it is durable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct SessionEntry {
     /// Its id.
     pub id: SessionId,
-    /// What it is and does.
+    /// Its members and its status.
     pub session: Session,
 }
 
-/// Deleted sessions that a slow watcher may still hear of.
+/// How many deleted sessions are remembered for slow watchers.
 const DELETED_KEPT: usize = 1_024;
-/// Why a session that was deleted has ended.
+/// The reason in `session.ended` of a deleted session.
 pub(crate) const DELETED: &str = "deleted";
 
-/// Where a session stands: what it does, or that it has ended.
+/// The stage of a session: its activity, or that it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// It can be used.
+    /// The session accepts prompts.
     Does(Activity),
-    /// For good.
+    /// The session has ended.
     Ended,
 }
 
 impl Stage {
-    /// Every one, in the order of the wire's documentation.
+    /// Every stage, in the order of the wire's documentation.
     pub fn all() -> impl Iterator<Item = Self> {
         Activity::ALL.iter().map(|activity| Self::Does(*activity)).chain([Self::Ended])
     }
@@ -45,7 +45,7 @@ impl Stage {
         }
     }
 
-    /// One word for it.
+    /// Its name in requests and metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Does(activity) => activity.as_str(),
@@ -53,7 +53,7 @@ impl Stage {
         }
     }
 
-    /// True when a turn is open there. Of one that recovers it is not known yet.
+    /// Whether a turn is open. During a recovery this is not known, and counts as no.
     pub fn has_turn(self) -> bool {
         match self {
             Self::Does(Activity::Busy | Activity::Waiting | Activity::Retrying) => true,
@@ -64,37 +64,37 @@ impl Stage {
 
 #[derive(Default)]
 struct Shown {
-    /// Each with the change that made it so.
+    /// Each with the number of its last change.
     sessions: BTreeMap<SessionId, (u64, Session)>,
-    /// The last ones that were deleted, each with the change that was: a watcher that is slow shall hear of it.
+    /// The last deleted sessions, each with the number of that change, for slow watchers.
     deleted: VecDeque<(u64, SessionId)>,
-    /// When something last happened in a session, where that is known. No watcher is told of it.
+    /// The last activity of sessions, where it is known. It is not sent to watchers.
     active: BTreeMap<SessionId, Time>,
     changes: u64,
 }
 
 /// The states of all sessions.
-pub struct Board {
+pub struct SessionStates {
     shown: Mutex<Shown>,
     changed: watch::Sender<u64>,
 }
 
-impl Board {
+impl SessionStates {
     pub(crate) fn new() -> Self {
         Self { shown: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
-    /// Shows what a session is now.
+    /// Shows the new state of a session.
     pub(crate) fn show(&self, id: &SessionId, session: Session) {
         let mut shown = self.lock();
         shown.changes += 1;
         let change = shown.changes;
         shown.sessions.insert(id.clone(), (change, session));
-        // Under the lock, so that the number never goes back.
+        // Under the lock, so that the number never decreases.
         self.changed.send_replace(change);
     }
 
-    /// A session is not there any more. Watchers see it once more, ended.
+    /// Removes a deleted session. Watchers get it once more, as ended.
     pub(crate) fn remove(&self, id: &SessionId) {
         let mut shown = self.lock();
         if shown.sessions.remove(id).is_none() {
@@ -110,7 +110,7 @@ impl Board {
         self.changed.send_replace(change);
     }
 
-    /// Something happened in a session.
+    /// Notes activity in a session.
     pub(crate) fn touch(&self, id: &SessionId, time: Time) {
         let mut shown = self.lock();
         if shown.sessions.contains_key(id) {
@@ -119,8 +119,7 @@ impl Board {
         }
     }
 
-    /// The sessions that fit: when each was made, and when something last happened in it, where that is
-    /// known.
+    /// The sessions that fit, each with its creation and its last activity, where that is known.
     pub(crate) fn matching(
         &self,
         fits: impl Fn(&Session) -> bool,
@@ -138,7 +137,7 @@ impl Board {
         self.lock().sessions.get(id).map(|(_, session)| session.clone())
     }
 
-    /// How many sessions do this.
+    /// How many sessions have this status.
     pub(crate) fn count(&self, activity: Activity) -> usize {
         self.lock().sessions.values().filter(|(_, session)| session.status == activity).count()
     }
@@ -147,76 +146,73 @@ impl Board {
     pub(crate) fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
         let mut stages: BTreeMap<String, BTreeMap<Stage, u64>> = BTreeMap::new();
         for (_, session) in self.lock().sessions.values() {
-            if !stages.contains_key(&session.agent) {
-                stages.insert(session.agent.clone(), BTreeMap::new());
-            }
-            if let Some(stages) = stages.get_mut(&session.agent) {
-                *stages.entry(Stage::of(session)).or_default() += 1;
-            }
+            let of_agent = stages.entry(session.agent.clone()).or_default();
+            *of_agent.entry(Stage::of(session)).or_default() += 1;
         }
         stages
     }
 
     /// All sessions, by id.
-    pub fn all(&self) -> Vec<Entry> {
+    pub fn all(&self) -> Vec<SessionEntry> {
         let shown = self.lock();
-        let entry = |(id, (_, session)): (&SessionId, &(u64, Session))| Entry {
+        let entry = |(id, (_, session)): (&SessionId, &(u64, Session))| SessionEntry {
             id: id.clone(),
             session: session.clone(),
         };
         shown.sessions.iter().map(entry).collect()
     }
 
-    /// The sessions that changed after this change, oldest change first, and the last change there is.
-    fn since(&self, change: u64) -> (Vec<Entry>, u64) {
+    /// The sessions that changed after this change, oldest change first, and the number of the last change.
+    fn since(&self, change: u64) -> (Vec<SessionEntry>, u64) {
         let shown = self.lock();
-        let mut changed: Vec<(u64, Entry)> = shown
+        let mut changed: Vec<(u64, SessionEntry)> = shown
             .sessions
             .iter()
             .filter(|(_, (at, _))| *at > change)
-            .map(|(id, (at, session))| (*at, Entry { id: id.clone(), session: session.clone() }))
+            .map(|(id, (at, session))| (*at, SessionEntry { id: id.clone(), session: session.clone() }))
             .collect();
-        // Who begins has not seen them, and one that was made again is there.
+        // A new watcher has not seen deleted sessions, and a session that was created again is not deleted.
         let deleted = shown
             .deleted
             .iter()
             .filter(|(at, id)| change > 0 && *at > change && !shown.sessions.contains_key(id));
         changed.extend(deleted.map(|(at, id)| {
             let session = Session { ended: Some(DELETED.to_owned()), ..Session::default() };
-            (*at, Entry { id: id.clone(), session })
+            (*at, SessionEntry { id: id.clone(), session })
         }));
         changed.sort_by_key(|(at, _)| *at);
         (changed.into_iter().map(|(_, entry)| entry).collect(), shown.changes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shown> {
-        // An insert into a map: a panic cannot leave it half done.
+        // The maps are valid also after a panic of their holder.
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place in the changes of a board.
-pub struct BoardReader {
-    board: Arc<Board>,
+/// Follows the states of all sessions.
+pub struct SessionWatcher {
+    states: Arc<SessionStates>,
     changed: watch::Receiver<u64>,
     seen: u64,
     started: bool,
 }
 
-impl BoardReader {
-    pub(crate) fn new(board: Arc<Board>) -> Self {
-        let changed = board.changed.subscribe();
-        Self { board, changed, seen: 0, started: false }
+impl SessionWatcher {
+    pub(crate) fn new(states: Arc<SessionStates>) -> Self {
+        let changed = states.changed.subscribe();
+        Self { states, changed, seen: 0, started: false }
     }
 
-    /// First every session there is, which may be none; then, each time, those that changed since.
-    pub async fn next(&mut self) -> Vec<Entry> {
+    /// First every session, which may be none. After that, each call returns the sessions that changed
+    /// since the one before.
+    pub async fn next(&mut self) -> Vec<SessionEntry> {
         if std::mem::replace(&mut self.started, true) {
             let seen = self.seen;
-            // The sender lives in the board that this reader holds: waiting cannot fail.
-            let _ = self.changed.wait_for(|change| *change > seen).await;
+            // Fails only without a sender, and the sender is in `states`.
+            drop(self.changed.wait_for(|change| *change > seen).await);
         }
-        let (entries, seen) = self.board.since(self.seen);
+        let (entries, seen) = self.states.since(self.seen);
         self.seen = seen;
         entries
     }
