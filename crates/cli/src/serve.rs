@@ -13,10 +13,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 use turnstream_agents::{Description, ProcessGroups};
-use turnstream_gateway::{Gateway, OpenError, Round};
+use turnstream_gateway::{Gateway, OpenError};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -63,15 +62,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let address = server.address();
     let written = Note::write(&config.data, address);
     let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
-    info!(%address, data = %config.data.display(), "started");
+    info!(%address, "listening");
     warn_of_limits(&config, descriptors);
-    let recovering = gateway.recovering();
-    if recovering > 0 {
-        info!(sessions = recovering, "recovering sessions that were busy when the last gateway stopped");
-    }
     // The screen waits for agents that are asked whether they answer; the gateway does not.
-    tokio::spawn(print_first_screen(config, args.place, address, gateway.clone()));
-    tokio::spawn(log_retention(gateway.watch_retention()));
+    tokio::spawn(print_first_screen(config, args.place, address, gateway));
     let problems = server
         .run(async {
             let signal = signals.next().await;
@@ -83,7 +77,6 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
         warn!(error = problem, "not stopped in good order");
     }
     drop(note);
-    info!("stopped");
     diagnostics.end().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -104,25 +97,6 @@ fn warn_of_limits(config: &Config, descriptors: Option<u64>) {
             error = %problem,
             "agents run without a control group of their own; a process that detaches itself may outlive its agent"
         );
-    }
-}
-
-/// One line per round of retention that removed something or failed.
-async fn log_retention(mut rounds: watch::Receiver<Round>) {
-    while rounds.changed().await.is_ok() {
-        let round = *rounds.borrow_and_update();
-        let Round { trimmed, turns, events, bytes, deleted, failed } = round;
-        info!(
-            turns,
-            trimmed_sessions = trimmed,
-            events,
-            bytes,
-            deleted_sessions = deleted,
-            "retention removed"
-        );
-        if failed > 0 {
-            warn!(sessions = failed, "retention failed for some sessions; it tries again in the next round");
-        }
     }
 }
 

@@ -22,8 +22,8 @@ fn served(home: &Home, file: &str, variables: &[(&str, &str)]) -> String {
 fn a_gateway_logs_its_start_and_its_end_and_nothing_above_info() {
     let home = Home::new();
     let log = served(&home, "", &[]);
-    assert!(log.contains(" INFO turnstream::serve: started address="), "{log}");
-    assert!(log.contains(" INFO turnstream::serve: stopped"), "{log}");
+    assert!(log.contains(" INFO turnstream::serve: listening address="), "{log}");
+    assert!(log.contains(" gateway stopped "), "{log}");
     assert!(!log.contains(" WARN ") && !log.contains(" ERROR ") && !log.contains('\x1b'), "{log}");
     assert!(!read(&home.path("serve.out")).contains("INFO"));
 }
@@ -33,9 +33,12 @@ fn log_lines_are_json_where_the_configuration_says_so() {
     let home = Home::new();
     let log = served(&home, "log_format = \"json\"\n", &[]);
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    let started = lines.iter().find(|line| line["message"] == "started").expect(&log);
-    assert_eq!((&started["level"], &started["target"]), (&"INFO".into(), &"turnstream::serve".into()));
-    assert_eq!(started["data"], home.path("data").display().to_string());
+    let started = lines.iter().find(|line| line["message"] == "gateway started").expect(&log);
+    assert_eq!(
+        (&started["level"], &started["target"]),
+        (&"INFO".into(), &"turnstream_gateway::gateway".into())
+    );
+    assert_eq!(started["path"], home.path("data").display().to_string());
 }
 
 #[test]
@@ -43,7 +46,7 @@ fn the_variable_wins_over_the_configuration() {
     let home = Home::new();
     assert_eq!(served(&home, "log = \"info\"\n", &[("RUST_LOG", "off")]), "");
     assert_eq!(served(&home, "log = \"error\"\n", &[]), "");
-    assert!(served(&home, "log = \"off\"\n", &[("RUST_LOG", "turnstream=info")]).contains("stopped"));
+    assert!(served(&home, "log = \"off\"\n", &[("RUST_LOG", "turnstream=info")]).contains("listening"));
 }
 
 #[test]

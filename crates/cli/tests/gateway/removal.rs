@@ -126,7 +126,7 @@ fn a_gateway_says_what_its_retention_removed_and_a_dump_of_the_rest_is_lawful() 
         let said = read(&home.path("serve.err"));
         Some(said).filter(|said| said.contains("retention removed"))
     });
-    assert!(said.contains("retention removed turns=1 trimmed_sessions=1 "), "{said}");
+    assert!(said.contains("retention removed data trimmed=1 turns=1 "), "{said}");
     let tail = home.run(&["tail", &first, "--json", "--no-follow"]);
     let dump = home.path("dump.jsonl");
     std::fs::write(&dump, stdout(&tail)).unwrap();
