@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(refused, RequestError::SearchBusy { at_a_time: AT_A_TIME, waited });
         assert_eq!(
             refused.to_string(),
-            "4 searches are under way and none ended within 20.0ms; try again in a moment"
+            "4 searches are running and none ended within 20.0ms; try again in a moment"
         );
         drop(turns);
         assert_eq!(gateway.search(query).await.unwrap().hits, []);

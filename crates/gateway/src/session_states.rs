@@ -27,7 +27,7 @@ pub(crate) const DELETED: &str = "deleted";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The session accepts prompts.
-    Does(Activity),
+    Active(Activity),
     /// The session has ended.
     Ended,
 }
@@ -35,20 +35,20 @@ pub enum Stage {
 impl Stage {
     /// Every stage, in the order of the wire's documentation.
     pub fn all() -> impl Iterator<Item = Self> {
-        Activity::ALL.iter().map(|activity| Self::Does(*activity)).chain([Self::Ended])
+        Activity::ALL.iter().map(|activity| Self::Active(*activity)).chain([Self::Ended])
     }
 
     pub(crate) fn of(session: &Session) -> Self {
         match session.ended {
             Some(_) => Self::Ended,
-            None => Self::Does(session.status),
+            None => Self::Active(session.status),
         }
     }
 
     /// Its name in requests and metrics.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Does(activity) => activity.as_str(),
+            Self::Active(activity) => activity.as_str(),
             Self::Ended => "ended",
         }
     }
@@ -56,8 +56,8 @@ impl Stage {
     /// Whether a turn is open. During a recovery this is not known, and counts as no.
     pub fn has_turn(self) -> bool {
         match self {
-            Self::Does(Activity::Busy | Activity::Waiting | Activity::Retrying) => true,
-            Self::Does(Activity::Idle | Activity::Recovering) | Self::Ended => false,
+            Self::Active(Activity::Busy | Activity::Waiting | Activity::Retrying) => true,
+            Self::Active(Activity::Idle | Activity::Recovering) | Self::Ended => false,
         }
     }
 }

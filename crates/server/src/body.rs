@@ -51,25 +51,25 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
 
 /// A body without a content type counts as JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(said) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let said = said.to_str().unwrap_or_default();
-    let essence = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let Some(given) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let given = given.to_str().unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
         return Ok(());
     }
     let detail = format!(
-        "the content type of the body is {said:?}; send JSON with `Content-Type: application/json` (curl: --json instead \
+        "the content type of the body is {given:?}; send JSON with `Content-Type: application/json` (curl: --json instead \
          of -d)"
     );
     Err(Problem::new(Kind::NotJson, detail))
 }
 
 async fn read(request: Request, within: Duration) -> Result<Bytes, Problem> {
-    let said =
+    let length =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let asks_first = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
-    if said.is_some_and(|length: u64| length > LIMIT as u64) {
+    if length.is_some_and(|length: u64| length > LIMIT as u64) {
         if !asks_first {
             discard(body).await;
         }
@@ -138,12 +138,12 @@ fn unfit(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     match inner.classify() {
         Category::Syntax | Category::Eof | Category::Io => not_json(inner),
         Category::Data => {
-            let said = json_errors::of_member(inner);
+            let problem = json_errors::of_member(inner);
             if json_errors::is_unknown_field(inner) {
-                return Problem::new(Kind::UnknownField, said).with("member", path);
+                return Problem::new(Kind::UnknownField, problem).with("member", path);
             }
             // A dot stands for the whole body.
-            let detail = if path == "." { said } else { format!("{path}: {said}") };
+            let detail = if path == "." { problem } else { format!("{path}: {problem}") };
             Problem::new(Kind::BadBody, detail)
         }
     }

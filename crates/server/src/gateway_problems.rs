@@ -8,45 +8,47 @@ use turnstream_model::machine::{PromptState, Refusal};
 
 impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
-        let said = error.to_string();
+        let message = error.to_string();
         match error {
-            RequestError::UnknownSession(_) => Self::new(Kind::UnknownSession, said)
+            RequestError::UnknownSession(_) => Self::new(Kind::UnknownSession, message)
                 .advice("GET /v1/sessions lists sessions, POST /v1/sessions creates one"),
             RequestError::UnknownAgent { asked: _, known } => {
-                Self::new(Kind::UnknownAgent, said).with("known", known)
+                Self::new(Kind::UnknownAgent, message).with("known", known)
             }
-            RequestError::AgentUnusable { .. } => Self::new(Kind::AgentUnusable, said),
+            RequestError::AgentUnusable { .. } => Self::new(Kind::AgentUnusable, message),
             RequestError::UnknownModel { agent: _, problem: _, known } => {
-                Self::new(Kind::UnknownModel, said).with("known", known)
+                Self::new(Kind::UnknownModel, message).with("known", known)
             }
-            RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, said),
+            RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, message),
             RequestError::OutsideRoots { path: _, roots } => {
                 let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();
                 let advice = "choose a directory below a root, or start the gateway with another root";
-                Self::new(Kind::OutsideRoots, said).advice(advice).with("roots", roots)
+                Self::new(Kind::OutsideRoots, message).advice(advice).with("roots", roots)
             }
-            RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, said),
-            RequestError::Refused(refusal) => refused(&refusal, said),
-            RequestError::BadPrompt(_) => Self::new(Kind::BadContent, said),
-            RequestError::SecretName { .. } => Self::new(Kind::BadBody, said),
-            RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, said),
-            RequestError::BadSearch(_) => Self::new(Kind::BadQuery, said),
-            RequestError::SearchBusy { .. } => Self::new(Kind::Busy, said).retry_after(1),
-            RequestError::BadCursor(_) => Self::new(Kind::BadCursor, said),
-            RequestError::Recovering(_) => Self::new(Kind::Recovering, said).retry_after(1),
-            RequestError::Degraded(_) => Self::new(Kind::Degraded, said).with("taken", false).retry_after(5),
+            RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, message),
+            RequestError::Refused(refusal) => refused(&refusal, message),
+            RequestError::BadPrompt(_) => Self::new(Kind::BadContent, message),
+            RequestError::SecretName { .. } => Self::new(Kind::BadBody, message),
+            RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, message),
+            RequestError::BadSearch(_) => Self::new(Kind::BadQuery, message),
+            RequestError::SearchBusy { .. } => Self::new(Kind::Busy, message).retry_after(1),
+            RequestError::BadCursor(_) => Self::new(Kind::BadCursor, message),
+            RequestError::Recovering(_) => Self::new(Kind::Recovering, message).retry_after(1),
+            RequestError::Degraded(_) => {
+                Self::new(Kind::Degraded, message).with("taken", false).retry_after(5)
+            }
             RequestError::NotDurableYet(_) | RequestError::StopNotDurableYet(_) => {
-                Self::new(Kind::Degraded, said).with("taken", true).retry_after(5)
+                Self::new(Kind::Degraded, message).with("taken", true).retry_after(5)
             }
             RequestError::NothingSettled { .. } => {
-                Self::new(Kind::NothingSettled, said).advice("wait for its end with ?wait=60")
+                Self::new(Kind::NothingSettled, message).advice("wait for its end with ?wait=60")
             }
             RequestError::Closing => {
-                Self::new(Kind::Closing, format!("{said}; try again when it has restarted")).retry_after(5)
+                Self::new(Kind::Closing, format!("{message}; try again when it has restarted")).retry_after(5)
             }
             RequestError::Log(source) => {
                 tracing::error!(error = %Chain(&source), "a request failed because of the log");
-                Self::new(Kind::LogFailed, said)
+                Self::new(Kind::LogFailed, message)
             }
         }
     }
@@ -54,58 +56,58 @@ impl From<RequestError> for Problem {
 
 impl From<ImportError> for Problem {
     fn from(error: ImportError) -> Self {
-        let said = error.to_string();
+        let message = error.to_string();
         match error {
             ImportError::File(file) => {
-                Self::new(Kind::BadImport, said).with("line", file.line).with("fault", file.fault.name())
+                Self::new(Kind::BadImport, message).with("line", file.line).with("fault", file.fault.name())
             }
-            ImportError::Exists(id) => {
-                Self::new(Kind::SessionExists, said).advice("with ?new_id=true").with("session", id.as_str())
-            }
+            ImportError::Exists(id) => Self::new(Kind::SessionExists, message)
+                .advice("with ?new_id=true")
+                .with("session", id.as_str()),
             ImportError::Spool(source) => {
                 tracing::warn!(error = %Chain(&source), "an import cannot be stored");
-                Self::new(Kind::NoRoom, said)
+                Self::new(Kind::NoRoom, message)
             }
             ImportError::Request(error) => error.into(),
         }
     }
 }
 
-fn refused(refusal: &Refusal, said: String) -> Problem {
+fn refused(refusal: &Refusal, message: String) -> Problem {
     match refusal {
         // No request causes this: a keeper creates a session once.
         Refusal::SessionExists => {
-            tracing::error!(error = said, "a session was created twice");
-            Problem::new(Kind::Internal, format!("{said}; this is a bug in the gateway, please report it"))
+            tracing::error!(error = message, "a session was created twice");
+            Problem::new(Kind::Internal, format!("{message}; this is a bug in the gateway, please report it"))
         }
-        Refusal::SessionEnded => Problem::new(Kind::SessionEnded, said)
+        Refusal::SessionEnded => Problem::new(Kind::SessionEnded, message)
             .advice("its log can still be read; create a new session to continue"),
         Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => {
             let advice = format!("cancel it with POST …/cancel {{\"prompt\":\"{prompt}\"}}");
-            Problem::new(Kind::PromptNotWaiting, said).advice(&advice)
+            Problem::new(Kind::PromptNotWaiting, message).advice(&advice)
         }
-        Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, said),
+        Refusal::NotWaiting { .. } => Problem::new(Kind::PromptNotWaiting, message),
         Refusal::NotSent { prompt, state: Some(PromptState::Waiting) } => {
             let advice = format!("remove it from the queue with DELETE …/prompts/{prompt}");
-            Problem::new(Kind::PromptNotSent, said).advice(&advice)
+            Problem::new(Kind::PromptNotSent, message).advice(&advice)
         }
-        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, said).advice(
+        Refusal::NotSent { .. } => Problem::new(Kind::PromptNotSent, message).advice(
             "a prompt with a turn ends with it: name the turn, or leave both out to cancel whatever runs",
         ),
-        Refusal::NothingRuns => Problem::new(Kind::TurnNotOpen, said)
+        Refusal::NothingRuns => Problem::new(Kind::TurnNotOpen, message)
             .advice("prompts in the queue are removed with DELETE …/prompts/{prompt}")
             .with("open", Value::Null),
         Refusal::TurnNotOpen { asked: _, open } => {
-            Problem::new(Kind::TurnNotOpen, said).with("open", open.as_ref().map(|turn| turn.as_str()))
+            Problem::new(Kind::TurnNotOpen, message).with("open", open.as_ref().map(|turn| turn.as_str()))
         }
         Refusal::ApprovalSettled { approval: _, outcome } => {
-            Problem::new(Kind::ApprovalSettled, said).with("outcome", outcome.as_str())
+            Problem::new(Kind::ApprovalSettled, message).with("outcome", outcome.as_str())
         }
-        Refusal::UnknownApproval(_) => Problem::new(Kind::UnknownApproval, said),
+        Refusal::UnknownApproval(_) => Problem::new(Kind::UnknownApproval, message),
         Refusal::QuestionSettled { question: _, outcome } => {
-            Problem::new(Kind::QuestionSettled, said).with("outcome", outcome.as_str())
+            Problem::new(Kind::QuestionSettled, message).with("outcome", outcome.as_str())
         }
-        Refusal::UnknownQuestion(_) => Problem::new(Kind::UnknownQuestion, said),
+        Refusal::UnknownQuestion(_) => Problem::new(Kind::UnknownQuestion, message),
     }
 }
 

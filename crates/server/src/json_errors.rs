@@ -4,10 +4,10 @@ use serde_json::Error;
 
 /// Why bytes are not JSON.
 pub(crate) fn of_json(error: &Error) -> String {
-    let said = error.to_string();
-    match said.strip_prefix("EOF while parsing ") {
+    let message = error.to_string();
+    match message.strip_prefix("EOF while parsing ") {
         Some(rest) => format!("it ends within {rest}"),
-        None => said,
+        None => message,
     }
 }
 
@@ -18,10 +18,10 @@ pub(crate) fn is_unknown_field(error: &Error) -> bool {
 
 /// Why a member is invalid.
 pub(crate) fn of_member(error: &Error) -> String {
-    let said = error.to_string();
+    let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    let said = said.strip_suffix(&place).unwrap_or(&said);
-    if let Some(rest) = said.strip_prefix("unknown field ") {
+    let message = message.strip_suffix(&place).unwrap_or(&message);
+    if let Some(rest) = message.strip_prefix("unknown field ") {
         return match rest.split_once(", ") {
             Some((name, "there are no fields")) => {
                 format!("the body has {name}, and this request takes no members")
@@ -30,26 +30,26 @@ pub(crate) fn of_member(error: &Error) -> String {
             None => format!("there is no member {rest}"),
         };
     }
-    if let Some(name) = said.strip_prefix("missing field ") {
+    if let Some(name) = message.strip_prefix("missing field ") {
         return format!("the member {name} is missing");
     }
-    if let Some(name) = said.strip_prefix("duplicate field ") {
+    if let Some(name) = message.strip_prefix("duplicate field ") {
         return format!("the member {name} is there twice");
     }
-    if let Some(rest) = said.strip_prefix("unknown variant ") {
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
         return rest.replacen(", expected", " is not known; expected", 1);
     }
     let unfit = ["invalid type: ", "invalid value: ", "invalid length "];
-    let rest = unfit.iter().find_map(|beginning| said.strip_prefix(beginning));
+    let rest = unfit.iter().find_map(|beginning| message.strip_prefix(beginning));
     match rest.and_then(|rest| rest.split_once(", expected ")) {
         Some((given, expected)) => format!("{} is given, and it must be {}", kind(given), kind(expected)),
-        None => said.to_owned(),
+        None => message.to_owned(),
     }
 }
 
 /// The JSON name of a kind of value.
-fn kind(said: &str) -> &str {
-    match said {
+fn kind(message: &str) -> &str {
+    match message {
         "map" | "a map" => "an object",
         "sequence" | "a sequence" => "a list",
         "path string" | "str" => "a string",
@@ -57,8 +57,8 @@ fn kind(said: &str) -> &str {
         "unit" | "unit value" => "null",
         "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
         "f32" | "f64" => "a number",
-        said if said.starts_with("struct ") || said.starts_with("enum ") => "an object",
-        said => said,
+        message if message.starts_with("struct ") || message.starts_with("enum ") => "an object",
+        message => message,
     }
 }
 

@@ -323,7 +323,7 @@ mod tests {
             ("[agents.a]\nkind = \"opencode\"\nuser = \"me\"", "without url"),
             ("[agents.\"../a\"]\nkind = \"scripted\"", "agent \"../a\" needs another name"),
             ("listen = \"here\"", "\"here\" is no address to listen on"),
-            ("token = \"a b\"", "the token holds a space"),
+            ("token = \"a b\"", "the token contains a space"),
             // By key and line.
             (
                 "[agents.a]\nkind = \"opencode\"\npass_env = \"KEY\"",

@@ -48,7 +48,7 @@ fn a_second_gateway_on_the_same_directory_is_refused_and_told_of_the_first() {
         .command(&["serve", "--listen", &serving.address])
         .env("TURNSTREAM_DATA", home.path("other"))
         .output();
-    assert!(stderr(&taken.unwrap()).contains("another program has it"));
+    assert!(stderr(&taken.unwrap()).contains("another program uses it"));
     assert!(home.path("data/gateway.json").exists(), "the first one's is left alone");
 }
 

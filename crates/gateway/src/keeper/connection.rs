@@ -56,6 +56,10 @@ impl ClosingLinks {
 }
 
 /// Something that happened on the link.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are observations, and a box for each would cost more"
+)]
 pub(super) enum LinkEvent {
     /// The link was made, or could not be.
     Connected(Result<Link, ConnectError>),
@@ -77,6 +81,7 @@ impl Connection {
             Self::Connecting(making) => {
                 let made = (&mut making.task).await;
                 let made = made.unwrap_or_else(|error| {
+                    tracing::error!(error = %Chain(&error), "the adapter of an agent failed");
                     let problem = format!("its adapter failed: {error}");
                     Err(ConnectError::Unavailable { agent: "this agent".to_owned(), problem })
                 });

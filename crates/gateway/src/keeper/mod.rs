@@ -22,6 +22,7 @@ mod waits;
 pub(crate) use handle::Handle;
 pub(crate) use waits::option_for;
 
+use crate::disk_failure;
 use crate::error::RequestError;
 use crate::gateway::Shared;
 use crate::redactor::Redactor;
@@ -204,7 +205,7 @@ impl Keeper {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "the session cannot be opened");
+                    log_failed_claim(&shared, &error);
                     inbox.refuse_all(error).await;
                     Exit::Interrupted
                 }
@@ -378,7 +379,7 @@ fn supervise(
             tokio::time::sleep(AFTER_FAILURE).await;
             // `None` while the gateway shuts down: the next start recovers the session.
             if shared.wake(&id).is_some() {
-                tracing::info!(session = %id, "a keeper ended early, and a new one took its place");
+                tracing::debug!(session = %id, "a keeper ended early, and a new one took its place");
             }
         }
     });
@@ -389,6 +390,16 @@ enum Exit {
     Clean,
     /// A turn or a prompt may be open.
     Interrupted,
+}
+
+/// A failing disk is reported by the log, once, and not for every session that waits for it.
+fn log_failed_claim(shared: &Shared, error: &RequestError) {
+    let is_expected = matches!(error, RequestError::Closing | RequestError::UnknownSession(_));
+    if is_expected || disk_failure::current(&shared.log).is_some() {
+        tracing::debug!(error = %Chain(error), "the session cannot be opened");
+    } else {
+        tracing::warn!(error = %Chain(error), "the session cannot be opened");
+    }
 }
 
 /// The span of a keeper. Its level is the highest, so that lines of every level have it.

@@ -54,44 +54,26 @@ pub(super) struct End {
 impl TracedEvent {
     /// `None` for nearly all events: deltas are in no span.
     pub(super) fn of(event: &Draft) -> Option<Self> {
-        match &event.body {
-            Body::SessionCreated { agent, .. } => Some(Self::Agent(agent.clone())),
-            Body::SessionUpdated(patch) => patch.model.clone().map(Self::Model),
-            Body::TurnStarted { .. } => event.turn.clone().map(Self::TurnStarted),
-            Body::AttemptStarted { model, .. } => {
-                Some(Self::AttemptStarted(event.attempt.clone()?, model.clone()))
-            }
-            Body::AttemptEnded { finish, usage, cost } => {
-                let end = End { reason: finish.clone(), usage: usage.clone(), cost: cost.clone() };
-                Some(Self::AttemptEnded(event.attempt.clone()?, end))
-            }
-            Body::AttemptSuperseded { .. } => event.attempt.clone().map(Self::AttemptSuperseded),
-            Body::TurnEnded { outcome, stop_reason, usage, cost, error, summed: _ } => {
-                let reason = stop_reason.map(|reason| reason.to_string());
-                let end = End { reason, usage: usage.clone(), cost: cost.clone() };
-                Some(Self::TurnEnded(*outcome, end, error.clone()))
-            }
-            Body::SessionStatus(_)
-            | Body::SessionEnded { .. }
-            | Body::PromptAccepted { .. }
-            | Body::PromptSent { .. }
-            | Body::PromptTaken { .. }
-            | Body::PromptWithdrawn { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::ItemStarted { .. }
-            | Body::ItemDelta { .. }
-            | Body::ItemReplaced { .. }
-            | Body::ItemUpdated { .. }
-            | Body::ItemEnded { .. }
-            | Body::ItemRevised { .. }
-            | Body::ItemRemoved
-            | Body::ApprovalRequested { .. }
-            | Body::ApprovalResolved { .. }
-            | Body::QuestionAsked { .. }
-            | Body::QuestionAnswered { .. }
-            | Body::Notice { .. }
-            | Body::Unknown { .. } => None,
+        let Draft { turn, attempt, body, .. } = event;
+        if let Body::SessionCreated { agent, .. } = body {
+            Some(Self::Agent(agent.clone()))
+        } else if let Body::SessionUpdated(patch) = body {
+            patch.model.clone().map(Self::Model)
+        } else if let Body::TurnStarted { .. } = body {
+            turn.clone().map(Self::TurnStarted)
+        } else if let Body::AttemptStarted { model, .. } = body {
+            Some(Self::AttemptStarted(attempt.clone()?, model.clone()))
+        } else if let Body::AttemptEnded { finish, usage, cost } = body {
+            let end = End { reason: finish.clone(), usage: usage.clone(), cost: cost.clone() };
+            Some(Self::AttemptEnded(attempt.clone()?, end))
+        } else if let Body::AttemptSuperseded { .. } = body {
+            attempt.clone().map(Self::AttemptSuperseded)
+        } else if let Body::TurnEnded { outcome, stop_reason, usage, cost, error, summed: _ } = body {
+            let reason = stop_reason.map(|reason| reason.to_string());
+            let end = End { reason, usage: usage.clone(), cost: cost.clone() };
+            Some(Self::TurnEnded(*outcome, end, error.clone()))
+        } else {
+            None
         }
     }
 }

@@ -72,7 +72,7 @@ async fn several_may_be_open_and_be_answered_in_any_order() {
         key: None,
     };
     for (answers, problem) in [
-        (json!({"1": ["PG"]}), "there is no question \"1\" here; there is 0"),
+        (json!({"1": ["PG"]}), "there is no question \"1\" here; the questions are 0"),
         (json!({"0": "PG"}), "the answer to \"0\" must be an array of strings"),
         (json!({}), "question \"0\" has no answer"),
     ] {

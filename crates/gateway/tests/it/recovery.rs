@@ -102,6 +102,6 @@ async fn a_session_whose_agent_or_directory_is_gone_says_so() {
     let snapshot = settled(&gateway, &id, 1).await;
     assert_eq!(outcomes(&snapshot), ["failed unreachable"]);
     let error = snapshot.state.turns[0].error.clone().unwrap();
-    assert!(error.message.contains("is not there any more"), "{}", error.message);
+    assert!(error.message.contains("no longer exists"), "{}", error.message);
     home.close(gateway).await;
 }

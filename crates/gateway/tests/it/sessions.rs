@@ -70,9 +70,9 @@ async fn what_cannot_be_a_session_is_refused_by_name() {
         async move { gateway.create(new).await.unwrap_err().to_string() }
     };
     let agent = NewSession { agent: "nobody".into(), ..new.clone() };
-    assert_eq!(refused(agent).await, r#"there is no agent "nobody"; there is lasting, scripted"#);
+    assert_eq!(refused(agent).await, r#"there is no agent "nobody"; configured: lasting, scripted"#);
     let relative = NewSession { cwd: "work".into(), ..new.clone() };
-    assert_eq!(refused(relative).await, "work is not a directory: give it as an absolute path");
+    assert_eq!(refused(relative).await, "work cannot be the working directory: give an absolute path");
     let outside = NewSession { cwd: home.path("data"), ..new.clone() };
     assert!(refused(outside).await.contains("is not below"));
     let escape = home.work().join("link");

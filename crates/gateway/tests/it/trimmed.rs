@@ -182,7 +182,7 @@ async fn a_base_that_contradicts_itself_or_the_events_is_refused_with_its_line()
     let doubled = |base: &mut State| base.items.push(base.items[0].clone());
     type Change = fn(&mut State);
     let refused: [(Change, Vec<Value>, usize, &str); 4] = [
-        (uncounted, vec![ends(5, "i2")], 1, "i2 is further"),
+        (uncounted, vec![ends(5, "i2")], 1, "i2 is ahead"),
         (doubled, vec![ends(5, "i2")], 1, "i2 begins here"),
         (|_| {}, vec![begins, ends(6, "i2")], 2, "i2 begins here"),
         (|_| {}, vec![ends(5, "i9")], 2, "the file ends while item i2 is open"),

@@ -74,10 +74,10 @@ async fn spooled(app: &App, body: &mut Body) -> Result<Spool, Problem> {
 
 /// Refuses only the type of a form: `curl -d` sends it, and joins the lines of a file.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let said = headers.get(header::CONTENT_TYPE).map(|said| said.to_str().unwrap_or_default());
-    if said
-        .is_some_and(|said| said.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded"))
-    {
+    let given = headers.get(header::CONTENT_TYPE).map(|given| given.to_str().unwrap_or_default());
+    if given.is_some_and(|given| {
+        given.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+    }) {
         let detail = "the content type of the body is a form; send the file unchanged as application/x-ndjson \
                       (curl: -H 'Content-Type: application/x-ndjson' --data-binary @FILE)";
         return Err(Problem::new(Kind::NotJson, detail));

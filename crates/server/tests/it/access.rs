@@ -55,7 +55,7 @@ async fn an_address_that_others_reach_needs_a_token() {
     let options = Options { token: Some(Token::new("t").unwrap()), ..Options::default() };
     let server = Server::bind(address, gateway.clone(), options.clone()).await.unwrap();
     let taken = Server::bind(server.address(), gateway.clone(), options).await.err().unwrap();
-    assert!(taken.to_string().contains("another program has it"), "{taken}");
+    assert!(taken.to_string().contains("another program uses it"), "{taken}");
     drop(server);
     gateway.close().await;
 }

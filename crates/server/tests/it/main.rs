@@ -15,6 +15,7 @@ mod multiplex;
 mod problems;
 mod readers;
 mod removal;
+mod request_span;
 mod resume;
 mod routes;
 mod search;

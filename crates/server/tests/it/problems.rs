@@ -208,7 +208,7 @@ async fn a_query_or_cursor_that_cannot_be_read_is_refused() {
     let header = rig.http.get(rig.url(&events)).header("last-event-id", "g 1:4");
     assert_problem(&answer(header).await, 400, "bad-cursor", &["Last-Event-ID"]);
     for (query, words) in [
-        ("before=1", "there is no parameter \"before\"; there is after, heartbeat, dialect"),
+        ("before=1", "there is no parameter \"before\"; known are after, heartbeat, dialect"),
         ("heartbeat=loud", "heartbeat: \"loud\" is not one of comment, data"),
         ("dialect=klingon", "dialect: \"klingon\" is not one of native, acp"),
         ("after=1&after=2", "the parameter \"after\" is given twice"),

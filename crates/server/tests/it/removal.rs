@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 use turnstream_gateway::{Retention, Settings};
 use turnstream_server::Options;
+use turnstream_testkit::diagnostics::{Capture, Level, Line};
 
 const GONE: &str = r#"{"type":"stream","outcome":"gone"}"#;
 
@@ -146,6 +147,7 @@ async fn a_cursor_before_the_oldest_event_is_reset_and_goes_on_at_the_oldest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_overtaken_by_retention_is_reset_in_the_middle() {
+    let capture = Capture::start();
     let rig = Rig::start_retaining(Options::default(), only_turns(1)).await;
     let id = rig.session().await;
     let mut stream = rig.stream(&format!("/v1/sessions/{id}/events")).await;
@@ -180,5 +182,8 @@ async fn a_reader_that_is_overtaken_by_retention_is_reset_in_the_middle() {
         }
     }
     assert!(resets > 0, "it was overtaken");
+    let warned = |line: &Line| line.message == "a slow reader was overtaken by retention";
+    let warning = capture.until(warned).await;
+    assert_eq!((warning.level, warning.field("session")), (Level::WARN, Some(id.as_str())));
     rig.stop().await;
 }

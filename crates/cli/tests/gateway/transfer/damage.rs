@@ -41,7 +41,7 @@ fn a_file_that_was_cut_anywhere_is_refused_with_its_last_line() {
         // In the middle of the next line.
         let half = &lines[kept][..lines[kept].len() / 2];
         let cut = format!("{}\n{half}", lines[..kept].join("\n"));
-        assert!(refused(&serving, &cut, "damaged", kept + 1).contains("it is no event"));
+        assert!(refused(&serving, &cut, "damaged", kept + 1).contains("it is not an event"));
     }
     refused(&serving, "", "damaged", 1);
     refused(&serving, &lines[1..].join("\n"), "damaged", 1);

@@ -58,7 +58,7 @@ fn an_id_that_is_taken_is_refused_and_a_new_one_helps() {
     assert!(home.run(&["export", &id, "-o", file]).status.success());
     let refused = home.run(&["import", file]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(stderr(&refused).contains(&format!("there is a session {id} here")), "{refused:?}");
+    assert!(stderr(&refused).contains(&format!("session {id} exists")), "{refused:?}");
     assert!(stderr(&refused).contains("--new-id"), "{refused:?}");
     assert_eq!(only_session(&home), id);
 
