@@ -13,9 +13,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 use turnstream_agents::{Description, ProcessGroups};
-use turnstream_gateway::{Gateway, OpenError};
+use turnstream_gateway::{Gateway, OpenError, Round};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -64,6 +65,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
     info!(%address, "listening");
     warn_of_limits(&config, descriptors);
+    tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
     tokio::spawn(print_first_screen(config, args.place, address, gateway));
     let problems = server
@@ -97,6 +99,15 @@ fn warn_of_limits(config: &Config, descriptors: Option<u64>) {
             error = %problem,
             "agents run without a control group of their own; a process that detaches itself may outlive its agent"
         );
+    }
+}
+
+/// One line per round of retention that removed something. The gateway logs failures itself.
+async fn log_retention(mut rounds: watch::Receiver<Round>) {
+    while rounds.changed().await.is_ok() {
+        let round = *rounds.borrow_and_update();
+        let Round { trimmed, turns, events, bytes, deleted, failed } = round;
+        info!(trimmed, turns, events, bytes, deleted, failed, "retention removed data");
     }
 }
 

@@ -150,12 +150,12 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
         (
             &[],
             &[("TURNSTREAM_LISEN", "127.0.0.1:1")],
-            "TURNSTREAM_LISEN is a variable turnstream does not know; did you mean TURNSTREAM_LISTEN?",
+            "TURNSTREAM_LISEN is a variable that turnstream does not know; did you mean TURNSTREAM_LISTEN?",
         ),
         (
             &[],
             &[("TURNSTREAM_SPEED", "fast")],
-            "TURNSTREAM_SPEED is a variable turnstream does not know; unset it",
+            "TURNSTREAM_SPEED is a variable that turnstream does not know; unset it",
         ),
     ] {
         let problem = refused(args, variables);
