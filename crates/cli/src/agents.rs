@@ -1,4 +1,4 @@
-//! The configured agents, made ready.
+//! Builds the agents of the configuration.
 
 use crate::config::{AgentTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable};
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use turnstream_agents::opencode::{
 use turnstream_agents::scripted::{self, Scripted};
 use turnstream_gateway::Settings;
 
-/// All of them, by name.
+/// The agents, by name.
 pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
     let agent = |(name, table): (&String, &AgentTable)| {
-        // What an agent keeps, it keeps here.
+        // The directory for the agent's own files.
         let place = config.data.join("agents").join(name);
         let agent: Arc<dyn Agent> = match table {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
@@ -59,10 +59,10 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
     };
     let defaults = Budget::default();
     let budget = Budget {
-        steps: table.budget.steps.or(defaults.steps),
+        steps: table.budget.steps.map(|limit| limit.0).or(defaults.steps),
         time: table.budget.time.map(|span| span.0),
-        tokens: table.budget.tokens,
-        cost: table.budget.cost,
+        tokens: table.budget.tokens.map(|limit| limit.0),
+        cost: table.budget.cost.map(|limit| limit.0),
     };
     let (timeouts, pace) = (Timeouts::default(), Pace { connect: settings.connect, ..Pace::default() });
     Opencode::new(name, OpencodeConfig { source, timeouts, pace, budget })

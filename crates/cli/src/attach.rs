@@ -1,6 +1,6 @@
-//! `turnstream attach SESSION`: what a session does from now on, and answers to what its agent asks.
+//! `turnstream attach SESSION`: follows a session and answers its agent's asks.
 
-use crate::client::{Client, ClientError, Reach, connect, segment};
+use crate::client::{Client, ClientError, Reach, connect_unless, segment};
 use crate::escape::{Untrusted, safe};
 use crate::exit::Exit;
 use crate::out;
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 use std::io;
 use std::process::ExitCode;
 
-/// Follow a session that is there, whoever prompts it, and answer what its agent asks.
+/// Follow an existing session, and answer what its agent asks
 ///
-/// It begins with the turn that is open. Ctrl-C leaves; the session goes on. Exit code 0 when the session has
-/// ended, 4 when the gateway went away, 130 after Ctrl-C.
+/// It starts with the open turn, whoever sent the prompt. Ctrl-C leaves; the session goes on. Exit codes: 0
+/// when the session has ended, 4 when the gateway does not answer, 130 after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
     #[command(flatten)]
     reach: Reach,
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
-    let interrupts = Interrupts::take().map_err(RunError::Signals)?;
-    let connected = connect(&args.reach, None).await?;
+    let mut interrupts = Interrupts::take().map_err(RunError::Signals)?;
+    let connected = connect_unless(&args.reach, None, interrupts.reach(1)).await?;
     let done = attach(&connected.client, &args, interrupts).await;
     connected.end().await;
     match done {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(RunError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(Exit::ReaderGone.into())
         }
@@ -79,14 +79,14 @@ async fn snapshot(client: &Client, id: &str) -> Result<Value, ClientError> {
     client.get(&format!("/v1/sessions/{}/snapshot", segment(id))).await
 }
 
-/// The open turn as if it came now: its prompts, calls and items, then what waits for an answer.
+/// The open turn as a list of events: its prompts, model calls and items, then its open asks.
 fn so_far(state: Record<'_>) -> Vec<Value> {
     let Some(turn) = state.list("turns").find(|turn| !turn.has("outcome")) else { return Vec::new() };
     let is_in_it = |one: &Record<'_>| one.text("turn") == turn.text("turn");
     let waits = |one: &Record<'_>| !one.has("outcome");
     let mut events: Vec<Value> =
         state.list("prompts").filter(is_in_it).map(|prompt| as_event(prompt, "prompt.accepted")).collect();
-    // What there still is of a call that was begun again is final.
+    // Items of a repeated call that are still in the snapshot are final.
     let current = turn.list("attempts").filter(|attempt| !attempt.has("superseded_by"));
     events.extend(current.map(|attempt| as_event(attempt, "attempt.started")));
     for item in state.list("items").filter(is_in_it) {
@@ -103,7 +103,7 @@ fn so_far(state: Record<'_>) -> Vec<Value> {
     events
 }
 
-/// What a snapshot has of something has the members of the event that began it.
+/// An entry of a snapshot has the members of the event that started it.
 fn as_event(value: Record<'_>, kind: &str) -> Value {
     let mut event = value.0.as_object().cloned().unwrap_or_default();
     event.insert("type".to_owned(), json!(kind));

@@ -9,21 +9,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use turnstream_model::check::{Checker, Report, Tail, Violation};
 
-/// Judge an exported log by the laws: JSON lines, one event each, with or without a header line. Exit code 0 if it
-/// breaks none, 1 if it breaks one, 2 if the file cannot be read.
+/// Check an exported log: does it keep the laws of docs/architecture.md?
+///
+/// The file has JSON lines, one event each, with or without a header line. Exit codes: 0 if no law is
+/// broken, 1 if one is, 2 if the file cannot be read.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The log; - for standard input
+    /// The log file; - reads standard input
     file: PathBuf,
-    /// The session still runs: a turn that is open at the end is no violation
+    /// Allow an open turn at the end: the session still runs
     #[arg(long)]
     live: bool,
-    /// One JSON object per violation instead of a line of text
+    /// Print one JSON object per violation instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Why a log could not be judged.
+/// Why a log could not be checked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckError {
     #[error(transparent)]
@@ -37,8 +39,8 @@ pub(crate) enum CheckError {
     Output(#[from] io::Error),
 }
 
-/// Reads the log line by line, however long it is, and writes every violation as it is found. A reader that goes
-/// away (`| head`) ends it early; the exit code then tells of what was found until there.
+/// Reads the log line by line and prints each violation when it is found. If the reader of standard output
+/// closes it (`| head`), the exit code is that of the part that was checked.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CheckError> {
     let mut out = Lines::new();
     let mut violations = 0;

@@ -1,23 +1,23 @@
-//! The agent of a new session for which a person named none.
+//! Chooses the agent of a new session when nobody named one.
 
 use crate::client::{Client, ClientError};
 use crate::escape::{Safe, Untrusted, safe};
 use serde_json::Value;
 
-/// The demo that is always there. It steps back behind anything that somebody configured.
+/// The built-in demo. It is chosen only if no other agent is configured.
 const BUILTIN: &str = "scripted";
 
 /// One of the agents of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) name: String,
-    /// Nothing behind it thinks.
+    /// It plays scripts, without a model.
     pub(crate) scripted: bool,
     /// Why it cannot be used.
     pub(crate) problem: Option<String>,
 }
 
-/// Why no agent was taken.
+/// Why no agent was chosen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChooseError {
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub(crate) enum ChooseError {
     Unusable(Vec<Candidate>),
 }
 
-/// Asks the gateway for its agents and takes one.
+/// Asks the gateway for its agents and chooses one.
 pub(crate) async fn agent(client: &Client) -> Result<String, ChooseError> {
     let listed = client.get("/v1/agents").await?;
     let candidate = |agent: &Value| Candidate {
@@ -51,8 +51,8 @@ pub(crate) async fn agent(client: &Client) -> Result<String, ChooseError> {
     choose(listed["default"].as_str(), candidates)
 }
 
-/// The configured default; else the only real agent that can be used; the demo only where there is no real
-/// one at all.
+/// The configured default. Otherwise the only usable agent with a model. The demo only if no other agent
+/// exists.
 pub(crate) fn choose(default: Option<&str>, candidates: Vec<Candidate>) -> Result<String, ChooseError> {
     if let Some(default) = default {
         let problem = candidates.iter().find(|one| one.name == default).and_then(|one| one.problem.clone());

@@ -1,4 +1,4 @@
-//! `turnstream completions SHELL`: what a shell needs to complete commands and flags.
+//! `turnstream completions SHELL`: prints the completion script of a shell.
 
 use crate::out;
 use clap::CommandFactory;
@@ -11,7 +11,7 @@ Examples:
   turnstream completions zsh > ~/.zfunc/_turnstream
   turnstream completions fish > ~/.config/fish/completions/turnstream.fish";
 
-/// Print completions for a shell.
+/// Print the completion script of a shell
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> io::Result<ExitCode> {
-    // Made whole first: a reader that goes away must not make the generator panic.
+    // The generator panics if it cannot write, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "turnstream", &mut script);
     match out::exact(&script) {

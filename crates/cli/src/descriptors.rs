@@ -1,13 +1,13 @@
-//! Every subscriber is an open file: as many as the system allows.
+//! The limit of open files: every client needs one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one, and returns what holds now.
+/// Raises the soft limit of open files to the hard limit, and returns the limit that now applies.
 pub(crate) fn raise() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => maximum,
-        // Some systems refuse what they promised; the old limit still holds.
+        // macOS refuses some hard limits that it reports. The old limit still applies.
         Err(_) => current,
     }
 }

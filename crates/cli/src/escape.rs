@@ -1,12 +1,12 @@
-//! Text from outside and text that may be printed, as two types. Only [`Safe`] text reaches a terminal, and
-//! text from outside becomes safe only here.
+//! [`Untrusted`] is text from outside, [`Safe`] is text that can be printed. Only safe text reaches a
+//! terminal, and text from outside becomes safe only here.
 
 use std::fmt::{self, Write};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Characters that act on a terminal, on the order in which text is shown, or that nobody sees: all controls
-/// (C1 too: U+009B starts a sequence like ESC does), separators of lines, marks that turn the direction of
-/// writing, what has no width, and selectors of variants: any byte can be hidden in a row of these.
+/// Whether a character must be escaped. These are control characters, C1 too: U+009B starts a sequence like
+/// ESC. These are also line separators, marks that change the direction of writing, characters without width,
+/// and variation selectors, which can hide any bytes.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -17,17 +17,17 @@ fn acts(character: char) -> bool {
             | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Text that acts on nothing when it is printed.
+/// Text without characters that act on a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Safe(String);
 
-/// What may be a part of safe text: words of this program, numbers, and text from outside, which is escaped.
+/// A part of safe text: words of this program, numbers, and text from outside, which is escaped.
 pub(crate) trait Harmless {
-    /// Writes it behind what is there.
+    /// Appends it to the text.
     fn add_to(&self, text: &mut String);
 }
 
-/// Safe text made of parts, each of which is harmless: `safe!["[run] ", title]`.
+/// Makes safe text from parts: `safe!["[run] ", title]`.
 macro_rules! safe {
     ($($part:expr),* $(,)?) => {{
         #[allow(unused_mut, reason = "there may be no part")]
@@ -38,7 +38,8 @@ macro_rules! safe {
 }
 pub(crate) use safe;
 
-/// Text from an agent, a log, a client or a gateway. Shown, it is one line, with escapes as in a Rust string.
+/// Text from an agent, a log, a client or a gateway. It is shown as one line, with escapes as in a Rust
+/// string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Untrusted<'a>(pub(crate) &'a str);
 
@@ -48,29 +49,29 @@ impl Safe {
         part.add_to(&mut self.0);
     }
 
-    /// As text that is printed.
+    /// The text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// As bytes that are printed.
+    /// The bytes of the text.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 
-    /// Columns of a terminal that it takes.
+    /// Its width in columns of a terminal.
     pub(crate) fn width(&self) -> usize {
         self.0.width()
     }
 
-    /// Spaces behind it, up to that many columns.
+    /// Padded with spaces on the right, to that many columns.
     pub(crate) fn padded(mut self, width: usize) -> Self {
         let missing = width.saturating_sub(self.width());
         self.0.extend(std::iter::repeat_n(' ', missing));
         self
     }
 
-    /// Spaces before it, up to that many columns.
+    /// Padded with spaces on the left, to that many columns.
     pub(crate) fn indented(self, width: usize) -> Self {
         let missing = width.saturating_sub(self.width());
         Self(" ".repeat(missing) + &self.0)
@@ -140,7 +141,7 @@ macro_rules! harmless_numbers {
 harmless_numbers!(u8, u16, u32, u64, usize, f64);
 
 impl<'a> Untrusted<'a> {
-    /// The text itself, for comparing and for sending back. It is not for printing.
+    /// The text as it came, for comparisons and requests. Not for printing.
     pub(crate) fn exact(self) -> &'a str {
         self.0
     }
@@ -164,12 +165,12 @@ impl<'a> Untrusted<'a> {
         text(self.0)
     }
 
-    /// A word of the wire as people write it: with spaces.
+    /// A word of the wire with spaces instead of underscores.
     pub(crate) fn spaced(self) -> Safe {
         Safe(self.line().0.replace('_', " "))
     }
 
-    /// Its lines, each cut into pieces of at most that many columns.
+    /// Its lines, wrapped to at most that many columns.
     pub(crate) fn wrapped(self, width: usize) -> Vec<Safe> {
         self.0.lines().flat_map(|line| pieces(&Untrusted(line).line().0, width.max(1))).collect()
     }
@@ -181,7 +182,7 @@ impl fmt::Display for Untrusted<'_> {
     }
 }
 
-/// Pieces of a line that are no wider than that; one for an empty line.
+/// A line, wrapped. An empty line is one piece.
 fn pieces(line: &str, width: usize) -> Vec<Safe> {
     let (mut pieces, mut used) = (vec![String::new()], 0);
     for character in line.chars() {
@@ -198,7 +199,7 @@ fn pieces(line: &str, width: usize) -> Vec<Safe> {
     pieces.into_iter().map(Safe).collect()
 }
 
-/// At most `width` columns of a terminal, escaped as in a Rust string; an ellipsis stands for the rest.
+/// At most `width` columns, escaped as in a Rust string. An ellipsis marks text that was cut.
 pub(crate) fn preview(text: &str, width: usize) -> Safe {
     let mut shown = String::new();
     let mut used = 0;
@@ -226,7 +227,7 @@ pub(crate) fn preview(text: &str, width: usize) -> Safe {
     Safe(shown)
 }
 
-/// Text of several lines: line feeds and tabs stay, everything else that acts is escaped.
+/// Text of several lines: line feeds and tabs stay, other control characters are escaped.
 pub(crate) fn text(text: &str) -> Safe {
     let mut shown = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -241,7 +242,7 @@ pub(crate) fn text(text: &str) -> Safe {
     Safe(shown)
 }
 
-/// JSON text with such characters as `\u` escapes. They can only be inside its strings.
+/// JSON text with `\u` escapes for these characters, which can only be inside of strings.
 pub(crate) fn json(text: &str) -> Safe {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,5 +1,4 @@
-//! Exit codes: one table, from which the codes, `run --help` and docs/cli.md come. A code that was given out
-//! stays.
+//! Exit codes: one table for the codes, `run --help` and docs/cli.md. A code never changes its meaning.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -9,7 +8,7 @@ use turnstream_model::event::{ErrorClass, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Completed,
-    /// With its class, where this version knows it.
+    /// With the class of the error, if this version knows it.
     Failed(Option<ErrorClass>),
     NotAccepted,
     Lost,
@@ -20,7 +19,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// How a turn ended, by the words of `turn.ended`.
+    /// The exit of a turn, from the members of `turn.ended`.
     pub(crate) fn of_turn(outcome: &str, class: Option<&str>) -> Self {
         match Outcome::from_word(outcome) {
             Some(Outcome::Completed) => Self::Completed,
@@ -34,22 +33,22 @@ impl Exit {
         self.row().0
     }
 
-    /// The number, and what it means.
+    /// The number and its meaning.
     fn row(self) -> (u8, &'static str) {
         match self {
             Self::Completed => (0, "the turn completed; `stop_reason` of `turn.ended` says how"),
-            Self::Failed(None) => (1, "the turn failed, and the class of the error is not known"),
+            Self::Failed(None) => (1, "the turn failed with an unknown class of error"),
             Self::NotAccepted => {
                 (2, "nothing was sent: the command line, the configuration or the prompt is wrong")
             }
-            Self::Lost => (3, "the turn is lost: nobody knows how it ended"),
-            Self::GatewayAway => (4, "the gateway does not answer or went away; the turn may go on there"),
+            Self::Lost => (3, "the turn is lost: it is not known how it ended"),
+            Self::GatewayAway => (4, "the gateway does not answer; the turn may continue there"),
             Self::SessionEnded => (5, "the session ended before the turn did"),
             Self::Failed(Some(class)) => class_row(class),
             Self::Cancelled => {
                 (130, "the turn was cancelled or the prompt withdrawn, or the command was interrupted")
             }
-            Self::ReaderGone => (141, "the reader of standard output went away; the turn may go on"),
+            Self::ReaderGone => (141, "the reader of standard output closed it; the turn may continue"),
         }
     }
 
@@ -60,7 +59,7 @@ impl Exit {
         fixed.into_iter().chain(by_class).chain([Cancelled, ReaderGone]).collect()
     }
 
-    /// What the number stands for in a table: the class of a failure, or nothing.
+    /// The class of a failed turn; empty for the other exits.
     fn class(self) -> &'static str {
         match self {
             Self::Failed(Some(class)) => class.as_str(),
@@ -82,18 +81,18 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A turn that failed, by the class of its error.
+/// The number and the meaning of a failed turn, by the class of its error.
 fn class_row(class: ErrorClass) -> (u8, &'static str) {
     match class {
-        ErrorClass::Cancelled => (20, "somebody else stopped it"),
+        ErrorClass::Cancelled => (20, "another client stopped it"),
         ErrorClass::Unreachable => (21, "no connection to the agent or the provider"),
         ErrorClass::TransportLost => (22, "a connection broke"),
-        ErrorClass::Stalled => (23, "nothing came for too long"),
+        ErrorClass::Stalled => (23, "no data came for too long"),
         ErrorClass::StreamCorrupt => (24, "bytes were damaged"),
         ErrorClass::StreamSpliced => (25, "two answers were joined into one"),
         ErrorClass::Incomplete => (26, "the end of an answer is missing"),
         ErrorClass::EmptyOutput => (27, "an answer without content"),
-        ErrorClass::NotAStream => (28, "something else than a stream was sent"),
+        ErrorClass::NotAStream => (28, "the answer was not a stream"),
         ErrorClass::RateLimited => (29, "too many requests"),
         ErrorClass::QuotaExhausted => (30, "the quota is used up"),
         ErrorClass::Overloaded => (31, "the provider is overloaded"),
@@ -105,17 +104,17 @@ fn class_row(class: ErrorClass) -> (u8, &'static str) {
         ErrorClass::ModelUnavailable => (37, "the model cannot be used"),
         ErrorClass::InvalidRequest => (38, "the request was malformed"),
         ErrorClass::Budget => (39, "a limit of steps, time, tokens or cost was reached"),
-        ErrorClass::NotStarted => (40, "the agent took the prompt and never began"),
+        ErrorClass::NotStarted => (40, "the agent accepted the prompt and did not start"),
         ErrorClass::AgentExited => (41, "the agent's process ended"),
         ErrorClass::AgentError => (42, "the agent reported an error of its own"),
         ErrorClass::Timeout => (43, "a deadline passed"),
-        ErrorClass::Internal => (44, "a mistake of turnstream"),
+        ErrorClass::Internal => (44, "a bug in turnstream"),
     }
 }
 
 /// The table, for `--help`.
 pub(crate) fn help() -> String {
-    let mut text = "Exit codes (they stay):\n".to_owned();
+    let mut text = "Exit codes (stable):\n".to_owned();
     for exit in Exit::all() {
         let (number, meaning) = exit.row();
         let class =
@@ -148,7 +147,7 @@ mod tests {
         assert_eq!(numbers.len(), 8 + ErrorClass::ALL.len());
     }
 
-    /// The page is for people, and this is what keeps it true.
+    /// Keeps the page equal to the table.
     #[test]
     fn the_documentation_has_this_table() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");

@@ -1,26 +1,24 @@
-//! Commands about a session that a person can copy into another terminal, and that reach the same gateway there.
+//! Commands about a session, for another terminal. They reach the same gateway.
 
 use crate::client::Reach;
 use crate::escape::{Safe, Untrusted, safe};
+use crate::shell::{quoted, quoted_path};
 use std::path::Path;
 
-/// What a command on the same session needs.
+/// Makes the commands.
 pub(crate) struct FollowUp {
     session: String,
-    /// The flags without which it would look for a gateway somewhere else. A token is not printed.
+    /// The flags that the command needs to find the same gateway. The token is not printed.
     flags: Safe,
 }
 
 impl FollowUp {
     pub(crate) fn new(reach: &Reach, session: &str) -> Self {
-        let path = |flag: &'static str, path: Option<&Path>| {
-            let path = path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-            given(flag, path.map(|path| path.display().to_string()).as_deref())
-        };
+        let path = |flag: &'static str, path: Option<&Path>| given(flag, path.map(quoted_path));
         let flags = safe![
             path(" --config ", reach.place.config.as_deref()),
             path(" --data ", reach.place.data.as_deref()),
-            given(" --url ", reach.url.as_deref()),
+            given(" --url ", reach.url.as_deref().map(quoted)),
         ];
         Self { session: session.to_owned(), flags }
     }
@@ -43,14 +41,8 @@ impl FollowUp {
 }
 
 /// A flag and its value, if it was given.
-fn given(flag: &'static str, value: Option<&str>) -> Safe {
-    value.map_or_else(Safe::default, |value| safe![flag, Untrusted(&quoted(value))])
-}
-
-/// One word of a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
-    if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+fn given(flag: &'static str, value: Option<String>) -> Safe {
+    value.map_or_else(Safe::default, |value| safe![flag, Untrusted(&value)])
 }
 
 #[cfg(test)]

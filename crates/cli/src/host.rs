@@ -1,4 +1,4 @@
-//! A gateway in this process, with a server in front of it.
+//! Runs a gateway and its HTTP server in this process.
 
 use crate::agents;
 use crate::config::{Config, ConfigError};
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use turnstream_gateway::{Gateway, OpenError};
 use turnstream_server::{ListenError, Options, Server};
 
-/// Why there is no gateway in this process.
+/// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {
-    #[error("cannot make the data directory {}: {error}; give another one: --data DIR", path.display())]
+    #[error("cannot create the data directory {}: {error}; name another one with --data DIR", path.display())]
     Directory { path: PathBuf, error: std::io::Error },
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -22,10 +22,10 @@ pub(crate) enum HostError {
     Listen(#[from] ListenError),
 }
 
-/// Opens the data directory and listens. It answers once it runs.
+/// Opens the data directory and binds the address. Requests are answered once the server runs.
 pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway, Server), HostError> {
     config.check_roots()?;
-    // What people say to agents is not for other users of this machine.
+    // Other users of this machine must not read the sessions.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.data);
     made.map_err(|error| HostError::Directory { path: config.data.clone(), error })?;
     let agents = agents::of(config);

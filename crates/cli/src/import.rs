@@ -1,4 +1,4 @@
-//! `turnstream import FILE`: a session that was exported elsewhere.
+//! `turnstream import FILE`: imports an exported session.
 
 use crate::client::{ClientError, Connected, FindError, Reach, connect};
 use crate::escape::{self, safe};
@@ -11,15 +11,17 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Take in a session that `turnstream export` wrote as JSON lines: all of it, or nothing. Its id goes to standard output.
+/// Import a session that `turnstream export` wrote as JSON lines
+///
+/// Either the whole session is imported, or nothing. Its id is printed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The file; - for standard input
+    /// The file; - reads standard input
     file: PathBuf,
-    /// Give the session a new id, so that there can be two of it
+    /// Give the session a new id, so that the original can exist beside it
     #[arg(long)]
     new_id: bool,
-    /// The session as a JSON object instead of its id
+    /// Print the session as a JSON object instead of its id
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -72,20 +74,20 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a person should know before the session is used.
+/// Notes for the person about the imported session.
 async fn tell(connected: &Connected, session: &Value) {
     let agent = session["agent"].as_str().unwrap_or_default();
     let agents = connected.client.get("/v1/agents").await.unwrap_or_default();
     let known = agents["agents"].as_array().is_none_or(|known| known.iter().any(|one| one["name"] == agent));
     if !known {
         let line = format!(
-            "there is no agent {agent:?} here: the session can be read, and prompted when there is one"
+            "there is no agent {agent:?} here: the session can be read, and it takes prompts once that agent is configured"
         );
         out::note(escape::text(&line));
     }
     if session["permissions"] == "allow" {
         out::note(safe![
-            "its agent may do everything without asking (permissions: allow), as where it comes from"
+            "its agent may do everything without asking (permissions: allow), as in the gateway that exported it"
         ]);
     }
 }

@@ -1,28 +1,28 @@
-//! A file that a command reads: opened, looked at, and refused when it cannot be text.
+//! The input file of a command. A file that is not text is refused.
 
 use crate::escape::preview;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// How much of the beginning tells a binary file.
+/// How many bytes are looked at to detect a binary file.
 const BEGINNING: usize = 8 * 1024;
-/// No event comes near this; a file with a longer line is something else.
+/// The longest line. No event comes near it.
 const MAX_LINE: usize = 64 << 20;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// A file or standard input, and what to call it in messages.
+/// A file or standard input, with its name for messages.
 pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) reader: BufReader<Box<dyn Read>>,
 }
 
-/// Why a file is not read. Each says what to do.
+/// Why a file is not read, with the way out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
     #[error("cannot read {name}: {error}; give the path of a file, or - for standard input")]
     Unreadable { name: String, error: io::Error },
-    #[error("{name} is empty: there is nothing in it to look at; check that it was written to this file")]
+    #[error("{name} is empty; check that the data was written to this file")]
     Empty { name: String },
     #[error(
         "{name} is compressed with gzip; unpack it first, for example: gzip -dc FILE | turnstream inspect -"
@@ -35,7 +35,7 @@ pub(crate) enum InputError {
 }
 
 impl Input {
-    /// Opens it and makes sure that it is not empty.
+    /// Opens the file. An empty one is refused.
     pub(crate) fn open(path: &Path) -> Result<Self, InputError> {
         let (name, source): (String, Box<dyn Read>) = if path == Path::new("-") {
             ("standard input".to_owned(), Box::new(io::stdin().lock()))
@@ -52,10 +52,9 @@ impl Input {
         }
     }
 
-    /// The beginning without a byte order mark, unless it shows that this is no text. `otherwise` tells what to do
-    /// if it is all the same.
+    /// The beginning, without a byte order mark. A binary file is refused, with `otherwise` as the advice.
     pub(crate) fn text_beginning(&self, otherwise: &'static str) -> Result<&[u8], InputError> {
-        // One read is enough: `open` has filled the buffer, and a live pipe must not be waited for.
+        // `open` has filled the buffer. Another read would wait for a live pipe.
         let beginning = self.reader.buffer();
         let beginning = &beginning[..beginning.len().min(BEGINNING)];
         if beginning.starts_with(b"\x1F\x8B") {
@@ -67,7 +66,7 @@ impl Input {
         Ok(beginning.strip_prefix(BOM).unwrap_or(beginning))
     }
 
-    /// Reads line number `line` into `bytes`, without its ending; false at the end of the file.
+    /// Reads line number `line` into `bytes`, without its line ending. False at the end of the file.
     pub(crate) fn read_line(&mut self, line: usize, bytes: &mut Vec<u8>) -> Result<bool, InputError> {
         bytes.clear();
         let Self { name, reader } = self;
@@ -84,8 +83,8 @@ impl Input {
     }
 }
 
-/// Where a beginning shows that it is no text: a NUL, or more than one in eight characters that no text has. A stream with
-/// a few damaged bytes is still one.
+/// The offset at which the data is not text: a NUL, or more than one unusual character in eight. A stream
+/// with a few damaged bytes still counts as text.
 fn first_binary(beginning: &[u8]) -> Option<usize> {
     if let Some(at) = beginning.iter().position(|byte| *byte == 0) {
         return Some(at);

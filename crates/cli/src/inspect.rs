@@ -1,5 +1,5 @@
-//! `turnstream inspect`: everything in a saved stream, with byte offsets; what a provider's stream amounts to; what is kept
-//! of attempts.
+//! `turnstream inspect`: shows a saved stream with byte offsets, explains a provider's stream, and shows
+//! recorded model calls.
 
 mod attempts;
 mod item;
@@ -19,33 +19,35 @@ use turnstream_llm::Profile;
 use turnstream_model::attempts::AttemptName;
 use turnstream_sse::Decoder;
 
-/// Show every event, comment, anomaly and residue of a saved SSE stream or NDJSON file, with byte offsets; explain a
-/// provider's stream; or explain attempts that were kept.
+/// Show what is in a saved stream: every event, comment and anomaly, with byte offsets
+///
+/// Reads SSE streams and NDJSON files. With the format of a provider it explains the stream. With --session
+/// or --attempt it shows recorded model calls.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The saved stream; - for standard input
+    /// The saved stream; - reads standard input
     #[arg(required_unless_present_any = ["attempts", "attempt"], conflicts_with_all = ["attempts", "attempt"])]
     file: Option<PathBuf>,
-    /// What the file is; found out from its beginning if not given. With the name of a provider's format the stream is
-    /// explained: which completion ended where, what was lost, what may be trusted
+    /// The format of the file [default: detected]. The format of a provider explains the stream: where each
+    /// completion ended, what was lost, and what can be trusted
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// What is known of the provider, by the name of its profile [default: unknown]
+    /// The profile of the provider [default: unknown]
     #[arg(long, value_name = "NAME", requires = "file")]
     profile: Option<String>,
-    /// All attempts of this session, instead of a file
+    /// List the model calls of this session, instead of reading a file
     #[arg(long, value_name = "SESSION", conflicts_with = "attempt")]
     attempts: Option<String>,
-    /// One attempt and what was kept of its bytes, instead of a file
+    /// Show one model call and its recorded bytes, instead of reading a file
     #[arg(long, value_name = "SESSION/TURN/NUMBER")]
     attempt: Option<AttemptName>,
-    /// The configuration, which may say where everything is kept
+    /// The configuration file, which may name the data directory
     #[arg(long, value_name = "FILE", env = "TURNSTREAM_CONFIG")]
     config: Option<PathBuf>,
-    /// The directory everything is kept in
+    /// The data directory
     #[arg(long, value_name = "DIR", env = "TURNSTREAM_DATA")]
     data: Option<PathBuf>,
-    /// One JSON object per line, with all the data, instead of a table
+    /// Print one JSON object per line, with all data, instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -56,11 +58,11 @@ enum Format {
     Sse,
     /// One JSON value per line
     Ndjson,
-    /// The stream of a provider: OpenAI chat completions
+    /// A provider's stream: OpenAI chat completions
     Chat,
-    /// The stream of a provider: OpenAI responses
+    /// A provider's stream: OpenAI responses
     Responses,
-    /// The stream of a provider: Anthropic messages
+    /// A provider's stream: Anthropic messages
     Messages,
 }
 
@@ -79,14 +81,14 @@ pub(crate) enum InspectError {
     Output(#[source] io::Error),
 }
 
-/// Where items go.
+/// The output of items.
 enum Output {
     Table(table::Table),
     Json(json::JsonLines),
 }
 
-/// Reads the file piece by piece, however large it is, and writes what is in it. A reader that goes away
-/// (`| head`) ends it without an error.
+/// Reads the file piece by piece and prints what is in it. It is no error if the reader of standard output
+/// closes it (`| head`).
 pub(crate) fn run(args: &Args) -> Result<(), InspectError> {
     let done = match &args.file {
         Some(file) => inspect(args, file),
@@ -104,7 +106,7 @@ fn kept(args: &Args) -> Result<(), InspectError> {
     let text = match (&args.attempts, &args.attempt) {
         (Some(session), _) => attempts::list(&data, session, args.json)?,
         (None, Some(name)) => attempts::one(&data, name, args.json)?,
-        // The parser has made sure that one of them is there.
+        // clap requires one of them.
         (None, None) => Safe::default(),
     };
     out::print(&text).map_err(InspectError::Output)
@@ -143,7 +145,7 @@ fn profile(args: &Args) -> Result<&'static Profile, InspectError> {
     })
 }
 
-/// Tells NDJSON from SSE by the first byte that is not white space: no SSE line starts with a bracket.
+/// Detects NDJSON by the first byte that is not white space: no SSE line starts with a bracket.
 fn detect(input: &Input) -> Result<Format, InputError> {
     let otherwise = "If it is SSE or NDJSON all the same, say which: --format sse or --format ndjson";
     let beginning = input.text_beginning(otherwise)?;
@@ -153,7 +155,7 @@ fn detect(input: &Input) -> Result<Format, InputError> {
     }
 }
 
-/// The width of the terminal; without one, what fits most places that text is pasted into.
+/// The width of the terminal; without one, a width that fits most places.
 fn terminal_width() -> usize {
     out::width().unwrap_or(160)
 }
@@ -165,7 +167,7 @@ fn show(mut input: Input, format: Format, mut output: Output) -> Result<(), Insp
         output.item(item).map_err(InspectError::Output)
     };
     let bytes = match format {
-        // What a provider sends is an event stream too.
+        // The stream of a provider is an event stream too.
         Format::Sse | Format::Chat | Format::Responses | Format::Messages => {
             show_sse(&mut input, &mut write)?
         }
@@ -207,7 +209,7 @@ impl Output {
         }
     }
 
-    /// The counts: below the table, or beside the JSON lines on standard error.
+    /// Prints the counts: below the table, or on standard error beside JSON lines.
     fn end(self, summary: &Summary, bytes: u64) -> io::Result<()> {
         match self {
             Self::Table(table) => table.end(&escape::text(&format!("{summary}; {bytes} bytes"))),

@@ -8,6 +8,7 @@ mod client;
 mod completions;
 mod config;
 mod descriptors;
+mod diagnostics;
 mod escape;
 mod exit;
 mod export;
@@ -25,6 +26,7 @@ mod running;
 mod search;
 mod serve;
 mod sessions;
+mod shell;
 mod show;
 mod signals;
 mod tail;
@@ -36,14 +38,17 @@ use exit::Exit;
 use std::process::ExitCode;
 use std::time::Duration;
 
-// Why: docs/decisions/0006-mimalloc-in-the-binaries.md
+// docs/decisions/0006-mimalloc-in-the-binaries.md
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is left over of a command may take so long to end.
-const LEFT_OVER: Duration = Duration::from_millis(100);
+/// Grace period for background tasks after a command returns.
+const GRACE_PERIOD: Duration = Duration::from_millis(100);
 
-/// Keeps agent turns: one durable log per session, every turn ended exactly once. Without a command it serves.
+/// Runs coding agents behind a gateway with one durable log per session. Every turn ends exactly once, and
+/// any client can reconnect without losing an event. Without a command, `serve` is run.
+///
+/// To start: run `turnstream serve` in one terminal, and `turnstream run "Hello"` in another.
 #[derive(Parser)]
 #[command(name = "turnstream", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -107,7 +112,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a command was not carried out, and how the process ends for it.
+/// Why a command failed, and its exit code.
 struct Failure {
     message: String,
     exit: Exit,
@@ -115,14 +120,18 @@ struct Failure {
 
 impl Failure {
     fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let exit_of = |cause: &(dyn std::error::Error + 'static)| match cause {
+            cause if cause.is::<client::Away>() => Some(Exit::GatewayAway),
+            cause if cause.is::<client::Interrupted>() => Some(Exit::Cancelled),
+            _ => None,
+        };
         let mut causes = std::iter::successors(Some(error), |error| error.source());
-        let is_away = causes.any(|cause| cause.is::<client::Away>());
-        let exit = if is_away { Exit::GatewayAway } else { Exit::NotAccepted };
+        let exit = causes.find_map(exit_of).unwrap_or(Exit::NotAccepted);
         Self { message: error.to_string(), exit }
     }
 }
 
-/// Runs a command to its end. Threads that wait for the terminal are not waited for.
+/// Runs a command. A thread that still reads the terminal does not keep the process.
 fn block_on<E: std::error::Error + 'static>(
     command: impl Future<Output = Result<ExitCode, E>>,
 ) -> Result<ExitCode, Failure> {
@@ -130,6 +139,6 @@ fn block_on<E: std::error::Error + 'static>(
     let cannot = |error| Failure { message: format!("cannot start: {error}"), exit: Exit::NotAccepted };
     let runtime = runtime.map_err(cannot)?;
     let done = runtime.block_on(command);
-    runtime.shutdown_timeout(LEFT_OVER);
+    runtime.shutdown_timeout(GRACE_PERIOD);
     done.map_err(|error| Failure::of(&error))
 }

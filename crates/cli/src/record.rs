@@ -1,9 +1,9 @@
-//! JSON from outside: events and answers of a gateway. Its texts come out as [`Untrusted`].
+//! JSON from outside: events and answers of a gateway. Its texts are [`Untrusted`].
 
 use crate::escape::Untrusted;
 use serde_json::Value;
 
-/// A JSON value from outside. A member that is not there is null.
+/// A JSON value from outside. A missing member is null.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a>(pub(crate) &'a Value);
 
@@ -12,7 +12,7 @@ impl<'a> Record<'a> {
         Self(&self.0[name])
     }
 
-    /// A text member; empty if it is not there or no text.
+    /// A text member; empty if it is missing or not text.
     pub(crate) fn text(self, name: &str) -> Untrusted<'a> {
         self.text_or(name, "")
     }
@@ -30,7 +30,7 @@ impl<'a> Record<'a> {
         self.0.as_str().map(Untrusted)
     }
 
-    /// Whether a text member is this word.
+    /// Whether a text member equals this word.
     pub(crate) fn is(self, name: &str, word: &str) -> bool {
         self.0[name] == word
     }
@@ -47,7 +47,7 @@ impl<'a> Record<'a> {
         self.0[name].as_u64()
     }
 
-    /// The elements of an array member; none if it is not there.
+    /// The elements of an array member; none if it is missing.
     pub(crate) fn list(self, name: &str) -> impl Iterator<Item = Record<'a>> + use<'a> {
         self.0[name].as_array().into_iter().flatten().map(Record)
     }

@@ -1,4 +1,4 @@
-//! `gateway.json` in the data directory: where the gateway that has this directory listens, for the other commands.
+//! `gateway.json` in the data directory: other commands read there where the gateway listens.
 
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "gateway.json";
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) pid: u32,
 }
 
-/// The file of this process. Removed with it.
+/// The file of this process. Dropping it removes the file.
 pub(crate) struct Note(PathBuf);
 
 impl Note {
-    /// Writes the file; one of an earlier owner is replaced, because only one process can have the directory.
+    /// Writes the file. The file of an earlier owner is replaced: only one process can own the directory.
     pub(crate) fn write(data: &Path, address: SocketAddr) -> io::Result<Self> {
         let (path, fresh) = (data.join(NAME), data.join("gateway.json.new"));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -33,12 +33,14 @@ impl Note {
 
 impl Drop for Note {
     fn drop(&mut self) {
-        // If it stays, whoever reads it finds nobody at the address.
-        let _ = fs::remove_file(&self.0);
+        // A file that stays does no harm: readers check that its process owns the directory.
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::debug!(%error, path = %self.0.display(), "not removed");
+        }
     }
 }
 
-/// The gateway that has this directory, or had it when it was killed.
+/// The gateway that owns this directory, or owned it until it was killed.
 pub(crate) fn read(data: &Path) -> Option<Running> {
     serde_json::from_slice(&fs::read(data.join(NAME)).ok()?).ok()
 }

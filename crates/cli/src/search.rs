@@ -1,4 +1,4 @@
-//! `turnstream search WORDS…`: what was said in any session, found by its words.
+//! `turnstream search WORDS…`: full-text search in all sessions.
 
 use crate::client::{Client, ClientError, FindError, Reach, connect, segment};
 use crate::escape::{self, Safe, Untrusted, safe};
@@ -10,22 +10,23 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use turnstream_log::MOST_QUERY_BYTES;
 
-/// Hits that are asked for at a time.
+/// The size of a page of hits.
 const AT_ONCE: usize = 100;
-/// How long it is waited for an index that is being built, and how often it is looked for.
+/// How long to wait for an index that is being built, and how often to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
-/// When it is asked again where too many others search.
+/// The pause before a retry when too many searches run.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Find finished items and prompts, the newest first. Exits with 1 when there are none, and with 2 when it could not be looked
-/// everywhere.
+/// Search finished items and prompts, newest first
+///
+/// Exit codes: 0 when something was found, 1 when nothing was found, 2 if the search was incomplete.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Words, all of which must be there; '"a phrase"', 'retr*' for a beginning, 'word -other' to leave some out
+    /// Words that must all occur. Also '"a phrase"', 'retr*' for a prefix, 'word -other' to exclude a word
     #[arg(required = true)]
     words: Vec<String>,
-    /// Only in this session; as much of its id as tells it from the others
+    /// Only this session, by id or its unique beginning
     #[arg(long)]
     session: Option<String>,
     /// Only in sessions with this agent
@@ -37,26 +38,26 @@ pub(crate) struct Args {
     /// Only `message`, `reasoning`, `tool`, `plan`, `file` or `compaction`
     #[arg(long)]
     kind: Option<String>,
-    /// Only what began then or later: 2026-11-16, 2026-11-16T10:30 (UTC), 12h or 7d ago
+    /// Only items from then or later: 2026-11-16, 2026-11-16T10:30 (UTC), or 12h or 7d for a time ago
     #[arg(long, value_name = "MOMENT", value_parser = moment::parse)]
     from: Option<u64>,
-    /// Only what began before
+    /// Only items from before then
     #[arg(long, value_name = "MOMENT", value_parser = moment::parse)]
     to: Option<u64>,
-    /// How many at most
+    /// The largest number of hits
     #[arg(long, default_value_t = 20)]
     limit: usize,
-    /// How many seconds to look at most, where pages do not come to the end
+    /// The longest time for the search, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     within: u64,
-    /// One JSON object per hit
+    /// Print one JSON object per hit
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     reach: Reach,
 }
 
-/// Why nothing is shown, or not all.
+/// Why the search failed or is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SearchError {
     #[error(transparent)]
@@ -88,7 +89,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SearchError> {
     Ok(if found? == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The same with the whole id of the session.
+/// The same filter with the full id of the session.
 async fn named(client: &Client, args: Args) -> Result<Args, ClientError> {
     let session = match &args.session {
         Some(asked) => Some(client.session_id(asked).await?),
@@ -97,7 +98,7 @@ async fn named(client: &Client, args: Args) -> Result<Args, ClientError> {
     Ok(Args { session, ..args })
 }
 
-/// Page after page, each shown when it is there, until there are as many as were asked for. Returns how many there are.
+/// Prints page after page, up to the number of hits that was asked for. Returns how many there are.
 async fn find(client: &Client, args: &Args) -> Result<usize, SearchError> {
     let marks = if out::is_terminal() { Marks::Bold } else { Marks::None };
     let (mut found, mut cursor) = (0, None);
@@ -118,7 +119,7 @@ async fn find(client: &Client, args: &Args) -> Result<usize, SearchError> {
         let text: Safe =
             hits.iter().map(|hit| if args.json { line(hit) } else { shown(Record(hit), marks) }).collect();
         match out::print(&text) {
-            // A reader that goes away has seen enough.
+            // The reader closed the pipe, for example `head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             written => written?,
         }
@@ -133,7 +134,7 @@ async fn find(client: &Client, args: &Args) -> Result<usize, SearchError> {
     Ok(found)
 }
 
-/// Waits a while for an index that is being built, so that what is shown is all there is.
+/// Waits for an index that is being built, so that no hit is missing.
 async fn first_page(client: &Client, path: &str) -> Result<Value, ClientError> {
     let begun = Instant::now();
     loop {
@@ -173,7 +174,7 @@ fn line(hit: &Value) -> Safe {
     safe![escape::json(&hit.to_string()), "\n"]
 }
 
-/// How what was found is marked.
+/// How a match is marked.
 #[derive(Clone, Copy)]
 enum Marks {
     Bold,

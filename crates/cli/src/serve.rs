@@ -1,8 +1,9 @@
-//! `turnstream serve`: the gateway, until it is told to stop.
+//! `turnstream serve`: runs the gateway until a signal stops it.
 
 use crate::choose::Candidate;
 use crate::config::{AgentTable, Config, ConfigError, Place};
-use crate::escape::{self, safe};
+use crate::diagnostics::{Diagnostics, DiagnosticsError};
+use crate::escape;
 use crate::host::{self, HostError};
 use crate::running::Note;
 use crate::signals::Signals;
@@ -13,31 +14,40 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
+use tracing::{debug, error, info, warn};
 use turnstream_agents::{Description, ProcessGroups};
 use turnstream_gateway::{Gateway, OpenError, Round};
 
-/// Within this everything has ended; then the process ends whatever is left.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long a shutdown may take. After that the process ends, whatever still runs.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Serve the gateway until SIGINT or SIGTERM. Flags are stronger than TURNSTREAM_… variables, which are stronger than
-/// the configuration.
+/// Below this limit of open files, a warning is printed at start.
+const FEW_DESCRIPTORS: u64 = 4_096;
+
+/// Run the gateway until Ctrl-C (SIGINT) or SIGTERM. This is the default command
+///
+/// Flags win over TURNSTREAM_… variables, and these over the configuration file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Where to listen [default: 127.0.0.1:4180]; an address that others can reach needs a token
+    /// The address to listen on [default: 127.0.0.1:4180]; any other than loopback needs a token
     #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN", value_parser = config::address)]
     listen: Option<SocketAddr>,
 }
 
-/// Why nothing is served.
+/// Why the gateway cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
+    Diagnostics(#[from] DiagnosticsError),
+    #[error(transparent)]
     Host(#[from] HostError),
-    #[error("cannot take over the signals: {0}")]
+    #[error("{source}; the gateway with process id {pid} serves it at http://{address}")]
+    InUse { pid: u32, address: SocketAddr, source: HostError },
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("cannot write gateway.json into {}: {error}", data.display())]
     Note { data: PathBuf, error: io::Error },
@@ -45,6 +55,7 @@ pub(crate) enum ServeError {
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let config = Config::resolve(&args.place, args.listen, None)?;
+    let diagnostics = Diagnostics::of_server(&config)?;
     let mut signals = Signals::take().map_err(ServeError::Signals)?;
     let descriptors = descriptors::raise();
     let (gateway, server) =
@@ -52,93 +63,82 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let address = server.address();
     let written = Note::write(&config.data, address);
     let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
-    if let Some(few) = descriptors.filter(|limit| *limit < 4_096) {
-        log(&format!(
-            "only {few} files may be open at once, so about as many clients; raise it with ulimit -n"
-        ));
-    }
-    tell_of_process_groups(&config);
-    // Servers are asked whether they answer, and nobody has to wait for that.
-    tokio::spawn(welcome(config, args.place, address, gateway.clone()));
-    let recovering = gateway.recovering();
-    if recovering > 0 {
-        log(&format!("{recovering} sessions are settling what the last run left open"));
-    }
-    tokio::spawn(tell_of_retention(gateway.watch_retention()));
-    let left = server
+    info!(%address, "listening");
+    warn_of_limits(&config, descriptors);
+    tokio::spawn(log_retention(gateway.watch_retention()));
+    // The screen waits for agents that are asked whether they answer; the gateway does not.
+    tokio::spawn(print_first_screen(config, args.place, address, gateway));
+    let problems = server
         .run(async {
             let signal = signals.next().await;
-            log(&format!("{signal}: shutting down"));
-            end_by_force();
+            info!(signal, "shutting down");
+            exit_after_deadline();
         })
         .await;
-    for problem in left {
-        log(&problem);
+    for problem in problems {
+        warn!(error = problem, "not stopped in good order");
     }
     drop(note);
-    log("ended");
+    diagnostics.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says once what ending an agent cannot promise on this machine.
-fn tell_of_process_groups(config: &Config) {
+/// Says once what this machine does not allow.
+fn warn_of_limits(config: &Config, descriptors: Option<u64>) {
+    if let Some(limit) = descriptors.filter(|limit| *limit < FEW_DESCRIPTORS) {
+        warn!(limit, "few files may be open at once, and every client needs one; raise it with ulimit -n");
+    }
     let starts_processes = |agent: &AgentTable| match agent {
         AgentTable::Scripted(_) => false,
         AgentTable::Opencode(table) => table.url.is_none(),
     };
-    if !config.agents.values().any(starts_processes) {
-        return;
-    }
-    if let Err(problem) = ProcessGroups::find() {
-        log(&format!(
-            "agents run without a control group of their own: {problem}; a tool's process that gives up its parent, its session \
-             and its environment may outlive its agent"
-        ));
+    if config.agents.values().any(starts_processes)
+        && let Err(problem) = ProcessGroups::find()
+    {
+        warn!(
+            error = %problem,
+            "agents run without a control group of their own; a process that detaches itself may outlive its agent"
+        );
     }
 }
 
-/// One line per round that removed something, or that could not.
-async fn tell_of_retention(mut rounds: watch::Receiver<Round>) {
+/// One line per round of retention that removed something. The gateway logs failures itself.
+async fn log_retention(mut rounds: watch::Receiver<Round>) {
     while rounds.changed().await.is_ok() {
         let round = *rounds.borrow_and_update();
         let Round { trimmed, turns, events, bytes, deleted, failed } = round;
-        let mut said = format!(
-            "retention: trimmed {turns} turns of {trimmed} sessions ({events} events, {bytes} bytes), \
-             deleted {deleted} sessions"
-        );
-        if failed > 0 {
-            said += &format!("; {failed} sessions could not be looked at, and are in the next round");
-        }
-        log(&said);
+        info!(trimmed, turns, events, bytes, deleted, failed, "retention removed data");
     }
 }
 
-/// Whatever hangs, the process ends.
-fn end_by_force() {
+/// Ends the process if the shutdown hangs.
+fn exit_after_deadline() {
     std::thread::spawn(|| {
-        std::thread::sleep(DEADLINE);
-        log("not everything ended in time; what was accepted is on disk");
+        std::thread::sleep(SHUTDOWN_DEADLINE);
+        error!(
+            "the shutdown took too long; the process ends now, and accepted prompts and events are on disk"
+        );
         std::process::exit(1);
     });
 }
 
-/// A directory that is in use is most often in use by a gateway that can be named.
+/// A data directory that is in use: names the gateway that uses it, if it is known.
 fn in_use(error: HostError, config: &Config) -> ServeError {
     if let HostError::Open(OpenError::Log(turnstream_log::OpenError::InUse(_))) = &error
         && let Some(running) = crate::running::read(&config.data)
     {
-        log(&format!("the gateway with process id {} serves it at http://{}", running.pid, running.address));
+        return ServeError::InUse { pid: running.pid, address: running.address, source: error };
     }
     ServeError::Host(error)
 }
 
-/// The first screen: where it is, what it offers, what to try.
-async fn welcome(config: Config, place: Place, address: SocketAddr, gateway: Gateway) {
+/// The first screen: the address, the agents, and commands to try.
+async fn print_first_screen(config: Config, place: Place, address: SocketAddr, gateway: Gateway) {
     let (mut agents, mut candidates) = (Vec::new(), Vec::new());
     for (name, description) in gateway.probe_agents().await {
         let state = match (&description.problem, description.scripted) {
             (Some(problem), _) => format!(" (cannot be used: {problem})"),
-            (None, true) => " (scripted: plays a script, nothing behind it thinks)".to_owned(),
+            (None, true) => " (scripted: a demo that plays a script, without a model)".to_owned(),
             (None, false) => String::new(),
         };
         agents.push(format!("{name}{state}"));
@@ -159,18 +159,14 @@ async fn welcome(config: Config, place: Place, address: SocketAddr, gateway: Gat
          agents   {agents}\n\n\
          Try it from another terminal{with}:\n\n  \
          {hints}\n\n\
-         Ctrl-C ends it; whatever was accepted is kept.\n",
+         Press Ctrl-C to stop. Sessions are kept, and open turns are settled at the next start.\n",
         version = env!("CARGO_PKG_VERSION"),
         data = config.data.display(),
         roots = roots.join(", "),
         agents = agents.join(", "),
         hints = hints.join("\n  "),
     );
-    // Nobody has to read it.
-    let _ = out::print(&escape::text(&screen));
-}
-
-/// One line per notable thing.
-fn log(line: &str) {
-    out::note(safe!["turnstream: ", escape::text(line)]);
+    if let Err(error) = out::print(&escape::text(&screen)) {
+        debug!(%error, "nobody reads the first screen");
+    }
 }

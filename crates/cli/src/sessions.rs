@@ -1,4 +1,4 @@
-//! `turnstream sessions`: all sessions in a table.
+//! `turnstream sessions`: lists all sessions.
 
 use crate::client::{ClientError, FindError, Reach, connect};
 use crate::escape::{self, Safe, safe};
@@ -7,22 +7,22 @@ use crate::record::Record;
 use serde_json::Value;
 use std::io;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use turnstream_model::time::Time;
 
-/// Widest column of words that others chose.
+/// The widest column of text that users or agents chose.
 const WIDEST: usize = 48;
 
-/// List all sessions, the newest last.
+/// List all sessions, newest last
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     reach: Reach,
-    /// One JSON object per session instead of a table
+    /// Print one JSON object per session instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// Why there is no list.
+/// Why the sessions cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionsError {
     #[error(transparent)]
@@ -39,9 +39,9 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, SessionsError> {
     connected.end().await;
     let mut sessions = listed?["sessions"].as_array().cloned().unwrap_or_default();
     sessions.sort_by_key(|session| session["created"].as_u64());
-    let text = if args.json { lines(&sessions) } else { table(&sessions, now()) };
+    let text = if args.json { lines(&sessions) } else { table(&sessions, Time::now()) };
     match out::print(&text) {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -51,7 +51,7 @@ fn lines(sessions: &[Value]) -> Safe {
     sessions.iter().map(|session| safe![escape::json(&session.to_string()), "\n"]).collect()
 }
 
-fn table(sessions: &[Value], now: u64) -> Safe {
+fn table(sessions: &[Value], now: Time) -> Safe {
     if sessions.is_empty() {
         return safe!["There are no sessions yet. turnstream run \"Hello\" makes one.\n"];
     }
@@ -71,11 +71,11 @@ fn table(sessions: &[Value], now: u64) -> Safe {
     rows.into_iter().map(line).collect()
 }
 
-fn row(session: Record<'_>, now: u64) -> [Safe; 6] {
+fn row(session: Record<'_>, now: Time) -> [Safe; 6] {
     let text = |member: &str| session.text(member).preview(WIDEST);
     let status = if session.has("ended") { safe!["ended"] } else { text("status") };
     let about = if session.has("title") { text("title") } else { text("cwd") };
-    let age = session.number("created").map_or(safe!["?"], |created| age(now.saturating_sub(created)));
+    let age = session.number("created").map_or(safe!["?"], |created| age(now.0.saturating_sub(created)));
     let head = session.number("head").map_or(safe!["?"], |head| safe![head]);
     [text("id"), text("agent"), status, about, head, age]
 }
@@ -89,15 +89,11 @@ fn age(millis: u64) -> Safe {
     }
 }
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::table;
     use serde_json::json;
+    use turnstream_model::time::Time;
 
     #[test]
     fn a_table_shows_what_each_session_is() {
@@ -111,6 +107,6 @@ SESSION  AGENT     STATUS  TITLE OR DIRECTORY  HEAD  AGE
 ses_1    scripted  idle    /w                  12    3h
 ses_22   a         ended   A\\u{1b}[2Jb         3     1h
 ";
-        assert_eq!(table(&sessions, 3 * 3_600_000 + 1).as_str(), expected);
+        assert_eq!(table(&sessions, Time(3 * 3_600_000 + 1)).as_str(), expected);
     }
 }

@@ -1,6 +1,6 @@
-//! `turnstream tail SESSION`: one session's events, from any place, as they come.
+//! `turnstream tail SESSION`: shows a session's events as they come.
 
-use crate::client::{ClientError, Connected, FindError, Reach, Received, connect};
+use crate::client::{ClientError, Connected, FindError, Reach, Received, connect_unless};
 use crate::escape::{self, Safe, safe};
 use crate::exit::Exit;
 use crate::out;
@@ -12,38 +12,38 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// When nothing has come for so long, nothing more belongs to what came last.
+/// After a pause of this length, the last event is complete.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Show a session's events, then wait for more. Ctrl-C ends it; the session goes on.
+/// Show a session's events, then wait for more
 ///
-/// Exit code 0 when everything was shown, 2 when nothing can be shown, 4 when the gateway went away, 130
-/// after Ctrl-C.
+/// Ctrl-C ends the command; the session goes on. Exit codes: 0 when everything was shown, 2 when nothing
+/// can be shown, 4 when the gateway does not answer, 130 after Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
-    /// Begin after this event: GENERATION:SEQ or SEQ; without it at the first
+    /// Start after this event: GENERATION:SEQ or SEQ [default: the first event]
     #[arg(long, value_name = "CURSOR", default_value = "0")]
     after: String,
-    /// The events as JSON lines instead of text
+    /// Print the events as JSON lines instead of text
     #[arg(long)]
     json: bool,
-    /// End with the last event there is instead of waiting for more
+    /// Stop at the last event instead of waiting for more
     #[arg(long)]
     no_follow: bool,
     #[command(flatten)]
     reach: Reach,
 }
 
-/// Why nothing is shown.
+/// Why events cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TailError {
     #[error(transparent)]
     Find(#[from] FindError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("cannot take over the signals: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -51,14 +51,14 @@ pub(crate) enum TailError {
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, TailError> {
     let mut signals = Signals::take().map_err(TailError::Signals)?;
-    let connected = connect(&args.reach, None).await?;
+    let connected = connect_unless(&args.reach, None, signals.interrupted()).await?;
     let shown = tokio::select! {
         shown = show(&connected, &args) => shown,
         _ = signals.next() => Ok(Exit::Cancelled.into()),
     };
     connected.end().await;
     match shown {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(TailError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         shown => shown,
     }
@@ -89,7 +89,7 @@ async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError>
                     return Ok(ExitCode::SUCCESS);
                 }
                 let head = outcome.number("head").unwrap_or_default();
-                // Of a trimmed session there may be nothing left to show.
+                // Retention may have removed all events.
                 let is_past = outcome.number("oldest").is_some_and(|oldest| oldest > head);
                 let nothing = outcome.is("outcome", "caught_up") || head == 0 || is_past;
                 if args.no_follow && nothing {
@@ -116,7 +116,7 @@ async fn show(connected: &Connected, args: &Args) -> Result<ExitCode, TailError>
     }
 }
 
-/// A line that is no event: beside events that a program reads.
+/// Prints a line that is not an event. With `--json` it goes to standard error.
 fn tell(args: &Args, line: &Safe, screen: &mut Screen) -> io::Result<()> {
     if args.json {
         out::note(line.clone());

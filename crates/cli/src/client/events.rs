@@ -1,4 +1,5 @@
-//! A session's events over SSE. A break is mended by coming back with the last id, so the caller sees each event once.
+//! A session's events over SSE. After a break it reconnects with the last id, so the caller sees each event
+//! once.
 
 use super::{Away, Client, ClientError, refusal, segment, unreachable};
 use reqwest::{Method, Response};
@@ -10,27 +11,26 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use turnstream_sse::{Decoder, Frame};
 
-/// A gateway says something at least this often, if only that it is alive.
+/// The longest silence of a stream: a gateway sends heartbeats more often.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long a gateway may be away before it is given up: enough for one that is started again.
+/// How long a gateway that does not answer is waited for: long enough for a restart.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Events that are read before somebody wants them.
+/// How many events are read ahead.
 const AHEAD: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What a stream brings.
+/// An element of the stream.
 pub(crate) enum Received {
-    /// What became of the cursor, each time the stream begins.
+    /// The first frame of each connection: whether the cursor was found.
     Outcome(Value),
-    /// One event: its line and what is in it.
+    /// One event: its JSON line, and the parsed value.
     Event { line: String, event: Value },
-    /// The gateway went away, said once; it is waited for a while. When it is back an outcome follows.
+    /// The connection was lost. It is reported once; an `Outcome` follows after the reconnect.
     Away(ClientError),
 }
 
-/// A stream of one session's events. It reads on its own, so that whoever waits for it may do something else
-/// between.
+/// A stream of one session's events. A task of its own reads it.
 pub(crate) struct Events {
     received: mpsc::Receiver<Result<Received, ClientError>>,
     reading: JoinHandle<()>,
@@ -62,11 +62,11 @@ impl Events {
         Self { received, reading }
     }
 
-    /// The next one; waits for it, and for a gateway that is away. Safe to drop and call again.
+    /// Waits for the next element, also over a reconnect. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Received, ClientError> {
         match self.received.recv().await {
             Some(received) => received,
-            // It ends only behind an error, and nobody reads on after one.
+            // The task ends only after an error, and callers stop at an error.
             None => std::future::pending().await,
         }
     }
@@ -85,9 +85,9 @@ struct Reader {
     response: Option<Response>,
     decoder: Decoder,
     waiting: VecDeque<Received>,
-    /// When the gateway last said something.
+    /// When the last bytes came.
     heard: Instant,
-    /// Since when the gateway is away.
+    /// Since when the gateway does not answer.
     away: Option<Instant>,
     pause: Duration,
 }

@@ -1,4 +1,4 @@
-//! Whole sessions, out and in: bodies that are never in memory whole.
+//! Export and import of sessions. The bodies are streamed.
 
 use super::{Away, Client, ClientError, refusal, segment, unreachable};
 use reqwest::{Body, Method, Response};
@@ -7,25 +7,25 @@ use std::fs::File;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a gateway may take to begin with an export, beyond what it is asked to wait.
+/// How long a gateway may take to start an export, in addition to the wait that was asked for.
 const BEGIN: Duration = Duration::from_secs(60);
-/// How long it may pause in one.
+/// The longest pause in an export.
 const PAUSE: Duration = Duration::from_secs(60);
 /// How long an import may take.
 const IMPORT: Duration = Duration::from_secs(60 * 60);
 
-/// An export that is under way.
+/// A running export.
 pub(crate) struct Download {
     base: String,
     response: Response,
-    /// The first event in it.
+    /// The `seq` of its first event.
     pub(crate) first: u64,
-    /// Later events that are not in it.
+    /// How many later events are not in it.
     pub(crate) left_out: u64,
 }
 
 impl Client {
-    /// Begins to export a session. What is open is waited for, but no longer than that.
+    /// Starts the export of a session. Waits up to `wait` for open turns to end.
     pub(crate) async fn export(
         &self,
         session: &str,

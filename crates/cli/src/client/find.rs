@@ -1,8 +1,9 @@
-//! The gateway a command talks to: one that was named, one that runs, or one of its own.
+//! Finds the gateway that a command talks to: the one of `--url`, one that runs, or one that it hosts itself.
 
 use super::owner::{Doubt, Owner};
 use super::{Away, Client, ClientError};
 use crate::config::{Config, ConfigError, Contact, Place};
+use crate::diagnostics::{Diagnostics, DiagnosticsError};
 use crate::escape;
 use crate::host::{self, HostError};
 use crate::out;
@@ -11,27 +12,39 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use turnstream_gateway::OpenError;
+use turnstream_model::Chain;
 
-/// A gateway that runs answers at once.
-const KNOCK: Duration = Duration::from_secs(2);
+/// How long a gateway may take to answer the health check.
+const HEALTH_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How a command reaches a gateway.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(crate) struct Reach {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// The gateway to use, for example http://127.0.0.1:4180; without it the one that serves the data directory, or one of
-    /// the command's own while it runs
+    /// The URL of the gateway, for example http://127.0.0.1:4180 [default: the gateway that serves the data
+    /// directory; if there is none, the command hosts one while it runs]
     #[arg(long, env = "TURNSTREAM_URL")]
     pub(crate) url: Option<String>,
 }
 
+/// The command was interrupted. An error with this among its sources has an exit code of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
 /// Why there is no gateway to talk to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FindError {
+    #[error("interrupted before a gateway was found or started")]
+    Interrupted(#[source] Interrupted),
+    #[error(transparent)]
+    Diagnostics(#[from] DiagnosticsError),
+    #[error("the search for a gateway failed: {0}")]
+    Task(#[source] JoinError),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -41,12 +54,12 @@ pub(crate) enum FindError {
     #[error("--url {url:?} cannot be used: {problem}; write it like http://127.0.0.1:4180")]
     Url { url: String, problem: String },
     #[error(
-        "{} is in use by another turnstream that does not serve{}; wait until that command ends, or start \
+        "{} is in use by another turnstream command that does not serve{}; wait until it ends, or start \
          `turnstream serve` so that several commands can share it", data.display(), because(why.as_deref())
     )]
     Busy { data: PathBuf, why: Option<String> },
     #[error(
-        "the gateway at {address} is not shown the token: {why}; if it is yours, name it: --url http://{address}"
+        "the token is not sent to the gateway at {address}: {why}; if it is yours, name it: --url http://{address}"
     )]
     Unseen { address: SocketAddr, why: String },
     #[error("the gateway that serves {} does not answer: {problem}", data.display())]
@@ -56,51 +69,84 @@ pub(crate) enum FindError {
         problem: Away,
     },
     #[error(
-        "no gateway serves {}{}; start one with `turnstream serve`, or name the one that is meant with --data, --config \
+        "no gateway serves {}{}; start one with `turnstream serve`, or name another one with --data, --config \
          or --url", data.display(), because(why.as_deref())
     )]
     NotServed { data: PathBuf, why: Option<String> },
 }
 
-/// A gateway to talk to. One of our own ends with [`Connected::end`].
+/// A gateway to talk to. [`Connected::end`] stops it if this process hosts it.
 pub(crate) struct Connected {
     pub(crate) client: Client,
-    /// That the gateway is our own, and why, for a person.
+    /// A line for the person, if this process hosts the gateway.
     pub(crate) hosted: Option<String>,
     own: Option<(oneshot::Sender<()>, JoinHandle<Vec<String>>)>,
+    diagnostics: Diagnostics,
 }
 
 /// What was found in the data directory.
 enum Found {
     Gateway(Client),
-    /// Nobody serves; why, if there are traces of a gateway.
+    /// No gateway serves the directory. The text explains traces of an earlier one.
     Nobody(Option<String>),
 }
 
-/// Finds a gateway, or starts one and says so. `root` is where sessions of one of our own may work, if the
-/// configuration does not say.
+/// Finds a gateway, or hosts one and says so. `root` is where sessions of a hosted one may work, if the
+/// configuration does not say. For commands that a signal kills.
 pub(crate) async fn connect(reach: &Reach, root: Option<PathBuf>) -> Result<Connected, FindError> {
-    let connected = open(reach, root).await?;
+    connect_unless(reach, root, std::future::pending()).await
+}
+
+/// The same for commands that handle signals themselves: gives up when `interrupted` is ready.
+pub(crate) async fn connect_unless(
+    reach: &Reach,
+    root: Option<PathBuf>,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Connected, FindError> {
+    let connected = open_unless(reach, root, interrupted).await?;
     if let Some(hosted) = &connected.hosted {
         out::note(escape::text(hosted));
     }
     Ok(connected)
 }
 
-/// The same, for who says it in other words.
-pub(crate) async fn open(reach: &Reach, root: Option<PathBuf>) -> Result<Connected, FindError> {
-    if let Some(client) = named(reach)? {
-        return Ok(Connected { client, hosted: None, own: None });
+/// The same without the line for the person: the caller prints `hosted`.
+pub(crate) async fn open_unless(
+    reach: &Reach,
+    root: Option<PathBuf>,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Connected, FindError> {
+    // A task of its own, because opening a data directory can block its thread for long.
+    let (reach, root) = (reach.clone(), root);
+    let mut opening = tokio::spawn(async move { open(&reach, root).await });
+    tokio::select! {
+        biased;
+        () = interrupted => {
+            opening.abort();
+            Err(FindError::Interrupted(Interrupted))
+        }
+        opened = &mut opening => opened.map_err(FindError::Task)?,
     }
-    let contact = reach.place.contact()?;
-    match find(&contact).await? {
-        Found::Gateway(client) => Ok(Connected { client, hosted: None, own: None }),
+}
+
+async fn open(reach: &Reach, root: Option<PathBuf>) -> Result<Connected, FindError> {
+    let found = match named(reach)? {
+        Some(client) => Found::Gateway(client),
+        None => find(&reach.place.contact()?).await?,
+    };
+    match found {
+        Found::Gateway(client) => {
+            let diagnostics = Diagnostics::of_client()?;
+            Ok(Connected { client, hosted: None, own: None, diagnostics })
+        }
         Found::Nobody(why) => host(reach, root, why).await,
     }
 }
 
-/// Finds a gateway that runs already, for what would be over with a gateway of our own.
+/// Finds a gateway that runs, for commands whose effect would end with a hosted one.
 pub(crate) async fn connect_running(reach: &Reach) -> Result<Client, FindError> {
+    // It exports nothing, so there is nothing to end.
+    drop(Diagnostics::of_client()?);
     if let Some(client) = named(reach)? {
         return Ok(client);
     }
@@ -111,14 +157,14 @@ pub(crate) async fn connect_running(reach: &Reach) -> Result<Client, FindError> 
     }
 }
 
-/// The gateway that a person named. It is shown the token: whoever names it answers for it.
+/// The gateway of `--url`. It gets the token, because the user named it.
 fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
     let Some(url) = &reach.url else { return Ok(None) };
     let wrong = |problem: &str| FindError::Url { url: url.clone(), problem: problem.to_owned() };
     match reqwest::Url::parse(url) {
-        Err(_) => return Err(wrong("it is no web address")),
+        Err(_) => return Err(wrong("it is not a URL")),
         Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => {
-            return Err(wrong("its scheme has to be http"));
+            return Err(wrong("its scheme must be http"));
         }
         Ok(parsed) if parsed.query().is_some() || parsed.fragment().is_some() => {
             return Err(wrong("it has a query or a fragment"));
@@ -128,7 +174,7 @@ fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
     Ok(Some(Client::new(url, reach.place.secret()?)?))
 }
 
-/// Looks for the gateway that has the data directory.
+/// Looks for the gateway that serves the data directory.
 async fn find(contact: &Contact) -> Result<Found, FindError> {
     let Contact { data, secret } = contact;
     let Some(running) = running::read(data) else { return Ok(Found::Nobody(None)) };
@@ -143,9 +189,9 @@ async fn find(contact: &Contact) -> Result<Found, FindError> {
     };
     let client =
         Client::new(&format!("http://{}", reachable(running.address)), secret.clone())?.only_to(owner);
-    match timeout(KNOCK, client.get("/v1/health")).await {
+    match timeout(HEALTH_DEADLINE, client.get("/v1/health")).await {
         Ok(Ok(_)) => Ok(Found::Gateway(client)),
-        // It is there, and it does not want us: a second one would not help.
+        // It runs and refuses this command: hosting a second one would not help.
         Ok(Err(refused @ ClientError::Refused { .. })) => Err(refused.into()),
         Ok(Err(error @ ClientError::Unreachable { .. })) if is_sure => {
             Err(FindError::Silent { data: data.clone(), problem: Away(error.to_string()) })
@@ -161,9 +207,10 @@ async fn find(contact: &Contact) -> Result<Found, FindError> {
     }
 }
 
-/// Starts a gateway of our own.
+/// Hosts a gateway in this process.
 async fn host(reach: &Reach, root: Option<PathBuf>, why: Option<String>) -> Result<Connected, FindError> {
     let config = Config::resolve(&reach.place, None, root)?;
+    let diagnostics = Diagnostics::of_host(&config)?;
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let (_, server) = host::open(&config, listen).await.map_err(|error| match error {
         HostError::Open(OpenError::Log(turnstream_log::OpenError::InUse(data))) => {
@@ -174,19 +221,19 @@ async fn host(reach: &Reach, root: Option<PathBuf>, why: Option<String>) -> Resu
     let client = Client::new(&format!("http://{}", server.address()), config.secret)?;
     let (end, ended) = oneshot::channel::<()>();
     let run = server.run(async {
-        // Dropped means the same as told.
-        let _ = ended.await;
+        // A sender that is dropped ends the gateway too.
+        drop(ended.await);
     });
     let (data, because) = (config.data.display(), because(why.as_deref()));
     let hosted = Some(format!("no gateway serves {data}{because}: this command hosts its own while it runs"));
-    Ok(Connected { client, hosted, own: Some((end, tokio::spawn(run))) })
+    Ok(Connected { client, hosted, own: Some((end, tokio::spawn(run))), diagnostics })
 }
 
 fn because(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!(" ({why})"))
 }
 
-/// A gateway that listens everywhere is here too.
+/// The address for clients on this machine: loopback, if the gateway listens on all addresses.
 pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -197,14 +244,16 @@ pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 impl Connected {
-    /// Ends a gateway of our own, in good order.
+    /// Stops the gateway, if this process hosts it, and sends what it has for a collector.
     pub(crate) async fn end(self) {
         if let Some((end, run)) = self.own {
+            // It fails only when the gateway has stopped already.
             let _ = end.send(());
-            // A panic in it has been printed.
-            for problem in run.await.unwrap_or_default() {
-                out::note(escape::text(&problem));
+            match run.await {
+                Ok(problems) => problems.iter().for_each(|problem| out::note(escape::text(problem))),
+                Err(error) => tracing::error!(error = %Chain(&error), "the hosted gateway failed"),
             }
         }
+        self.diagnostics.end().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A client of a gateway: requests, and streams that come back after a break.
+//! A client of a gateway: requests, and event streams that reconnect.
 
 mod events;
 mod files;
@@ -9,7 +9,10 @@ mod refusal;
 
 pub(crate) use events::{Events, Received};
 pub(crate) use files::Download;
-pub(crate) use find::{Connected, FindError, Reach, connect, connect_running, open, reachable};
+pub(crate) use find::{
+    Connected, FindError, Interrupted, Reach, connect, connect_running, connect_unless, open_unless,
+    reachable,
+};
 pub(crate) use owner::{Doubt, Owner};
 
 use crate::escape::Safe;
@@ -18,20 +21,20 @@ use serde_json::Value;
 use std::io;
 use std::time::Duration;
 
-/// How long a gateway may take to answer. It waits for a disk, never for an agent.
+/// How long a gateway may take to answer. A request can wait for the disk, and never for an agent.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Where a gateway is, and what to show it.
+/// The address of a gateway, and the token for it.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<String>,
-    /// Whoever has to be at the address, where it was found in the data directory and not named by a person.
+    /// The process that must listen at the address. Only for an address that was found in the data directory.
     owner: Option<Owner>,
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("the gateway at {url} does not answer: {problem}; is it running there?")]
@@ -65,8 +68,8 @@ impl Client {
         Ok(Self { http, base, token, owner: None })
     }
 
-    /// The same client, which sends nothing unless the owner of the data directory is at the address. It is
-    /// looked each time: a gateway may end while a command runs, and anybody may take its port then.
+    /// The same client, which checks before each request that the owner of the data directory listens at the
+    /// address. A gateway can end while a command runs, and any program can take its port then.
     pub(crate) fn only_to(self, owner: Owner) -> Self {
         Self { owner: Some(owner), ..self }
     }
@@ -131,7 +134,7 @@ impl Client {
     }
 }
 
-/// One part of a path: what a person typed must not change which path it is.
+/// Escapes one segment of a path, so that typed text cannot change the path.
 pub(crate) fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -155,7 +158,7 @@ fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "it took too long".to_owned();
     }
-    // The innermost cause is the one that says something.
+    // The innermost cause is the useful one, for example "connection refused".
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -169,7 +172,7 @@ fn cause(error: &reqwest::Error) -> String {
 }
 
 impl ClientError {
-    /// The problem's name, where the gateway refused.
+    /// The name of the problem, if the gateway answered with one.
     pub(crate) fn kind(&self) -> Option<&str> {
         match self {
             Self::Refused { kind, .. } => Some(kind),
@@ -177,7 +180,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the same request may succeed in a moment.
+    /// Whether a retry can succeed.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -216,7 +219,7 @@ mod tests {
         let (head, listener) = gateway.join().unwrap();
         assert!(head.to_lowercase().contains("authorization: bearer a-long-token"), "{head}");
 
-        // It has let go of the directory, and somebody still listens there.
+        // The owner has released the directory, and the port is still open.
         drop(lock);
         listener.set_nonblocking(true).unwrap();
         let refused = client.get("/v1/health").await.unwrap_err().to_string();

@@ -1,10 +1,9 @@
-//! Whether a gateway that was found in a data directory is the one that has this directory.
+//! Checks that the address in `gateway.json` belongs to the gateway that owns the data directory.
 //!
-//! `gateway.json` outlives a gateway that was killed, and the port it names can be taken by any program of
-//! any user. The token and what a person says go to that address only while the process it names holds the
-//! directory's lock and owns the listening socket. Linux shows both in `/proc`. Elsewhere neither can be seen
-//! without a library: a gateway without a token is used as before, and a token is sent only to a gateway that
-//! a person named with `--url`.
+//! `gateway.json` stays after a gateway was killed, and any program of any user can then listen at its
+//! port. So requests go to that address only while the process in the file holds the directory's lock and
+//! owns the listening socket. Linux shows both in `/proc`. On other systems the check is not possible: a
+//! token is sent only to a gateway of `--url`, and a gateway without a token is used without the check.
 
 use crate::running;
 use std::fs;
@@ -12,19 +11,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The gateway of a data directory, at one address.
+/// The gateway of a data directory, and its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     data: PathBuf,
     address: SocketAddr,
 }
 
-/// Why it may be somebody else.
+/// Why the check did not succeed.
 #[derive(Debug)]
 pub(crate) enum Doubt {
-    /// It is somebody else, or nobody.
+    /// Another program listens there, or none.
     Other(String),
-    /// It cannot be told here.
+    /// This system or user cannot check it.
     Unseen(String),
 }
 
@@ -33,7 +32,7 @@ impl Owner {
         Self { data: data.to_owned(), address }
     }
 
-    /// Whether the process that `gateway.json` names has the directory and listens at the address.
+    /// Whether the process in `gateway.json` holds the lock of the directory and listens at the address.
     pub(crate) fn check(&self) -> Result<(), Doubt> {
         let Some(note) = running::read(&self.data) else {
             return Err(Doubt::Other("gateway.json is gone, and the gateway with it".to_owned()));
@@ -81,7 +80,7 @@ impl Owner {
     }
 }
 
-/// What a process has open, as far as it matters here.
+/// The lock and the sockets that a process has open.
 struct Held {
     has_lock: bool,
     /// Inodes of sockets.
@@ -94,7 +93,7 @@ impl Held {
         let mut held = Self { has_lock: false, sockets: Vec::new() };
         for descriptor in fs::read_dir(process.join("fd"))? {
             let path = descriptor?.path();
-            // One that was closed since is no longer held.
+            // It was closed since the directory was read.
             let Ok(target) = fs::read_link(&path) else { continue };
             let target = target.to_string_lossy();
             if let Some(inode) = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
@@ -110,22 +109,22 @@ impl Held {
     }
 }
 
-/// Whether this descriptor is the one whose lock keeps others out: `lock: 1: FLOCK ADVISORY WRITE …`.
+/// Whether this descriptor holds the exclusive lock: `lock: 1: FLOCK ADVISORY WRITE …`.
 fn is_locked(info: &Path) -> bool {
     let info = fs::read_to_string(info).unwrap_or_default();
     info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
 }
 
-/// The inodes of the listening sockets that a connection to this address can reach, the most exact ones only.
+/// The inodes of the listening sockets that get connections to this address: the most specific ones.
 fn sockets_at(address: SocketAddr) -> std::io::Result<Vec<u64>> {
     let own = listeners("/proc/net/tcp", address.port())?;
-    // Without IPv6 there is no such file.
+    // The file does not exist without IPv6.
     let own_v6 = listeners("/proc/net/tcp6", address.port()).unwrap_or_default();
     let all: Vec<(IpAddr, u64)> = own.into_iter().chain(own_v6).collect();
     let at = |wanted: &dyn Fn(IpAddr) -> bool| -> Vec<u64> {
         all.iter().filter(|(ip, _)| wanted(*ip)).map(|(_, inode)| *inode).collect()
     };
-    // A client of a gateway that listens everywhere goes to loopback.
+    // Clients of a gateway on all addresses use loopback.
     let target = super::find::reachable(address).ip();
     let exact = at(&|ip| ip == target);
     let same_family = at(&|ip| ip.is_unspecified() && ip.is_ipv4() == target.is_ipv4());
@@ -133,7 +132,7 @@ fn sockets_at(address: SocketAddr) -> std::io::Result<Vec<u64>> {
     Ok([exact, same_family, any].into_iter().find(|found| !found.is_empty()).unwrap_or_default())
 }
 
-/// The listening sockets of a table of the kernel: address and inode.
+/// The listening sockets in `/proc/net/tcp` or `tcp6`: address and inode.
 fn listeners(table: &str, port: u16) -> std::io::Result<Vec<(IpAddr, u64)>> {
     const LISTEN: &str = "0A";
     let read = |line: &str| {
@@ -147,7 +146,7 @@ fn listeners(table: &str, port: u16) -> std::io::Result<Vec<(IpAddr, u64)>> {
     Ok(fs::read_to_string(table)?.lines().skip(1).filter_map(read).collect())
 }
 
-/// An address as the kernel prints it: words of four bytes, each as a number of this machine.
+/// An address as the kernel prints it: words of four bytes in the byte order of this machine.
 fn kernel_address(text: &str) -> Option<IpAddr> {
     let word = |at: usize| Some(u32::from_str_radix(text.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
     match text.len() {

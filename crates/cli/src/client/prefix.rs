@@ -1,19 +1,19 @@
-//! Sessions by the beginning of their id: as much of it as tells one from all others.
+//! Finds a session by the unique beginning of its id.
 
 use super::{Client, ClientError, segment};
 use crate::escape::{Safe, Untrusted, safe};
 use crate::record::Record;
 use serde_json::Value;
 
-/// What every id begins with, and nobody has to type.
+/// The prefix of every id. It does not have to be typed.
 const COMMON: &str = "ses_";
 /// How many candidates are listed.
 const LISTED: usize = 10;
-/// How much of a title is listed.
+/// The width of a title in the list.
 const WIDEST: usize = 100;
 
 impl Client {
-    /// The session with this id, or the only one whose id begins so.
+    /// The session with this id, or the only one whose id begins with it.
     pub(crate) async fn find_session(&self, asked: &str) -> Result<Value, ClientError> {
         if asked.trim().is_empty() {
             let told = safe!["the id of the session is empty; `turnstream sessions` lists those there are"];
@@ -28,7 +28,7 @@ impl Client {
         pick(sessions, asked).cloned()
     }
 
-    /// The whole id of that session.
+    /// The full id of that session.
     pub(crate) async fn session_id(&self, asked: &str) -> Result<String, ClientError> {
         let session = self.find_session(asked).await?;
         Ok(session["id"].as_str().unwrap_or_default().to_owned())

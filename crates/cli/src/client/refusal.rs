@@ -1,4 +1,4 @@
-//! What a gateway refuses, in the words of the command line: commands and flags instead of routes and
+//! Problems that a gateway answers, in words for the command line: commands and flags instead of routes and
 //! headers.
 
 use super::ClientError;
@@ -6,8 +6,7 @@ use crate::escape::{Untrusted, safe};
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// The problem in an answer. `reason` is what is wrong without the advice for HTTP clients, where there is
-/// any.
+/// Reads the problem in an answer. Its `reason`, if any, is the text without advice for HTTP clients.
 pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     let kind = problem["type"].as_str().and_then(|kind| kind.strip_prefix("urn:turnstream:problem:"));
@@ -21,7 +20,7 @@ pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
     }
 }
 
-/// What to do about it on a command line.
+/// The advice for the command line.
 fn advice(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "unauthorized" => "give it with TURNSTREAM_TOKEN, with --token or in the configuration",

@@ -1,6 +1,7 @@
-//! `[agents.NAME]`: which agents there are, and how each is reached.
+//! `[agents.NAME]`: the agents, and how each is started or reached.
 
-use super::file::Span;
+use super::duration::Span;
+use super::keys::keys;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,121 +16,106 @@ pub(crate) enum AgentTable {
     Opencode(Box<Opencode>),
 }
 
-/// opencode, started here or found at an address.
-#[derive(Clone, Debug, Default)]
+/// An agent of kind `opencode`. The fields are the keys, see [`AgentKeys`].
+#[derive(Debug)]
 pub(crate) struct Opencode {
-    /// The program to start; `opencode` on the path if nothing is said.
     pub(crate) command: Option<PathBuf>,
-    /// Variables of this process that it gets too, for example keys of providers.
     pub(crate) pass_env: Vec<String>,
-    /// Variables it gets.
     pub(crate) env: BTreeMap<String, String>,
-    /// The address of a server that runs already; then nothing is started.
     pub(crate) url: Option<String>,
-    /// The variable of this process that holds that server's password.
     pub(crate) password_env: Option<String>,
-    /// The file that holds it.
     pub(crate) password_file: Option<PathBuf>,
-    /// That server's user name, if it has another than `opencode`.
     pub(crate) user: Option<String>,
-    /// What one turn may take.
     pub(crate) budget: BudgetTable,
 }
 
-/// `[agents.NAME.budget]`: limits of one turn.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(crate) struct BudgetTable {
-    /// Model calls.
-    #[serde(default, deserialize_with = "limit")]
-    pub(crate) steps: Option<u32>,
-    /// Time.
-    pub(crate) time: Option<Span>,
-    /// Tokens.
-    #[serde(default, deserialize_with = "limit")]
-    pub(crate) tokens: Option<u64>,
-    /// Dollars.
-    #[serde(default, deserialize_with = "limit")]
-    pub(crate) cost: Option<f64>,
+keys! {
+    /// `[agents.NAME.budget]`: limits of one turn.
+    pub(crate) struct BudgetTable in "agents.NAME.budget" {
+        /// Model calls, repeated ones included. Default: 200, because opencode has no limit of its own.
+        steps: PositiveLimit<u32> = "200", file;
+        /// The time a turn takes. Default: no limit.
+        time: Span = "\"1h\"", file;
+        /// Tokens of all kinds, subagents included. Default: no limit.
+        tokens: PositiveLimit<u64> = "2000000", file;
+        /// Dollars, subagents included. Default: no limit.
+        cost: PositiveLimit<f64> = "5.0", file;
+    }
 }
 
-/// An agent that plays scripts.
-#[derive(Clone, Debug, Default)]
+/// A limit that is more than zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PositiveLimit<N>(pub(crate) N);
+
+/// An agent of kind `scripted`.
+#[derive(Debug, Default)]
 pub(crate) struct Scripted {
-    /// The delay between pieces of text.
     pub(crate) pace_ms: Option<u64>,
-    /// The script that is played for prompts that are none.
     pub(crate) script: Option<Script>,
 }
 
-/// The keys of all kinds in one table. A tagged enum would read the values before it knows their types, and
-/// could not tell the line of one that does not fit.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-struct AgentKeys {
-    kind: Kind,
-    pace_ms: Option<u64>,
-    #[serde(default, deserialize_with = "script")]
-    script: Option<Script>,
-    command: Option<PathBuf>,
-    pass_env: Option<Vec<String>>,
-    env: Option<BTreeMap<String, String>>,
-    #[serde(default, deserialize_with = "url")]
-    url: Option<String>,
-    password_env: Option<String>,
-    password_file: Option<PathBuf>,
-    user: Option<String>,
-    budget: Option<BudgetTable>,
+keys! {
+    /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
+    /// and could not tell the line of one that does not fit.
+    pub(super) struct AgentKeys in "agents.NAME" {
+        /// What the agent is: `opencode`, or `scripted` for a demo without a model.
+        kind: Kind = "\"opencode\"", file;
+        /// The program to start. Default: `opencode`, found on `PATH`.
+        command: PathBuf = "\"opencode\"", file, agent "opencode";
+        /// Variables of the gateway that the agent also gets, besides `PATH`, `HOME`, `LANG` and `TMPDIR`.
+        pass_env: Vec<String> = "[\"ANTHROPIC_API_KEY\"]", file, agent "opencode";
+        /// Variables that are set for the agent.
+        env: BTreeMap<String, String> = "{ OPENCODE_DISABLE_AUTOUPDATE = \"1\" }", file, agent "opencode";
+        /// The address of an opencode server that already runs. It is used, and never started or stopped.
+        /// Not together with `command`, `env` or `pass_env`.
+        url: AgentUrl = "\"http://127.0.0.1:4096\"", file, agent "opencode";
+        /// The variable of the gateway that holds the password of the server at `url`.
+        /// It is read again when the server refuses it.
+        password_env: String = "\"OPENCODE_SERVER_PASSWORD\"", file, agent "opencode";
+        /// The file that holds the password, instead of a variable.
+        password_file: PathBuf = "\"/run/secrets/opencode\"", file, agent "opencode";
+        /// The user name for the server at `url`. Default: `opencode`.
+        user: String = "\"opencode\"", file, agent "opencode";
+        /// The delay between pieces of text, in milliseconds.
+        pace_ms: u64 = "25", file, agent "scripted";
+        /// The script for prompts that are not scripts themselves: [scripted-agent.md](scripted-agent.md).
+        script: ScriptFile = "\"/srv/demo.json\"", file, agent "scripted";
+        /// Limits of one turn: the table below. A turn that reaches one is stopped and fails, class `budget`.
+        budget: BudgetTable = "{ steps = 200 }", file, agent "opencode";
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+pub(super) enum Kind {
     Scripted,
     Opencode,
-}
-
-impl AgentKeys {
-    /// The kinds of agents that have a key, for every key that is there.
-    fn used(&self) -> impl Iterator<Item = (&'static str, Kind)> {
-        let Self { kind: _, pace_ms, script, command, pass_env, env, url, .. } = self;
-        let Self { password_env, password_file, user, budget, .. } = self;
-        let keys = [
-            ("pace_ms", Kind::Scripted, pace_ms.is_some()),
-            ("script", Kind::Scripted, script.is_some()),
-            ("command", Kind::Opencode, command.is_some()),
-            ("pass_env", Kind::Opencode, pass_env.is_some()),
-            ("env", Kind::Opencode, env.is_some()),
-            ("url", Kind::Opencode, url.is_some()),
-            ("password_env", Kind::Opencode, password_env.is_some()),
-            ("password_file", Kind::Opencode, password_file.is_some()),
-            ("user", Kind::Opencode, user.is_some()),
-            ("budget", Kind::Opencode, budget.is_some()),
-        ];
-        keys.into_iter().filter(|(_, _, is_there)| *is_there).map(|(key, of, _)| (key, of))
-    }
 }
 
 impl TryFrom<AgentKeys> for AgentTable {
     type Error = String;
 
     fn try_from(keys: AgentKeys) -> Result<Self, String> {
-        let kind = keys.kind;
-        if let Some((key, of)) = keys.used().find(|(_, of)| *of != kind) {
-            return Err(format!(
-                "there is no key `{key}` in an agent of kind = {:?}; it belongs to kind = {:?}",
-                kind.word(),
-                of.word()
-            ));
+        let kind = keys.kind.ok_or("the key `kind` is missing")?;
+        for key in keys.given() {
+            if let Some(of) = key.agent.filter(|of| *of != kind.word()) {
+                return Err(format!(
+                    "there is no key `{}` in an agent of kind = {:?}; it belongs to kind = {of:?}",
+                    key.name,
+                    kind.word()
+                ));
+            }
         }
         match kind {
-            Kind::Scripted => Ok(Self::Scripted(Scripted { pace_ms: keys.pace_ms, script: keys.script })),
+            Kind::Scripted => {
+                Ok(Self::Scripted(Scripted { pace_ms: keys.pace_ms, script: keys.script.map(|file| file.0) }))
+            }
             Kind::Opencode => {
                 let opencode = Opencode {
                     command: keys.command,
                     pass_env: keys.pass_env.unwrap_or_default(),
                     env: keys.env.unwrap_or_default(),
-                    url: keys.url,
+                    url: keys.url.map(|url| url.0),
                     password_env: keys.password_env,
                     password_file: keys.password_file,
                     user: keys.user,
@@ -152,7 +138,7 @@ impl Kind {
 }
 
 impl Opencode {
-    /// Refuses what cannot be meant together.
+    /// Refuses keys that contradict each other.
     fn check(&self) -> Result<(), String> {
         let starts = self.command.is_some() || !self.env.is_empty() || !self.pass_env.is_empty();
         let knocks = self.password_env.is_some() || self.password_file.is_some() || self.user.is_some();
@@ -171,34 +157,44 @@ impl Opencode {
     }
 }
 
-/// Refuses a limit that every turn would be past, and one that is no number (`nan`).
-fn limit<'de, D, N>(deserializer: D) -> Result<Option<N>, D::Error>
-where
-    D: Deserializer<'de>,
-    N: Deserialize<'de> + Default + PartialOrd,
-{
-    let limit = N::deserialize(deserializer)?;
-    if limit > N::default() {
-        return Ok(Some(limit));
+/// The address of an agent's server.
+#[derive(Debug)]
+pub(super) struct AgentUrl(String);
+
+/// A script, read from its file.
+#[derive(Debug)]
+pub(super) struct ScriptFile(Script);
+
+impl<'de, N: Deserialize<'de> + Default + PartialOrd> Deserialize<'de> for PositiveLimit<N> {
+    /// Refuses a limit that every turn would exceed, and one that is not a number (`nan`).
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let limit = N::deserialize(deserializer)?;
+        if limit > N::default() {
+            return Ok(Self(limit));
+        }
+        Err(serde::de::Error::custom(
+            "it must be more than 0, else every turn is stopped at once; leave it out for the default",
+        ))
     }
-    Err(serde::de::Error::custom(
-        "it must be more than 0, else every turn is stopped at once; leave it out for the default",
-    ))
 }
 
-/// Refuses an address that leads nowhere.
-fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let url = String::deserialize(deserializer)?;
-    if reqwest::Url::parse(&url).is_err() {
-        return Err(serde::de::Error::custom("it is no web address; write it like http://127.0.0.1:4096"));
+impl<'de> Deserialize<'de> for AgentUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let url = String::deserialize(deserializer)?;
+        if reqwest::Url::parse(&url).is_err() {
+            return Err(serde::de::Error::custom("it is not a URL; write it like http://127.0.0.1:4096"));
+        }
+        check_url(&url).map_err(serde::de::Error::custom)?;
+        Ok(Self(url))
     }
-    check_url(&url).map_err(serde::de::Error::custom)?;
-    Ok(Some(url))
 }
 
-fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, D::Error> {
-    let path = PathBuf::deserialize(deserializer)?;
-    let wrong = |problem: String| serde::de::Error::custom(format!("script {}: {problem}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    Script::from_json(&text).map(Some).map_err(|error| wrong(error.to_string()))
+impl<'de> Deserialize<'de> for ScriptFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = PathBuf::deserialize(deserializer)?;
+        let wrong =
+            |problem: String| serde::de::Error::custom(format!("script {}: {problem}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        Script::from_json(&text).map(Self).map_err(|error| wrong(error.to_string()))
+    }
 }

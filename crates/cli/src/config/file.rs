@@ -1,37 +1,52 @@
-//! `turnstream.toml`. Keys that are not known are refused, by name.
+//! `turnstream.toml`: the keys at the top and `[timeouts]`. An unknown key is refused by name.
 
 use super::agent::AgentTable;
-use super::duration;
+use super::duration::Span;
+use super::keys::{FromVariable, keys};
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use super::{ConfigError, variables, wording};
+use crate::diagnostics::{Collector, LogFilter, LogFormat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// The whole file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct File {
-    #[serde(default, deserialize_with = "listen")]
-    pub(super) listen: Option<SocketAddr>,
-    pub(super) data: Option<PathBuf>,
-    #[serde(default, deserialize_with = "roots")]
-    pub(super) roots: Vec<PathBuf>,
-    pub(super) token: Option<String>,
-    pub(super) import_mib: Option<u64>,
-    pub(super) default_agent: Option<String>,
-    #[serde(default)]
-    pub(super) agents: BTreeMap<String, AgentTable>,
-    #[serde(default)]
-    pub(super) timeouts: Timeouts,
-    #[serde(default)]
-    pub(super) redaction: Redaction,
-    #[serde(default)]
-    pub(super) retention: RetentionTable,
+keys! {
+    /// The whole file.
+    pub(super) struct File in "" {
+        /// The address to listen on. Anything but loopback needs a token. Default: `127.0.0.1:4180`.
+        listen: ListenAddress = "\"127.0.0.1:4180\"", flag;
+        /// The data directory. Default: `turnstream` in the user's data directory
+        /// (`$XDG_DATA_HOME`, `~/.local/share`; on macOS `~/Library/Application Support`).
+        data: PathBuf = "\"/home/me/turnstream\"", flag;
+        /// Sessions may work only in these directories and below.
+        /// The flag can be repeated; the variable separates them with colons.
+        /// Default: the directory in which turnstream was started.
+        roots: Roots = "[\"/srv/work\"]", flag;
+        /// The token that clients must send. `openssl rand -hex 16` makes a good one.
+        /// Default: none, for clients on this machine only.
+        token: String = "\"change-me-4f1d0c9b\"", flag;
+        /// The largest file that can be imported, in MiB.
+        import_mib: u64 = "4096", flag, zero "refuse every import" "allow 4096 MiB";
+        /// The agent of `turnstream run` without `--agent`.
+        default_agent: String = "\"opencode\"", variable;
+        /// Which log lines `turnstream serve` prints: a level for all targets, and levels for single ones.
+        /// The variable `RUST_LOG` wins. Default: `info`.
+        log: LogFilter = "\"info,turnstream_log=debug\"", variable;
+        /// How log lines are written: `human`, or `json` with one object per line. Default: `human`.
+        log_format: LogFormat = "\"json\"", variable;
+        /// The address of an OpenTelemetry collector, which gets the spans of turns and model calls
+        /// (OTLP over HTTP). Default: none.
+        otlp: Collector = "\"http://127.0.0.1:4318\"", variable;
+    }
+    tables {
+        agents: BTreeMap<String, AgentTable>;
+        timeouts: Timeouts;
+        redaction: Redaction;
+        retention: RetentionTable;
+    }
 }
 
 /// What a client needs of the file.
@@ -41,23 +56,41 @@ pub(super) struct ContactKeys {
     pub(super) token: Option<String>,
 }
 
-/// `[timeouts]`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct Timeouts {
-    pub(super) connect: Option<Span>,
-    pub(super) start: Option<Span>,
-    pub(super) inactivity: Option<Span>,
-    pub(super) cancel: Option<Span>,
-    pub(super) recovery: Option<Span>,
-    pub(super) truth: Option<Span>,
-    pub(super) approval: Option<Span>,
-    pub(super) on_timeout: Option<OnTimeout>,
-    pub(super) idle: Option<Span>,
-    heartbeat: Option<Span>,
+keys! {
+    /// `[timeouts]`.
+    pub(super) struct Timeouts in "timeouts" {
+        /// Until an agent is connected. A prompt waits as long for an agent that restarts.
+        connect: Span = "\"30s\"", variable;
+        /// Until an agent shows that it has begun with a prompt.
+        start: Span = "\"60s\"", variable;
+        /// The longest silence in a turn.
+        inactivity: Span = "\"30m\"", variable;
+        /// Until a cancelled turn has ended. After that the agent is stopped by force.
+        cancel: Span = "\"10s\"", variable;
+        /// Until turns that a restart left open are settled. After that they end `lost`.
+        recovery: Span = "\"60s\"", variable;
+        /// Until an agent answers a status probe of the gateway.
+        truth: Span = "\"10s\"", variable;
+        /// How long an approval or a question waits for a person. Default: for ever.
+        approval: Span = "\"1h\"", variable;
+        /// The answer to an approval or a question after that time: `reject` or `cancel`.
+        on_timeout: OnTimeout = "\"reject\"", variable;
+        /// Until the agent of a quiet session is stopped.
+        idle: Span = "\"10m\"", variable;
+        /// The time between two heartbeats of a silent event stream.
+        heartbeat: Span = "\"15s\"", variable;
+    }
 }
 
-/// What becomes of an approval that nobody answered in time.
+/// The address to listen on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListenAddress(pub(super) SocketAddr);
+
+/// The directories in which sessions may work. Never empty.
+#[derive(Clone, Debug)]
+pub(super) struct Roots(pub(super) Vec<PathBuf>);
+
+/// The answer to an approval that nobody answered in time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OnTimeout {
@@ -65,11 +98,7 @@ pub(super) enum OnTimeout {
     Cancel,
 }
 
-/// A time: `"30s"`, or a number of seconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span(pub(crate) Duration);
-
-/// What is in the file, and refuses variables of the environment that nobody reads.
+/// Reads the file, and refuses unknown `TURNSTREAM_…` variables.
 pub(super) fn read<T: Default + DeserializeOwned>(path: Option<&Path>) -> Result<T, ConfigError> {
     let Some(path) = path else {
         variables::check("")?;
@@ -82,83 +111,61 @@ pub(super) fn read<T: Default + DeserializeOwned>(path: Option<&Path>) -> Result
         .map_err(|error| ConfigError::Bad { path: path.to_owned(), problem: wording::of_file(&text, &error) })
 }
 
-/// An address to listen on, as a file, a flag or a variable says it.
+/// Parses an address to listen on, from a file, a flag or a variable.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let wrong = |_| format!("{text:?} is no address to listen on; write it like 127.0.0.1:4180");
     text.parse().map_err(wrong)
 }
 
-fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    address(&text).map(Some).map_err(serde::de::Error::custom)
-}
-
-/// Refuses an empty list: by the letter it allows nothing, while no list means the current directory.
-fn roots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
-    let roots = Vec::<PathBuf>::deserialize(deserializer)?;
-    if roots.is_empty() {
-        return Err(serde::de::Error::custom(
-            "an empty list leaves sessions no directory to work in; leave roots out for the directory \
-             turnstream is started in, or name one like \"/srv/work\"",
-        ));
-    }
-    Ok(roots)
-}
-
-impl Timeouts {
-    /// How long a stream may be silent.
-    pub(super) fn heartbeat(&self) -> Option<Duration> {
-        self.heartbeat.map(|span| span.0)
-    }
-
-    /// `TURNSTREAM_TIMEOUTS_START` and so on are stronger than the file.
-    pub(super) fn with_environment(
-        mut self,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
-        let spans = [
-            ("CONNECT", &mut self.connect),
-            ("START", &mut self.start),
-            ("INACTIVITY", &mut self.inactivity),
-            ("CANCEL", &mut self.cancel),
-            ("RECOVERY", &mut self.recovery),
-            ("TRUTH", &mut self.truth),
-            ("APPROVAL", &mut self.approval),
-            ("IDLE", &mut self.idle),
-            ("HEARTBEAT", &mut self.heartbeat),
-        ];
-        let bad = |variable, value, problem| ConfigError::Variable { variable, value, problem };
-        for (name, span) in spans {
-            let name = format!("TURNSTREAM_TIMEOUTS_{name}");
-            if let Some(value) = variable(&name) {
-                let parsed = duration::parse(&value).and_then(Span::new);
-                *span = Some(parsed.map_err(|problem| bad(name, value, problem))?);
-            }
-        }
-        let name = "TURNSTREAM_TIMEOUTS_ON_TIMEOUT";
-        if let Some(value) = variable(name) {
-            self.on_timeout = Some(match value.as_str() {
-                "reject" => OnTimeout::Reject,
-                "cancel" => OnTimeout::Cancel,
-                _ => return Err(bad(name.to_owned(), value, "it is reject or cancel".to_owned())),
-            });
-        }
-        Ok(self)
-    }
-}
-
-impl Span {
-    /// A time that can be waited for.
-    fn new(time: Duration) -> Result<Self, String> {
-        if time.is_zero() {
-            return Err("0 would be over before it began; leave it out for the default".to_owned());
-        }
-        Ok(Self(time))
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for ListenAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        duration::deserialize(deserializer).and_then(|time| Self::new(time).map_err(serde::de::Error::custom))
+        let text = String::deserialize(deserializer)?;
+        address(&text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Roots {
+    /// Refuses an empty list: by the letter it allows nothing, while no list means the current directory.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let roots = Vec::<PathBuf>::deserialize(deserializer)?;
+        if roots.is_empty() {
+            return Err(serde::de::Error::custom(
+                "an empty list leaves sessions no directory to work in; leave roots out for the directory \
+                 turnstream is started in, or name one like \"/srv/work\"",
+            ));
+        }
+        Ok(Self(roots))
+    }
+}
+
+impl FromVariable for OnTimeout {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        match text {
+            "reject" => Ok(Self::Reject),
+            "cancel" => Ok(Self::Cancel),
+            _ => Err("it must be reject or cancel".to_owned()),
+        }
+    }
+}
+
+impl FromVariable for LogFilter {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromVariable for LogFormat {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        match text {
+            "human" => Ok(Self::Human),
+            "json" => Ok(Self::Json),
+            _ => Err("it must be human or json".to_owned()),
+        }
+    }
+}
+
+impl FromVariable for Collector {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        text.parse()
     }
 }

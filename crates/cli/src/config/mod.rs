@@ -1,15 +1,20 @@
-//! What a command goes by: flags over environment over file.
+//! The configuration of a command: flags win over variables, and variables over the file.
 
 mod agent;
+mod directories;
+#[cfg(test)]
+mod documentation;
 mod duration;
 mod file;
-mod places;
+mod keys;
 mod redaction;
 mod retention;
 mod size;
 mod variables;
 mod wording;
 
+use crate::diagnostics::{Collector, LogFilter, LogFormat};
+use duration::Span;
 use file::{ContactKeys, File, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,83 +26,79 @@ use turnstream_server::{Token, TokenError};
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
 
-/// The variable for `default_agent`.
-const DEFAULT_AGENT: &str = "TURNSTREAM_DEFAULT_AGENT";
-
-/// Why a limit of nothing is refused.
-const NO_IMPORT: &str =
-    "0 would refuse every import; leave it out for the default, or give a limit like 4096";
-
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
 
-/// Where the configuration and the data are; every command that needs a gateway has these.
+/// The flags of every command that needs a gateway.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// The configuration; without it turnstream.toml in the user's configuration directory, if there is one
+    /// The configuration file [default: turnstream.toml in the user's configuration directory, if it exists]
     #[arg(long, value_name = "FILE", env = "TURNSTREAM_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The directory everything is kept in
+    /// The data directory: sessions, their logs and the search index
     #[arg(long, value_name = "DIR", env = "TURNSTREAM_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// Sessions may only work below these directories [default: the current one]; may be given several times
+    /// A directory in which sessions may work; can be repeated [default: the current directory]
     #[arg(long = "root", value_name = "DIR", env = "TURNSTREAM_ROOTS", value_delimiter = ':')]
     pub(crate) roots: Vec<PathBuf>,
-    /// The token that clients of the gateway show; better given by the variable or the file than as a flag
+    /// The token of the gateway. Other users can see flags: prefer the variable or the configuration file
     #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// How large a file may be that the gateway imports, in MiB [default: 4096]
+    /// The largest file that the gateway imports, in MiB [default: 4096]
     #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true, value_parser = import_mib)]
     pub(crate) import_mib: Option<u64>,
 }
 
 impl Place {
-    /// The directory everything is kept in, for those who need nothing else.
+    /// The data directory alone.
     pub(crate) fn data(&self) -> Result<PathBuf, ConfigError> {
         self.contact().map(|contact| contact.data)
     }
 
-    /// What is needed to talk to a gateway. The rest of the configuration is the gateway's: it may name
-    /// variables and files that are only there where the gateway was started.
+    /// The part of the configuration that a client needs. The rest may name variables and files that only the
+    /// gateway can see.
     pub(crate) fn contact(&self) -> Result<Contact, ConfigError> {
         let file: ContactKeys = file::read(self.file().as_deref())?;
-        let data = self.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)?;
+        let data = self.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         Ok(Contact { data, secret: self.token.clone().or(file.token) })
     }
 
-    /// The token alone, for a gateway that is somewhere else.
+    /// The token alone, for a gateway that is named by its URL.
     pub(crate) fn secret(&self) -> Result<Option<String>, ConfigError> {
         let file: ContactKeys = file::read(self.file().as_deref())?;
         Ok(self.token.clone().or(file.token))
     }
 
-    /// The configuration, if there is one.
+    /// The configuration file, if there is one.
     fn file(&self) -> Option<PathBuf> {
-        self.config.clone().or_else(|| places::configuration().filter(|path| path.is_file()))
+        self.config.clone().or_else(|| directories::configuration().filter(|path| path.is_file()))
     }
 }
 
-/// Where a gateway is looked for, and what is shown to it.
+/// What a client needs to find a gateway and to authenticate.
 pub(crate) struct Contact {
     pub(crate) data: PathBuf,
     pub(crate) secret: Option<String>,
 }
 
-/// How a gateway is to run, with everything decided.
+/// The whole configuration of a gateway, with all defaults applied.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) token: Option<Token>,
-    /// The same, for showing it to a gateway.
+    /// The text of the token, for requests to a gateway.
     pub(crate) secret: Option<String>,
     pub(crate) heartbeat: Option<Duration>,
-    /// Bytes that a file may have that is imported.
+    /// The largest import, in bytes.
     pub(crate) import: Option<u64>,
     pub(crate) agents: BTreeMap<String, AgentTable>,
-    /// The agent of sessions for which none is named.
+    /// The agent of sessions for which nobody names one.
     pub(crate) default_agent: Option<String>,
     pub(crate) settings: Settings,
-    /// The file it comes from.
+    pub(crate) log: Option<LogFilter>,
+    pub(crate) log_format: LogFormat,
+    pub(crate) otlp: Option<Collector>,
+    /// The file that was read.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -113,8 +114,8 @@ pub(crate) enum ConfigError {
     #[error("agent {0:?} needs another name: letters, digits, '-' and '_', for example my-agent")]
     AgentName(String),
     #[error("{from} = {name:?} is no agent of the configuration; there is {}", known.join(", "))]
-    DefaultAgent { from: &'static str, name: String, known: Vec<String> },
-    #[error("{name} is a variable turnstream does not know{}", meant(near.as_deref()))]
+    DefaultAgent { from: String, name: String, known: Vec<String> },
+    #[error("{name} is a variable that turnstream does not know{}", meant(near.as_deref()))]
     UnknownVariable { name: String, near: Option<String> },
     #[error("the root {} cannot be used: {problem}", path.display())]
     Root { path: PathBuf, problem: String },
@@ -122,13 +123,13 @@ pub(crate) enum ConfigError {
     Redaction { what: String, problem: String },
     #[error(transparent)]
     Token(#[from] TokenError),
-    #[error("there is no home directory to keep data in; say where: --data DIR")]
+    #[error("this user has no home directory for the data; name a directory with --data DIR")]
     NoData,
-    #[error("cannot tell which directory this is: {0}; say where sessions may work: --root DIR")]
+    #[error("cannot read the current directory: {0}; name the directory for sessions with --root DIR")]
     NoRoot(std::io::Error),
 }
 
-/// What may have been meant by the name of a variable.
+/// The way out of an unknown variable.
 fn meant(near: Option<&str>) -> String {
     match near {
         Some(near) => format!("; did you mean {near}? Otherwise unset it"),
@@ -136,15 +137,18 @@ fn meant(near: Option<&str>) -> String {
     }
 }
 
-/// The limit of an import, as a flag or a variable says it.
+/// Parses the limit of an import, from a flag or a variable.
 fn import_mib(text: &str) -> Result<u64, String> {
-    let mib = text.parse().map_err(|_| "it is a whole number of MiB, for example 4096".to_owned())?;
-    if mib == 0 { Err(NO_IMPORT.to_owned()) } else { Ok(mib) }
+    let mib = text.parse().map_err(|_| "it must be a whole number of MiB, for example 4096".to_owned())?;
+    match File::key("import_mib").and_then(keys::Key::zero_problem) {
+        Some(problem) if mib == 0 => Err(problem),
+        _ => Ok(mib),
+    }
 }
 
 impl Config {
-    /// Decides everything. `listen` is what flags and environment say of it; `root` is where sessions may work if nobody
-    /// says, in place of the current directory.
+    /// Reads and checks everything. `listen` comes from a flag or a variable. `root` is the directory for
+    /// sessions if nobody names one, instead of the current directory.
     pub(crate) fn resolve(
         place: &Place,
         listen: Option<SocketAddr>,
@@ -152,56 +156,60 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let path = place.file();
         let file: File = file::read(path.as_deref())?;
-        let data = place.data.clone().or(file.data).or_else(places::data).ok_or(ConfigError::NoData)?;
+        if let Some(path) = &path {
+            refuse_zeros(&file).map_err(|problem| ConfigError::Bad { path: path.clone(), problem })?;
+        }
+        let variable = |name: &str| std::env::var(name).ok();
+        let file = file.with_environment(variable)?;
+        let timeouts = file.timeouts.with_environment(variable)?;
+        let retention = file.retention.with_environment(variable)?.decided();
+        let redaction = file.redaction.with_environment(variable)?;
+        let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         let secret = place.token.clone().or(file.token);
         let token = secret.clone().map(Token::new).transpose()?;
-        let roots = [place.roots.clone(), file.roots].into_iter().find(|roots| !roots.is_empty());
-        let roots = match (roots, root) {
-            (Some(roots), _) => roots,
-            (None, Some(root)) => vec![root],
-            (None, None) => vec![std::env::current_dir().map_err(ConfigError::NoRoot)?],
+        let from_flags = Some(place.roots.clone()).filter(|roots| !roots.is_empty());
+        let roots = match from_flags.or(file.roots.map(|roots| roots.0)).or(root.map(|root| vec![root])) {
+            Some(roots) => roots,
+            None => vec![std::env::current_dir().map_err(ConfigError::NoRoot)?],
         };
-        if let Some(path) = &path {
-            let bad = |problem: String| ConfigError::Bad { path: path.clone(), problem };
-            file.retention.check().map_err(|zero| bad(format!("[retention] {}: {zero}", zero.0)))?;
-            if file.import_mib == Some(0) {
-                return Err(bad(format!("import_mib: {NO_IMPORT}")));
-            }
-        }
-        let timeouts = file.timeouts.with_environment(|name| std::env::var(name).ok())?;
-        let retention = file.retention.with_environment(|name| std::env::var(name).ok())?.decided();
         let mut agents = file.agents;
-        // Some of them keep files under their name.
+        // The name is also the name of a directory.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if let Some(name) = agents.keys().find(|name| name.is_empty() || !name.bytes().all(fits)) {
             return Err(ConfigError::AgentName(name.clone()));
         }
-        // A fresh install has something to talk to.
+        // A fresh install has an agent to try.
         agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
-        settings.secrets = file.redaction.rules(secret.as_deref(), &agents)?;
+        settings.secrets = redaction.rules(secret.as_deref(), &agents)?;
         Ok(Self {
-            listen: listen.or(file.listen).unwrap_or(LISTEN),
+            listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
             data,
             token,
             secret,
-            heartbeat: timeouts.heartbeat(),
+            heartbeat: timeouts.heartbeat.map(|span| span.0),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
             agents,
             default_agent,
             settings,
+            log: file.log,
+            log_format: file.log_format.unwrap_or_default(),
+            otlp: file.otlp,
             file: path,
         })
     }
 
-    /// Refuses roots in which no session could ever work. Only who hosts a gateway needs them.
+    /// Refuses roots in which no session could work. Only a command that hosts a gateway needs them.
     pub(crate) fn check_roots(&self) -> Result<(), ConfigError> {
         for path in &self.settings.roots {
             let wrong = |problem: String| ConfigError::Root { path: path.clone(), problem };
             if !path.is_absolute() {
                 let here = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                return Err(wrong(format!("it is relative; give the whole path, here {}", here.display())));
+                return Err(wrong(format!(
+                    "it is relative; give the absolute path, here {}",
+                    here.display()
+                )));
             }
             match std::fs::metadata(path) {
                 Ok(found) if found.is_dir() => {}
@@ -215,25 +223,31 @@ impl Config {
     }
 }
 
-/// What a variable or the file says, if there is such an agent.
+/// Limits of zero in the file, by table and key.
+fn refuse_zeros(file: &File) -> Result<(), String> {
+    file.refuse_zero().map_err(|zero| format!("{}: {zero}", zero.0.name))?;
+    file.retention.refuse_zero().map_err(|zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name))
+}
+
+/// Refuses a default agent that does not exist.
 fn default_agent(
-    file: Option<String>,
+    name: Option<String>,
     agents: &BTreeMap<String, AgentTable>,
 ) -> Result<Option<String>, ConfigError> {
-    let (from, name) = match (std::env::var(DEFAULT_AGENT).ok(), file) {
-        (Some(name), _) => (DEFAULT_AGENT, name),
-        (None, Some(name)) => ("default_agent", name),
-        (None, None) => return Ok(None),
-    };
-    if agents.contains_key(&name) {
-        return Ok(Some(name));
+    match name {
+        Some(name) if !agents.contains_key(&name) => {
+            let variable = File::key("default_agent").map(keys::Key::variable);
+            let from = variable.filter(|variable| std::env::var_os(variable).is_some());
+            let from = from.unwrap_or_else(|| "default_agent".to_owned());
+            Err(ConfigError::DefaultAgent { from, name, known: agents.keys().cloned().collect() })
+        }
+        known => Ok(known),
     }
-    Err(ConfigError::DefaultAgent { from, name, known: agents.keys().cloned().collect() })
 }
 
 fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> Settings {
     let defaults = Settings::default();
-    let or = |chosen: Option<file::Span>, default: Duration| chosen.map_or(default, |span| span.0);
+    let or = |chosen: Option<Span>, default: Duration| chosen.map_or(default, |span| span.0);
     Settings {
         roots,
         connect: or(timeouts.connect, defaults.connect),
@@ -298,8 +312,8 @@ mod tests {
             ("lisen = 1", "there is no key `lisen` here; there is `listen`"),
             ("[timeouts]\nstrat = 1", "there is no key `strat`"),
             (
-                "[timeouts]\nstart = \"1 day\"",
-                "\"1 day\" is not a time, for example 500ms, 30s, 10m, 1h or 30d",
+                "[timeouts]\nstart = \"soon\"",
+                "\"soon\" is not a time, for example 500ms, 30s, 10m, 1h or 30d",
             ),
             ("[retention]\nmax_size = 1", "there is no key `max_size`"),
             ("[retention]\nmax_bytes = \"lots\"", "\"lots\" is not a size, for example 500MB"),

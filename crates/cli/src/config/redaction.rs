@@ -1,43 +1,41 @@
-//! `[redaction]`: what counts as a secret. Secrets that the configuration itself holds always do.
+//! `[redaction]`: what counts as a secret. Secrets in the configuration itself always count.
 
 use super::agent::AgentTable;
+use super::keys::keys;
 use super::{ConfigError, Opencode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use turnstream_redact::{LONGEST_LITERAL, Pattern, Rules, SHORTEST_LITERAL};
 
-/// `[redaction]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct Redaction {
-    /// `false` keeps everything as it is said, secrets too.
-    pub(super) enabled: Option<bool>,
-    /// Kinds of secrets that are left alone.
-    #[serde(default)]
-    without: Vec<String>,
-    /// More patterns.
-    #[serde(default)]
-    patterns: Vec<PatternTable>,
-    /// Values that never reach the log.
-    #[serde(default)]
-    literals: Vec<LiteralTable>,
+keys! {
+    /// `[redaction]`.
+    pub(super) struct Redaction in "redaction" {
+        /// `false` keeps every text as it is, secrets included. Default: `true`.
+        enabled: bool = "true", variable;
+        /// Kinds of secrets that are not redacted. [privacy.md](privacy.md) lists the kinds.
+        without: Vec<String> = "[\"jwt\"]", file;
+    }
+    tables {
+        patterns: Vec<PatternTable>;
+        literals: Vec<LiteralTable>;
+    }
 }
 
 /// One `[[redaction.patterns]]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
-struct PatternTable {
+pub(super) struct PatternTable {
     name: String,
     regex: String,
-    /// What every match begins with, where that is distinctive: text behind it is never released before it is decided.
+    /// How every match begins. Text after it is held back until it is known whether it matches.
     prefix: Option<String>,
 }
 
 /// One `[[redaction.literals]]`: a value, or where it is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
-struct LiteralTable {
+pub(super) struct LiteralTable {
     name: String,
     value: Option<String>,
     env: Option<String>,
@@ -60,28 +58,18 @@ impl LiteralTable {
 }
 
 impl Redaction {
-    /// The rules, with the secrets that this configuration hands to the gateway and its agents.
+    /// The rules, with the secrets that the gateway and its agents get from this configuration.
     pub(super) fn rules(
         &self,
         token: Option<&str>,
         agents: &BTreeMap<String, AgentTable>,
     ) -> Result<Rules, ConfigError> {
-        let enabled = match std::env::var("TURNSTREAM_REDACTION_ENABLED").ok().as_deref() {
-            None => self.enabled.unwrap_or(true),
-            Some("true") => true,
-            Some("false") => false,
-            Some(value) => {
-                let (variable, value) = ("TURNSTREAM_REDACTION_ENABLED".to_owned(), value.to_owned());
-                let problem = "it is true or false".to_owned();
-                return Err(ConfigError::Variable { variable, value, problem });
-            }
-        };
-        if !enabled {
+        if self.enabled == Some(false) {
             return Ok(Rules::none());
         }
         let wrong = |what: String, problem: String| ConfigError::Redaction { what, problem };
         let mut builder = Rules::builder();
-        for kind in &self.without {
+        for kind in self.without.iter().flatten() {
             builder = builder
                 .without(kind)
                 .map_err(|error| wrong(format!("without {kind:?}"), error.to_string()))?;
@@ -106,8 +94,8 @@ impl Redaction {
     }
 }
 
-/// Secrets that the gateway and its agents are given anyway, with a name for the marker. One that is too short to be told
-/// from ordinary text cannot be caught; of a very long one its beginning is.
+/// Secrets that the gateway and its agents are given anyway, each with a name for the marker. A value that is
+/// too short to be told from ordinary text is left out. Of a very long one, only the beginning is redacted.
 fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Vec<(String, String)> {
     let mut given: Vec<(String, String)> = Vec::new();
     given.extend(token.map(|token| ("token".to_owned(), token.to_owned())));
@@ -130,19 +118,19 @@ fn opencode(table: &Opencode) -> Vec<(String, String)> {
     let passed = table.pass_env.iter().filter(|name| is_secret(name)).chain(&table.password_env);
     let passed = passed.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
     let set = table.env.iter().filter(|(name, _)| is_secret(name));
-    // One that cannot be read is reported by the agent, which needs it more.
+    // The agent reports a file that cannot be read when it needs the password.
     let password = table.password_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
     let password = password.map(|text| ("password".to_owned(), text.trim().to_owned()));
     passed.chain(set.map(|(name, value)| (name.clone(), value.clone()))).chain(password).collect()
 }
 
-/// The name of a variable as a marker takes it.
+/// The name of a variable in the form that a redaction marker allows.
 fn marker(variable: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
     variable.to_lowercase().chars().map(plain).take(32).collect()
 }
 
-/// A variable whose name says that its value is one.
+/// Whether the name of a variable says that its value is a secret.
 fn is_secret(variable: &str) -> bool {
     let name = variable.to_uppercase();
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))

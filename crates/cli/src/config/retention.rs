@@ -1,95 +1,39 @@
-//! `[retention]`: how long what was said is kept.
+//! `[retention]`: how long sessions and turns are kept.
 
-use super::size::{self, Size};
-use super::{ConfigError, duration};
-use serde::{Deserialize, Deserializer};
-use std::time::Duration;
+use super::duration::Age;
+use super::keys::keys;
+use super::size::Size;
 use turnstream_gateway::Retention;
 
-/// The table. What is left out is kept for ever.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct RetentionTable {
-    max_age: Option<Age>,
-    max_bytes: Option<Size>,
-    max_turns: Option<u64>,
-    session_max_age: Option<Age>,
-    max_sessions: Option<u64>,
-    total_bytes: Option<Size>,
-    every: Option<Age>,
-}
-
-/// A time, also none at all: a table that holds one is refused as a whole, with what is meant by the key.
-#[derive(Clone, Copy, Debug)]
-struct Age(Duration);
-
-impl<'de> Deserialize<'de> for Age {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        duration::deserialize(deserializer).map(Self)
+keys! {
+    /// The table. A limit that is left out does not exist.
+    pub(super) struct RetentionTable in "retention" {
+        /// Per session: turns that ended longer ago are removed.
+        max_age: Age = "\"30d\"", variable,
+            zero "remove every turn as soon as it has ended" "keep turns of any age";
+        /// Per session: the oldest turns beyond this size are removed.
+        max_bytes: Size = "\"50MB\"", variable,
+            zero "remove every turn as soon as it has ended" "keep turns of any size";
+        /// Per session: the oldest turns beyond this number are removed.
+        max_turns: u64 = "1000", variable,
+            zero "remove every turn as soon as it has ended" "keep any number of them";
+        /// Sessions in which nothing happened for longer are deleted.
+        session_max_age: Age = "\"180d\"", variable,
+            zero "delete every quiet session at once" "keep sessions of any age";
+        /// Beyond this number, the sessions that were quiet for longest are deleted.
+        max_sessions: u64 = "10000", variable,
+            zero "delete every quiet session at once" "keep any number of them";
+        /// The same, by the size of the events of all sessions together.
+        total_bytes: Size = "\"20GB\"", variable,
+            zero "delete every quiet session at once" "keep them whatever they weigh";
+        /// How often these limits are applied. Default: every 60 seconds.
+        every: Age = "\"60s\"", variable,
+            zero "look for what goes without a pause" "look once a minute";
     }
 }
 
 impl RetentionTable {
-    /// Refuses zeros: taken by the letter they remove everything, and whoever writes one means the opposite.
-    pub(super) fn check(&self) -> Result<(), Zero> {
-        let is_none = |age: Option<Age>| age.is_some_and(|age| age.0.is_zero());
-        let zeros = [
-            ("max_age", is_none(self.max_age)),
-            ("max_bytes", self.max_bytes == Some(Size(0))),
-            ("max_turns", self.max_turns == Some(0)),
-            ("session_max_age", is_none(self.session_max_age)),
-            ("max_sessions", self.max_sessions == Some(0)),
-            ("total_bytes", self.total_bytes == Some(Size(0))),
-            ("every", is_none(self.every)),
-        ];
-        match zeros.into_iter().find(|(_, is_zero)| *is_zero) {
-            Some((key, _)) => Err(Zero(key)),
-            None => Ok(()),
-        }
-    }
-
-    /// `TURNSTREAM_RETENTION_MAX_AGE` and so on are stronger than the file.
-    pub(super) fn with_environment(
-        mut self,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
-        let bad = |variable, value, problem| ConfigError::Variable { variable, value, problem };
-        let named = |name: &str| format!("TURNSTREAM_RETENTION_{name}");
-        let spans = [
-            ("MAX_AGE", &mut self.max_age),
-            ("SESSION_MAX_AGE", &mut self.session_max_age),
-            ("EVERY", &mut self.every),
-        ];
-        for (name, span) in spans {
-            if let Some(value) = variable(&named(name)) {
-                let parsed = duration::parse(&value);
-                *span = Some(Age(parsed.map_err(|problem| bad(named(name), value, problem))?));
-            }
-        }
-        let sizes = [("MAX_BYTES", &mut self.max_bytes), ("TOTAL_BYTES", &mut self.total_bytes)];
-        for (name, size) in sizes {
-            if let Some(value) = variable(&named(name)) {
-                *size = Some(size::parse(&value).map_err(|problem| bad(named(name), value, problem))?);
-            }
-        }
-        let numbers = [("MAX_TURNS", &mut self.max_turns), ("MAX_SESSIONS", &mut self.max_sessions)];
-        for (name, number) in numbers {
-            if let Some(value) = variable(&named(name)) {
-                let parsed = value.parse::<u64>();
-                let problem =
-                    |_| bad(named(name), value.clone(), "it is a whole number, for example 100".to_owned());
-                *number = Some(parsed.map_err(problem)?);
-            }
-        }
-        if let Err(zero) = self.check() {
-            let name = named(&zero.0.to_uppercase());
-            let value = variable(&name).unwrap_or_default();
-            return Err(bad(name, value, zero.to_string()));
-        }
-        Ok(self)
-    }
-
-    /// With the defaults for what is left out.
+    /// The limits, with the default of `every`.
     pub(super) fn decided(&self) -> Retention {
         let defaults = Retention::default();
         Retention {
@@ -101,32 +45,6 @@ impl RetentionTable {
             total_bytes: self.total_bytes.map(|size| size.0),
             every: self.every.map_or(defaults.every, |span| span.0),
         }
-    }
-}
-
-/// The key of a limit that is zero.
-#[derive(Debug)]
-pub(super) struct Zero(pub(super) &'static str);
-
-impl std::fmt::Display for Zero {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self(key) = self;
-        let (would, default, example) = match *key {
-            "max_age" => ("remove every turn as soon as it has ended", "keep turns of any age", "\"30d\""),
-            "max_bytes" => {
-                ("remove every turn as soon as it has ended", "keep turns of any size", "\"50MB\"")
-            }
-            "max_turns" => ("remove every turn as soon as it has ended", "keep any number of them", "1000"),
-            "session_max_age" => {
-                ("delete every quiet session at once", "keep sessions of any age", "\"180d\"")
-            }
-            "max_sessions" => ("delete every quiet session at once", "keep any number of them", "10000"),
-            "total_bytes" => {
-                ("delete every quiet session at once", "keep them whatever they weigh", "\"20GB\"")
-            }
-            _ => ("look for what goes without a pause", "look once a minute", "\"60s\""),
-        };
-        write!(f, "0 would {would}; leave {key} out to {default}, or give a limit like {example}")
     }
 }
 

@@ -1,44 +1,23 @@
-//! The variables of the environment that turnstream knows. One that only looks like ours is a mistake that
-//! nobody would notice: what it was to change stays as it was.
+//! The `TURNSTREAM_…` variables that exist. An unknown one is refused: it is probably a spelling mistake, and
+//! would otherwise change nothing without a word.
 
-use super::{ConfigError, DEFAULT_AGENT};
+use super::ConfigError;
+use super::file::{File, Timeouts};
+use super::keys::{Key, PREFIX, Source};
+use super::redaction::Redaction;
+use super::retention::RetentionTable;
 use clap::CommandFactory;
 use std::collections::BTreeSet;
 
-const PREFIX: &str = "TURNSTREAM_";
-
-/// Of `[timeouts]` and `[retention]`.
-const TABLES: [(&str, &[&str]); 2] = [
-    (
-        "TIMEOUTS",
-        &[
-            "CONNECT",
-            "START",
-            "INACTIVITY",
-            "CANCEL",
-            "RECOVERY",
-            "TRUTH",
-            "APPROVAL",
-            "ON_TIMEOUT",
-            "IDLE",
-            "HEARTBEAT",
-        ],
-    ),
-    (
-        "RETENTION",
-        &["MAX_AGE", "MAX_BYTES", "MAX_TURNS", "SESSION_MAX_AGE", "MAX_SESSIONS", "TOTAL_BYTES", "EVERY"],
-    ),
-];
-
-/// Not for users: what agents are started with, and what this project's own tests and benchmarks set.
+/// Not for users: set for agents, and by this project's tests and benchmarks.
 const OWN: [&str; 8] =
     ["OPENCODE", "FAILPOINT", "FULL", "AGENTS", "SEED", "UPDATE", "BENCH_SECONDS", "BENCH_PEER"];
 
-/// The same, by how they begin.
+/// The same, by prefix.
 const OWN_BEGINNINGS: [&str; 2] = ["DISK_", "TEST_"];
 
-/// Refuses a variable that nobody reads. One that stands in the text of the configuration is read there: as
-/// that of a password, of a literal, or to be passed on.
+/// Refuses an unknown variable. One that the configuration names is known: it holds a password or a
+/// literal, or is passed on to an agent.
 pub(super) fn check(configuration: &str) -> Result<(), ConfigError> {
     let known = known();
     for (name, _) in std::env::vars_os() {
@@ -56,11 +35,10 @@ pub(super) fn check(configuration: &str) -> Result<(), ConfigError> {
 }
 
 fn known() -> BTreeSet<String> {
-    let mut known = BTreeSet::from([DEFAULT_AGENT.to_owned(), format!("{PREFIX}REDACTION_ENABLED")]);
-    for (table, keys) in TABLES {
-        known.extend(keys.iter().map(|key| format!("{PREFIX}{table}_{key}")));
-    }
-    // The flags know theirs themselves.
+    let tables = [File::KEYS, Timeouts::KEYS, Redaction::KEYS, RetentionTable::KEYS];
+    let keys = tables.into_iter().flatten().filter(|key| key.source == Source::Variable);
+    let mut known: BTreeSet<String> = keys.map(Key::variable).collect();
+    // clap knows the variables of flags.
     for command in crate::Cli::command().get_subcommands() {
         let names = command.get_arguments().filter_map(clap::Arg::get_env);
         known.extend(names.filter_map(|name| name.to_str()).map(str::to_owned));
@@ -68,14 +46,14 @@ fn known() -> BTreeSet<String> {
     known
 }
 
-/// The known name that is only a slip away: one letter in three may be wrong.
+/// The known name that was probably meant: at most one letter in three differs.
 fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     let slips = (name.len().saturating_sub(PREFIX.len()) / 3).clamp(1, 3);
     let near = known.iter().map(|other| (distance(name, other), other)).min();
     near.filter(|(distance, _)| *distance <= slips).map(|(_, other)| other.clone())
 }
 
-/// How many letters have to be put in, left out, replaced, or swapped with the next, to make one of the other.
+/// The edit distance: letters inserted, removed, replaced, or swapped with the next one.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let mut before_last = Vec::new();

@@ -1,9 +1,9 @@
-//! What the TOML reader says about a file, in words about the file: no names of Rust's types.
+//! Rewrites errors of the TOML parser in words for users of the file, without names of Rust types.
 
 use std::ops::Range;
 use toml::de::Error;
 
-/// Why a file does not fit, under the line it is about.
+/// The error, below the line of the file that it is about.
 pub(super) fn of_file(text: &str, error: &Error) -> String {
     let problem = of_value(error.message());
     match error.span() {
@@ -12,7 +12,7 @@ pub(super) fn of_file(text: &str, error: &Error) -> String {
     }
 }
 
-/// The line, with a mark below the part that is meant.
+/// The line of the file, with a mark below the value.
 fn place(text: &str, span: &Range<usize>) -> String {
     let start = text.floor_char_boundary(span.start);
     let end = text.floor_char_boundary(span.end).max(start);
@@ -26,7 +26,7 @@ fn place(text: &str, span: &Range<usize>) -> String {
     format!("line {number}, column {}\n{gutter} |\n{number} | {content}\n{gutter} | {pad}{mark}", before + 1)
 }
 
-/// The line with stars for what stands before the host of an address: errors end up in logs.
+/// The line with stars instead of the credentials in a URL: errors end up in logs.
 fn without_credentials(line: &str) -> String {
     let begin = line.find("://").map(|at| at + "://".len());
     match begin.zip(line.rfind('@')).filter(|(begin, end)| begin < end) {
@@ -62,7 +62,7 @@ fn of_value(said: &str) -> String {
     }
 }
 
-/// Names that serde puts behind "expected".
+/// The names after serde's "expected".
 fn listed(known: &str) -> &str {
     known.strip_prefix("one of ").unwrap_or(known)
 }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(
             told("[agents.a]\nkind = \"opencode\"\nurl = \"foo\"\n"),
             "line 3, column 7\n  |\n3 | url = \"foo\"\n  |       ^^^^^\n\
-             it is no web address; write it like http://127.0.0.1:4096"
+             it is not a URL; write it like http://127.0.0.1:4096"
         );
         let told_of_credentials =
             told("[agents.a]\nkind = \"opencode\"\nurl = \"http://me:sesame@localhost\"\n");
@@ -148,7 +148,7 @@ mod tests {
             "{told_of_credentials}"
         );
         assert!(!told_of_credentials.contains("sesame"), "{told_of_credentials}");
-        // In characters, and within the text whatever the reader says.
+        // Columns count characters. A span outside of the text does no harm.
         assert_eq!(place("a = \"é\" x", &(9..10)), "line 1, column 9\n  |\n1 | a = \"é\" x\n  |         ^");
         assert_eq!(place("a", &(9..12)), "line 1, column 2\n  |\n1 | a\n  |  ^");
     }

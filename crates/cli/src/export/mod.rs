@@ -1,9 +1,10 @@
-//! `turnstream export SESSION`: a session as a file, for programs or for people.
+//! `turnstream export SESSION`: writes a session to a file.
 
 mod target;
 
-use crate::client::{ClientError, Connected, Download, FindError, Reach, connect};
+use crate::client::{ClientError, Connected, Download, FindError, Reach, connect_unless};
 use crate::escape::{Untrusted, safe};
+use crate::exit::Exit;
 use crate::out;
 use crate::signals::Signals;
 use std::io;
@@ -13,26 +14,27 @@ use std::time::Duration;
 use target::{Target, TargetError};
 use turnstream_model::export::Header;
 
-/// How long one request waits for what is open; then it is asked again.
+/// How long one request waits for open turns. After that the request is repeated.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Write a session to a file: JSON lines that `turnstream import` and `check` read, or a Markdown page for people.
+/// Write a session to a file, as JSON lines or as a Markdown page
 ///
-/// What is still open is not written: the file goes to the last moment at which nothing was.
+/// `turnstream import` and `turnstream check` read the JSON lines. An open turn is not written: the file ends
+/// before it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
-    /// What to write
+    /// The format of the file
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
     /// The file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if there is one
+    /// Replace the file if it exists
     #[arg(long, requires = "output")]
     force: bool,
-    /// Wait until nothing of the session is open
+    /// Wait until no turn of the session is open
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -41,9 +43,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// A header, then the events as they are
+    /// JSON lines: a header, then the events
     Jsonl,
-    /// The conversation
+    /// The conversation as a page
     Markdown,
 }
 
@@ -56,7 +58,7 @@ impl Format {
     }
 }
 
-/// Why there is no file.
+/// Why the export failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
     #[error(transparent)]
@@ -65,24 +67,24 @@ pub(crate) enum ExportError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Target(#[from] TargetError),
-    #[error("cannot take over the signals: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("the gateway sent {lines} of {expected} lines; try again")]
     CutOff { lines: u64, expected: u64 },
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, ExportError> {
-    // Looked at first: a file that is in the way is in the way before an hour of waiting too.
+    // Checked before a wait that can take an hour.
     let target = Target::new(args.output.as_deref(), args.force)?;
     let mut signals = Signals::take().map_err(ExportError::Signals)?;
-    let connected = connect(&args.reach, None).await?;
+    let connected = connect_unless(&args.reach, None, signals.interrupted()).await?;
     let written = tokio::select! {
         written = write(&connected, &args, target) => written,
-        _ = signals.next() => Ok(ExitCode::from(130)),
+        _ = signals.next() => Ok(Exit::Cancelled.into()),
     };
     connected.end().await;
     match written {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(ExportError::Target(TargetError::ReaderGone)) => Ok(ExitCode::SUCCESS),
         written => written,
     }
@@ -108,7 +110,7 @@ async fn write(connected: &Connected, args: &Args, mut target: Target) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Passes the lines on, and counts them: the header says how many there must be.
+/// Writes the lines and counts them: the header says how many there must be.
 async fn lines(download: &mut Download, target: &mut Target) -> Result<(), ExportError> {
     let (mut first, mut header) = (Vec::new(), None);
     let mut lines = 0;
@@ -127,7 +129,7 @@ async fn lines(download: &mut Download, target: &mut Target) -> Result<(), Expor
     if lines == expected { Ok(()) } else { Err(ExportError::CutOff { lines, expected }) }
 }
 
-/// What a person should know about the file, beside it.
+/// Notes for the person, on standard error.
 fn tell(download: &Download, session: &str, args: &Args) {
     if let Some(path) = &args.output {
         let path = path.display().to_string();
@@ -135,10 +137,10 @@ fn tell(download: &Download, session: &str, args: &Args) {
     }
     if download.first > 1 {
         let first = download.first;
-        out::note(safe!["the events before ", first, " are not kept any more, and are not in it"]);
+        out::note(safe!["events before ", first, " were removed by retention, and are not in it"]);
     }
     if download.left_out > 0 {
         let count = download.left_out;
-        out::note(safe![count, " events of what is still open are not in it; --wait waits for its end"]);
+        out::note(safe![count, " events of an open turn are not in it; --wait waits for its end"]);
     }
 }

@@ -1,4 +1,5 @@
-//! Where an export goes. A file appears when it is whole, for its owner alone; none is replaced unasked.
+//! The destination of an export. A file appears when it is complete, readable by its owner only. An
+//! existing file is replaced only with `--force`.
 
 use crate::{escape, out};
 use std::fs::{self, File, OpenOptions};
@@ -6,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Why nothing is written.
+/// Why the export cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TargetError {
     #[error("{} is there already; --force replaces it", .0.display())]
@@ -19,16 +20,16 @@ pub(crate) enum TargetError {
     ReaderGone,
 }
 
-/// What is written to.
+/// The destination.
 pub(crate) enum Target {
-    /// What another program reads gets the bytes as they are.
+    /// A pipe or a redirection gets the exact bytes.
     Output,
-    /// A terminal gets them line by line, and nothing that acts on it.
+    /// A terminal gets escaped lines.
     Terminal(Vec<u8>),
     File(Part),
 }
 
-/// A file that is not whole yet. Removed unless it is finished.
+/// An incomplete file. It is removed unless it is finished.
 pub(crate) struct Part {
     file: File,
     beside: PathBuf,
@@ -68,7 +69,7 @@ impl Target {
         }
     }
 
-    /// All of it is written.
+    /// Completes the file.
     pub(crate) fn finish(self) -> Result<(), TargetError> {
         match self {
             Self::Output | Self::Terminal(_) => out::flush().map_err(output),
@@ -81,14 +82,16 @@ impl Part {
     fn finish(self) -> Result<(), TargetError> {
         self.file.sync_all().map_err(|error| self.failed(error))?;
         if !self.replace {
-            // Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+            // Unlike a rename, a link fails if the file was created in the meantime.
             match fs::hard_link(&self.beside, &self.path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(TargetError::Exists(self.path.clone()));
                 }
                 Ok(()) => return Ok(()),
-                // Not every file system has links.
-                Err(_) => {}
+                // Not every file system has hard links.
+                Err(error) => {
+                    tracing::debug!(%error, path = %self.path.display(), "no hard link, so it is renamed")
+                }
             }
         }
         fs::rename(&self.beside, &self.path).map_err(|error| self.failed(error))
@@ -101,8 +104,12 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Renamed, it is not there any more.
-        let _ = fs::remove_file(&self.beside);
+        // A file that was renamed is gone already.
+        if let Err(error) = fs::remove_file(&self.beside)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, path = %self.beside.display(), "a temporary file is left");
+        }
     }
 }
 

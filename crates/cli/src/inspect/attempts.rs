@@ -1,4 +1,4 @@
-//! Attempts that were kept: a table of a session's, or all about one of them. Read beside a running gateway or without one.
+//! Recorded model calls (attempts): a table for a session, or the details of one. No gateway is needed.
 
 use crate::escape::{self, Safe, Untrusted, safe};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn line(row: &Attempt) -> Safe {
     safe![beginning, "  ", class, "  ", Untrusted(&begun.route), "  ", Untrusted(&begun.model), "\n"]
 }
 
-/// All about one attempt.
+/// The details of one attempt.
 pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<Safe, AttemptsError> {
     let reader = open(data)?;
     let row = reader.attempt(name)?.ok_or_else(|| AttemptsError::NoAttempt(name.clone()))?;
@@ -126,7 +126,7 @@ fn tokens(tokens: &Tokens) -> String {
     }
 }
 
-/// The kept bytes, a line each, safe to print.
+/// The recorded bytes as lines that are safe to print.
 fn shown(evidence: &Evidence) -> Safe {
     let mut text = safe!["\nkept, redacted, text replaced by its <length>:\n"];
     let mut lines = |bytes: &[u8]| {
@@ -155,7 +155,7 @@ fn object(row: &Attempt, evidence: Option<&Evidence>) -> Value {
 }
 
 fn moment(time: Time) -> String {
-    // The date of a mad clock is shown as the first one that can be written.
+    // A date of a wrong clock is shown as 1970.
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(time.0.min(253_402_300_799_000)));
     httpdate::fmt_http_date(time.unwrap_or(UNIX_EPOCH))
 }

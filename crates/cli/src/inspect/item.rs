@@ -1,11 +1,11 @@
-//! One thing found in a file, whichever format it has, and the count of them.
+//! One item of a file, in any format, and the counts of items.
 
 use serde_json::Value;
 use std::fmt;
 use std::ops::Range;
 use turnstream_sse::Frame;
 
-/// What is shown as one row.
+/// One row of the output.
 pub(super) enum Item<'a> {
     /// Of an SSE stream.
     Frame(Frame<'a>),
@@ -20,20 +20,20 @@ pub(super) struct Line<'a> {
     pub(super) content: Content,
 }
 
-/// What a line holds.
+/// The content of a line.
 pub(super) enum Content {
     /// A JSON value.
     Json(Value),
-    /// Something else, with what the JSON parser says.
+    /// Not JSON, with the error of the parser.
     NotJson(String),
-    /// More than is held at once; `raw` is the beginning.
+    /// Longer than the limit; `raw` is the beginning.
     Oversize,
-    /// A last line without an ending that is no JSON value: cut off.
+    /// The last line, cut off: no line ending, and not a JSON value.
     Cut,
 }
 
 impl Line<'_> {
-    /// What the value calls itself: `type` (Claude Code, opencode) or `method` (JSON-RPC: Codex, ACP).
+    /// The kind of message: `type` (Claude Code, opencode) or `method` (JSON-RPC: Codex, ACP).
     pub(super) fn kind(&self) -> Option<&str> {
         ["type", "method"].iter().find_map(|member| self.message()?.get(member)?.as_str())
     }
@@ -47,7 +47,8 @@ impl Line<'_> {
         }
     }
 
-    /// The message itself. Recordings of both directions of a pipe wrap it: `{"t_ms":…,"dir":"out","line":{…}}`.
+    /// The message itself. Recordings of both directions of a pipe wrap it:
+    /// `{"t_ms":…,"dir":"out","line":{…}}`.
     fn message(&self) -> Option<&Value> {
         match &self.content {
             Content::Json(value) => {
@@ -58,7 +59,7 @@ impl Line<'_> {
     }
 }
 
-/// How many there were of each.
+/// The counts of items.
 #[derive(Default)]
 pub(super) struct Summary {
     events: u64,
@@ -87,7 +88,7 @@ impl Summary {
     }
 }
 
-/// `29 events, 3 comments, no anomalies, no residue`: what there is, and always whether something is wrong.
+/// For example `29 events, 3 comments, no anomalies, no residue`. Problems are always counted.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [

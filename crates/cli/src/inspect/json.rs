@@ -63,7 +63,7 @@ fn event_members(kind: &str, event: &Event<'_>) -> Value {
     with_text(members, "data", event.data)
 }
 
-/// Text that is not UTF-8 is shown with U+FFFD, and said to be so.
+/// Text that is not UTF-8 is written with U+FFFD, and marked.
 fn with_text(mut members: Value, name: &str, text: Text<'_>) -> Value {
     members[name] = json!(text.to_string());
     if text.utf8().is_none() {

@@ -5,7 +5,7 @@ use super::item::{Content, Item, Line};
 use crate::input::{Input, InputError};
 use std::io::{BufRead, Read};
 
-/// A longer line is shown by its beginning only, as the SSE decoder does with an event.
+/// Of a longer line only the beginning is shown, as the SSE decoder does with an event.
 const LONGEST: usize = turnstream_sse::DEFAULT_LIMIT;
 
 /// Writes every line that is not blank; returns how many bytes there were.

@@ -1,4 +1,4 @@
-//! A provider's stream in a file, read as if it had just come, and explained.
+//! Explains a provider's stream from a file.
 
 use crate::escape::{self, Safe, Untrusted, safe};
 use crate::input::{Input, InputError};
@@ -11,7 +11,8 @@ use turnstream_llm::{Format, Head, Outcome, Profile, Reader, StreamEnd, Transpor
 use turnstream_model::attempts::Verdict;
 use turnstream_model::time::Time;
 
-/// Reads all of it and says what it amounts to. A file ends in order, whatever ended the connection that it came over.
+/// Reads the whole stream and prints its outcome. A file does not tell how the connection ended, so a clean
+/// end is assumed.
 pub(super) fn explain(
     mut input: Input,
     format: Format,
@@ -37,7 +38,7 @@ pub(super) fn explain(
     Ok(if as_json { object(&outcome, &received) } else { text(&outcome, &received) })
 }
 
-/// What its end is called, and why.
+/// The name of the outcome, and the reason.
 fn verdict(outcome: &Outcome) -> (Verdict, String) {
     let headers = Headers::default();
     let failure = Answer { status: 200, headers: &headers, now: Time(0) }.outcome(outcome);

@@ -1,4 +1,4 @@
-//! Rows in aligned columns, one line each. Columns have fixed widths, so that a file of any size is shown as it is read.
+//! Rows in columns of fixed width, so that a file of any size is shown while it is read.
 
 use super::item::{Content, Item};
 use crate::escape::{Safe, Untrusted, preview, safe};
@@ -15,9 +15,9 @@ const KIND: usize = 12;
 const NAME: usize = 20;
 const ID: usize = 10;
 const GAP: &str = "  ";
-/// A terminal narrower than the usual 80 columns wraps rather than hide all data.
+/// The least width. A narrower terminal wraps the lines.
 const LEAST_DATA: usize = 10;
-/// No preview is longer than this many bytes of data, whatever the width.
+/// The longest preview, in bytes of data.
 const MOST_DATA: usize = 4096;
 
 /// Writes the table.
@@ -35,7 +35,7 @@ struct Row<'a> {
 }
 
 impl Table {
-    /// For a terminal of that many columns.
+    /// A table for a terminal of that many columns.
     pub(super) fn new(out: Lines, width: usize) -> Self {
         Self { out, data_width: width.saturating_sub(BEFORE_DATA).max(LEAST_DATA), began: false }
     }

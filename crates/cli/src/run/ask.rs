@@ -1,4 +1,4 @@
-//! What the agent waits for: how it is shown to a person, and what was typed means.
+//! An ask of the agent: how it is shown, and how typed answers are read.
 
 use crate::client::segment;
 use crate::escape::{Safe, Untrusted, safe};
@@ -7,7 +7,7 @@ use crate::show::Call;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
-/// Something that waits for an answer.
+/// An approval or a question that waits for an answer.
 pub(crate) enum Ask {
     Approval { id: String, call: Box<Call> },
     Question { id: String, questions: VecDeque<Value>, answers: Map<String, Value> },
@@ -16,16 +16,16 @@ pub(crate) enum Ask {
 /// How much of an ask is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// The middle of what is long is left out.
+    /// Long input is folded in its middle.
     Folded,
     Whole,
 }
 
-/// What to do with what a person typed.
+/// What to do with a typed line.
 pub(crate) enum Typed {
-    /// The whole answer: the path below the session, and the body.
+    /// Send the answer: the path below the session, and the body.
     Answer(String, Value),
-    /// Ask on: there is more to answer, or it was not understood.
+    /// Ask again: there is more to answer, or the line was not understood.
     Again(Extent),
 }
 
@@ -45,7 +45,7 @@ impl Ask {
         }
     }
 
-    /// What a person is to read first, in lines of at most that many columns.
+    /// The text above the prompt, in lines of at most that many columns.
     pub(crate) fn lines(&self, extent: Extent, width: usize) -> Vec<Safe> {
         match (self, extent) {
             (Self::Approval { id, call }, extent) => {
@@ -62,7 +62,7 @@ impl Ask {
         }
     }
 
-    /// The words behind which a person types.
+    /// The prompt in front of the cursor.
     pub(crate) fn prompt(&self, width: usize) -> Safe {
         match self {
             Self::Approval { call, .. } => {
@@ -84,7 +84,7 @@ impl Ask {
         }
     }
 
-    /// Takes what a person typed.
+    /// Reads a typed line.
     pub(crate) fn typed(&mut self, line: &str) -> Typed {
         let line = line.trim();
         match self {
@@ -114,7 +114,7 @@ impl Ask {
         }
     }
 
-    /// The refusal of it: the path below the session, and the body.
+    /// The refusal: the path below the session, and the body.
     pub(crate) fn refusal(&self) -> (String, Value) {
         match self {
             Self::Approval { id, .. } => (format!("approvals/{}", segment(id)), json!({"outcome": "reject"})),
@@ -138,7 +138,7 @@ fn question_lines(question: Record<'_>, width: usize) -> Vec<Safe> {
     lines
 }
 
-/// The answer to one question: labels that were offered, or the person's own words where these may be given.
+/// The answer to one question: offered labels, or the person's own words where these are allowed.
 pub(crate) fn choice(question: Record<'_>, line: &str) -> Option<Value> {
     let offered: Vec<&str> =
         question.list("options").filter_map(|option| Some(option.some_text("label")?.exact())).collect();

@@ -1,4 +1,4 @@
-//! Who answers what the agent waits for: the person at this terminal, other clients, or nobody.
+//! The open asks of the agent, and who answers them: the person at this terminal, other clients, or nobody.
 
 use super::RunError;
 use super::ask::{Ask, Extent, Typed};
@@ -12,18 +12,18 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-/// Who answers.
+/// Who answers asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     /// The person at this terminal.
     Person,
     /// Other clients of the gateway.
     Others,
-    /// Nobody: what the permissions do not settle is refused.
+    /// Nobody: asks that the permissions do not settle are refused.
     Nobody,
 }
 
-/// What waits for an answer, in its order.
+/// The open asks, oldest first.
 pub(super) struct Desk {
     client: Client,
     session: String,
@@ -39,12 +39,12 @@ impl Desk {
         Self { client, session, who, follow_up, asks: VecDeque::new(), keyboard: None }
     }
 
-    /// Somebody is asked here at the moment.
+    /// Whether the person is being asked.
     pub(super) fn is_asking(&self) -> bool {
         !self.asks.is_empty()
     }
 
-    /// The next line that is typed in answer; never, while nobody is asked.
+    /// Waits for the next typed line. Waits for ever while nobody is asked.
     pub(super) async fn line(&mut self) -> Option<String> {
         match &mut self.keyboard {
             Some(keyboard) if !self.asks.is_empty() => keyboard.line().await,
@@ -52,7 +52,7 @@ impl Desk {
         }
     }
 
-    /// The agent waits for somebody.
+    /// Handles a new ask.
     pub(super) async fn asked(&mut self, ask: Ask, screen: &mut Screen) -> Result<(), RunError> {
         match self.who {
             Who::Person => {
@@ -82,7 +82,7 @@ impl Desk {
         }
     }
 
-    /// Shows the first ask. What was typed before is no answer to it.
+    /// Shows the first ask. Input that was typed before is discarded.
     fn show(&mut self, extent: Extent, screen: &mut Screen) -> io::Result<()> {
         let Some(ask) = self.asks.front() else { return Ok(()) };
         let width = screen.width();
@@ -90,14 +90,14 @@ impl Desk {
             screen.line(Style::Plain, &line)?;
         }
         let prompt = ask.prompt(width);
-        // What cannot be thrown away cannot be told from an answer.
+        // Input that cannot be discarded could be taken for an answer.
         match self.keyboard.as_mut().map(Keyboard::forget) {
             Some(Ok(())) => screen.ask(&prompt),
             Some(Err(_)) | None => self.leave_to_others(screen),
         }
     }
 
-    /// Nobody can type here any more.
+    /// Nobody can type here any more: other clients must answer.
     fn leave_to_others(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.keyboard = None;
         self.who = Who::Others;
@@ -106,7 +106,7 @@ impl Desk {
         screen.line(Style::Faint, &told)
     }
 
-    /// A person typed a line, or closed the keyboard.
+    /// Handles a typed line; `None` when standard input was closed.
     pub(super) async fn typed(&mut self, line: Option<String>, screen: &mut Screen) -> Result<(), RunError> {
         let Some(line) = line else { return Ok(self.leave_to_others(screen)?) };
         screen.entered();
@@ -114,7 +114,7 @@ impl Desk {
         let mut extent = Extent::Folded;
         match ask.typed(&line) {
             Typed::Answer(path, body) => {
-                // What did not arrive is asked again.
+                // An answer that did not arrive is asked for again.
                 if self.reply(&path, &body, screen).await? == Arrived::Yes {
                     self.asks.pop_front();
                 }
@@ -124,7 +124,7 @@ impl Desk {
         Ok(self.show(extent, screen)?)
     }
 
-    /// Somebody answered, perhaps not here.
+    /// Removes an ask that was answered, here or elsewhere.
     pub(super) fn settled(&mut self, id: Untrusted<'_>, screen: &mut Screen) -> io::Result<()> {
         let was_shown = self.asks.front().is_some_and(|ask| ask.id() == id.exact());
         self.asks.retain(|ask| ask.id() != id.exact());
@@ -147,14 +147,14 @@ impl Desk {
     }
 }
 
-/// Whether the gateway has judged an answer. One that it has not may be given again.
+/// Whether an answer arrived at the gateway. Otherwise it can be given again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrived {
     Yes,
     No,
 }
 
-/// Says what a request came to.
+/// Shows the error of a request.
 pub(super) fn tell(error: &ClientError, screen: &mut Screen) -> io::Result<()> {
     screen.line(Style::Warning, &safe!["turnstream: ", Untrusted(&error.to_string())])
 }

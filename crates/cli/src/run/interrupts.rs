@@ -1,11 +1,11 @@
-//! Ctrl-C while a command waits for a gateway that may not answer.
+//! Ctrl-C while a command waits for the gateway.
 
 use crate::escape::{Safe, safe};
 use crate::out;
 use crate::signals::Signals;
 use std::io;
 
-/// Signals to end, counted. What they ask for depends on how many there were.
+/// Counts signals: the first one cancels the turn, the second one leaves.
 pub(crate) struct Interrupts {
     signals: Signals,
     count: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Takes the signals over, from now on.
+    /// Installs the handler of signals.
     pub(crate) fn take() -> io::Result<Self> {
         Ok(Self { signals: Signals::take()?, count: 0, are_told: false })
     }
@@ -22,18 +22,18 @@ impl Interrupts {
         self.count
     }
 
-    /// A person was told what the first one does.
+    /// Whether the person was told what the first signal does.
     pub(super) fn are_told(&self) -> bool {
         self.are_told
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         self.signals.next().await;
         self.count += 1;
     }
 
-    /// Waits until there were so many, and says at the first what one more does.
+    /// Waits until there were this many signals. Tells the person after the first what another one does.
     pub(crate) async fn reach(&mut self, most: u32) {
         while self.count < most {
             self.next().await;
@@ -45,7 +45,7 @@ impl Interrupts {
     }
 }
 
-/// What the first one does, for a person.
+/// The line for the person after the first signal.
 pub(super) fn told() -> Safe {
-    safe!["cancelling; once more leaves at once"]
+    safe!["cancelling; press Ctrl-C again to leave at once"]
 }

@@ -1,4 +1,4 @@
-//! What a person types at this terminal. Nothing that was typed before a question is an answer to it.
+//! Input from the terminal. Text that was typed before a question is never its answer.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{read, retry_on_intr};
@@ -6,17 +6,16 @@ use rustix::termios::{QueueSelector, tcflush};
 use std::io;
 use tokio::sync::mpsc;
 
-/// No answer is longer; a terminal hands out no longer lines either.
+/// The longest line. A terminal does not return longer ones.
 const LONGEST: usize = 64 * 1024;
 
-/// The terminal behind standard input. It is read only by the task that waits for a line, so that no line
-/// that was typed too early is held anywhere. A thread says when there is something to read; it ends with the
-/// process.
+/// The terminal behind standard input. Only the task that waits for a line reads it, so no early line is
+/// buffered. A thread reports when there is input; it ends with the process.
 pub(super) struct Keyboard {
     watch: std::sync::mpsc::Sender<()>,
     ready: mpsc::Receiver<()>,
     is_watched: bool,
-    /// The beginning of a line.
+    /// The beginning of a line that is not complete.
     begun: Vec<u8>,
 }
 
@@ -36,13 +35,13 @@ impl Keyboard {
         Ok(Self { watch, ready, is_watched: false, begun: Vec::new() })
     }
 
-    /// Throws away everything that was typed so far.
+    /// Discards everything that was typed so far.
     pub(super) fn forget(&mut self) -> io::Result<()> {
         self.begun.clear();
         Ok(retry_on_intr(|| tcflush(io::stdin(), QueueSelector::IFlush))?)
     }
 
-    /// The next line; `None` when nobody can type any more. Safe to drop and call again.
+    /// Waits for the next line; `None` when the input has ended. Cancel-safe.
     pub(super) async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
@@ -62,7 +61,7 @@ impl Keyboard {
         }
     }
 
-    /// Reads what is there: a terminal that is readable has a whole line, or has ended.
+    /// Reads the available input: a readable terminal has a whole line, or has ended.
     fn read(&mut self) -> io::Result<()> {
         let mut bytes = [0; 4096];
         let count = retry_on_intr(|| read(io::stdin(), &mut bytes))?;
@@ -79,7 +78,7 @@ impl Keyboard {
 
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// Whether there is something to read; waits for it as long as it is told to.
+/// Waits for input, and returns whether there is some.
 fn wait_until_readable(within: Option<Timespec>) -> bool {
     let input = io::stdin();
     let mut polled = [PollFd::new(&input, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! `turnstream run "prompt"`: one turn, streamed to the terminal.
+//! `turnstream run "prompt"`: sends a prompt and shows its turn.
 
 mod ask;
 mod desk;
@@ -13,7 +13,7 @@ pub(crate) use interrupts::Interrupts;
 pub(crate) use turn::{Follower, Following, Form, Goal, asks};
 
 use crate::choose::{self, ChooseError};
-use crate::client::{Client, ClientError, FindError, Reach, open, segment};
+use crate::client::{Client, ClientError, FindError, Reach, open_unless, segment};
 use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
 use crate::out;
@@ -25,45 +25,44 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How often a prompt is sent again when the gateway does not answer. Its key makes it one prompt all the same.
+/// How often a request is sent when the gateway does not answer. The key of a prompt makes repeats harmless.
 const TRIES: u32 = 5;
 
-/// Send a prompt and show the turn it becomes.
+/// Send a prompt to an agent and show its answer
 ///
-/// On a terminal the answer is shown as it comes, and what turns out to be void is marked. Otherwise standard
-/// output gets the final text of each message of the agent, when it is whole, and nothing else; everything
-/// else goes to standard error. Ctrl-C cancels the turn; a second one leaves at once.
+/// On a terminal the answer is shown as it comes; text that a retry replaces is marked. Otherwise standard
+/// output gets only the final text of each message, when it is complete, and standard error gets the rest.
+/// Ctrl-C cancels the turn; a second Ctrl-C leaves at once.
 #[derive(clap::Args)]
 #[command(after_long_help = exit::help())]
 pub(crate) struct Args {
-    /// What to ask; - reads it from standard input
+    /// The prompt; - reads it from standard input
     prompt: String,
-    /// The agent of a new session [default: default_agent of the configuration, else the only one that can be
-    /// used]
+    /// The agent of the new session [default: default_agent of the configuration, else the only usable agent]
     #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
-    /// Where a new session works [default: the current directory]
+    /// The working directory of the new session [default: the current directory]
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     cwd: Option<PathBuf>,
-    /// Go on with this session instead of making one; as much of its id as tells it from the others
+    /// Continue this session instead of creating one: its id, or its unique beginning
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// The model, by the name that the agent has for it
+    /// The model, by the agent's name for it
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The agent's mode, by the name that the agent has for it
+    /// The agent's mode, by the agent's name for it
     #[arg(long, value_name = "NAME")]
     mode: Option<String>,
     /// The title of the session
     #[arg(long)]
     title: Option<String>,
-    /// What becomes of the agent's asks [default: ask on a terminal, else deny]
+    /// What to do when the agent asks for permission [default: ask on a terminal, else deny]
     #[arg(long, value_enum)]
     permissions: Option<Permissions>,
-    /// Hand over secrets in prompts as they are; they are kept in the log then
+    /// Do not redact secrets in prompts; the log then contains them
     #[arg(long, conflicts_with = "session")]
     keep_secrets: bool,
-    /// The session's events as JSON lines instead of text
+    /// Print the session's events as JSON lines instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -72,15 +71,15 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Permissions {
-    /// A person decides
+    /// Ask a person
     Ask,
-    /// Everything is allowed
+    /// Allow everything
     Allow,
-    /// Everything is refused
+    /// Refuse everything
     Deny,
 }
 
-/// Why there was no turn.
+/// Why the prompt could not be sent or the turn not be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error(transparent)]
@@ -95,7 +94,7 @@ pub(crate) enum RunError {
     Choose(#[from] ChooseError),
     #[error("cannot read the keyboard: {0}")]
     Keyboard(#[source] io::Error),
-    #[error("cannot take over the signals: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -105,17 +104,17 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let prompt = prompt::read(&args.prompt)?;
-    let interrupts = Interrupts::take().map_err(RunError::Signals)?;
-    let mut connected = open(&args.reach, Some(cwd.clone())).await?;
+    let mut interrupts = Interrupts::take().map_err(RunError::Signals)?;
+    let mut connected = open_unless(&args.reach, Some(cwd.clone()), interrupts.reach(1)).await?;
     let mut hosted = connected.hosted.take();
     let done = turn(&connected.client, &mut hosted, &args, &cwd, &prompt, interrupts).await;
-    // What went wrong before there was a session may be the wrong gateway.
+    // An error before the session was created may come from the wrong gateway, so it is named.
     if let Some(hosted) = hosted {
         out::note(escape::text(&hosted));
     }
     connected.end().await;
     match done {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(RunError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(Exit::ReaderGone.into())
         }
@@ -154,7 +153,7 @@ async fn turn(
         Some(_) => format!("{}:{}", session.text("generation").exact(), session.number("head").unwrap_or(0)),
         None => "0".to_owned(),
     };
-    // Asked before our prompt is sent, so that none of these is of our turn.
+    // Read before our prompt is sent, so none of them belongs to our turn.
     let open = tokio::select! {
         biased;
         () = interrupts.reach(1) => return Ok(Exit::Cancelled),
@@ -162,7 +161,7 @@ async fn turn(
     };
     let events = client.events(&id, &after);
     let content = json!([{"type": "text", "text": prompt}]);
-    // The first interrupt is kept: the prompt is cancelled when the gateway has it.
+    // After one interrupt the prompt is still sent, and then cancelled.
     let prompt = tokio::select! {
         biased;
         () = interrupts.reach(2) => return Ok(Exit::Cancelled),
@@ -183,7 +182,7 @@ async fn turn(
     follower.follow(events, interrupts).await
 }
 
-/// What the session waits for already.
+/// The open asks of the session.
 async fn open_asks(client: &Client, session: Record<'_>) -> Result<Vec<Value>, ClientError> {
     if !session.is("status", "waiting") {
         return Ok(Vec::new());
@@ -194,12 +193,12 @@ async fn open_asks(client: &Client, session: Record<'_>) -> Result<Vec<Value>, C
     Ok(asks.filter(|ask| !ask.has("outcome")).map(|ask| ask.0.clone()).collect())
 }
 
-/// Somebody is there who can be asked.
+/// Whether a person can be asked here.
 pub(crate) fn has_person() -> bool {
     io::stdin().is_terminal() && out::errors_are_terminal()
 }
 
-/// The first line beside the answer: who works on it, and where it is kept.
+/// The first line on standard error: the session and the agent.
 fn introduce(session: Record<'_>, hosted: Option<&str>) {
     let mut line = safe!["session ", session.text("id"), ", agent ", session.text("agent")];
     if let Some(hosted) = hosted {
@@ -208,7 +207,7 @@ fn introduce(session: Record<'_>, hosted: Option<&str>) {
     out::note(line);
 }
 
-/// Makes a session.
+/// Creates a session.
 async fn fresh(
     client: &Client,
     args: &Args,
@@ -235,7 +234,7 @@ async fn fresh(
     }
 }
 
-/// Looks a session up, and changes what is to be changed; the turn is followed from its head.
+/// Looks a session up and applies the flags that change it.
 async fn existing(client: &Client, beginning: &str, args: &Args) -> Result<Value, RunError> {
     let changes = [
         ("permissions", args.permissions.map(Permissions::word)),
@@ -264,7 +263,7 @@ async fn send(client: &Client, session: &str, content: &Value) -> Result<String,
     Ok(accepted["prompt"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Asks again while it may help. Only for requests with a key, or that may be repeated.
+/// Sends a request, and retries while that can help. Only for requests that can be repeated.
 pub(crate) async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
     request: impl Fn() -> F,
 ) -> Result<Value, ClientError> {

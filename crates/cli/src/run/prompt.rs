@@ -1,11 +1,11 @@
-//! The prompt: what stands on the command line, or all of standard input.
+//! Reads the prompt from the command line or from standard input.
 
 use std::io::{self, Read};
 
-/// More is refused by the gateway.
+/// The gateway refuses larger prompts.
 const MOST: u64 = 10 << 20;
 
-/// Why there is no prompt.
+/// Why the prompt cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PromptError {
     #[error("the prompt is empty; say what the agent is to do")]
@@ -18,7 +18,7 @@ pub(crate) enum PromptError {
     NotText(usize),
 }
 
-/// What is asked. `-` means standard input, to its end.
+/// The text of the prompt. `-` reads standard input to its end.
 pub(crate) fn read(argument: &str) -> Result<String, PromptError> {
     let prompt = if argument == "-" { standard_input()? } else { argument.to_owned() };
     if prompt.trim().is_empty() {

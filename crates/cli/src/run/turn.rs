@@ -1,4 +1,4 @@
-//! A session that is followed: shown, answered, and left when what is waited for has come.
+//! Follows a session: shows its events, answers its asks, and ends with the turn or the session.
 
 use super::RunError;
 use super::ask::{Ask, Extent};
@@ -16,49 +16,49 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How often the status line is drawn anew.
+/// How often the status line is redrawn.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What is waited for.
+/// When the command ends.
 pub(crate) enum Goal {
-    /// The end of the turn that takes this prompt. The turn is known once the agent has taken it.
+    /// At the end of the turn with this prompt. The turn is known once the agent has taken the prompt.
     Turn { prompt: String, turn: Option<String> },
-    /// The end of the session.
+    /// At the end of the session.
     Session,
 }
 
-/// How events are written.
+/// How events are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
     Json,
 }
 
-/// What is followed, and how.
+/// The parameters of a [`Follower`].
 pub(crate) struct Following<'a> {
     pub(crate) client: &'a Client,
-    /// How the command was told to reach the gateway.
+    /// The flags for the gateway, for commands that are printed.
     pub(crate) reach: &'a Reach,
     pub(crate) session: String,
     pub(crate) goal: Goal,
     pub(crate) who: Who,
-    /// What the session's permissions say of asks.
+    /// What the permissions of the session do with asks.
     pub(crate) asks: Asks,
     pub(crate) form: Form,
 }
 
-/// What came, and is to be dealt with.
+/// The next thing to handle.
 enum Step {
-    /// The next step is what it asks for.
+    /// A signal came. The next step is the cancel.
     Interrupted,
-    /// With whether a person was told of it.
+    /// Cancel the turn; whether the person was told.
     Cancel(bool),
     Received(Result<Received, ClientError>),
     Typed(Option<String>),
     Tick,
 }
 
-/// A session that is followed.
+/// Follows one session.
 pub(crate) struct Follower<'a> {
     client: &'a Client,
     session: String,
@@ -69,7 +69,7 @@ pub(crate) struct Follower<'a> {
     follow_up: Rc<FollowUp>,
     screen: Screen,
     show: Show,
-    /// What other turns wait for, by id.
+    /// Ids of open asks of other turns.
     awaited: Vec<String>,
     begun: Instant,
     cancelled: bool,
@@ -100,7 +100,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Shows everything until what is waited for has come, and returns how it did.
+    /// Shows everything until the goal is reached. Returns the exit.
     pub(crate) async fn follow(
         mut self,
         mut events: Events,
@@ -123,7 +123,7 @@ impl<'a> Follower<'a> {
                     _ = tick.tick() => Step::Tick,
                 }
             };
-            // A step may wait for the gateway. Whoever wants to leave does not.
+            // A step can wait for the gateway. A person who leaves does not.
             let done = tokio::select! {
                 biased;
                 () = interrupts.reach(most) => Some(Exit::Cancelled),
@@ -184,7 +184,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Shows one event. Returns how the command ends when it ends what this command waits for.
+    /// Shows one event. Returns the exit if it reaches the goal.
     pub(crate) async fn event(&mut self, line: &str, event: Record<'_>) -> Result<Option<Exit>, RunError> {
         let was_known = self.turn().is_some();
         let is_ours = self.is_ours(event);
@@ -215,7 +215,7 @@ impl<'a> Follower<'a> {
         Ok(self.ending(event))
     }
 
-    /// An event of another turn. Until ours begins, what that one waits for keeps ours waiting.
+    /// An event of another turn. While that turn waits for an answer, ours cannot start.
     fn others(&mut self, event: Record<'_>) -> io::Result<()> {
         match event.text("type").exact() {
             "approval.requested" if self.asks == Asks::Answered => self.before_us(event)?,
@@ -227,7 +227,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Says what another turn waits for, and how it is answered: an approval or a question.
+    /// Shows an ask of another turn, and the command that answers it.
     pub(crate) fn before_us(&mut self, event: Record<'_>) -> io::Result<()> {
         let (ask, command) = match event.some_text("question") {
             Some(id) => (Ask::question(event), self.follow_up.answer(id.exact())),
@@ -247,7 +247,7 @@ impl<'a> Follower<'a> {
         self.screen.line(Style::Warning, &told)
     }
 
-    /// Where events are written as JSON, what they are about is kept all the same: an ask shows it.
+    /// Keeps the state of items also while events are printed as JSON: asks show it.
     fn show_event(&mut self, event: Record<'_>) -> io::Result<()> {
         match self.form {
             Form::Text => self.show.event(event, &mut self.screen),
@@ -255,7 +255,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Somebody may change them while a turn goes on.
+    /// Permissions can change during a turn.
     fn permissions(&mut self, event: Record<'_>) {
         if event.has("permissions") {
             self.asks = asks(event);
@@ -263,7 +263,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// How the command ends, if this event is what it waits for.
+    /// The exit, if this event reaches the goal.
     fn ending(&mut self, event: Record<'_>) -> Option<Exit> {
         match (&self.goal, event.text("type").exact()) {
             (Goal::Turn { .. }, "turn.ended") => {
@@ -272,8 +272,8 @@ impl<'a> Follower<'a> {
             }
             (Goal::Turn { prompt, .. }, "prompt.withdrawn") if event.is("prompt", prompt) => {
                 let told = safe!["the prompt was withdrawn before the agent had it"];
-                // What cannot be said does not change how it ended.
-                let _ = self.screen.line(Style::Warning, &told);
+                // The exit code does not depend on whether this line can be printed.
+                drop(self.screen.line(Style::Warning, &told));
                 Some(Exit::Cancelled)
             }
             (Goal::Turn { .. }, "session.ended") => Some(Exit::SessionEnded),
@@ -289,7 +289,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Whether an event is about the turn that has our prompt, or about no turn.
+    /// Whether an event belongs to the turn with our prompt, or to no turn.
     fn is_ours(&mut self, event: Record<'_>) -> bool {
         let Goal::Turn { prompt, turn: ours } = &mut self.goal else { return true };
         let takes = match event.text("type").exact() {
@@ -304,8 +304,8 @@ impl<'a> Follower<'a> {
         turn.is_none() || turn == ours.as_deref()
     }
 
-    /// Takes the prompt out of the queue if it still waits there, or cancels it at the agent, or its turn. A turn that is just
-    /// about to be known here is cancelled when it is.
+    /// Withdraws the prompt if it still waits in the queue. Otherwise cancels it at the agent, or cancels
+    /// its turn. A turn that is not known here yet is cancelled when it is.
     async fn cancel(&mut self) -> Result<(), RunError> {
         let Goal::Turn { prompt, turn: None } = &self.goal else { return self.cancel_turn().await };
         let waiting = format!("/v1/sessions/{}/prompts/{}", segment(&self.session), segment(prompt));
@@ -328,7 +328,7 @@ impl<'a> Follower<'a> {
         let path = format!("/v1/sessions/{}/cancel", segment(&self.session));
         match self.client.post(&path, &body).await {
             Ok(_) => Ok(()),
-            // It has just begun or ended: that comes as an event.
+            // It has just started or ended: an event will say so.
             Err(error) if matches!(error.kind(), Some("turn-not-open" | "prompt-not-sent")) => Ok(()),
             Err(error) => Ok(tell(&error, &mut self.screen)?),
         }
@@ -355,7 +355,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// What becomes of asks in a session, or by a change of it.
+/// What the permissions of a session, or of a change to it, do with asks.
 pub(crate) fn asks(session: Record<'_>) -> Asks {
     match session.text("permissions").exact() {
         "allow" | "deny" => Asks::ByRule,

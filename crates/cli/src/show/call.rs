@@ -1,4 +1,4 @@
-//! A call that somebody is asked about: all that it was given, and what an answer for always covers.
+//! A tool call that needs an approval: its whole input, and what "always" would cover.
 
 use super::LINE;
 use super::item::title;
@@ -6,33 +6,33 @@ use crate::escape::{Safe, Untrusted, safe};
 use crate::record::Record;
 use serde_json::Value;
 
-/// More lines than this are folded in their middle.
+/// Input with more lines is folded in its middle.
 const MOST_LINES: usize = 40;
-/// What stands before each line of the input, so that none of it passes for a line of ours.
+/// The prefix of each line of the input, so that none looks like a line of this program.
 const GUTTER: &str = "  | ";
-/// Further lines of a value are further in than names.
+/// The further lines of a value are indented more.
 const FURTHER: &str = "    ";
 
-/// What an approval is about.
+/// The tool call of an approval.
 pub(crate) struct Call {
     title: Safe,
-    /// Names and values, as the agent gave them.
+    /// Names and values of the input, as the agent gave them.
     input: Vec<(String, Value)>,
     always: Always,
 }
 
-/// What an answer for always covers.
+/// What the answer "always" covers.
 enum Always {
     /// It is not offered.
     NotOffered,
     /// In the agent's words.
     Covers(Vec<String>),
-    /// The agent offers nothing by name.
+    /// The agent does not say.
     NotSaid,
 }
 
 impl Call {
-    /// From the event, and from what is known of the call itself.
+    /// From the event, and from the tool call itself.
     pub(super) fn new(event: Record<'_>, call: Option<(Record<'_>, Untrusted<'_>)>) -> Self {
         let shown = event.member("tool");
         let own = call.map(|(tool, _)| tool);
@@ -43,7 +43,7 @@ impl Call {
         if let (true, Some(written)) = (input.is_empty(), written) {
             input.push(("input".to_owned(), Value::from(written.exact())));
         }
-        // The ask may show more than the call, or something else.
+        // The ask can show more than the tool call, or other values.
         for (name, value) in members(&shown.0["input"]) {
             if !input.iter().any(|known| *known == (name.clone(), value.clone())) {
                 input.push((name, value));
@@ -56,17 +56,17 @@ impl Call {
         self.title.clone()
     }
 
-    /// Whether an answer for always can be given.
+    /// Whether the answer "always" is offered.
     pub(crate) fn offers_always(&self) -> bool {
         !matches!(self.always, Always::NotOffered)
     }
 
-    /// Whether there is more of the input than [`Call::folded`] shows on that many columns.
+    /// Whether [`Call::folded`] leaves something out at this width.
     pub(crate) fn is_folded(&self, width: usize) -> bool {
         self.lines(width).len() > MOST_LINES
     }
 
-    /// The input, and what always covers; its middle is left out where it is long.
+    /// The input and what "always" covers. Long input is folded in its middle.
     pub(crate) fn folded(&self, width: usize) -> Vec<Safe> {
         let mut lines = self.lines(width);
         if lines.len() > MOST_LINES {
@@ -77,7 +77,7 @@ impl Call {
         self.with_always(lines, width)
     }
 
-    /// All of the input, and what always covers.
+    /// The whole input and what "always" covers.
     pub(crate) fn whole(&self, width: usize) -> Vec<Safe> {
         self.with_always(self.lines(width), width)
     }
@@ -133,7 +133,7 @@ fn members(input: &Value) -> Vec<(String, Value)> {
     }
 }
 
-/// A name and its value: on one line where they fit, else the value below.
+/// A name and its value: on one line if they fit, else the value below.
 fn member(name: &str, value: &Value, width: usize) -> Vec<Safe> {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! One open item, as far as it is shown.
+//! The state of one open item that is shown.
 
 use super::{LINE, Screen, Style};
 use crate::escape::{Safe, Untrusted, safe};
@@ -6,17 +6,17 @@ use crate::record::Record;
 use serde_json::{Map, Value};
 use std::io;
 
-/// What is known of an open item.
+/// An open item.
 pub(super) struct Item {
     kind: String,
     is_users: bool,
-    /// A subagent's: not the answer.
+    /// It belongs to a subagent, so it is not the answer.
     is_below: bool,
-    /// The call, with all updates so far.
+    /// The tool call, with all updates so far.
     tool: Value,
-    /// Its arguments as the model writes them.
+    /// Its arguments, as the model writes them.
     input: String,
-    /// It was said that it runs.
+    /// Whether the line that it runs was shown.
     announced: bool,
 }
 
@@ -34,7 +34,7 @@ impl Item {
         item
     }
 
-    /// Takes what an event says anew.
+    /// Applies an update.
     pub(super) fn update(&mut self, event: Record<'_>) {
         self.is_below |= event.has("parent");
         let newer = event.member("tool").0.as_object().into_iter().flatten();
@@ -51,12 +51,12 @@ impl Item {
         self.kind == "tool"
     }
 
-    /// Nothing but text.
+    /// Whether it has text only.
     pub(super) fn is_text(&self) -> bool {
         self.kind == "message" || self.kind == "reasoning"
     }
 
-    /// A message of the main agent.
+    /// Whether it is a message of the main agent.
     pub(super) fn is_answer(&self) -> bool {
         self.kind == "message" && !self.is_users && !self.is_below
     }
@@ -73,7 +73,7 @@ impl Item {
         &mut self.input
     }
 
-    /// The call, and its arguments as the model writes them.
+    /// The tool call and its arguments.
     pub(super) fn described(&self) -> (Record<'_>, Untrusted<'_>) {
         (Record(&self.tool), Untrusted(&self.input))
     }
@@ -82,7 +82,7 @@ impl Item {
         title(Record(&self.tool)).unwrap_or(Untrusted(&self.kind))
     }
 
-    /// Says once that it runs.
+    /// Shows once that it runs.
     pub(super) fn announce(&mut self, screen: &mut Screen) -> io::Result<()> {
         if std::mem::replace(&mut self.announced, true) || !self.is_tool() {
             return Ok(());
@@ -90,7 +90,7 @@ impl Item {
         screen.line(Style::Plain, &safe!["[run] ", self.title().preview(LINE)])
     }
 
-    /// How a call ended, and why if it did not end well.
+    /// How a tool call ended, and the reason if it failed.
     pub(super) fn ending(&self, event: Record<'_>) -> (Style, Safe) {
         let title = self.title().preview(LINE);
         if event.is("state", "completed") {
@@ -104,7 +104,7 @@ impl Item {
         (Style::Warning, line)
     }
 
-    /// What the call itself says of its failure: an error, an exit code, the last line of its output.
+    /// The reason of a failure: an error, an exit code, or the last line of output.
     fn why(&self) -> Option<Safe> {
         let output = Record(&self.tool["output"]);
         let error = output.some_text("error").filter(|error| !error.is_empty());
@@ -125,7 +125,7 @@ impl Item {
     }
 }
 
-/// What a call is called: its title, or its name.
+/// The title of a tool call, or its name.
 pub(super) fn title(tool: Record<'_>) -> Option<Untrusted<'_>> {
     tool.some_text("title").or_else(|| tool.some_text("name"))
 }

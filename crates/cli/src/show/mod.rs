@@ -1,4 +1,4 @@
-//! Events as a person reads them: the answer, and what is said about it on the side.
+//! Shows events to a person: the answer, and lines about tools, retries and the end.
 
 mod call;
 mod item;
@@ -18,33 +18,33 @@ use std::collections::HashMap;
 use std::io;
 use whole::Messages;
 
-/// How much of a line is shown of things that are not the answer.
+/// The width of a preview of things that are not the answer.
 const LINE: usize = 160;
 
-/// Whether prompts are shown: not to the person who just typed one.
+/// Whether prompts are shown. The person who just typed one does not need it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prompts {
     Shown,
     Hidden,
 }
 
-/// What is done with the agent's asks.
+/// How the agent's asks are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// They are shown. A call may still be asked about when it is said to run.
+    /// They are shown here. A tool call can be announced before its ask.
     Shown,
-    /// Whoever answers them shows them too.
+    /// The code that answers them shows them.
     Answered,
-    /// A rule settles them: nobody is asked, so a call runs when it is said to.
+    /// Permissions settle them: nobody is asked, so a tool call runs when it is announced.
     ByRule,
 }
 
-/// When an answer is written.
+/// When the answer is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// As it comes; what turns out to be void is marked.
+    /// As it comes. Text that becomes void is marked.
     Streamed,
-    /// Each message when it is whole, and nothing that is void.
+    /// Each message when it is complete, and never void text.
     Whole,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Show {
     answers: Answers,
     items: HashMap<String, Item>,
     messages: Messages,
-    /// Which call an approval is for.
+    /// The tool call of each approval.
     approvals: HashMap<String, String>,
     /// The item whose text was written last.
     writing: Option<String>,
@@ -74,12 +74,12 @@ impl Show {
         }
     }
 
-    /// From now on asks are settled so.
+    /// Changes how asks are handled.
     pub(crate) fn set_asks(&mut self, asks: Asks) {
         self.asks = asks;
     }
 
-    /// Shows one event. Types that say nothing to a person are passed over, and so are unknown ones.
+    /// Shows one event. Unknown types, and types without meaning for a person, are skipped.
     pub(crate) fn event(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
         let text = |member: &str| event.text(member);
         match text("type").exact() {
@@ -140,7 +140,7 @@ impl Show {
         }
     }
 
-    /// Nothing has come for a moment: calls that are said to run and were not asked about do run.
+    /// No event came for a moment: tool calls that were announced and not asked about are running.
     pub(crate) fn quiet(&mut self, screen: &mut Screen) -> io::Result<()> {
         let asked: Vec<&String> = self.approvals.values().collect();
         for (id, item) in &mut self.items {
@@ -151,13 +151,13 @@ impl Show {
         Ok(())
     }
 
-    /// The call that an approval is about.
+    /// The tool call of an approval.
     pub(crate) fn call(&self, event: Record<'_>) -> Call {
         let item = event.some_text("item").and_then(|id| self.items.get(id.exact()));
         Call::new(event, item.map(Item::described))
     }
 
-    /// What it is at, for a status line.
+    /// The current activity, for the status line.
     pub(crate) fn activity(&self) -> Option<Safe> {
         self.items.values().find(|item| item.is_tool()).map(|item| item.title().preview(LINE))
     }
@@ -219,7 +219,7 @@ impl Show {
         if !item.is_answer()
             && let Some(text) = self.messages.drop(id)
         {
-            // A subagent's, as it turns out.
+            // It turns out to be a subagent's.
             screen.aside(Untrusted(&text))?;
         }
         if self.asks == Asks::ByRule && item.is_in_progress() {
@@ -292,7 +292,7 @@ impl Show {
         self.release(screen)
     }
 
-    /// The void items are listed in the event. All other items of the attempt are final.
+    /// The event lists the void items. All other items of the attempt are final.
     fn superseded(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
         let (mut is_void, mut is_held) = (false, false);
         for id in event.list("items").filter_map(Record::as_text) {
@@ -338,7 +338,7 @@ impl Show {
         }
     }
 
-    /// Writes the messages that are whole and cannot be void any more.
+    /// Writes the messages that are complete and cannot become void.
     fn release(&mut self, screen: &mut Screen) -> io::Result<()> {
         for text in self.messages.settled() {
             screen.answer(Untrusted(&text))?;
@@ -348,7 +348,7 @@ impl Show {
     }
 }
 
-/// What became of the cursor, if it is not what was asked for.
+/// A line if the stream does not continue at the cursor.
 pub(crate) fn reset(outcome: Record<'_>) -> Option<Safe> {
     let from = outcome.number("oldest").unwrap_or(1);
     let why = match outcome.text("reason").exact() {
@@ -360,7 +360,7 @@ pub(crate) fn reset(outcome: Record<'_>) -> Option<Safe> {
     outcome.is("outcome", "reset").then(|| safe!["[reset] ", why, "; shown from event ", from, " on"])
 }
 
-/// The gateway went away.
+/// A line for a lost connection.
 pub(crate) fn away(error: &ClientError) -> Safe {
     match error {
         ClientError::Unreachable { url, problem } => {
@@ -373,7 +373,7 @@ pub(crate) fn away(error: &ClientError) -> Safe {
     }
 }
 
-/// Why it waits to try again, and until when.
+/// The reason for the retry, and when it happens.
 fn retrying(event: Record<'_>) -> Safe {
     let mut line = safe!["[retrying] after ", event.text_or("reason", "an error")];
     if let Some(message) = event.some_text("message") {

@@ -1,10 +1,10 @@
-//! The terminal, or what stands for it. Without one there are no colours, no status line and no control characters.
+//! Output to the terminal, a file or a pipe. Colours and the status line are used on a terminal only.
 
 use crate::escape::{Safe, Untrusted, preview, safe};
 use crate::out;
 use std::io;
 
-/// How a line stands out, where there are colours.
+/// The colour of a line, if there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -14,27 +14,27 @@ pub(crate) enum Style {
     Warning,
 }
 
-/// Where everything but the answer goes.
+/// The destination of all output except the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asides {
-    /// To standard error, so that standard output is the answer and nothing else.
+    /// Standard error: standard output has the answer only.
     Apart,
-    /// To standard output, in their order with the answer.
+    /// Standard output, in order with the answer.
     Among,
 }
 
-/// Standard output and standard error, and where their cursors are.
+/// Standard output and standard error, and whether a line is open on them.
 pub(crate) struct Screen {
     asides: Asides,
-    /// Both are one place: a line of one must end before the other writes.
+    /// Both are the same terminal: a line of one must end before the other writes.
     shared: bool,
-    /// A status line can be drawn and taken back.
+    /// A status line can be drawn and erased.
     status: bool,
     colours: bool,
     answer_open: bool,
     aside_open: bool,
     status_drawn: bool,
-    /// Nothing is written at all.
+    /// Nothing is written.
     is_unseen: bool,
 }
 
@@ -45,13 +45,11 @@ impl Screen {
             Asides::Apart => out::errors_are_terminal(),
             Asides::Among => to_terminal,
         };
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self {
             asides,
             shared: asides == Asides::Among || (told && to_terminal),
-            status: told && !dumb,
-            colours: told && !no_colour && !dumb,
+            status: told && !out::is_dumb(),
+            colours: told && out::colours_are_wanted(),
             answer_open: false,
             aside_open: false,
             status_drawn: false,
@@ -59,7 +57,7 @@ impl Screen {
         }
     }
 
-    /// One that shows nothing.
+    /// A screen that shows nothing.
     pub(crate) fn unseen() -> Self {
         Self {
             asides: Asides::Apart,
@@ -73,7 +71,7 @@ impl Screen {
         }
     }
 
-    /// A piece of the answer.
+    /// Writes a piece of the answer.
     pub(crate) fn answer(&mut self, text: Untrusted<'_>) -> io::Result<()> {
         self.clear_status()?;
         if self.shared {
@@ -84,7 +82,7 @@ impl Screen {
         Ok(())
     }
 
-    /// A piece of text that is not the answer.
+    /// Writes a piece of text that is not the answer.
     pub(crate) fn aside(&mut self, text: Untrusted<'_>) -> io::Result<()> {
         self.clear_status()?;
         if self.shared {
@@ -95,7 +93,7 @@ impl Screen {
         Ok(())
     }
 
-    /// A line about what happens.
+    /// Writes a line that is not the answer.
     pub(crate) fn line(&mut self, style: Style, line: &Safe) -> io::Result<()> {
         self.clear_status()?;
         if self.shared {
@@ -106,7 +104,7 @@ impl Screen {
         self.write(&safe!["\n"])
     }
 
-    /// Words without a line end, for a person who is to type behind them.
+    /// Writes the prompt of an ask, without a line end.
     pub(crate) fn ask(&mut self, words: &Safe) -> io::Result<()> {
         self.clear_status()?;
         self.end_line()?;
@@ -114,18 +112,18 @@ impl Screen {
         self.tell(Style::Strong, words)
     }
 
-    /// The person typed a line, which ended it.
+    /// The person typed a line, which ended the line of the prompt.
     pub(crate) fn entered(&mut self) {
         self.aside_open = false;
     }
 
-    /// Ends whatever line is open.
+    /// Ends the open line, if any.
     pub(crate) fn end_line(&mut self) -> io::Result<()> {
         self.end_answer()?;
         self.end_aside()
     }
 
-    /// Draws the status line, if there can be one and nothing else is on its line.
+    /// Draws the status line, if there can be one and no other line is open.
     pub(crate) fn status(&mut self, line: &Safe) -> io::Result<()> {
         if !self.status || self.aside_open || (self.shared && self.answer_open) {
             return Ok(());
@@ -136,7 +134,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Takes the status line back.
+    /// Erases the status line.
     pub(crate) fn clear_status(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.status_drawn) {
             self.write(&safe!["\r\x1b[K"])?;
@@ -158,7 +156,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Columns of the terminal that asides go to; without one, those of most.
+    /// The width of the terminal for asides; 80 without one.
     pub(crate) fn width(&self) -> usize {
         let width = match self.asides {
             Asides::Apart => out::errors_width(),
@@ -182,7 +180,7 @@ impl Screen {
         }
     }
 
-    /// What is not the answer.
+    /// Writes to the destination of asides.
     fn write(&self, text: &Safe) -> io::Result<()> {
         match self.asides {
             Asides::Apart if self.is_unseen => Ok(()),

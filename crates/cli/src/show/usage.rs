@@ -1,9 +1,9 @@
-//! How a turn ended, and what it took.
+//! The last line of a turn: how it ended, its tokens and its cost.
 
 use crate::escape::{Safe, safe};
 use crate::record::Record;
 
-/// One line: the outcome, why, and what was counted. What is not known is not shown.
+/// One line: the outcome, the reason, tokens and cost. Unknown values are left out.
 pub(super) fn ending(event: Record<'_>) -> Safe {
     let mut parts = vec![event.text("outcome").line()];
     let stop = event.some_text("stop_reason").filter(|stop| stop.exact() != "end_turn");

@@ -1,9 +1,9 @@
-//! Messages that are held back until they are whole and nothing can void them any more.
+//! Holds messages back until they are complete and no retry can void them.
 
 use crate::escape::Untrusted;
 use std::collections::HashMap;
 
-/// Messages in the order in which they began.
+/// The messages, oldest first.
 #[derive(Default)]
 pub(super) struct Messages {
     open: Vec<Message>,
@@ -17,7 +17,7 @@ struct Message {
     is_whole: bool,
 }
 
-/// A model call. Until it is settled it may be begun again, and what it wrote is void then.
+/// A model call. Until it is settled it can be repeated, which voids its messages.
 struct Attempt {
     step: Option<u64>,
     is_settled: bool,
@@ -29,7 +29,7 @@ impl Messages {
         self.open.push(Message { item: item.to_owned(), attempt, text: String::new(), is_whole: false });
     }
 
-    /// False when the message is not held here; so with the others.
+    /// Returns false if the message is not held here, as the methods below do.
     pub(super) fn append(&mut self, item: &str, text: &str) -> bool {
         self.find(item).map(|message| message.text.push_str(text)).is_some()
     }
@@ -44,13 +44,13 @@ impl Messages {
         }
     }
 
-    /// It is not an answer after all. Returns what there was of it.
+    /// The message is not an answer after all. Returns its text so far.
     pub(super) fn drop(&mut self, item: &str) -> Option<String> {
         let place = self.open.iter().position(|message| message.item == item)?;
         Some(self.open.remove(place).text)
     }
 
-    /// A repeat has the step of the call it repeats; any other call settles those before it.
+    /// A repeated call has the step of the first one. Any other call settles the calls before it.
     pub(super) fn attempt_started(&mut self, attempt: &str, step: Option<u64>) {
         for earlier in self.attempts.values_mut() {
             earlier.is_settled |= earlier.step != step;
@@ -58,27 +58,27 @@ impl Messages {
         self.attempts.insert(attempt.to_owned(), Attempt { step, is_settled: false });
     }
 
-    /// A call that ended badly may be begun again.
+    /// A call that did not end well can be repeated.
     pub(super) fn attempt_ended(&mut self, attempt: &str, finish: Option<Untrusted<'_>>) {
         if let Some(attempt) = self.attempts.get_mut(attempt) {
             attempt.is_settled |= finish.is_some_and(|finish| finish.exact() != "error");
         }
     }
 
-    /// It was begun again. Messages of it that were not dropped are final.
+    /// The call was repeated. Its messages that were not dropped are final.
     pub(super) fn attempt_superseded(&mut self, attempt: &str) {
         if let Some(attempt) = self.attempts.get_mut(attempt) {
             attempt.is_settled = true;
         }
     }
 
-    /// Nothing of the turn is begun again. A message without an end cannot hold back those of later turns.
+    /// The turn has ended, so no call is repeated. A message without an end does not hold back later turns.
     pub(super) fn turn_ended(&mut self) {
         self.attempts.clear();
         self.open.retain(|message| message.is_whole);
     }
 
-    /// Takes out the texts that are final, in their order: each waits for those before it.
+    /// Removes and returns the final texts, in order: each waits for those before it.
     pub(super) fn settled(&mut self) -> Vec<String> {
         let attempts = &self.attempts;
         let is_final = |message: &Message| {
@@ -100,7 +100,7 @@ mod tests {
     use super::Messages;
     use crate::escape::Untrusted;
 
-    /// Messages of one call, each whole.
+    /// Complete messages of one call.
     fn written(attempt: Option<&str>, texts: &[&str]) -> Messages {
         let mut messages = Messages::default();
         if let Some(attempt) = attempt {

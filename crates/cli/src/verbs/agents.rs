@@ -1,4 +1,4 @@
-//! `turnstream agents`: what sessions can be made with.
+//! `turnstream agents`: lists the agents.
 
 use super::VerbError;
 use crate::client::{Reach, connect};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io;
 use std::process::ExitCode;
 
-/// Widest name.
+/// The widest name.
 const WIDEST: usize = 32;
 
 const EXAMPLES: &str = "\
@@ -16,11 +16,11 @@ Examples:
   turnstream agents            what can be used, and what is wrong with what cannot
   turnstream agents --json     one JSON object per agent";
 
-/// List the agents of the gateway: what each is, and why one cannot be used.
+/// List the agents of the gateway, and why one cannot be used
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// One JSON object per agent instead of text
+    /// Print one JSON object per agent instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
         false => agents.iter().map(|agent| line(agent, listed["default"].as_str())).collect(),
     };
     match out::print(&escape::text(&text)) {
-        // A reader that goes away has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }

@@ -1,4 +1,4 @@
-//! `turnstream answer SESSION ANSWER…`: the answer to a question of an agent.
+//! `turnstream answer SESSION ANSWER…`: answers a question of an agent.
 
 use super::{Target, VerbError, WIDEST, pick, say};
 use crate::client::{Reach, segment};
@@ -15,18 +15,19 @@ Examples:
   turnstream answer 3f2 PostgreSQL 1,3    two questions in one: a label, and two of several
   turnstream answer 3f2 --reject          nobody will answer";
 
-/// Answer a question of an agent: by number, by label, or in own words where these are taken.
+/// Answer a question of an agent: by number, by label, or in your own words where these are allowed
 ///
-/// Exit code: 0 when this was the answer, 2 when it was not taken or there was none.
+/// Without an answer it shows the question. Exit codes: 0 when the answer was accepted, 2 when it was not,
+/// or none was given.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
-    /// One answer per question, in their order; several choices of one with commas between them
+    /// One answer per question, in order; separate several choices with commas
     #[arg(value_name = "ANSWER")]
     answers: Vec<String>,
-    /// Which one; not needed while only one waits
+    /// The id of the question; only needed if several wait
     #[arg(long, value_name = "ID")]
     question: Option<String>,
     /// Tell the agent that nobody will answer
@@ -50,7 +51,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     say(&safe![outcome, " ", Untrusted(id), ": ", about(asked)])
 }
 
-/// What a person typed, as the answers of the questions.
+/// The typed words as answers to the questions.
 fn answers(asked: &Value, typed: &[String]) -> Result<Map<String, Value>, VerbError> {
     let questions = asked["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if typed.len() != questions.len() {
@@ -70,7 +71,7 @@ fn answers(asked: &Value, typed: &[String]) -> Result<Map<String, Value>, VerbEr
     Ok(answers)
 }
 
-/// A question and what can be chosen.
+/// A question and its choices.
 fn shown(question: Record<'_>) -> Safe {
     let mut shown = safe!["\n  ", question.text("text").preview(WIDEST)];
     let labels = question.list("options").filter_map(|option| option.some_text("label"));
@@ -83,7 +84,7 @@ fn shown(question: Record<'_>) -> Safe {
     shown
 }
 
-/// What is asked, in a line.
+/// The question in a line.
 fn about(asked: &Value) -> Safe {
     let texts = Record(asked).list("questions").filter_map(|one| Some(one.some_text("text")?.exact()));
     Untrusted(&texts.collect::<Vec<_>>().join(" / ")).preview(WIDEST)

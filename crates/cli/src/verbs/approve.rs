@@ -1,4 +1,4 @@
-//! `turnstream approve SESSION [ID] allow|always|reject`: the answer to what an agent wants to do.
+//! `turnstream approve SESSION [ID] allow|always|reject`: answers an approval.
 
 use super::{Target, VerbError, WIDEST, pick, say};
 use crate::client::{Reach, segment};
@@ -14,24 +14,25 @@ Examples:
   turnstream approve 3f2 reject --message \"use git mv\"
   turnstream approve 3f2 reject --stop               and end the turn";
 
-/// Answer what an agent asks permission for.
+/// Allow or reject what an agent asks permission for
 ///
-/// Exit code: 0 when this was the answer, 2 when it was not taken: nothing waits, or somebody else was first.
+/// Exit codes: 0 when the answer was accepted, 2 when it was not: nothing waits, or another client answered
+/// first.
 #[derive(clap::Args)]
 #[command(allow_missing_positional = true, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
-    /// Which ask; not needed while only one waits
+    /// The id of the approval; only needed if several wait
     #[arg(value_name = "ID")]
     approval: Option<String>,
     /// The answer
     #[arg(value_enum)]
     decision: Decision,
-    /// Words for the agent
+    /// A message for the agent
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// End the turn too; with reject
+    /// Also end the turn; only with reject
     #[arg(long)]
     stop: bool,
     #[command(flatten)]
@@ -40,11 +41,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Decision {
-    /// This time
+    /// Allow it once
     Allow,
-    /// Now and whenever the agent asks for the same
+    /// Allow it now and whenever the agent asks for the same
     Always,
-    /// No
+    /// Refuse it
     Reject,
 }
 
@@ -77,7 +78,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     say(&safe![args.decision.outcome(), " ", Untrusted(id), ": ", about(ask)])
 }
 
-/// What is asked for.
+/// The subject of an approval, in a line.
 fn about(ask: &Value) -> Safe {
     let tool = Record(ask).member("tool");
     let title = tool.some_text("title").or_else(|| tool.some_text("name"));

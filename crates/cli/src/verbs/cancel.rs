@@ -1,4 +1,4 @@
-//! `turnstream cancel SESSION`: the agent is to stop.
+//! `turnstream cancel SESSION`: cancels the open turn.
 
 use super::{Target, VerbError, say};
 use crate::client::Reach;
@@ -10,14 +10,14 @@ const EXAMPLES: &str = "\
 Examples:
   turnstream cancel 3f2     stop what the session 3f2… does; prompts that wait in its queue follow";
 
-/// Ask the agent of a session to stop what it does. Prompts that wait in the queue stay there.
+/// Cancel the open turn of a session
 ///
-/// Exit code: 0 when it was asked, 2 when there is nothing to stop. The end of the turn shows in `turnstream
-/// tail`.
+/// Queued prompts stay in the queue. Exit codes: 0 when the agent was told to stop, 2 when there is nothing
+/// to stop. `turnstream tail` shows the end of the turn.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
     #[command(flatten)]
     reach: Reach,

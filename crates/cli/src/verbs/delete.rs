@@ -1,4 +1,4 @@
-//! `turnstream delete SESSION`: a session is removed with everything that was derived from it.
+//! `turnstream delete SESSION`: deletes a session and all data derived from it.
 
 use super::{VerbError, say};
 use crate::client::{Client, Reach, connect, segment};
@@ -10,14 +10,13 @@ Examples:
   turnstream delete 3f2                     the session 3f2…, for good
   turnstream export 3f2 -o kept.jsonl && turnstream delete 3f2";
 
-/// Delete sessions for good: their events, and everything that was derived from them. What runs in one is
-/// stopped.
+/// Delete sessions for good, with all data derived from them
 ///
-/// Exit code: 0 when all are deleted, 2 when one is not; those before it are.
+/// An open turn is stopped. Exit codes: 0 when all are deleted, 2 when one is not; those before it are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others; may be several
+    /// Session ids, or their unique beginnings
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
     #[command(flatten)]
@@ -32,7 +31,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
 }
 
 async fn delete(client: &Client, asked: &[String]) -> Result<ExitCode, VerbError> {
-    // All are looked up first: a name that is not clear stops the command before anything is gone.
+    // All are looked up first, so that an ambiguous id deletes nothing.
     let mut ids = Vec::new();
     for session in asked {
         ids.push(client.session_id(session).await?);

@@ -1,4 +1,4 @@
-//! Short commands about one session of a gateway: each asks once, says what became of it, and ends.
+//! Short commands: each sends one request, prints the result in a line, and ends.
 
 pub(crate) mod agents;
 pub(crate) mod answer;
@@ -15,10 +15,10 @@ use serde_json::Value;
 use std::io;
 use std::process::ExitCode;
 
-/// How much of what is asked is shown in a line.
+/// The width of an ask in a line.
 const WIDEST: usize = 100;
 
-/// Why it was not done.
+/// Why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VerbError {
     #[error(transparent)]
@@ -27,21 +27,21 @@ pub(crate) enum VerbError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// What the command line asks for is not there, or is not clear.
+    /// The command line names nothing that exists, or is ambiguous.
     #[error("{0}")]
     Unclear(Safe),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
 
-/// A session of a gateway that runs.
+/// A session of a running gateway.
 struct Target {
     client: Client,
     session: String,
 }
 
 impl Target {
-    /// A session, by the beginning of its id.
+    /// Looks a session up by the beginning of its id.
     async fn find(reach: &Reach, asked: &str) -> Result<Self, VerbError> {
         let client = connect_running(reach).await?;
         let session = client.session_id(asked).await?;
@@ -53,7 +53,7 @@ impl Target {
         format!("/v1/sessions/{}/{below}", segment(&self.session))
     }
 
-    /// What waits for a person: the members of that list of the snapshot that have no outcome.
+    /// The open asks: the entries of that list of the snapshot without an outcome.
     async fn open(&self, list: &str) -> Result<Vec<Value>, ClientError> {
         let snapshot = self.client.get(&self.path("snapshot")).await?;
         let all = snapshot[list].as_array().cloned().unwrap_or_default();
@@ -61,8 +61,7 @@ impl Target {
     }
 }
 
-/// Which of those that wait is meant: the one with this id, the only one whose id begins so, or the only one
-/// there is.
+/// The ask that is meant: the one with this id or beginning, or the only one.
 fn pick<'a>(
     open: &'a [Value],
     what: &'static str,
@@ -100,7 +99,7 @@ fn pick<'a>(
     }
 }
 
-/// One line of output. A reader that goes away has seen enough.
+/// Prints one line. A closed pipe is no error.
 fn say(line: &Safe) -> Result<ExitCode, VerbError> {
     match out::print(&safe![line, "\n"]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -1,4 +1,4 @@
-//! `turnstream send SESSION PROMPT`: a prompt that nobody here waits for.
+//! `turnstream send SESSION PROMPT`: queues a prompt.
 
 use super::{Target, VerbError, say};
 use crate::client::Reach;
@@ -15,16 +15,16 @@ Examples:
   turnstream send 3f2 - < task.md          a prompt from a file
   turnstream tail 3f2                      what became of it";
 
-/// Put a prompt into the queue of a session and end; the id of the prompt goes to standard output.
+/// Queue a prompt for a session, without waiting for the answer
 ///
-/// Exit code: 0 when the gateway has it for good, 2 when it was not taken. `turnstream run` waits for the
-/// answer instead.
+/// The id of the prompt is printed. Exit codes: 0 when the prompt is on disk at the gateway, 2 when it was
+/// not accepted. `turnstream run --session` waits for the answer.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The session, or as much of its id as tells it from the others
+    /// The session id, or its unique beginning
     session: String,
-    /// What to ask; - reads standard input
+    /// The prompt; - reads standard input
     prompt: String,
     #[command(flatten)]
     reach: Reach,
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     let key = format!("send-{:032x}", fastrand::u128(..));
     let body = json!({"content": [{"type": "text", "text": prompt}], "key": key});
     let path = target.path("prompts");
-    // With its key it is one prompt, however often it is sent.
+    // The key makes repeats harmless.
     let accepted = crate::run::patiently(|| target.client.post(&path, &body)).await?;
     let before = accepted["position"].as_u64().unwrap_or_default();
     if before > 0 {

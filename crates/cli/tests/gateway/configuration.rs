@@ -134,7 +134,7 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
         (
             &["--root", "nowhere"][..],
             &[][..],
-            "the root nowhere cannot be used: it is relative; give the whole path, here /",
+            "the root nowhere cannot be used: it is relative; give the absolute path, here /",
         ),
         (&["--root", "/nowhere"], &[], "the root /nowhere cannot be used: No such file"),
         (&["--root", "/dev/null"], &[], "it is a file"),
@@ -150,12 +150,12 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
         (
             &[],
             &[("TURNSTREAM_LISEN", "127.0.0.1:1")],
-            "TURNSTREAM_LISEN is a variable turnstream does not know; did you mean TURNSTREAM_LISTEN?",
+            "TURNSTREAM_LISEN is a variable that turnstream does not know; did you mean TURNSTREAM_LISTEN?",
         ),
         (
             &[],
             &[("TURNSTREAM_SPEED", "fast")],
-            "TURNSTREAM_SPEED is a variable turnstream does not know; unset it",
+            "TURNSTREAM_SPEED is a variable that turnstream does not know; unset it",
         ),
     ] {
         let problem = refused(args, variables);
@@ -174,7 +174,7 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
     let told = "\"foo\" is no address to listen on; write it like 127.0.0.1:4180";
     assert!(stderr(&deaf).contains(told), "{deaf:?}");
     let nowhere = home.run(&["ls", "--url", "foo"]);
-    let told = "--url \"foo\" cannot be used: it is no web address; write it like http://127.0.0.1:4180";
+    let told = "--url \"foo\" cannot be used: it is not a URL; write it like http://127.0.0.1:4180";
     assert!(stderr(&nowhere).contains(told), "{nowhere:?}");
 }
 

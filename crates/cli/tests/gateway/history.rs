@@ -1,5 +1,5 @@
-//! A session of an opencode that runs on while the gateway is started again and again: the log has everything once, and what
-//! others take back meanwhile is taken back.
+//! A session of an opencode that runs on while the gateway is started again and again: the log has
+//! everything once, and what others take back meanwhile is taken back.
 
 use crate::support::{Home, Serving, stdout, wait_for};
 use rustix::process::Signal;
@@ -142,7 +142,8 @@ fn a_session_over_many_starts_of_the_gateway_has_everything_once() {
     serving.end(Signal::TERM);
 }
 
-/// A revert in opencode takes effect with the next prompt, which may be the first thing that a gateway does there.
+/// A revert in opencode takes effect with the next prompt, which may be the first thing that a gateway does
+/// there.
 #[test]
 fn what_another_client_takes_back_while_no_gateway_runs_is_taken_back_with_the_next_prompt() {
     let answer = |number: usize| {

@@ -1,17 +1,20 @@
-//! `turnstream serve`, `run`, `sessions`, `search` and `tail` as a person runs them: real processes on a real directory.
+//! The commands as a person runs them: real processes on a real directory.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
 mod choice;
 mod configuration;
+mod diagnostics;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(feature = "real-agents")]
 mod history;
 mod hostile;
+mod interrupts;
 #[cfg(feature = "real-agents")]
 mod opencode;
+mod otlp;
 mod pty;
 mod reach;
 mod removal;

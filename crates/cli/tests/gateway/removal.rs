@@ -1,4 +1,5 @@
-//! Deleting a session of a real gateway: nothing of it is in the data directory, also when the gateway is killed on the way.
+//! Deleting a session of a real gateway: nothing of it is in the data directory, also when the gateway is
+//! killed on the way.
 
 use crate::support::{Home, Serving, ask, prompt, read, stderr, stdout, wait_for};
 use rustix::process::Signal;
@@ -123,9 +124,9 @@ fn a_gateway_says_what_its_retention_removed_and_a_dump_of_the_rest_is_lawful() 
     assert_eq!(turn.status.code(), Some(0), "{turn:?}");
     let said = wait_for(|| {
         let said = read(&home.path("serve.err"));
-        Some(said).filter(|said| said.contains("retention: "))
+        Some(said).filter(|said| said.contains("retention removed"))
     });
-    assert!(said.contains("retention: trimmed 1 turns of 1 sessions ("), "{said}");
+    assert!(said.contains("retention removed data trimmed=1 turns=1 "), "{said}");
     let tail = home.run(&["tail", &first, "--json", "--no-follow"]);
     let dump = home.path("dump.jsonl");
     std::fs::write(&dump, stdout(&tail)).unwrap();

@@ -60,7 +60,7 @@ fn nothing_found_and_nothing_to_look_for_are_told_apart() {
     for (args, told) in [
         (&["search", "..."][..], "there is no word in it"),
         (&["search", "x", "--role", "boss"], "boss"),
-        (&["search", "x", "--from", "soon"], "is no moment"),
+        (&["search", "x", "--from", "soon"], "is not a time"),
         (&["search", "x", "--session", "ses_nope"], "there is no session ses_nope"),
         (&["search", &"é".repeat(5_000)], "10000 bytes and may have 1024"),
         (&["search"], "WORDS"),
@@ -71,7 +71,8 @@ fn nothing_found_and_nothing_to_look_for_are_told_apart() {
     }
 }
 
-/// A gateway that has one more hit on each page and never comes to the end, and is too busy for every third request.
+/// A gateway that has one more hit on each page and never comes to the end, and is too busy for every third
+/// request.
 fn endless_gateway() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

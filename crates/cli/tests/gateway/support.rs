@@ -33,7 +33,8 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// A command in the working directory, with nothing of the surrounding environment that could decide something.
+    /// A command in the working directory, with nothing of the surrounding environment that could decide
+    /// something.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_turnstream"));
         command.args(args).current_dir(self.path("work")).stdin(Stdio::null());

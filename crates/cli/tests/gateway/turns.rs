@@ -154,7 +154,7 @@ fn a_second_interrupt_leaves_at_once_although_the_gateway_hangs() {
     wait_for(|| Some(()).filter(|()| read(&out).contains("begun")));
     send(&serving.child, Signal::STOP);
     send(&run, Signal::INT);
-    wait_for(|| Some(()).filter(|()| read(&errors).contains("once more leaves at once")));
+    wait_for(|| Some(()).filter(|()| read(&errors).contains("press Ctrl-C again to leave at once")));
     send(&run, Signal::INT);
     let code = run.wait().unwrap().code();
     send(&serving.child, Signal::CONT);
@@ -263,7 +263,8 @@ fn ctrl_c_cancels_the_turn() {
     assert_lawful(lines.lines(), Tail::Live);
 }
 
-/// What stands before `begin` happens before the turn: the agent has the prompt, and there is no turn to cancel.
+/// What stands before `begin` happens before the turn: the agent has the prompt, and there is no turn to
+/// cancel.
 #[test]
 fn ctrl_c_cancels_a_prompt_that_has_no_turn_yet() {
     let home = Home::new();

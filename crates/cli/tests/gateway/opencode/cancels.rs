@@ -1,4 +1,5 @@
-//! A prompt is cancelled after it was sent and before the real server has begun with it: the server is stopped meanwhile.
+//! A prompt is cancelled after it was sent and before the real server has begun with it: the server is
+//! stopped meanwhile.
 
 use super::{Lab, of_type};
 use crate::support::{Serving, ask, send, stdout, wait_for};
@@ -194,7 +195,8 @@ fn a_cancel_of_a_sent_prompt_outlives_a_kill_of_the_gateway() {
     window.nothing_goes_on();
 }
 
-/// The turns after the first one, without what opencode did late of a prompt that was given up. That is never a success.
+/// The turns after the first one, without what opencode did late of a prompt that was given up. That is
+/// never a success.
 fn outcomes(snapshot: &Value) -> Vec<String> {
     let turns = snapshot["turns"].as_array().unwrap();
     let (late, others): (Vec<&Value>, Vec<&Value>) =

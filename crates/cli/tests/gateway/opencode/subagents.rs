@@ -1,4 +1,5 @@
-//! A turn with subagents over a kill of the gateway: its end has what all of them took, and nothing of them follows it.
+//! A turn with subagents over a kill of the gateway: its end has what all of them took, and nothing of them
+//! follows it.
 
 use super::{Lab, of_type};
 use crate::support::{Serving, ask, stdout, wait_for};
@@ -37,7 +38,8 @@ enum Restart {
 struct Round {
     moment: Moment,
     restart: Restart,
-    /// Milliseconds before each word of the last call: the turn ends before, while or after another gateway takes it up.
+    /// Milliseconds before each word of the last call: the turn ends before, while or after another gateway
+    /// takes it up.
     pause: u64,
 }
 
@@ -58,7 +60,8 @@ fn task(to: &str, round: usize) -> Part {
     )
 }
 
-/// Of round after round: one call that sends two subagents, one call of each, one call to say that they are back.
+/// Of round after round: one call that sends two subagents, one call of each, one call to say that they are
+/// back.
 fn script(rounds: &[Round]) -> Vec<Step> {
     let round = |(round, Round { pause, .. }): (usize, &Round)| {
         let sends = Completion {
@@ -121,7 +124,8 @@ fn the_end_of_a_turn_with_subagents_has_all_they_took_whenever_the_gateway_is_ki
     let of = |moment, restart, pause| Round { moment, restart, pause };
     let mut rounds: Vec<Round> = moments.map(|moment| of(moment, Restart::AtOnce, 60)).to_vec();
     rounds.extend(moments.map(|moment| of(moment, Restart::AfterTheTurn, 10)));
-    // The turn ends before, while and after another gateway takes it up: more of these moments in the long run.
+    // The turn ends before, while and after another gateway takes it up: more of these moments in the long
+    // run.
     let pauses: &[u64] = match std::env::var_os("TURNSTREAM_FULL") {
         Some(_) => &[20, 30, 40, 50, 80, 110],
         None => &[30],
