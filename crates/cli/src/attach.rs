@@ -5,7 +5,7 @@ use crate::escape::{Untrusted, safe};
 use crate::exit::Exit;
 use crate::out;
 use crate::record::Record;
-use crate::run::{Follower, Following, Form, Goal, Interrupts, RunError, Who, asks, has_person};
+use crate::run::{Answerer, Follower, Following, Form, Goal, Interrupts, RunError, asks, person_can_answer};
 use serde_json::{Value, json};
 use std::io;
 use std::process::ExitCode;
@@ -64,10 +64,10 @@ async fn attach(client: &Client, args: &Args, mut interrupts: Interrupts) -> Res
     ]);
     let after = format!("{}:{}", state.text("generation").exact(), state.number("seq").unwrap_or(0));
     let events = client.events(id, &after);
-    let who = if has_person() { Who::Person } else { Who::Others };
+    let answerer = if person_can_answer() { Answerer::Person } else { Answerer::Others };
     let (goal, asks) = (Goal::Session, asks(session));
     let (reach, session) = (&args.reach, id.to_owned());
-    let following = Following { client, reach, session, goal, who, asks, form: Form::Text };
+    let following = Following { client, reach, session, goal, answerer, asks, form: Form::Text };
     let mut follower = Follower::new(following);
     for event in so_far(state) {
         follower.event("", Record(&event)).await?;

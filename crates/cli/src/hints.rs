@@ -1,6 +1,6 @@
 //! The commands of the first screen. They work in another terminal, in any directory.
 
-use crate::choose::{Candidate, choose};
+use crate::agent_choice::{Candidate, choose};
 use crate::client::reachable;
 use crate::config::{Config, Place};
 use crate::shell::quoted_path;

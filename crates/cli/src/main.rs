@@ -1,28 +1,28 @@
 //! The `turnstream` binary: one file or folder per command.
 
+mod agent_choice;
 mod agents;
 mod attach;
 mod check;
-mod choose;
 mod client;
 mod completions;
 mod config;
-mod descriptors;
 mod diagnostics;
 mod escape;
 mod exit;
 mod export;
 mod follow_up;
+mod gateway_file;
 mod hints;
 mod host;
 mod import;
 mod input;
 mod inspect;
 mod moment;
+mod open_files;
 mod out;
 mod record;
 mod run;
-mod running;
 mod search;
 mod serve;
 mod sessions;

@@ -1,13 +1,13 @@
 //! `turnstream serve`: runs the gateway until a signal stops it.
 
-use crate::choose::Candidate;
+use crate::agent_choice::Candidate;
 use crate::config::{AgentTable, Config, ConfigError, Place};
 use crate::diagnostics::{Diagnostics, DiagnosticsError};
 use crate::escape;
+use crate::gateway_file::GatewayFile;
 use crate::host::{self, HostError};
-use crate::running::Note;
 use crate::signals::Signals;
-use crate::{config, descriptors, hints, out};
+use crate::{config, hints, open_files, out};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use turnstream_gateway::{Gateway, OpenError, Round};
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Below this limit of open files, a warning is printed at start.
-const FEW_DESCRIPTORS: u64 = 4_096;
+const FEW_OPEN_FILES: u64 = 4_096;
 
 /// Run the gateway until Ctrl-C (SIGINT) or SIGTERM. This is the default command
 ///
@@ -50,21 +50,22 @@ pub(crate) enum ServeError {
     #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("cannot write gateway.json into {}: {error}", data.display())]
-    Note { data: PathBuf, error: io::Error },
+    GatewayFile { data: PathBuf, error: io::Error },
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let config = Config::resolve(&args.place, args.listen, None)?;
     let diagnostics = Diagnostics::of_server(&config)?;
     let mut signals = Signals::take().map_err(ServeError::Signals)?;
-    let descriptors = descriptors::raise();
+    let open_files_limit = open_files::raise_limit();
     let (gateway, server) =
         host::open(&config, config.listen).await.map_err(|error| in_use(error, &config))?;
     let address = server.address();
-    let written = Note::write(&config.data, address);
-    let note = written.map_err(|error| ServeError::Note { data: config.data.clone(), error })?;
+    let written = GatewayFile::write(&config.data, address);
+    let gateway_file =
+        written.map_err(|error| ServeError::GatewayFile { data: config.data.clone(), error })?;
     info!(%address, "listening");
-    warn_of_limits(&config, descriptors);
+    warn_of_limits(&config, open_files_limit);
     tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
     tokio::spawn(print_first_screen(config, args.place, address, gateway));
@@ -78,14 +79,14 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     for problem in problems {
         warn!(error = problem, "not stopped in good order");
     }
-    drop(note);
+    drop(gateway_file);
     diagnostics.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says once what this machine does not allow.
-fn warn_of_limits(config: &Config, descriptors: Option<u64>) {
-    if let Some(limit) = descriptors.filter(|limit| *limit < FEW_DESCRIPTORS) {
+fn warn_of_limits(config: &Config, open_files_limit: Option<u64>) {
+    if let Some(limit) = open_files_limit.filter(|limit| *limit < FEW_OPEN_FILES) {
         warn!(limit, "few files may be open at once, and every client needs one; raise it with ulimit -n");
     }
     let starts_processes = |agent: &AgentTable| match agent {
@@ -125,7 +126,7 @@ fn exit_after_deadline() {
 /// A data directory that is in use: names the gateway that uses it, if it is known.
 fn in_use(error: HostError, config: &Config) -> ServeError {
     if let HostError::Open(OpenError::Log(turnstream_log::OpenError::InUse(_))) = &error
-        && let Some(running) = crate::running::read(&config.data)
+        && let Some(running) = crate::gateway_file::read(&config.data)
     {
         return ServeError::InUse { pid: running.pid, address: running.address, source: error };
     }

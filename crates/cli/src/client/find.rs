@@ -5,9 +5,9 @@ use super::{Away, Client, ClientError};
 use crate::config::{Config, ConfigError, Contact, Place};
 use crate::diagnostics::{Diagnostics, DiagnosticsError};
 use crate::escape;
+use crate::gateway_file;
 use crate::host::{self, HostError};
 use crate::out;
-use crate::running;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -177,7 +177,7 @@ fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
 /// Looks for the gateway that serves the data directory.
 async fn find(contact: &Contact) -> Result<Found, FindError> {
     let Contact { data, secret } = contact;
-    let Some(running) = running::read(data) else { return Ok(Found::Nobody(None)) };
+    let Some(running) = gateway_file::read(data) else { return Ok(Found::Nobody(None)) };
     let owner = Owner::new(data, running.address);
     let is_sure = match (owner.check(), secret) {
         (Ok(()), _) => true,

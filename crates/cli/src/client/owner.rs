@@ -5,7 +5,7 @@
 //! owns the listening socket. Linux shows both in `/proc`. On other systems the check is not possible: a
 //! token is sent only to a gateway of `--url`, and a gateway without a token is used without the check.
 
-use crate::running;
+use crate::gateway_file;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +34,7 @@ impl Owner {
 
     /// Whether the process in `gateway.json` holds the lock of the directory and listens at the address.
     pub(crate) fn check(&self) -> Result<(), Doubt> {
-        let Some(note) = running::read(&self.data) else {
+        let Some(note) = gateway_file::read(&self.data) else {
             return Err(Doubt::Other("gateway.json is gone, and the gateway with it".to_owned()));
         };
         if note.address != self.address {
@@ -185,7 +185,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(why(owner.check()).contains("gateway.json is gone"));
-        let note = crate::running::Note::write(data.path(), address).unwrap();
+        let note = crate::gateway_file::GatewayFile::write(data.path(), address).unwrap();
         assert!(why(owner.check()).contains("does not hold the lock"));
         let lock = std::fs::File::create(data.path().join("lock")).unwrap();
         assert!(why(owner.check()).contains("does not hold the lock"), "an open file is no lock");

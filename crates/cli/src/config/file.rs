@@ -5,7 +5,7 @@ use super::duration::Span;
 use super::keys::{FromVariable, keys};
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
-use super::{ConfigError, variables, wording};
+use super::{ConfigError, toml_errors, variables};
 use crate::diagnostics::{Collector, LogFilter, LogFormat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -107,8 +107,10 @@ pub(super) fn read<T: Default + DeserializeOwned>(path: Option<&Path>) -> Result
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
     variables::check(&text)?;
-    toml::from_str(&text)
-        .map_err(|error| ConfigError::Bad { path: path.to_owned(), problem: wording::of_file(&text, &error) })
+    toml::from_str(&text).map_err(|error| ConfigError::Bad {
+        path: path.to_owned(),
+        problem: toml_errors::of_file(&text, &error),
+    })
 }
 
 /// Parses an address to listen on, from a file, a flag or a variable.

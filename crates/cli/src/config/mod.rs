@@ -10,8 +10,8 @@ mod keys;
 mod redaction;
 mod retention;
 mod size;
+mod toml_errors;
 mod variables;
-mod wording;
 
 use crate::diagnostics::{Collector, LogFilter, LogFormat};
 use duration::Span;

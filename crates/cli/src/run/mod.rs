@@ -1,18 +1,18 @@
 //! `turnstream run "prompt"`: sends a prompt and shows its turn.
 
 mod ask;
-mod desk;
+mod follower;
 mod interrupts;
 mod keyboard;
+mod pending_asks;
 pub(crate) mod prompt;
-mod turn;
 
 pub(crate) use ask::choice;
-pub(crate) use desk::Who;
+pub(crate) use follower::{Follower, Following, Form, Goal, asks};
 pub(crate) use interrupts::Interrupts;
-pub(crate) use turn::{Follower, Following, Form, Goal, asks};
+pub(crate) use pending_asks::Answerer;
 
-use crate::choose::{self, ChooseError};
+use crate::agent_choice::{self, ChooseError};
 use crate::client::{Client, ClientError, FindError, Reach, open_unless, segment};
 use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
@@ -130,7 +130,7 @@ async fn turn(
     prompt: &str,
     mut interrupts: Interrupts,
 ) -> Result<Exit, RunError> {
-    let is_terminal = has_person();
+    let is_terminal = person_can_answer();
     let chosen = args.permissions;
     let session = async {
         match &args.session {
@@ -167,14 +167,14 @@ async fn turn(
         () = interrupts.reach(2) => return Ok(Exit::Cancelled),
         prompt = send(client, &id, &content) => prompt?,
     };
-    let who = match (is_terminal, chosen) {
-        (true, _) => Who::Person,
-        (false, Some(Permissions::Ask)) => Who::Others,
-        (false, Some(Permissions::Allow | Permissions::Deny) | None) => Who::Nobody,
+    let answerer = match (is_terminal, chosen) {
+        (true, _) => Answerer::Person,
+        (false, Some(Permissions::Ask)) => Answerer::Others,
+        (false, Some(Permissions::Allow | Permissions::Deny) | None) => Answerer::Nobody,
     };
     let form = if args.json { Form::Json } else { Form::Text };
     let (goal, asks) = (Goal::Turn { prompt, turn: None }, asks(session));
-    let following = Following { client, reach: &args.reach, session: id, goal, who, asks, form };
+    let following = Following { client, reach: &args.reach, session: id, goal, answerer, asks, form };
     let mut follower = Follower::new(following);
     for ask in &open {
         follower.before_us(Record(ask))?;
@@ -194,7 +194,7 @@ async fn open_asks(client: &Client, session: Record<'_>) -> Result<Vec<Value>, C
 }
 
 /// Whether a person can be asked here.
-pub(crate) fn has_person() -> bool {
+pub(crate) fn person_can_answer() -> bool {
     io::stdin().is_terminal() && out::errors_are_terminal()
 }
 
@@ -216,7 +216,7 @@ async fn fresh(
 ) -> Result<Value, RunError> {
     let agent = match &args.agent {
         Some(agent) => agent.clone(),
-        None => choose::agent(client).await?,
+        None => agent_choice::agent(client).await?,
     };
     let body = json!({
         "agent": agent,
@@ -227,7 +227,7 @@ async fn fresh(
         "redact_prompts": args.keep_secrets.then_some(false),
         "key": key(),
     });
-    let made = patiently(|| client.post("/v1/sessions", &body)).await?;
+    let made = with_retries(|| client.post("/v1/sessions", &body)).await?;
     match &args.mode {
         None => Ok(made),
         Some(mode) => change(client, Record(&made).text("id").exact(), &json!({"mode": mode})).await,
@@ -253,18 +253,18 @@ async fn existing(client: &Client, beginning: &str, args: &Args) -> Result<Value
 
 async fn change(client: &Client, id: &str, changes: &Value) -> Result<Value, RunError> {
     let path = format!("/v1/sessions/{}", segment(id));
-    Ok(patiently(|| client.patch(&path, changes)).await?)
+    Ok(with_retries(|| client.patch(&path, changes)).await?)
 }
 
 async fn send(client: &Client, session: &str, content: &Value) -> Result<String, RunError> {
     let path = format!("/v1/sessions/{}/prompts", segment(session));
     let body = json!({"content": content, "key": key()});
-    let accepted = patiently(|| client.post(&path, &body)).await?;
+    let accepted = with_retries(|| client.post(&path, &body)).await?;
     Ok(accepted["prompt"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Sends a request, and retries while that can help. Only for requests that can be repeated.
-pub(crate) async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
+pub(crate) async fn with_retries<F: Future<Output = Result<Value, ClientError>>>(
     request: impl Fn() -> F,
 ) -> Result<Value, ClientError> {
     let mut pause = Duration::from_millis(100);

@@ -1,10 +1,10 @@
 //! Shows events to a person: the answer, and lines about tools, retries and the end.
 
 mod call;
+mod held_messages;
 mod item;
 mod screen;
 mod usage;
-mod whole;
 
 pub(crate) use call::Call;
 pub(crate) use screen::{Asides, Screen, Style};
@@ -13,10 +13,10 @@ use crate::client::ClientError;
 use crate::escape::{Safe, Untrusted, safe};
 use crate::moment;
 use crate::record::Record;
+use held_messages::HeldMessages;
 use item::Item;
 use std::collections::HashMap;
 use std::io;
-use whole::Messages;
 
 /// The width of a preview of things that are not the answer.
 const LINE: usize = 160;
@@ -54,7 +54,7 @@ pub(crate) struct Show {
     asks: Asks,
     answers: Answers,
     items: HashMap<String, Item>,
-    messages: Messages,
+    messages: HeldMessages,
     /// The tool call of each approval.
     approvals: HashMap<String, String>,
     /// The item whose text was written last.
@@ -68,7 +68,7 @@ impl Show {
             asks,
             answers,
             items: HashMap::new(),
-            messages: Messages::default(),
+            messages: HeldMessages::default(),
             approvals: HashMap::new(),
             writing: None,
         }

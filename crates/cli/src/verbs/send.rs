@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     let body = json!({"content": [{"type": "text", "text": prompt}], "key": key});
     let path = target.path("prompts");
     // The key makes repeats harmless.
-    let accepted = crate::run::patiently(|| target.client.post(&path, &body)).await?;
+    let accepted = crate::run::with_retries(|| target.client.post(&path, &body)).await?;
     let before = accepted["position"].as_u64().unwrap_or_default();
     if before > 0 {
         out::note(safe![before, " prompts are before it"]);

@@ -11,27 +11,27 @@ const NAME: &str = "gateway.json";
 
 /// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct RunningGateway {
     pub(crate) address: SocketAddr,
     pub(crate) pid: u32,
 }
 
 /// The file of this process. Dropping it removes the file.
-pub(crate) struct Note(PathBuf);
+pub(crate) struct GatewayFile(PathBuf);
 
-impl Note {
+impl GatewayFile {
     /// Writes the file. The file of an earlier owner is replaced: only one process can own the directory.
     pub(crate) fn write(data: &Path, address: SocketAddr) -> io::Result<Self> {
         let (path, fresh) = (data.join(NAME), data.join("gateway.json.new"));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        serde_json::to_writer(&mut file, &Running { address, pid: std::process::id() })?;
+        serde_json::to_writer(&mut file, &RunningGateway { address, pid: std::process::id() })?;
         file.write_all(b"\n")?;
         fs::rename(&fresh, &path)?;
         Ok(Self(path))
     }
 }
 
-impl Drop for Note {
+impl Drop for GatewayFile {
     fn drop(&mut self) {
         // A file that stays does no harm: readers check that its process owns the directory.
         if let Err(error) = fs::remove_file(&self.0) {
@@ -41,6 +41,6 @@ impl Drop for Note {
 }
 
 /// The gateway that owns this directory, or owned it until it was killed.
-pub(crate) fn read(data: &Path) -> Option<Running> {
+pub(crate) fn read(data: &Path) -> Option<RunningGateway> {
     serde_json::from_slice(&fs::read(data.join(NAME)).ok()?).ok()
 }

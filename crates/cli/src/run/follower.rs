@@ -2,8 +2,8 @@
 
 use super::RunError;
 use super::ask::{Ask, Extent};
-use super::desk::{Desk, Who, tell};
 use super::interrupts::{self, Interrupts};
+use super::pending_asks::{Answerer, PendingAsks, tell};
 use crate::client::{Client, ClientError, Events, Reach, Received, segment};
 use crate::escape::{self, safe};
 use crate::exit::Exit;
@@ -41,7 +41,7 @@ pub(crate) struct Following<'a> {
     pub(crate) reach: &'a Reach,
     pub(crate) session: String,
     pub(crate) goal: Goal,
-    pub(crate) who: Who,
+    pub(crate) answerer: Answerer,
     /// What the permissions of the session do with asks.
     pub(crate) asks: Asks,
     pub(crate) form: Form,
@@ -65,7 +65,7 @@ pub(crate) struct Follower<'a> {
     goal: Goal,
     asks: Asks,
     form: Form,
-    desk: Desk,
+    pending_asks: PendingAsks,
     follow_up: Rc<FollowUp>,
     screen: Screen,
     show: Show,
@@ -77,7 +77,7 @@ pub(crate) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     pub(crate) fn new(following: Following<'a>) -> Self {
-        let Following { client, reach, session, goal, who, asks, form } = following;
+        let Following { client, reach, session, goal, answerer, asks, form } = following;
         let answers = if out::is_terminal() { Answers::Streamed } else { Answers::Whole };
         let prompts = match goal {
             Goal::Turn { .. } => Prompts::Hidden,
@@ -85,7 +85,7 @@ impl<'a> Follower<'a> {
         };
         let follow_up = Rc::new(FollowUp::new(reach, &session));
         Self {
-            desk: Desk::new(client, &session, who, Rc::clone(&follow_up)),
+            pending_asks: PendingAsks::new(client, &session, answerer, Rc::clone(&follow_up)),
             follow_up,
             screen: Screen::new(Asides::Apart),
             show: Show::new(prompts, asks, answers),
@@ -119,7 +119,7 @@ impl<'a> Follower<'a> {
                     biased;
                     () = interrupts.next() => Step::Interrupted,
                     received = events.next() => Step::Received(received),
-                    line = self.desk.line() => Step::Typed(line),
+                    line = self.pending_asks.line() => Step::Typed(line),
                     _ = tick.tick() => Step::Tick,
                 }
             };
@@ -147,7 +147,7 @@ impl<'a> Follower<'a> {
                 self.cancel().await?;
             }
             Step::Received(received) => return self.received(received).await,
-            Step::Typed(line) => self.desk.typed(line, &mut self.screen).await?,
+            Step::Typed(line) => self.pending_asks.typed(line, &mut self.screen).await?,
             Step::Tick => self.status()?,
         }
         Ok(None)
@@ -205,11 +205,11 @@ impl<'a> Follower<'a> {
         match event.text("type").exact() {
             "approval.requested" if self.asks == Asks::Answered => {
                 let ask = Ask::approval(event, self.show.call(event));
-                self.desk.asked(ask, &mut self.screen).await?;
+                self.pending_asks.asked(ask, &mut self.screen).await?;
             }
-            "question.asked" => self.desk.asked(Ask::question(event), &mut self.screen).await?,
-            "approval.resolved" => self.desk.settled(event.text("approval"), &mut self.screen)?,
-            "question.answered" => self.desk.settled(event.text("question"), &mut self.screen)?,
+            "question.asked" => self.pending_asks.asked(Ask::question(event), &mut self.screen).await?,
+            "approval.resolved" => self.pending_asks.settled(event.text("approval"), &mut self.screen)?,
+            "question.answered" => self.pending_asks.settled(event.text("question"), &mut self.screen)?,
             _ => {}
         }
         Ok(self.ending(event))
@@ -335,7 +335,7 @@ impl<'a> Follower<'a> {
     }
 
     fn status(&mut self) -> io::Result<()> {
-        if self.form == Form::Json || self.desk.is_asking() {
+        if self.form == Form::Json || self.pending_asks.is_asking() {
             return Ok(());
         }
         let seconds = self.begun.elapsed().as_secs();

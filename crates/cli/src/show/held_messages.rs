@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// The messages, oldest first.
 #[derive(Default)]
-pub(super) struct Messages {
+pub(super) struct HeldMessages {
     open: Vec<Message>,
     attempts: HashMap<String, Attempt>,
 }
@@ -23,7 +23,7 @@ struct Attempt {
     is_settled: bool,
 }
 
-impl Messages {
+impl HeldMessages {
     pub(super) fn begin(&mut self, item: &str, attempt: Option<Untrusted<'_>>) {
         let attempt = attempt.map(|attempt| attempt.exact().to_owned());
         self.open.push(Message { item: item.to_owned(), attempt, text: String::new(), is_whole: false });
@@ -97,12 +97,12 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use super::Messages;
+    use super::HeldMessages;
     use crate::escape::Untrusted;
 
     /// Complete messages of one call.
-    fn written(attempt: Option<&str>, texts: &[&str]) -> Messages {
-        let mut messages = Messages::default();
+    fn written(attempt: Option<&str>, texts: &[&str]) -> HeldMessages {
+        let mut messages = HeldMessages::default();
         if let Some(attempt) = attempt {
             messages.attempt_started(attempt, Some(1));
         }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_message_without_an_end_holds_nothing_back_after_its_turn() {
-        let mut messages = Messages::default();
+        let mut messages = HeldMessages::default();
         messages.begin("open", None);
         messages.begin("whole", None);
         messages.append("whole", "whole");

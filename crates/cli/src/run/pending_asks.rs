@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// Who answers asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Answerer {
     /// The person at this terminal.
     Person,
     /// Other clients of the gateway.
@@ -24,19 +24,19 @@ pub(crate) enum Who {
 }
 
 /// The open asks, oldest first.
-pub(super) struct Desk {
+pub(super) struct PendingAsks {
     client: Client,
     session: String,
-    who: Who,
+    answerer: Answerer,
     follow_up: Rc<FollowUp>,
     asks: VecDeque<Ask>,
     keyboard: Option<Keyboard>,
 }
 
-impl Desk {
-    pub(super) fn new(client: &Client, session: &str, who: Who, follow_up: Rc<FollowUp>) -> Self {
+impl PendingAsks {
+    pub(super) fn new(client: &Client, session: &str, answerer: Answerer, follow_up: Rc<FollowUp>) -> Self {
         let (client, session) = (client.clone(), session.to_owned());
-        Self { client, session, who, follow_up, asks: VecDeque::new(), keyboard: None }
+        Self { client, session, answerer, follow_up, asks: VecDeque::new(), keyboard: None }
     }
 
     /// Whether the person is being asked.
@@ -54,8 +54,8 @@ impl Desk {
 
     /// Handles a new ask.
     pub(super) async fn asked(&mut self, ask: Ask, screen: &mut Screen) -> Result<(), RunError> {
-        match self.who {
-            Who::Person => {
+        match self.answerer {
+            Answerer::Person => {
                 if self.keyboard.is_none() {
                     self.keyboard = Some(Keyboard::new().map_err(RunError::Keyboard)?);
                 }
@@ -65,14 +65,14 @@ impl Desk {
                 }
                 Ok(())
             }
-            Who::Others => {
+            Answerer::Others => {
                 for line in ask.lines(Extent::Whole, screen.width()) {
                     screen.line(Style::Plain, &line)?;
                 }
                 let told = safe!["(waits for an answer; to give one: ", self.follow_up.attach(), ")"];
                 Ok(screen.line(Style::Faint, &told)?)
             }
-            Who::Nobody => {
+            Answerer::Nobody => {
                 for line in ask.lines(Extent::Whole, screen.width()) {
                     screen.line(Style::Plain, &line)?;
                 }
@@ -100,7 +100,7 @@ impl Desk {
     /// Nobody can type here any more: other clients must answer.
     fn leave_to_others(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.keyboard = None;
-        self.who = Who::Others;
+        self.answerer = Answerer::Others;
         self.asks.clear();
         let told = safe!["(nobody can type here: it waits until another client answers)"];
         screen.line(Style::Faint, &told)
