@@ -139,7 +139,7 @@ fn a_gateway_says_what_its_retention_removed_and_a_dump_of_the_rest_is_lawful() 
     let file = home.path("export.jsonl");
     let file = file.to_str().unwrap();
     let exported = home.run(&["export", &first, "-o", file]);
-    let said = format!("the events before {} are not kept any more, and are not in it\n", lines[0]["seq"]);
+    let said = format!("events before {} were removed by retention, and are not in it\n", lines[0]["seq"]);
     assert_eq!((exported.status.code(), stderr(&exported).ends_with(&said)), (Some(0), true), "{exported:?}");
     let checked = home.run(&["check", file]);
     assert_eq!(checked.status.code(), Some(0), "{checked:?}");
