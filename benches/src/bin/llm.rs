@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use turnstream_benches::llm::Wire;
 use turnstream_benches::{Bars, Best, Contender, best_of, print_table};
+use turnstream_fake_provider::{Completion, Part};
 use turnstream_llm::{Format, Head, Profile, Reader, Said, Transport};
-use turnstream_scripted::{Completion, Part};
 
 /// As in the binary that is shipped; both ways use it.
 #[global_allocator]

@@ -6,8 +6,8 @@ use crate::support::ANSWER;
 use serde_json::{Value, json};
 use turnstream_agents::opencode::{SessionRef, TurnSettings};
 use turnstream_dialects::acp::AcpEvent;
+use turnstream_fake_provider::{Completion, Part, Step};
 use turnstream_model::event::{ApprovalOutcome, Permissions};
-use turnstream_scripted::{Completion, Part, Step};
 
 fn script() -> Vec<Step> {
     let touch = |name: &str| {

@@ -3,7 +3,7 @@
 use crate::lab::{Lab, events, slowly};
 use crate::support::ANSWER;
 use serde_json::json;
-use turnstream_scripted::{Completion, Part, Step};
+use turnstream_fake_provider::{Completion, Part, Step};
 use turnstream_testkit::proxy::{Edit, Fault, Rule};
 
 const THOUGHT: &str = "A thought that is not to be shown as text.";

@@ -7,7 +7,7 @@ use std::time::Instant;
 use turnstream_agents::opencode::{
     Client, ClientInfo, Directory, Secret, SessionRef, Timeouts, TurnSettings,
 };
-use turnstream_scripted::Step;
+use turnstream_fake_provider::Step;
 use turnstream_testkit::agents::Opencode;
 
 #[tokio::test(flavor = "multi_thread")]

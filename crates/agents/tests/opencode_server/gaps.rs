@@ -6,7 +6,7 @@ use crate::support::{ANSWER, quick};
 use serde_json::json;
 use std::time::Duration;
 use turnstream_agents::opencode::{BusSettings, SessionRef};
-use turnstream_scripted::{Completion, Finish, Part, Step};
+use turnstream_fake_provider::{Completion, Finish, Part, Step};
 use turnstream_testkit::proxy::{Action, Ending, Fault, Point, Rest, Rule, RuleId};
 
 const THOUGHT: &str = "A thought that is not to be shown as text.";

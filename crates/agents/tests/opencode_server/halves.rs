@@ -4,7 +4,7 @@ use crate::lab::{Lab, Line, slowly};
 use crate::seen::Seen;
 use crate::support::ANSWER;
 use serde_json::{Value, json};
-use turnstream_scripted::{Completion, Part, Step};
+use turnstream_fake_provider::{Completion, Part, Step};
 use turnstream_testkit::agents::Opencode;
 use turnstream_testkit::proxy::{Action, Ending, EventMatch, Fault, Point, Rest, Rule};
 
@@ -28,7 +28,7 @@ fn script() -> Vec<Step> {
 /// What opencode itself made of the only call: what it hands to the model.
 fn own_output(lab: &Lab, words: &str) -> String {
     let calls = lab.provider.calls();
-    let asked = |call: &&turnstream_scripted::Request| {
+    let asked = |call: &&turnstream_fake_provider::Request| {
         call.asked.model == Opencode::MODEL && call.asked.user_text.contains(words)
     };
     let last = calls.iter().rfind(asked).unwrap();

@@ -6,7 +6,7 @@ use crate::serve::{Place, kill, pid};
 use crate::support::{ANSWER, SOON, provider_of};
 use std::time::Duration;
 use turnstream_agents::opencode::{BusSettings, ServerState, TurnSettings};
-use turnstream_scripted::Step;
+use turnstream_fake_provider::Step;
 use turnstream_testkit::agents::Opencode;
 
 #[tokio::test(flavor = "multi_thread")]

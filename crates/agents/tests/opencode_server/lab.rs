@@ -5,7 +5,7 @@ use crate::support::{client, client_as, opencode, provider_of, within};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 use turnstream_agents::opencode::{BusSettings, Client, ClientInfo, Directory, SessionRef, TurnSettings};
-use turnstream_scripted::{Delivery, Provider, Step};
+use turnstream_fake_provider::{Delivery, Provider, Step};
 use turnstream_testkit::agents::Opencode;
 use turnstream_testkit::proxy::{EventMatch, FaultProxy, RequestHead};
 
@@ -74,7 +74,8 @@ impl Lab {
 
     /// Waits until that many answers to these words went out, to whatever end.
     pub(crate) async fn until_answered(&self, words: &str, times: usize) {
-        let ended = |call: &turnstream_scripted::Request| call.ended != turnstream_scripted::Ended::Open;
+        let ended =
+            |call: &turnstream_fake_provider::Request| call.ended != turnstream_fake_provider::Ended::Open;
         let count =
             || self.provider.calls().iter().filter(|call| is_asked(call, words) && ended(call)).count();
         within(|| (count() >= times).then_some(())).await;
@@ -105,7 +106,7 @@ impl Lab {
     }
 }
 
-fn is_asked(call: &turnstream_scripted::Request, words: &str) -> bool {
+fn is_asked(call: &turnstream_fake_provider::Request, words: &str) -> bool {
     call.asked.model == Opencode::MODEL && call.asked.user_text.contains(words)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use turnstream_agents::opencode::conduct::Budget;
 use turnstream_agents::opencode::{SessionRef, TurnSettings};
 use turnstream_dialects::acp::AcpEvent;
-use turnstream_scripted::{Completion, Fault, Finish, Part, Step};
+use turnstream_fake_provider::{Completion, Fault, Finish, Part, Step};
 
 fn script() -> Vec<Step> {
     let silent = Fault::Stall { after: 600, lasts_ms: None, comment_every_ms: Some(200) };

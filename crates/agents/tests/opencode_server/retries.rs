@@ -4,8 +4,8 @@ use crate::lab::{Lab, slowly};
 use crate::seen::Seen;
 use crate::support::ANSWER;
 use turnstream_dialects::acp::AcpEvent;
+use turnstream_fake_provider::{CutBy, Fault, Refusal, RetryAfter, Step};
 use turnstream_model::event::Status;
-use turnstream_scripted::{CutBy, Fault, Refusal, RetryAfter, Step};
 
 const HALF: &str = "This is only half of an answer that will never be whole.";
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use turnstream_agents::opencode::{
     BusItem, ClientInfo, Directory, Launch, NoPassword, ServeError, Server, ServerState, Timeouts,
 };
-use turnstream_scripted::{Completion, Part, Provider, Step};
+use turnstream_fake_provider::{Completion, Part, Provider, Step};
 use turnstream_testkit::agents::OpencodeHome;
 use turnstream_testkit::crash::{KillPoint, Program, role};
 

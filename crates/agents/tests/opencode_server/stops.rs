@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 use turnstream_agents::opencode::SessionRef;
 use turnstream_dialects::acp::AcpEvent;
-use turnstream_scripted::{Completion, Ended, Part, Step};
+use turnstream_fake_provider::{Completion, Ended, Part, Step};
 
 const ENDLESS: &str = "On and on it goes, and on and on, and nobody knows when it will ever come to an end, \
     because there is always a little more to say, and then a little more, and another word, and one more.";

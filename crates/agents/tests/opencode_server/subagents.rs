@@ -4,8 +4,8 @@ use crate::lab::{Lab, slowly};
 use serde_json::json;
 use turnstream_agents::opencode::TurnSettings;
 use turnstream_dialects::acp::AcpEvent;
+use turnstream_fake_provider::{Completion, Part, Step};
 use turnstream_model::event::ApprovalOutcome;
-use turnstream_scripted::{Completion, Part, Step};
 
 const NORTH: &str = "The north is cold, says the one who went there.";
 const SOUTH: &str = "The south is warm, says the one who went there.";

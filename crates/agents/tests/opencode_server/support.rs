@@ -6,7 +6,7 @@ use turnstream_agents::opencode::{
     BusItem, BusSettings, Client, ClientInfo, Directory, PartContent, Prompt, PromptPart, Secret, SessionRef,
     Subscription, Timeouts, ids,
 };
-use turnstream_scripted::{Provider, Script, Step};
+use turnstream_fake_provider::{Provider, Script, Step};
 use turnstream_testkit::agents::Opencode;
 
 /// How long nothing may come before a test gives up.

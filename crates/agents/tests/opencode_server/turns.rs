@@ -3,7 +3,7 @@
 use crate::lab::{Lab, slowly};
 use crate::support::ANSWER;
 use serde_json::json;
-use turnstream_scripted::{Completion, Finish, Part, Step, Usage};
+use turnstream_fake_provider::{Completion, Finish, Part, Step, Usage};
 
 const THOUGHT: &str = "First I think about it, in a few pieces.";
 

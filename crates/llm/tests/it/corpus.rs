@@ -1,10 +1,10 @@
 //! Honest streams to damage: rendered by the scripted provider, byte for byte what the three formats are on the wire.
 
 use serde_json::json;
-use turnstream_llm::{Format, Profile};
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Arguments, Asked, Completion, Finish, Identity, Part, Step, Usage, WireFormat, render,
 };
+use turnstream_llm::{Format, Profile};
 
 /// When the first completion of a pair began. The second one is 71 s later, the smallest distance in published samples.
 const CREATED: u64 = 1_794_700_000;

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io;
+use turnstream_fake_provider as scripted;
 use turnstream_llm::classify::{Answer, Case, Clock, Failure, Phase, Source, transport};
 use turnstream_llm::delay::Headers;
 use turnstream_llm::{Delivered, Ended, Identity, Outcome, ProfileSays, ProviderError, Repairs, Transport};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
-use turnstream_scripted as scripted;
 
 const NOW: Time = Time(1_794_809_255_000);
 

@@ -5,6 +5,9 @@ use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
+use turnstream_fake_provider::{
+    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Identity, Part, Step, WireFormat, render,
+};
 use turnstream_llm::client::{Ending, Told, Translator};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{Format, Item, ItemNo, Said};
@@ -18,9 +21,6 @@ use turnstream_model::id::{AttemptId, Counters, ItemId};
 use turnstream_model::machine::{Machine, Step as MachineStep};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
-use turnstream_scripted::{
-    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Identity, Part, Step, WireFormat, render,
-};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 /// A log made of what a consumer was told, as an agent of our own would write it.

@@ -15,6 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use turnstream_fake_provider::{
+    Asked, Chunk, Completion, Identity, Provider, Script, Step, WireFormat, render,
+};
 use turnstream_llm::classify::{Clock, Source};
 use turnstream_llm::client::{Client, Clocks, Ending, Keeping, NoClient, Settings, Told};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
@@ -23,7 +26,6 @@ use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger, Verdict};
 use turnstream_model::event::ErrorClass;
 use turnstream_redact::Rules;
-use turnstream_scripted::{Asked, Chunk, Completion, Identity, Provider, Script, Step, WireFormat, render};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const ANSWER: &str = "The whole answer, through a tunnel that nobody else can look into.";

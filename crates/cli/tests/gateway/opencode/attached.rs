@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use turnstream_agents::opencode::{
     Client, ClientInfo, Directory, Secret, SessionRef, Timeouts, TurnSettings,
 };
-use turnstream_scripted::{Provider, Script, Step};
+use turnstream_fake_provider::{Provider, Script, Step};
 use turnstream_testkit::agents::Opencode;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 

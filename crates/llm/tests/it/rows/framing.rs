@@ -3,8 +3,8 @@
 use super::{again, assert_repaired, assert_tainted, event_with, of, payload, plain, read};
 use crate::corpus::{Stream, rich, stream};
 use crate::reading::{Read, read_pieces, read_stream};
+use turnstream_fake_provider::Part;
 use turnstream_llm::{AnomalyKind, Ended, Evidence, Format, Furthest, Head, Repair, Said, Transport, Why};
-use turnstream_scripted::Part;
 
 /// Rows 1 and 44: half an event of one completion and the opening of another, as in the published samples: without a space, and
 /// cut within the id.

@@ -4,7 +4,7 @@ use crate::client::{ask, provider, send, send_on, stream};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use turnstream_scripted::{Ended, Provider, Script, Step, Times, WireFormat};
+use turnstream_fake_provider::{Ended, Provider, Script, Step, Times, WireFormat};
 
 const SOON: Duration = Duration::from_secs(300);
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Asked, Bytes, Completion, CutBy, Delivery, Ended, ErrorBody, Fault, Framing, Identity, Provider, Raw,
     Refusal, RetryAfter, Step, Usage, WireFormat, render,
 };

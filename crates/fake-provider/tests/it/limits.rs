@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use turnstream_scripted::{Fault, Provider, Script, StartError, Step, WireFormat};
+use turnstream_fake_provider::{Fault, Provider, Script, StartError, Step, WireFormat};
 
 /// A call in this version of HTTP with these further header lines.
 fn post(format: WireFormat, version: &str, headers: &str) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use turnstream_scripted::{Identity, Provider, Request, Script, Step, WireFormat, render};
+use turnstream_fake_provider::{Identity, Provider, Request, Script, Step, WireFormat, render};
 
 /// What came back.
 #[derive(Debug)]

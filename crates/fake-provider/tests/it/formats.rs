@@ -2,7 +2,7 @@
 
 use crate::client::{ClientEnd, ask, provider, rendered, send, stream, whole};
 use serde_json::{Value, json};
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Arguments, Completion, Delivery, Finish, Framing, Part, Pieces, Script, Step, Usage, WireFormat,
 };
 

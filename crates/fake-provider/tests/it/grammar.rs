@@ -3,7 +3,7 @@
 use crate::client::{ask, provider, send, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use turnstream_scripted::{Completion, Fault, Part, Step, WireFormat};
+use turnstream_fake_provider::{Completion, Fault, Part, Step, WireFormat};
 
 fn fixture(path: &str) -> String {
     let path = format!("{}/../../fixtures/{path}", env!("CARGO_MANIFEST_DIR"));

@@ -5,7 +5,7 @@
 //! [`Provider`] plays those bytes over real sockets, cut by FIN or RST where the script says so.
 //!
 //! ```
-//! use turnstream_scripted::{Completion, CutBy, Fault, Part, Provider, Script, Step};
+//! use turnstream_fake_provider::{Completion, CutBy, Fault, Part, Provider, Script, Step};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let script = Script::new([

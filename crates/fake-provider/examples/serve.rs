@@ -1,10 +1,10 @@
 //! Serves a JSON script, so that a person can point an agent at it:
-//! `cargo run -p turnstream-scripted --example serve -- crates/scripted/examples/hello.json 8080`
+//! `cargo run -p turnstream-fake-provider --example serve -- crates/fake-provider/examples/hello.json 8080`
 
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use turnstream_scripted::{Provider, Script};
+use turnstream_fake_provider::{Provider, Script};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
