@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use turnstream_agents::opencode::Event;
-use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, PromptAnswer};
-use turnstream_agents::opencode::solo::Solo;
 use turnstream_benches::{Bars, print_table};
 use turnstream_dialects::acp::Encoder;
 use turnstream_model::event::Permissions;
 use turnstream_model::time::Time;
+use turnstream_opencode_client::Event;
+use turnstream_opencode_client::conversation::{Answer, Budget, Call, Conversation, Pace, PromptAnswer};
+use turnstream_opencode_client::standalone::StandaloneConversation;
 use turnstream_sse::{Decoder, Frame};
 
 #[global_allocator]
@@ -21,7 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUNDS: usize = 9;
 const DELTAS: usize = 20_000;
 const MANY: usize = 200_000;
-/// As a socket hands them out.
+/// As a socket call_executor them out.
 const READ: usize = 16 * 1024;
 const NOW: Time = Time(1_794_770_000_000);
 
@@ -131,11 +131,12 @@ impl Recording {
 
 /// Returns how many bytes of JSON came out.
 fn through_everything(recording: &Recording) -> usize {
-    let conductor = Conductor::new(&recording.session, Pace::default(), Budget::default(), NOW);
-    let mut solo = Solo::new(conductor, &recording.session, "/workspace", Permissions::Ask, NOW);
-    solo.connected(None, NOW);
+    let conversation = Conversation::new(&recording.session, Pace::default(), Budget::default(), NOW);
+    let mut standalone =
+        StandaloneConversation::new(conversation, &recording.session, "/workspace", Permissions::Ask, NOW);
+    standalone.connected(None, NOW);
     let content = vec![json!({"type": "text", "text": "Write a very long text"})];
-    solo.prompt(recording.prompt.clone(), content, NOW).expect("a new conversation takes a prompt");
+    standalone.prompt(recording.prompt.clone(), content, NOW).expect("a new conversation takes a prompt");
     let (mut decoder, mut encoder) = (Decoder::new(), Encoder::new());
     let (mut out, mut json, mut written, mut ended) = (Vec::new(), Vec::new(), 0, false);
     for piece in recording.bytes.chunks(READ) {
@@ -143,12 +144,12 @@ fn through_everything(recording: &Recording) -> usize {
         while let Some(frame) = frames.next_frame() {
             let Frame::Event(frame) = frame else { continue };
             let event = Event::parse(frame.data.bytes()).expect("a captured event is one");
-            solo.event(&Arc::new(event), NOW);
-            while let Some(call) = solo.call() {
+            standalone.event(&Arc::new(event), NOW);
+            while let Some(call) = standalone.next_call() {
                 let Call::Prompt { message, .. } = call else { panic!("{call:?}") };
-                solo.answer(Answer::Prompt(message, PromptAnswer::Accepted), NOW);
+                standalone.answer(Answer::Prompt(message, PromptAnswer::Accepted), NOW);
             }
-            while let Some(event) = solo.take_event() {
+            while let Some(event) = standalone.take_event() {
                 encoder.encode(&event, &mut out);
             }
             for event in out.drain(..) {

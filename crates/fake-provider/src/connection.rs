@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 
 /// How long a client may take to close after our FIN before we close hard.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long a client may take to read what is in front of a reset, which drops what is still in our send buffer.
+/// How long a client may take to read what is in front of a reset, which drops what is still in our send
+/// buffer.
 const BEFORE_RESET: Duration = Duration::from_secs(5);
 /// How long a client may take nothing of what is written to it.
 const WRITE: Duration = Duration::from_secs(120);
@@ -28,8 +29,8 @@ pub(crate) enum Pause {
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        // Every event shall leave at once; where the option is refused they leave in larger pieces.
-        let _ = stream.set_nodelay(true);
+        // Every event should be sent at once. If the option is refused, events are sent in larger pieces.
+        drop(stream.set_nodelay(true));
         Self { stream, received: Vec::new() }
     }
 
@@ -96,11 +97,11 @@ impl Connection {
             CutBy::Rst => {
                 turnstream_drain::drained(&self.stream, BEFORE_RESET).await;
                 // With a linger of zero the kernel answers the close below with a RST.
-                let _ = self.stream.set_zero_linger();
+                drop(self.stream.set_zero_linger());
             }
             CutBy::Fin => {
                 // Closing with unread bytes would turn the FIN into a RST, so read until the client closes.
-                let _ = self.stream.shutdown().await;
+                drop(self.stream.shutdown().await);
                 self.received.clear();
                 self.pause(LINGER).await;
             }

@@ -1,10 +1,10 @@
-//! What can go wrong between a provider and its client, as real providers, proxies and runtimes do it.
+//! Faults between a provider and its client, as real providers, proxies and runtimes cause them.
 
 use crate::reply::{Bytes, Completion, ErrorBody};
 use serde::{Deserialize, Serialize};
 
-/// One thing that goes wrong. Events are counted from 0 and bytes are bytes of the body, both as the faults in
-/// front of this one left them. An event stays one however it is split; bytes that a fault puts in count as one.
+/// One fault. Events are counted from 0, and bytes are bytes of the body, after the faults before this one
+/// were applied. A split event still counts as one. Bytes that a fault inserts count as one event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -15,8 +15,8 @@ pub enum Fault {
         /// How it ends.
         by: CutBy,
     },
-    /// After this many bytes a second completion follows from its start, under another id: what Bun up to 1.3.13
-    /// makes of a keep-alive socket that dies, byte for byte (oven-sh/bun #28706).
+    /// After this many bytes a second completion follows from its start, under another id. Bun up to 1.3.13
+    /// does exactly this when a keep-alive socket dies (oven-sh/bun #28706).
     Splice {
         /// Bytes of the first completion that still get through.
         after: usize,

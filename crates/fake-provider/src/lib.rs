@@ -1,8 +1,8 @@
-//! An LLM provider on loopback that really speaks OpenAI chat completions, OpenAI responses and Anthropic messages,
-//! from a script that also says what goes wrong.
+//! A fake model provider on loopback, for tests. It speaks OpenAI chat completions, OpenAI responses and
+//! Anthropic messages over real sockets, and plays the faults that a script asks for.
 //!
-//! A [`Script`] is a list of [`Step`]s; [`render()`] turns a step into the exact bytes of its response, and a
-//! [`Provider`] plays those bytes over real sockets, cut by FIN or RST where the script says so.
+//! A [`Script`] is a list of [`Step`]s. [`render()`] turns a step into the exact bytes of its response. A
+//! [`Provider`] plays those bytes, and cuts them by FIN or RST where the script says so.
 //!
 //! ```
 //! use turnstream_fake_provider::{Completion, CutBy, Fault, Part, Provider, Script, Step};

@@ -5,7 +5,6 @@ use crate::fault::{CutBy, Stall};
 use crate::record::{Ended, Entry};
 use crate::render::{Answer, Chunk, End, LONGEST_WAIT_MS};
 use crate::script::Framing;
-use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -42,7 +41,7 @@ pub(crate) async fn refuse(connection: &mut Connection, answer: &Answer) {
     let mut response = head(answer).into_bytes();
     response.extend(answer.body());
     // The connection is closed next, whether the client took this or not.
-    let _ = connection.send(&response).await;
+    drop(connection.send(&response).await);
 }
 
 async fn try_play(connection: &mut Connection, answer: &Answer, entry: &Entry) -> io::Result<Pause> {
@@ -95,8 +94,8 @@ async fn hold(
     }
 }
 
-/// Writes a piece of the body. In a chunked body it is one HTTP chunk, so that a client decodes every byte that
-/// was written before a cut.
+/// Writes a piece of the body. In a chunked body it is one HTTP chunk, so that a client decodes every byte
+/// that was written before a cut.
 async fn write(connection: &mut Connection, framing: Framing, bytes: &[u8], entry: &Entry) -> io::Result<()> {
     match framing {
         _ if bytes.is_empty() => return Ok(()),
@@ -115,13 +114,12 @@ async fn write(connection: &mut Connection, framing: Framing, bytes: &[u8], entr
 fn head(answer: &Answer) -> String {
     let mut head = format!("HTTP/1.1 {} {}\r\n", answer.status, reason(answer.status));
     for (name, value) in &answer.headers {
-        // Writing to a String cannot fail.
-        let _ = write!(head, "{name}: {value}\r\n");
+        head.push_str(&format!("{name}: {value}\r\n"));
     }
     match answer.framing {
         Framing::Chunked => head.push_str("transfer-encoding: chunked\r\n"),
         Framing::ContentLength => {
-            let _ = write!(head, "content-length: {}\r\n", answer.body().len() + answer.lost);
+            head.push_str(&format!("content-length: {}\r\n", answer.body().len() + answer.lost));
         }
         Framing::CloseDelimited => head.push_str("connection: close\r\n"),
     }

@@ -33,20 +33,20 @@ pub enum StartError {
     /// The address is taken or not ours.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// What was waited for did not come in time.
+/// A condition did not come true in time.
 #[derive(Debug, Error)]
 #[error("waited {waited:?} for {wanted}, and saw {seen:#?}")]
 pub struct Timeout {
-    /// How long.
+    /// The time that was waited.
     pub waited: Duration,
-    /// For what.
+    /// The condition that did not come true.
     pub wanted: String,
     /// The calls to a model until then: target, model, status, ending.
     pub seen: Vec<String>,
@@ -111,8 +111,8 @@ impl Provider {
     /// Ends every connection and waits until the port is free.
     pub async fn shutdown(mut self) {
         self.accepting.abort();
-        // An aborted task ends in an error by design.
-        let _ = (&mut self.accepting).await;
+        // An aborted task always returns an error.
+        drop((&mut self.accepting).await);
     }
 
     async fn wait(

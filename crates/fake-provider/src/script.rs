@@ -1,4 +1,4 @@
-//! What a script says: which request gets which answer, and what goes wrong on the way.
+//! Scripts: which request gets which answer, and which faults.
 //!
 //! Everything here is plain data with serde, so a script can be Rust or a JSON file.
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The steps a provider answers from. A request takes the first step, in this order, that matches it and has
 /// uses left.
 ///
-/// A step in front that matches only auxiliary requests (a title model) and is used always is therefore a lane
-/// of its own: it never consumes a step of the main conversation.
+/// So a first step that matches only auxiliary requests (a title model), without a limit of uses, is a lane
+/// of its own. It never consumes a step of the main conversation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {

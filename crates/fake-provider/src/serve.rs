@@ -48,7 +48,8 @@ impl Desk {
             let (version, size) = (request.version, request.body.len());
             let request = Request::new(request);
             let Some(entry) = self.record.add(request.clone(), size) else {
-                // A client in a loop must not go on for ever, and what is not recorded gets nothing of the script.
+                // A client in a loop must not go on for ever, and what is not recorded gets nothing of the
+                // script.
                 let why = "scripted provider: its record of requests is full, no more are answered";
                 refuse(&mut connection, &fixed(503, &json!({"error": {"message": why, "type": "cap"}})))
                     .await;

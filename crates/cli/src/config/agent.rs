@@ -4,8 +4,8 @@ use super::file::Span;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
-use turnstream_agents::scripted::Script;
 
 /// One `[agents.NAME]`.
 #[derive(Debug, Deserialize)]
@@ -59,7 +59,7 @@ pub(crate) struct Scripted {
     /// The delay between pieces of text.
     pub(crate) pace_ms: Option<u64>,
     /// The script that is played for prompts that are none.
-    pub(crate) script: Option<Script>,
+    pub(crate) script: Option<DemoScript>,
 }
 
 /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types, and
@@ -70,7 +70,7 @@ struct AgentKeys {
     kind: Kind,
     pace_ms: Option<u64>,
     #[serde(default, deserialize_with = "script")]
-    script: Option<Script>,
+    script: Option<DemoScript>,
     command: Option<PathBuf>,
     pass_env: Option<Vec<String>>,
     env: Option<BTreeMap<String, String>>,
@@ -196,9 +196,9 @@ fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::
     Ok(Some(url))
 }
 
-fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, D::Error> {
+fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DemoScript>, D::Error> {
     let path = PathBuf::deserialize(deserializer)?;
     let wrong = |problem: String| serde::de::Error::custom(format!("script {}: {problem}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    Script::from_json(&text).map(Some).map_err(|error| wrong(error.to_string()))
+    DemoScript::from_json(&text).map(Some).map_err(|error| wrong(error.to_string()))
 }

@@ -6,8 +6,8 @@ use crate::reply::{Completion, Finish, Part, Usage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// One object of the format. The members keep this order on the wire: that the id comes first is what a cut in
-/// the middle of an event shows of it.
+/// One object of the format. The members keep this order on the wire: that the id comes first is what a cut
+/// in the middle of an event shows of it.
 #[derive(Serialize)]
 struct Object {
     id: String,

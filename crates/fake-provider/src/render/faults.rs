@@ -149,7 +149,8 @@ fn event_pieces(answer: &Answer, fault: usize, event: usize) -> Result<Range<usi
     Ok(start..last.unwrap_or(start) + 1)
 }
 
-/// The number of the event that would follow in the stream of the completion, whatever faults put in or doubled.
+/// The number of the event that would follow in the stream of the completion, whatever faults put in or
+/// doubled.
 fn next_event(answer: &Answer) -> usize {
     let last = answer.chunks.iter().rev().find_map(|chunk| match chunk {
         Chunk::Write { origin: Origin::Event(number), .. } => Some(*number),

@@ -15,7 +15,8 @@ use thiserror::Error;
 
 pub(crate) use body::error_body;
 
-/// What ties an answer to its request: everything that is neither in the script nor the same for every request.
+/// What ties an answer to its request: everything that is neither in the script nor the same for every
+/// request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The number of the request. All ids are made from it; another number gives other ids.
@@ -64,7 +65,8 @@ pub enum Chunk {
 /// Where the bytes of a write come from. Faults count events by this, however an event was split before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// An event of the completion from its start, by its number there. A body that is not streamed is event 0.
+    /// An event of the completion from its start, by its number there. A body that is not streamed is event
+    /// 0.
     Event(usize),
     /// The rest of the event that the write before begins.
     Rest,
@@ -232,8 +234,8 @@ fn request_id_header(format: WireFormat) -> &'static str {
 // === impl Identity ===
 
 impl Identity {
-    /// An id of 24 letters and digits behind a prefix. The same `part` of the same request has the same id, and
-    /// ids differ from the first character on, as real ones do: a splice in the middle of an id must show.
+    /// An id: a prefix and 24 letters and digits. The same `part` of the same request has the same id. Ids
+    /// differ from the first character on, as real ones do, so that a splice in the middle of an id shows.
     pub fn id(&self, prefix: &str, part: u64) -> String {
         const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
         let mut state = self.serial.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part);
@@ -245,8 +247,8 @@ impl Identity {
         id
     }
 
-    /// The identity of the same request sent again 71 seconds later, the smallest distance in published samples
-    /// of spliced streams.
+    /// The identity of the same request sent again 71 seconds later, the smallest distance in published
+    /// samples of spliced streams.
     fn replayed(&self) -> Self {
         Self { serial: !self.serial, created: self.created.saturating_add(71), asked: self.asked.clone() }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use turnstream_agents::{Command, ConnectError, Known, Left, Link, Observed, Start};
+use turnstream_agents::{Command, ConnectError, Known, Link, Observed, OpenWork, Start};
 use turnstream_log::Log;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
 use turnstream_model::id::{PromptId, SessionId};
@@ -174,7 +174,7 @@ impl Keeper {
     }
 
     /// Begins to make a link. What cannot even be tried has failed.
-    pub(super) async fn connect(&mut self, left: Option<Left>, until: Instant) -> Result<(), Gone> {
+    pub(super) async fn connect(&mut self, left: Option<OpenWork>, until: Instant) -> Result<(), Gone> {
         match self.start(left, until) {
             Ok(making) => {
                 self.connection = Connection::Making(making);
@@ -184,7 +184,7 @@ impl Keeper {
         }
     }
 
-    fn start(&self, left: Option<Left>, until: Instant) -> Result<Making, TurnError> {
+    fn start(&self, left: Option<OpenWork>, until: Instant) -> Result<Making, TurnError> {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
@@ -211,7 +211,7 @@ impl Keeper {
             model: still_a_name(&self.session.model),
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
-            left,
+            open_work: left,
             known: Known::default(),
             until,
         };
@@ -221,7 +221,7 @@ impl Keeper {
             farewell.over().await;
             let mut start = start;
             // A recovery says by itself what is known.
-            if start.native_id.is_some() && start.left.is_none() {
+            if start.native_id.is_some() && start.open_work.is_none() {
                 start.known = known(log, id).await;
             }
             agent.connect(start).await

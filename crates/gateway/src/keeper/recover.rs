@@ -6,7 +6,7 @@ use super::commit::Work;
 use super::{Gone, Keeper};
 use std::collections::{HashMap, HashSet};
 use tokio::time::Instant;
-use turnstream_agents::{Command, Fate, Left};
+use turnstream_agents::{Command, Fate, OpenWork};
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, QuestionOutcome, TurnError};
 use turnstream_model::fold::State;
 use turnstream_model::id::{Key, PromptId};
@@ -31,7 +31,7 @@ impl Recovery {
 impl Keeper {
     /// Takes up a session that another owner had.
     pub(super) async fn take_up(&mut self, state: &State) -> Result<(), Gone> {
-        let left = Left::of(state);
+        let left = OpenWork::of(state);
         if left.is_empty() {
             // Its status may be that of a moment which is over.
             let mut work = Work::default();
@@ -53,10 +53,10 @@ impl Keeper {
         if prompts.is_empty() {
             return Ok(());
         }
-        self.recover(Left { prompts, ..Left::default() }).await
+        self.recover(OpenWork { prompts, ..OpenWork::default() }).await
     }
 
-    async fn recover(&mut self, left: Left) -> Result<(), Gone> {
+    async fn recover(&mut self, left: OpenWork) -> Result<(), Gone> {
         self.clocks.forget_stop_of_prompt();
         // Before the commit: what is heard while it waits for the disk is heard in a recovery.
         self.recovery = Some(Recovery {
