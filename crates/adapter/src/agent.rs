@@ -69,7 +69,8 @@ pub trait Agent: Send + Sync {
 
     /// Makes a link for one session.
     ///
-    /// - The link first reports the agent's own id of the session, as `native_id` of a session patch.
+    /// - If the agent has its own id of the session, the link reports it first, as `native_id` of a session
+    ///   patch.
     /// - With [`Start::open_work`] it then reports what became of that, in the order that [`OpenWork`]
     ///   states.
     /// - The caller enforces its deadline by dropping the future. Nothing that was started may then go on.

@@ -5,7 +5,7 @@
 //!
 //! # What an adapter implements
 //!
-//! [`Agent`], once per configured agent. Its one required duty is [`Agent::connect`]: make a [`Link`] for one
+//! [`Agent`], once per configured agent. Its main duty is [`Agent::connect`]: make a [`Link`] for one
 //! session. A link is a task and two bounded queues:
 //!
 //! ```text

@@ -176,7 +176,7 @@ impl ServerConnection {
         }
     }
 
-    /// What a conversation is told of a bus item; `None` for the first connect, which it knows of.
+    /// The item in the form for a conversation; `None` for the first connect, which it knows of.
     fn incoming_of(&mut self, item: BusItem) -> Option<Incoming> {
         match item {
             BusItem::Event(event) => Some(Incoming::Event(event)),

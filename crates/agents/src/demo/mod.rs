@@ -16,23 +16,23 @@
 //!
 //! | step | what it does |
 //! |---|---|
-//! | `{"do":"begin"}` | begins the turn here; what is before comes before the turn |
+//! | `{"do":"begin"}` | begins the turn here; earlier steps come before the turn |
 //! | `{"do":"text","text":"Hi","chunks"?:2,"pace_ms"?:10,"unfinished"?:true}` | a message, word by word or in so many pieces |
-//! | `{"do":"reasoning","text":"Hm"}`, `{"do":"plan","text":"1. Look"}` | the same, as thinking or as a plan |
+//! | `{"do":"reasoning","text":"Hm"}`, `{"do":"plan","text":"1. Look"}` | the same, as reasoning or as a plan |
 //! | `{"do":"tool","name"?:"n","title"?:"t","input"?:{},"effect"?:{…},"ask"?:true,"if_rejected"?:"stop","output"?:["a"],"takes_ms"?:5,"fail"?:"no"}` | a tool call; rejected it fails, and the turn goes on (`go_on`) or ends `rejected` (`stop`) |
 //! | its `effect` | `{"write":{"path":"a","text":"t"}}`, `{"append":{"path":"a","text":"t"}}`, `{"read":{"path":"a"}}`, `{"count":{"path":"a"}}` |
 //! | `{"do":"question","questions":[{"id":"0","text":"DB?","options":[{"label":"PG"}]}],"if_rejected"?:"stop"}` | asks a person |
 //! | `{"do":"at_once","steps":[{"do":"tool","ask":true},{"do":"question","questions":[…]}]}` | several calls and questions, all open at once |
-//! | `{"do":"usage","usage"?:{"input":1},"cost"?:{"amount":0.1,"currency":"USD"},"context"?:{"used":1,"size":9}}` | tokens, money, context |
+//! | `{"do":"usage","usage"?:{"input":1},"cost"?:{"amount":0.1,"currency":"USD"},"context"?:{"used":1,"size":9}}` | tokens, cost, context window |
 //! | `{"do":"attempt","model"?:"m"}`, `{"do":"attempt_end","finish"?:"stop","usage"?:{},"cost"?:{}}` | a model call |
-//! | `{"do":"retry","attempt"?:2,"reason"?:"overloaded","wait_ms"?:5}` | the call is repeated: its unfinished items are void |
+//! | `{"do":"retry","attempt"?:2,"reason"?:"overloaded","wait_ms"?:5}` | the model call is repeated: its unfinished items are void |
 //! | `{"do":"process"}` | starts a real process with a child, in a group of their own; they live as long as the link |
 //! | `{"do":"sleep","ms":5}`, `{"do":"stall"}` | waits; for ever |
 //! | `{"do":"burst","count":1000,"bytes":64,"per_second"?:100}` | many pieces of one message |
 //! | `{"do":"end","stop_reason"?:"max_tokens"}`, `{"do":"idle","stop_reason"?:"end_turn"}` | ends the turn, by its name or by going idle |
 //! | `{"do":"fail","class":"overloaded","message":"m"}`, `{"do":"error",…}` | ends it as failed; reports an error and goes on |
-//! | `{"do":"silent"}`, `{"do":"refuse","class":"auth","message":"m"}`, `{"do":"merge"}` | takes the prompt and never starts; will not have it; the next turn, by itself or of another client, names it too |
-//! | `{"do":"crash","message"?:"m"}`, `{"do":"vanish"}` | the link is lost, and said to be; it ends without a word |
+//! | `{"do":"silent"}`, `{"do":"refuse","class":"auth","message":"m"}`, `{"do":"merge"}` | accepts the prompt and never starts; refuses it; the next turn, by itself or of another client, takes it |
+//! | `{"do":"crash","message"?:"m"}`, `{"do":"vanish"}` | the link is lost, with a report; the link ends without a report |
 //! | `{"do":"garbage"}`, `{"do":"gap","text"?:"…"}`, `{"do":"duplicate","count":3}` | unreadable bytes; missed signals and their repair; repeated signals |
 //! | `{"do":"late","what":"tool"\|"text"\|"idle"\|"done","at"?:"next_turn","after_ms"?:5}` | news of this turn after its end, or during the next |
 //! | `{"do":"wake","after_ms"?:5,"steps":[…]}`, `{"do":"foreign","prompt":"p","after_ms"?:5,"steps":[…]}` | later, a turn by itself; one of another client |

@@ -85,6 +85,21 @@ impl SentPrompt {
         *self.reach_until.get_or_insert(until)
     }
 
+    /// Its request is over, and tells whether the server can be reached. If not, the prompt waits until `limit`.
+    fn note_answer(&mut self, answer: &PromptAnswer, limit: Time) {
+        self.in_flight = false;
+        match answer {
+            PromptAnswer::Unsent(error) | PromptAnswer::Unclear(error) if is_transport(error) => {
+                self.wait_for_server(limit);
+            }
+            PromptAnswer::Accepted
+            | PromptAnswer::Busy
+            | PromptAnswer::Refused(_)
+            | PromptAnswer::Unsent(_)
+            | PromptAnswer::Unclear(_) => self.reached(),
+        }
+    }
+
     /// The server answers again.
     pub(super) fn reached(&mut self) {
         self.reach_until = None;
@@ -200,17 +215,7 @@ impl Conversation {
         let is_stopping = self.is_stopping();
         let limit = self.reach_until();
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
-        sent.in_flight = false;
-        match &answer {
-            PromptAnswer::Unsent(error) | PromptAnswer::Unclear(error) if is_transport(error) => {
-                sent.wait_for_server(limit);
-            }
-            PromptAnswer::Accepted
-            | PromptAnswer::Busy
-            | PromptAnswer::Refused(_)
-            | PromptAnswer::Unsent(_)
-            | PromptAnswer::Unclear(_) => sent.reached(),
-        }
+        sent.note_answer(&answer, limit);
         match answer {
             PromptAnswer::Accepted | PromptAnswer::Unclear(_) if is_stopping => {
                 sent.until = Some(now.plus_millis(AFTER_ABORT.as_millis() as u64));

@@ -365,7 +365,7 @@ impl Conversation {
             return;
         }
         if let Some(open_work) = self.open_work.take() {
-            // Only the server could have told.
+            // Only the server knew.
             for prompt in open_work.prompts {
                 self.observed.push_back(Observed::Fate { native_id: prompt, fate: Fate::Unknown });
             }

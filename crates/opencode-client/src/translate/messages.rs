@@ -270,11 +270,7 @@ impl Translator {
             PartBody::StepFinish { finish, tokens, cost } => {
                 self.count(&part.message, child, tokens.as_ref(), *cost);
                 if child.is_none() {
-                    self.main.message(&part.message).stepping = false;
-                    if of_turn == self.turn {
-                        self.finish.clone_from(finish);
-                    }
-                    self.end_call(&part.message, finish.clone(), (tokens.as_ref(), *cost), out);
+                    self.step_finish(&part.message, finish, (tokens.as_ref(), *cost), out);
                 }
                 out.signals.extend(self.usage.changes());
             }
@@ -326,6 +322,21 @@ impl Translator {
             self.start_retries(out);
         }
         self.main.message(&part.message).stepping = true;
+    }
+
+    /// A model call of the session itself ends.
+    fn step_finish(
+        &mut self,
+        message: &str,
+        finish: &Option<String>,
+        used: (Option<&Tokens>, Option<f64>),
+        out: &mut Translated,
+    ) {
+        self.main.message(message).stepping = false;
+        if self.is_current(message) {
+            self.finish.clone_from(finish);
+        }
+        self.end_call(message, finish.clone(), used, out);
     }
 
     /// A user message of another client, or one that opencode wrote in the user's name. The gateway's own
