@@ -5,9 +5,9 @@ use super::conversation::{Answer, Call, PromptAnswer, SessionSnapshot, UnreadPar
 use super::error::ClientError;
 use super::info::Status;
 use super::rest::{PermissionReply, SessionRef};
+use super::translate::readable;
 use super::turn_error::{class_of_status, shorten};
 use super::{prompt_content, translate};
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use turnstream_adapter::Counted;
 use turnstream_model::event::{ErrorClass, TurnError};
@@ -153,8 +153,8 @@ impl CallExecutor {
             busy: busy.unwrap_or_else(|| !is_at_rest(&messages)),
             messages,
             children: of_children,
-            permissions: readable(permissions.into_iter().flatten().map(|ask| ask.body)),
-            questions: readable(questions.into_iter().flatten().map(|ask| ask.body)),
+            permissions: permissions.into_iter().flatten().filter_map(|ask| readable(ask.body)).collect(),
+            questions: questions.into_iter().flatten().filter_map(|ask| readable(ask.body)).collect(),
             unread_parts,
         })
     }
@@ -232,10 +232,6 @@ fn is_at_rest(messages: &[translate::Stored]) -> bool {
         info.is_assistant() && info.is_over() && info.finish.as_deref() != Some("tool-calls")
     };
     messages.last().is_none_or(is_done)
-}
-
-fn readable<T: DeserializeOwned>(values: impl Iterator<Item = Value>) -> Vec<T> {
-    values.filter_map(|value| serde_json::from_value(value).ok()).collect()
 }
 
 /// The answers in the order of their questions, as opencode expects them.

@@ -8,7 +8,7 @@ use super::player::{Played, Player, Stop};
 use super::process::Process;
 use super::scene::{delta, ended, item};
 use super::script::{DemoScript, When};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::time::Instant;
 use turnstream_model::event::{
     ApprovalOutcome, ErrorClass, Field, ItemKind, ItemState, NoticeCode, Origin, QuestionOutcome, Role,
@@ -296,7 +296,7 @@ impl Player {
     async fn retry(&mut self, place: &StepPlace, retry: &Retry) -> Played {
         let repeats = self.scene.attempt().is_some();
         let wait = Duration::from_millis(retry.wait_ms);
-        let until = (!wait.is_zero()).then(|| now().plus_millis(retry.wait_ms));
+        let until = (!wait.is_zero()).then(|| Time::now().plus_millis(retry.wait_ms));
         self.show(Signal::Retrying { attempt: retry.attempt, reason: retry.reason, until, message: None })
             .await?;
         self.pause_between_pieces(wait).await?;
@@ -359,9 +359,4 @@ fn pieces(text: &str, count: Option<usize>) -> Vec<String> {
             chars.chunks(size).map(|piece| piece.iter().collect()).collect()
         }
     }
-}
-
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

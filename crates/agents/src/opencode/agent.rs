@@ -178,6 +178,7 @@ impl Opencode {
             }
             _ => None,
         };
+        tracing::warn!(agent = %self.name, session = %start.session, "no link to opencode before the deadline");
         let problem = restarting.or(last).unwrap_or_else(|| "it did not answer in time".to_owned());
         Err(self.unavailable(problem))
     }

@@ -134,7 +134,11 @@ impl Output {
             file.take(TAIL).read_to_end(&mut tail)?;
             Ok(tail)
         };
-        String::from_utf8_lossy(&read().unwrap_or_default()).trim().to_owned()
+        let tail = read().unwrap_or_else(|error| {
+            tracing::debug!(path = %self.path.display(), %error, "cannot read the output of opencode");
+            Vec::new()
+        });
+        String::from_utf8_lossy(&tail).trim().to_owned()
     }
 }
 

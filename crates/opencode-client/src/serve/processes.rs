@@ -256,7 +256,13 @@ fn proc_row(folder: &Path, boot: &str) -> Option<Row> {
 
 fn ps_rows(which: &[&str]) -> Vec<Row> {
     let output = Command::new("ps").args(which).args(["-o", "pid=,ppid=,pgid=,stat=,lstart="]).output();
-    let output = output.map(|output| output.stdout).unwrap_or_default();
+    let output = match output {
+        Ok(output) => output.stdout,
+        Err(error) => {
+            tracing::warn!(%error, "cannot run ps to find processes");
+            Vec::new()
+        }
+    };
     String::from_utf8_lossy(&output).lines().filter_map(ps_row).collect()
 }
 

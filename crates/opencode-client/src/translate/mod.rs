@@ -27,6 +27,7 @@ mod usage;
 
 pub use session::deleted;
 pub use snapshot::Stored;
+pub(crate) use snapshot::readable;
 
 use super::event::{Event, Kind};
 use super::info::{AgentError, Status};

@@ -8,6 +8,8 @@ use crate::info::MessageInfo;
 use crate::part::{Part, PartBody};
 use crate::rest::StoredMessage;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// A message with its parts, as `GET /session/{id}/message` answers it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,8 +23,8 @@ pub struct Stored {
 impl Stored {
     /// Reads a message. Parts that cannot be read are left out; `None` if the message itself cannot be read.
     pub fn read(raw: StoredMessage) -> Option<Self> {
-        let info = serde_json::from_value(raw.info).ok()?;
-        let parts = raw.parts.into_iter().filter_map(|part| serde_json::from_value(part).ok()).collect();
+        let info = readable(raw.info)?;
+        let parts = raw.parts.into_iter().filter_map(readable).collect();
         Some(Self { info, parts })
     }
 
@@ -146,4 +148,13 @@ fn is_left_behind(message: &Stored, place: usize) -> bool {
     };
     let is_repeated = message.parts[place..].iter().any(|part| part.body == PartBody::StepStart);
     is_empty && message.info.is_assistant() && (is_repeated || message.info.is_over())
+}
+
+/// Reads stored JSON. The log line has no text of it.
+pub(crate) fn readable<T: DeserializeOwned>(value: Value) -> Option<T> {
+    let read = serde_json::from_value(value);
+    read.inspect_err(
+        |error| tracing::debug!(category = ?error.classify(), "unreadable stored value of opencode"),
+    )
+    .ok()
 }
