@@ -85,7 +85,8 @@ impl SentPrompt {
         *self.reach_until.get_or_insert(until)
     }
 
-    /// Its request is over, and tells whether the server can be reached. If not, the prompt waits until `limit`.
+    /// Its request is over, and tells whether the server can be reached. If not, the prompt waits until
+    /// `limit`.
     fn note_answer(&mut self, answer: &PromptAnswer, limit: Time) {
         self.in_flight = false;
         match answer {
