@@ -180,14 +180,23 @@ impl CallExecutor {
         let session = &self.session.id;
         match replied {
             Ok(()) => {
-                tracing::debug!(native_session = %session, kind, request = key.as_str(), "replied to opencode")
+                tracing::debug!(
+                    native_session = %session, kind, request = key.as_str(),
+                    "replied to opencode"
+                )
             }
             Err(error) if error.is_not_found() => {
-                tracing::debug!(native_session = %session, kind, request = key.as_str(), "opencode no longer waits for a reply");
+                tracing::debug!(
+                    native_session = %session, kind, request = key.as_str(),
+                    "opencode no longer waits for a reply"
+                );
             }
             Err(error) => {
                 let error = error.for_log();
-                tracing::warn!(native_session = %session, kind, request = key.as_str(), %error, "cannot reply to opencode");
+                tracing::warn!(
+                    native_session = %session, kind, request = key.as_str(), %error,
+                    "cannot reply to opencode"
+                );
             }
         }
     }
@@ -199,11 +208,17 @@ impl CallExecutor {
                 tracing::debug!(native_session = %session, prompt, "prompt accepted by opencode")
             }
             PromptAnswer::Busy => {
-                tracing::info!(native_session = %session, prompt, "prompt refused by opencode: another one runs")
+                tracing::info!(
+                    native_session = %session, prompt,
+                    "prompt refused by opencode: another one runs"
+                )
             }
             PromptAnswer::Refused(error) | PromptAnswer::Unsent(error) | PromptAnswer::Unclear(error) => {
                 let (class, status) = (error.class.as_str(), error.status);
-                tracing::warn!(native_session = %session, prompt, class, status, "prompt not accepted by opencode");
+                tracing::warn!(
+                    native_session = %session, prompt, class, status,
+                    "prompt not accepted by opencode"
+                );
             }
         }
     }

@@ -115,7 +115,10 @@ impl ServerConnection {
             match timeout(limit, execution).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    tracing::warn!(native_session = %session, call = name, ?limit, "opencode did not answer a call");
+                    tracing::warn!(
+                        native_session = %session, call = name, ?limit,
+                        "opencode did not answer a call"
+                    );
                     timed_out
                 }
             }
@@ -169,7 +172,10 @@ impl ServerConnection {
             Err(error) => {
                 if error.is_panic() {
                     let session = &self.executor.session.id;
-                    tracing::error!(native_session = %session, error = %Chain(&error), "a call to opencode panicked");
+                    tracing::error!(
+                        native_session = %session, error = %Chain(&error),
+                        "a call to opencode panicked"
+                    );
                 }
                 self.fallbacks.remove(&error.id()).flatten()
             }

@@ -35,7 +35,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
             return guard.disarm();
         }
         if attempts == shared.settings.attempts {
-            tracing::error!(directory = %shared.directory, attempts, reason = %loss.for_log(), "gave up reconnecting the event stream");
+            tracing::error!(
+                directory = %shared.directory, attempts, reason = %loss.for_log(),
+                "gave up reconnecting the event stream"
+            );
             shared.close(&Closed::GaveUp { attempts, last: loss });
             return guard.disarm();
         }
@@ -43,10 +46,16 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let pause = pause(&shared, attempts);
         // opencode ends the stream when it disposes of a directory's instance: that is no failure.
         if matches!(loss, Loss::Ended) {
-            tracing::info!(directory = %shared.directory, attempt = attempts, ?pause, "event stream ended; reconnecting");
+            tracing::info!(
+                directory = %shared.directory, attempt = attempts, ?pause,
+                "event stream ended; reconnecting"
+            );
         } else {
             let reason = loss.for_log();
-            tracing::warn!(directory = %shared.directory, %reason, attempt = attempts, ?pause, "event stream lost; reconnecting");
+            tracing::warn!(
+                directory = %shared.directory, %reason, attempt = attempts, ?pause,
+                "event stream lost; reconnecting"
+            );
         }
         shared.lost(&loss, attempts);
         let mut pause = pin!(tokio::time::sleep(pause));
@@ -131,7 +140,10 @@ impl Reading<'_> {
                 Frame::Anomaly(anomaly) => match anomaly.kind {
                     AnomalyKind::Oversize => {
                         let limit = self.shared.settings.event_bytes;
-                        tracing::warn!(directory = %self.shared.directory, limit, "event larger than the limit");
+                        tracing::warn!(
+                            directory = %self.shared.directory, limit,
+                            "event larger than the limit"
+                        );
                         self.unreadable();
                     }
                     // Lines outside of events. Data that is not UTF-8 follows as an event.
@@ -151,7 +163,10 @@ impl Reading<'_> {
         let event = match Event::parse(data) {
             Ok(event) => event,
             Err(error) => {
-                tracing::warn!(directory = %self.shared.directory, bytes = data.len(), category = ?error.category(), "unreadable event");
+                tracing::warn!(
+                    directory = %self.shared.directory, bytes = data.len(), category = ?error.category(),
+                    "unreadable event"
+                );
                 return self.unreadable();
             }
         };

@@ -118,7 +118,10 @@ impl Adapter {
             Observed::Away(_) => tracing::warn!(%session, "opencode is not reachable"),
             Observed::Back => tracing::info!(%session, "opencode is reachable again"),
             Observed::Fate { native_id, fate } => {
-                tracing::info!(%session, prompt = native_id.as_str(), ?fate, "fate of a prompt sent before a restart");
+                tracing::info!(
+                    %session, prompt = native_id.as_str(), ?fate,
+                    "fate of a prompt sent before a restart"
+                );
             }
             Observed::CaughtUp => tracing::debug!(%session, "caught up with opencode"),
             Observed::Signal(_) => {}

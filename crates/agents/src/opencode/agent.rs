@@ -164,7 +164,10 @@ impl Opencode {
                 Ok(Err(LinkFailure::Temporary(problem))) => {
                     // One line per state, not per attempt.
                     if last.as_ref() != Some(&problem) {
-                        tracing::info!(agent = %self.name, session = %start.session, "opencode does not answer yet");
+                        tracing::info!(
+                            agent = %self.name, session = %start.session,
+                            "opencode does not answer yet"
+                        );
                     }
                     last = Some(problem);
                 }
@@ -178,7 +181,10 @@ impl Opencode {
             }
             _ => None,
         };
-        tracing::warn!(agent = %self.name, session = %start.session, "no link to opencode before the deadline");
+        tracing::warn!(
+            agent = %self.name, session = %start.session,
+            "no link to opencode before the deadline"
+        );
         let problem = restarting.or(last).unwrap_or_else(|| "it did not answer in time".to_owned());
         Err(self.unavailable(problem))
     }
@@ -201,7 +207,10 @@ impl Opencode {
         }
         if ensured.created {
             let native_session = &ensured.at.id;
-            tracing::debug!(agent = %self.name, session = %start.session, %native_session, "session of opencode created");
+            tracing::debug!(
+                agent = %self.name, session = %start.session, %native_session,
+                "session of opencode created"
+            );
         }
         let clock = Clock::new();
         let (conversation, catches_up) = self.conversation(start, &ensured, clock);
@@ -247,7 +256,10 @@ impl Opencode {
     async fn forgotten(&self, client: &Client, ensured: &Ensured, native_id: &str) -> LinkFailure {
         if let Err(error) = client.delete_session(&ensured.at).await {
             let (native_session, error) = (&ensured.at.id, error.for_log());
-            tracing::warn!(agent = %self.name, %native_session, %error, "cannot delete an unused session of opencode");
+            tracing::warn!(
+                agent = %self.name, %native_session, %error,
+                "cannot delete an unused session of opencode"
+            );
         }
         let problem = "it was deleted, or its server has lost its data".to_owned();
         let (agent, native_id) = (self.name.clone(), native_id.to_owned());

@@ -49,7 +49,10 @@ impl Opencode {
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                tracing::debug!(agent = %self.name, error = %error.for_log(), "cannot list the models of opencode");
+                tracing::debug!(
+                    agent = %self.name, error = %error.for_log(),
+                    "cannot list the models of opencode"
+                );
                 Ok(())
             }
         }

@@ -97,7 +97,10 @@ fn cgroup(launch: &Launch, mark: &str) -> Option<PathBuf> {
         Ok(groups) => Some(groups.group(&format!("turnstream-{mark}")).path().to_owned()),
         Err(error) => {
             let error = Chain(&error);
-            tracing::debug!(agent = %launch.name, %error, "no control group: finding processes by their group and mark");
+            tracing::debug!(
+                agent = %launch.name, %error,
+                "no control group: finding processes by their group and mark"
+            );
             None
         }
     }

@@ -246,7 +246,10 @@ impl Server {
                     if ports == PORT_TRIES || !launch::is_taken(port) {
                         return Err(error);
                     }
-                    tracing::warn!(agent = %launch.name, port, "another program took the port; trying another one");
+                    tracing::warn!(
+                        agent = %launch.name, port,
+                        "another program took the port; trying another one"
+                    );
                 }
             }
         }
@@ -263,7 +266,10 @@ impl Server {
         record.write(&launch.state)?;
         // The previous owner may have been killed before the process was in its control group.
         enter_cgroup(&record, &launch.name);
-        tracing::info!(agent = %launch.name, pid = process.id, port = record.port, "adopted a running opencode");
+        tracing::info!(
+            agent = %launch.name, pid = process.id, port = record.port,
+            "adopted a running opencode"
+        );
         let supervisor = Supervisor::adopted(process);
         Ok(Self::supervised(launch, record, client, output, supervisor, true))
     }
@@ -371,7 +377,10 @@ async fn adoptable(record: &Record, client: &Client, output: &Output, agent: &st
     match client.health_check_with(LEFTOVER_PROBES).await {
         Ok(_) => Some(process),
         Err(error) => {
-            tracing::warn!(agent, pid, error = %error.for_log(), "a leftover opencode does not answer; not adopted");
+            tracing::warn!(
+                agent, pid, error = %error.for_log(),
+                "a leftover opencode does not answer; not adopted"
+            );
             None
         }
     }
@@ -381,7 +390,10 @@ async fn adoptable(record: &Record, client: &Client, output: &Output, agent: &st
 fn enter_cgroup(record: &Record, agent: &str) {
     if let Err(error) = record.processes().enter_cgroup() {
         let pid = record.process.as_ref().map(|process| process.id);
-        tracing::warn!(agent, pid, %error, "cannot move opencode into a control group; its tools may leave processes");
+        tracing::warn!(
+            agent, pid, %error,
+            "cannot move opencode into a control group; its tools may leave processes"
+        );
     }
 }
 

@@ -122,7 +122,10 @@ impl Supervision {
         loop {
             let agent = self.launch.name.clone();
             if self.attempts == self.launch.restarts.attempts {
-                tracing::error!(%agent, attempts = self.attempts, "opencode ended too often and is not restarted");
+                tracing::error!(
+                    %agent, attempts = self.attempts,
+                    "opencode ended too often and is not restarted"
+                );
                 self.state.send_replace(ServerState::GaveUp { reason });
                 // If this fails, the owner learns of it when it stops the server.
                 if let Err(error) = super::end(&self.record, self.launch.grace).await {
