@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use turnstream_benches::llm::Wire;
 use turnstream_benches::{Bars, Best, Contender, best_of, print_table};
 use turnstream_llm::{Format, Head, Profile, Reader, StreamEvent, Transport};
-use turnstream_scripted::{Completion, Part};
+use turnstream_fake_provider::{Completion, Part};
 
 /// The allocator of the shipped binary, for both contenders.
 #[global_allocator]

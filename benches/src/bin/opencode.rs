@@ -1,20 +1,18 @@
-//! A turn of opencode on one core: its event stream through SSE decoder, translator, turn machine and ACP
-//! encoder.
-//!
-//! It measures the CPU time of the thread, which a shared machine disturbs less.
+//! A turn of opencode on one core: the bytes of its event stream through the SSE decoder, the translator, the turn machine and
+//! the ACP encoder, to JSON. CPU time of the thread, so that a shared machine disturbs it less.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use turnstream_agents::opencode::Event;
-use turnstream_agents::opencode::conduct::{Answer, Budget, Call, Conductor, Pace, PromptAnswer};
-use turnstream_agents::opencode::solo::Solo;
 use turnstream_benches::{Bars, print_table};
 use turnstream_dialects::acp::Encoder;
 use turnstream_model::event::Permissions;
 use turnstream_model::time::Time;
+use turnstream_opencode_client::Event;
+use turnstream_opencode_client::conversation::{Answer, Budget, Call, Conversation, Pace, PromptAnswer};
+use turnstream_opencode_client::standalone::StandaloneConversation;
 use turnstream_sse::{Decoder, Frame};
 
 #[global_allocator]
@@ -23,11 +21,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUNDS: usize = 9;
 const DELTAS: usize = 20_000;
 const MANY: usize = 200_000;
-/// The size of a read from a socket.
+/// As a socket hands them out.
 const READ: usize = 16 * 1024;
 const NOW: Time = Time(1_794_770_000_000);
 
-/// A recorded turn (capture `o-long-text`) whose deltas are repeated to this number.
+/// A recorded turn (capture `o-long-text`) whose deltas are repeated until there are so many.
 struct Recording {
     session: String,
     prompt: String,
@@ -67,7 +65,7 @@ fn main() -> ExitCode {
     let short = per_event(0);
     bars.check("at most 1.5 us CPU per event", short <= 1.5, &format!("{short:.2} us"));
     let growth = per_event(1) / short;
-    // The tolerance is the difference between two runs of the same code on a shared machine.
+    // Within what two runs of the same code differ by on a shared machine.
     bars.check(
         "no growth per event up to 200,000 deltas in one part",
         growth <= 1.15,
@@ -92,7 +90,7 @@ impl Recording {
             .collect();
         let is_delta = |event: &&Value| event["type"] == "message.part.delta";
         let recorded: Vec<&Value> = events.iter().filter(is_delta).collect();
-        // Deltas of a real model are tokens. Those of the capture have 400 bytes.
+        // Deltas of a real model are tokens; those of the capture are 400 bytes long.
         let token = |index: usize| {
             let mut delta = recorded[index % recorded.len()].clone();
             let text = delta["properties"]["delta"].as_str().unwrap_or_default();
@@ -131,13 +129,14 @@ impl Recording {
     }
 }
 
-/// Returns the bytes of JSON.
+/// Returns how many bytes of JSON came out.
 fn through_everything(recording: &Recording) -> usize {
-    let conductor = Conductor::new(&recording.session, Pace::default(), Budget::default(), NOW);
-    let mut solo = Solo::new(conductor, &recording.session, "/workspace", Permissions::Ask, NOW);
-    solo.connected(None, NOW);
+    let conversation = Conversation::new(&recording.session, Pace::default(), Budget::default(), NOW);
+    let mut standalone =
+        StandaloneConversation::new(conversation, &recording.session, "/workspace", Permissions::Ask, NOW);
+    standalone.connected(None, NOW);
     let content = vec![json!({"type": "text", "text": "Write a very long text"})];
-    solo.prompt(recording.prompt.clone(), content, NOW).expect("a new conversation takes a prompt");
+    standalone.prompt(recording.prompt.clone(), content, NOW).expect("a new conversation takes a prompt");
     let (mut decoder, mut encoder) = (Decoder::new(), Encoder::new());
     let (mut out, mut json, mut written, mut ended) = (Vec::new(), Vec::new(), 0, false);
     for piece in recording.bytes.chunks(READ) {
@@ -145,12 +144,12 @@ fn through_everything(recording: &Recording) -> usize {
         while let Some(frame) = frames.next_frame() {
             let Frame::Event(frame) = frame else { continue };
             let event = Event::parse(frame.data.bytes()).expect("a captured event is one");
-            solo.event(&Arc::new(event), NOW);
-            while let Some(call) = solo.call() {
+            standalone.event(&Arc::new(event), NOW);
+            while let Some(call) = standalone.next_call() {
                 let Call::Prompt { message, .. } = call else { panic!("{call:?}") };
-                solo.answer(Answer::Prompt(message, PromptAnswer::Accepted), NOW);
+                standalone.answer(Answer::Prompt(message, PromptAnswer::Accepted), NOW);
             }
-            while let Some(event) = solo.take_event() {
+            while let Some(event) = standalone.take_event() {
                 encoder.encode(&event, &mut out);
             }
             for event in out.drain(..) {

@@ -1,19 +1,12 @@
-//! Agents, as a keeper sees them: one link per live session. Commands go one way, observations come back.
+//! The agents that a gateway can use. Each kind of agent is a folder that implements [`Agent`].
 //!
-//! Each kind of agent is a folder of its own. A folder knows how its agent is started and what its words mean; it
-//! never decides what they mean for a turn, which is the turn machine's.
+//! `turnstream_adapter` documents what an adapter owes. Its types are re-exported here for the gateway.
 
-mod agent;
-mod counts;
-mod link;
+pub mod demo;
 pub mod opencode;
-mod process;
-pub mod scripted;
 
-pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, Known, Left, Probing, Start,
-    Stopping, UnknownModel,
+pub use turnstream_adapter::{
+    ACP_CONTENT, Agent, CheckingModel, Command, ConnectError, Connecting, Counters, Counts, Description,
+    Fate, Known, Link, LinkEnd, NoProcessGroups, Observed, Observer, OpenWork, Probing, ProcessGroup,
+    ProcessGroups, Start, Stopping, UnknownModel,
 };
-pub use counts::{Counters, Counts};
-pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
-pub use process::{NoProcessGroups, ProcessGroup, ProcessGroups};

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
-use turnstream_agents::opencode::conduct::{Budget, Pace};
+use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::opencode::{
-    Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Source, Timeouts,
+    Budget, Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Pace, Source, Timeouts,
 };
-use turnstream_agents::scripted::{self, Scripted};
 use turnstream_gateway::Settings;
 
 /// The agents, by name.
@@ -27,9 +26,9 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
     config.agents.iter().map(agent).collect()
 }
 
-fn scripted(table: &ScriptedTable, place: PathBuf) -> Scripted {
-    let defaults = scripted::Config::default();
-    Scripted::new(scripted::Config {
+fn scripted(table: &ScriptedTable, place: PathBuf) -> DemoAgent {
+    let defaults = DemoConfig::default();
+    DemoAgent::new(DemoConfig {
         memory: Some(place),
         pace: table.pace_ms.map_or(defaults.pace, Duration::from_millis),
         script: table.script.clone(),

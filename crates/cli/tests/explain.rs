@@ -3,13 +3,13 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
+use turnstream_fake_provider::{Asked, Chunk, Completion, Fault, Identity, Part, Step, WireFormat, render};
 use turnstream_log::Attempts;
 use turnstream_model::attempts::{
     AttemptName, Begun, Completion as Seen, Count, Ended, Evidence, Findings, Ledger, Loss, Tokens, Verdict,
 };
 use turnstream_model::event::{ErrorClass, Usage};
 use turnstream_model::time::Time;
-use turnstream_scripted::{Asked, Chunk, Completion, Fault, Identity, Part, Step, WireFormat, render};
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_turnstream")).args(args).output().expect("the binary runs")
@@ -67,7 +67,7 @@ fn calls_of_a_step_that_ran_out_of_tokens_are_not_to_be_trusted() {
     for (format, name) in
         [(WireFormat::Chat, "chat"), (WireFormat::Responses, "responses"), (WireFormat::Messages, "messages")]
     {
-        let step = Step::new(called().finished(turnstream_scripted::Finish::Length));
+        let step = Step::new(called().finished(turnstream_fake_provider::Finish::Length));
         let file = save(directory.path(), format, &step);
         let output = run(&["inspect", &file, "--format", name]);
         let text = stdout(&output);

@@ -91,13 +91,13 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use turnstream_agents::Agent;
-    use turnstream_agents::scripted::{Config, Scripted};
+    use turnstream_agents::demo::{DemoAgent, DemoConfig};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn no_keeper_is_woken_once_the_gateway_closes() {
         let home = tempfile::tempdir().unwrap();
         let settings = Settings { roots: vec![home.path().to_owned()], ..Settings::default() };
-        let agent = Arc::new(Scripted::new(Config::default())) as Arc<dyn Agent>;
+        let agent = Arc::new(DemoAgent::new(DemoConfig::default())) as Arc<dyn Agent>;
         let agents = BTreeMap::from([("scripted".to_owned(), agent)]);
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
         let new = crate::NewSession {

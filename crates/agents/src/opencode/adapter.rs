@@ -1,44 +1,43 @@
-//! A link to one session of opencode: the conversation, with a keeper on the other side.
+//! The adapter task of one link: drives a conversation with opencode, with the keeper on the other side.
 
-use super::client::Client;
-use super::conduct::Conductor;
-use super::rest::SessionRef;
-use super::talk::{Clock, Heard, News, Way};
-use crate::link::{Command, Observed, Observer};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
+use tracing::Span;
+use turnstream_adapter::{Command, LinkEnd, Observed, Observer};
+use turnstream_model::id::SessionId;
 use turnstream_model::signal::Signal;
+use turnstream_opencode_client::{Clock, Conversation, Incoming, ServerConnection};
 
-/// How long the last calls may take.
-const FINISH: Duration = Duration::from_millis(800);
+/// How long the last calls of a link may take. The keeper waits a little longer for the link to end.
+const LAST_CALLS: Duration = Duration::from_millis(800);
 
 /// One link.
 pub(super) struct Adapter {
-    conductor: Conductor,
-    way: Way,
+    conversation: Conversation,
+    connection: ServerConnection,
     clock: Clock,
+    session: SessionId,
+    /// The span of the model call that runs.
+    attempt: Option<Span>,
 }
 
-/// The link has ended.
-struct Over;
-
 impl Adapter {
-    /// A link whose way is connected.
-    pub(super) fn new(conductor: Conductor, way: Way, clock: Clock) -> Self {
-        Self { conductor, way, clock }
+    /// A link whose event stream is open.
+    pub(super) fn new(
+        conversation: Conversation,
+        connection: ServerConnection,
+        clock: Clock,
+        session: SessionId,
+    ) -> Self {
+        Self { conversation, connection, clock, session, attempt: None }
     }
 
-    /// Subscribes to the session's events.
-    pub(super) fn way(client: &Client, at: &SessionRef) -> Way {
-        Way::new(client, at)
-    }
-
-    /// Runs until the keeper or the server is gone.
+    /// Runs until the keeper drops the link, or the server is gone for good.
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>, observer: Observer) {
-        self.conductor.connected(None, self.clock.now());
-        while self.hand_over(&observer).await.is_ok() {
-            let deadline = self.conductor.deadline().map(|time| self.clock.moment(time));
+        self.conversation.connected(None, self.clock.now());
+        while self.flush(&observer).await.is_ok() {
+            let deadline = self.conversation.deadline().map(|time| self.clock.instant_of(time));
             let tick = async {
                 match deadline {
                     Some(deadline) => sleep_until(deadline).await,
@@ -47,55 +46,85 @@ impl Adapter {
             };
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(command) => self.conductor.command(command, self.clock.now()),
+                    Some(command) => self.conversation.command(command, self.clock.now()),
                     None => break,
                 },
-                news = self.way.news() => self.take(news),
-                () = tick => self.conductor.tick(self.clock.now()),
+                incoming = self.connection.next_incoming() => self.handle(incoming),
+                () = tick => self.conversation.tick(self.clock.now()),
                 () = observer.gone() => break,
             }
         }
         self.finish(commands).await;
     }
 
-    /// What the keeper said last still reaches the server: most of all that the turn is to stop.
+    /// Sends the keeper's last commands to the server: above all, that the turn is to stop.
     async fn finish(mut self, mut commands: mpsc::Receiver<Command>) {
         while let Ok(command) = commands.try_recv() {
-            self.conductor.command(command, self.clock.now());
+            self.conversation.command(command, self.clock.now());
         }
-        while let Some(call) = self.conductor.call() {
-            self.way.begin(call);
+        self.connection.start_calls_of(&mut self.conversation);
+        if timeout(LAST_CALLS, self.connection.finish_calls()).await.is_err() {
+            tracing::warn!(limit = ?LAST_CALLS, "the last calls of the link did not finish");
         }
-        // Whoever ends the link waits a little longer than this.
-        let _ = tokio::time::timeout(FINISH, self.way.settled()).await;
     }
 
-    fn take(&mut self, news: News) {
+    fn handle(&mut self, incoming: Incoming) {
         let now = self.clock.now();
-        match news {
-            News::Answer(answer) => self.conductor.answer(answer, now),
-            News::Item(item) => match Heard::of(item) {
-                Heard::Event(event) => self.conductor.event(&event, now),
-                Heard::Lost(reason) => self.conductor.lost(&reason, now),
-                Heard::Gap(reason) => self.conductor.connected(Some(reason), now),
-                Heard::Closed(reason) => self.conductor.closed(reason),
-                Heard::Nothing => {}
-            },
+        let _in_attempt = self.attempt.as_ref().map(Span::enter);
+        match incoming {
+            Incoming::Answer(answer) => self.conversation.answer(answer, now),
+            Incoming::Event(event) => self.conversation.event(&event, now),
+            Incoming::Lost(reason) => self.conversation.lost(&reason, now),
+            Incoming::Gap(reason) => self.conversation.connected(Some(reason), now),
+            Incoming::Closed(reason) => self.conversation.closed(reason),
         }
     }
 
-    /// Begins the calls and tells the keeper what was observed.
-    async fn hand_over(&mut self, observer: &Observer) -> Result<(), Over> {
-        while let Some(call) = self.conductor.call() {
-            self.way.begin(call);
-        }
-        while let Some(observed) = self.conductor.observed() {
+    /// Starts calls and reports observations. The error says that the link has ended.
+    async fn flush(&mut self, observer: &Observer) -> Result<(), LinkEnd> {
+        self.connection.start_calls_of(&mut self.conversation);
+        while let Some(observed) = self.conversation.next_observed() {
+            self.trace(&observed);
             let is_last = matches!(observed, Observed::Signal(Signal::LinkLost(_)));
-            observer.observed(observed).await.map_err(|_| Over)?;
+            observer.observed(observed).await?;
             if is_last {
-                return Err(Over);
+                return Err(LinkEnd);
             }
         }
         Ok(())
+    }
+
+    /// Opens and closes the span of the model call, and writes the lines that tell the story of a failed
+    /// turn.
+    fn trace(&mut self, observed: &Observed) {
+        let session = &self.session;
+        match observed {
+            Observed::Signal(Signal::AttemptBegan { key, .. }) => {
+                self.attempt = Some(tracing::info_span!("attempt", %session, attempt = key.as_str()));
+            }
+            Observed::Signal(Signal::AttemptEnded { .. } | Signal::TurnIdle { .. }) => self.attempt = None,
+            Observed::Signal(Signal::Gap(reason)) => {
+                tracing::info!(%session, %reason, "events may have been missed; asking opencode");
+            }
+            Observed::Signal(Signal::Failed(error)) => {
+                let (class, status) = (error.class.as_str(), error.status);
+                tracing::warn!(%session, class, status, "opencode reports an error");
+            }
+            Observed::Signal(Signal::LinkLost(error)) => {
+                tracing::warn!(%session, class = error.class.as_str(), "link to opencode lost");
+                self.attempt = None;
+            }
+            // The reason may quote the server; the client has logged it without that.
+            Observed::Away(_) => tracing::warn!(%session, "opencode is not reachable"),
+            Observed::Back => tracing::info!(%session, "opencode is reachable again"),
+            Observed::Fate { native_id, fate } => {
+                tracing::info!(
+                    %session, prompt = native_id.as_str(), ?fate,
+                    "fate of a prompt sent before a restart"
+                );
+            }
+            Observed::CaughtUp => tracing::debug!(%session, "caught up with opencode"),
+            Observed::Signal(_) => {}
+        }
     }
 }

@@ -1,65 +1,63 @@
 //! opencode as a configured agent: one server for all its sessions, started here or found running.
 
 use super::adapter::Adapter;
-use super::bus::BusSettings;
-use super::client::Client;
-use super::conduct::{Budget, Conductor, Pace};
-use super::content;
-use super::directory::Directory;
-use super::error::ClientError;
-use super::ids;
-use super::password::{Configured, PasswordSource, USER};
-use super::serve::{Launch, ServeError, Server, ServerState};
-use super::settings::{ClientInfo, Timeouts};
-use super::talk::Clock;
-use crate::agent::{Agent, CheckingModel, ConnectError, Connecting, Description, Probing, Start, Stopping};
-use crate::counts::{Counters, Counts};
-use crate::link::Link;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout_at;
+use tracing::Instrument;
+use turnstream_adapter::{
+    Agent, CheckingModel, ConnectError, Connecting, Counters, Counts, Description, Link, Probing, Start,
+    Stopping,
+};
+use turnstream_model::Chain;
 use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::Signal;
+use turnstream_model::time::Time;
+use turnstream_opencode_client::{
+    Budget, BusSettings, Client, ClientError, ClientInfo, Clock, Configured, Conversation, Directory,
+    Ensured, Launch, Pace, PasswordSource, ServeError, Server, ServerConnection, ServerState, Timeouts, USER,
+    ids,
+};
 
-/// Between two attempts to reach a server that cannot be reached.
-const AGAIN: Duration = Duration::from_millis(250);
+/// The pause between two attempts to make a link.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Where the server is from.
+/// Where the server comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// It is started here when the first session needs it, and ended at the end.
+    /// It is started when the first session needs it, and ended with the gateway.
     Start(Box<Launch>),
-    /// It runs already; it is never ended from here.
+    /// It runs already, and is never ended from here.
     Attach {
         /// Its address.
         url: String,
         /// Its password.
         password: Configured,
-        /// Its user name, if it was told another than its own.
+        /// Its user name, if it is not the default.
         user: Option<String>,
     },
 }
 
-/// How opencode is used.
+/// The configuration of opencode.
 #[derive(Clone, Debug)]
 pub struct OpencodeConfig {
     /// The server.
     pub source: Source,
-    /// How long requests may take.
+    /// Timeouts of requests.
     pub timeouts: Timeouts,
-    /// How long a conversation waits.
+    /// How long a conversation waits before it asks the server.
     pub pace: Pace,
-    /// What one turn may take.
+    /// Limits on one turn.
     pub budget: Budget,
 }
 
 /// The agent.
 pub struct Opencode {
-    name: String,
+    pub(super) name: String,
     pub(super) config: OpencodeConfig,
     pub(super) server: Mutex<Option<(Server, Client)>>,
     counters: Counters,
@@ -75,15 +73,16 @@ impl Opencode {
         ConnectError::Unavailable { agent: self.name.clone(), problem: problem.to_string() }
     }
 
-    /// A server that refuses us is there: that is another problem than one that is not.
-    fn trouble(&self, error: &ClientError) -> Trouble {
+    /// Classifies a failed request. A server that refuses the password is not the same as one that is not
+    /// there.
+    fn failure(&self, error: &ClientError) -> LinkFailure {
         match error {
             ClientError::Connect { .. } | ClientError::Timeout { .. } | ClientError::Broken { .. } => {
-                Trouble::Passing(error.to_string())
+                LinkFailure::Temporary(error.to_string())
             }
             ClientError::Unauthorized { .. } | ClientError::Password(_) => {
                 let (agent, problem) = (self.name.clone(), error.to_string());
-                Trouble::Lasting(ConnectError::Unauthorized { agent, problem, status: error.status() })
+                LinkFailure::Permanent(ConnectError::Unauthorized { agent, problem, status: error.status() })
             }
             ClientError::BaseUrl { .. }
             | ClientError::Setup(_)
@@ -92,12 +91,12 @@ impl Opencode {
             | ClientError::Refused(_)
             | ClientError::UnknownRequest { .. }
             | ClientError::Unreadable { .. }
-            | ClientError::OtherDirectory { .. } => Trouble::Lasting(self.unavailable(error)),
+            | ClientError::OtherDirectory { .. } => LinkFailure::Permanent(self.unavailable(error)),
         }
     }
 
-    /// A client of the server, which is started if it does not run. One that is being started again is waited
-    /// for, and one that was given up is started anew.
+    /// A client of the server. Starts the server if it does not run or was given up; waits if it is
+    /// restarting.
     async fn client(&self) -> Result<Client, ServeError> {
         loop {
             let mut held = self.server.lock().await;
@@ -109,7 +108,7 @@ impl Opencode {
                     drop(held);
                     self.restarted(watch).await;
                 }
-                // What is left of one that was given up goes first.
+                // Dropping the old one kills what is left of it.
                 (Some(ServerState::GaveUp { .. } | ServerState::Stopped) | None, _) | (_, None) => {
                     *held = None;
                     let (server, client) = self.start().await?;
@@ -120,12 +119,12 @@ impl Opencode {
         }
     }
 
-    /// Returns when the server is not being started again any more. One that nobody watches any more is let
-    /// go.
+    /// Waits until a restart has finished. A server whose supervisor is gone is dropped.
     async fn restarted(&self, watch: Option<watch::Receiver<ServerState>>) {
         let Some(mut watch) = watch else { return };
         let done = watch.wait_for(|state| !matches!(state, ServerState::Restarting { .. })).await.is_ok();
         if !done {
+            tracing::error!(agent = %self.name, "the supervisor of opencode is gone");
             *self.server.lock().await = None;
         }
     }
@@ -134,14 +133,16 @@ impl Opencode {
         let (timeouts, info) = (self.config.timeouts, ClientInfo::default());
         let server = match &self.config.source {
             Source::Start(launch) => {
-                Server::start_counting((**launch).clone(), timeouts, info, &self.counters).await?
+                let launch = Launch { name: self.name.clone(), ..(**launch).clone() };
+                Server::start_counting(launch, timeouts, info, &self.counters).await?
             }
             Source::Attach { url, password, user } => {
                 let user = user.clone().unwrap_or_else(|| USER.to_owned());
                 Server::attach(url, password.clone().with_user(user), timeouts, info).await?
             }
         };
-        // A server that is started again may need longer than the attempts that do for a broken connection.
+        // A restart of the server may take longer than the default attempts, which are for broken
+        // connections.
         let attempts = match &self.config.source {
             Source::Start(_) => 10,
             Source::Attach { .. } => BusSettings::default().attempts,
@@ -152,17 +153,27 @@ impl Opencode {
         Ok((server, client))
     }
 
-    /// Makes a link, for as long as the caller waits: a server that dies is started again and is there soon.
+    /// Makes a link. Temporary failures are retried until the caller's deadline: a server that died is
+    /// restarted.
     async fn link(&self, start: Start) -> Result<Link, ConnectError> {
         let mut last = None;
         loop {
             match timeout_at(start.until, self.link_once(&start)).await {
                 Ok(Ok(link)) => return Ok(link),
-                Ok(Err(Trouble::Lasting(error))) => return Err(error),
-                Ok(Err(Trouble::Passing(problem))) => last = Some(problem),
+                Ok(Err(LinkFailure::Permanent(error))) => return Err(error),
+                Ok(Err(LinkFailure::Temporary(problem))) => {
+                    // One line per state, not per attempt.
+                    if last.as_ref() != Some(&problem) {
+                        tracing::info!(
+                            agent = %self.name, session = %start.session,
+                            "opencode does not answer yet"
+                        );
+                    }
+                    last = Some(problem);
+                }
                 Err(_) => break,
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
         let restarting = match self.server.try_lock().ok().and_then(|held| Some(held.as_ref()?.0.state())) {
             Some(ServerState::Restarting { reason, .. }) => {
@@ -170,49 +181,46 @@ impl Opencode {
             }
             _ => None,
         };
+        tracing::warn!(
+            agent = %self.name, session = %start.session,
+            "no link to opencode before the deadline"
+        );
         let problem = restarting.or(last).unwrap_or_else(|| "it did not answer in time".to_owned());
         Err(self.unavailable(problem))
     }
 
-    async fn link_once(&self, start: &Start) -> Result<Link, Trouble> {
+    async fn link_once(&self, start: &Start) -> Result<Link, LinkFailure> {
         let client = self.client().await.map_err(|error| match error {
-            ServeError::Client(error) => self.trouble(&error),
-            error => Trouble::Lasting(self.unavailable(error)),
+            ServeError::Client(error) => self.failure(&error),
+            error => LinkFailure::Permanent(self.unavailable(error)),
         })?;
         let directory =
-            Directory::new(&start.cwd).map_err(|error| Trouble::Lasting(self.unavailable(error)))?;
+            Directory::new(&start.cwd).map_err(|error| LinkFailure::Permanent(self.unavailable(error)))?;
         let native_id = start.native_id.as_deref();
         let ensured = client.ensure_session(native_id, &directory, None).await;
-        let ensured = ensured.map_err(|error| self.trouble(&error))?;
+        let ensured = ensured.map_err(|error| self.failure(&error))?;
         let forgotten = native_id.filter(|_| ensured.created);
-        // A session that is gone took its history with it: what was left open in it is not to be had.
         if let Some(native_id) = forgotten
-            && start.left.is_some()
+            && start.open_work.is_some()
         {
-            let problem = "it was deleted, or its server has lost its data".to_owned();
-            let _ = client.delete_session(&ensured.at).await;
-            let (agent, native_id) = (self.name.clone(), native_id.to_owned());
-            return Err(Trouble::Lasting(ConnectError::Forgotten { agent, native_id, problem }));
+            return Err(self.forgotten(&client, &ensured, native_id).await);
+        }
+        if ensured.created {
+            let native_session = &ensured.at.id;
+            tracing::debug!(
+                agent = %self.name, session = %start.session, %native_session,
+                "session of opencode created"
+            );
         }
         let clock = Clock::new();
-        let OpencodeConfig { pace, budget, .. } = &self.config;
-        let mut conductor = Conductor::new(&ensured.at.id, *pace, budget.clone(), clock.now());
-        conductor.choose(start.model.clone(), start.mode.clone());
-        let mut compares = false;
-        if !ensured.created {
-            conductor.continue_session();
-            compares = start.left.is_none() && conductor.catch_up_from(&start.known);
-        }
-        if let Some(left) = start.left.clone() {
-            conductor.recover(left);
-        }
-        let mut way = Adapter::way(&client, &ensured.at);
-        way.connected().await.map_err(|closed| match closed.cause() {
-            Some(error) => self.trouble(error),
-            None => Trouble::Passing(closed.to_string()),
+        let (conversation, catches_up) = self.conversation(start, &ensured, clock);
+        let mut connection = ServerConnection::new(&client, &ensured.at);
+        connection.connected().await.map_err(|closed| match closed.cause() {
+            Some(error) => self.failure(error),
+            None => LinkFailure::Temporary(closed.to_string()),
         })?;
-        let adapter = Adapter::new(conductor, way, clock);
-        let notice = forgotten.map(gone);
+        let adapter = Adapter::new(conversation, connection, clock, start.session.clone());
+        let notice = forgotten.map(forgotten_notice);
         let native_id = ensured.at.id;
         let link = Link::spawn(move |commands, observer| async move {
             let named = SessionPatch { native_id: Some(native_id), ..SessionPatch::default() };
@@ -224,20 +232,51 @@ impl Opencode {
             }
             adapter.run(commands, observer).await;
         });
-        Ok(if compares { link.away("it is asked what happened meanwhile") } else { link })
+        Ok(if catches_up { link.away("it is asked what happened meanwhile") } else { link })
+    }
+
+    /// The conversation of a link, and whether it first compares the session with the log.
+    fn conversation(&self, start: &Start, ensured: &Ensured, clock: Clock) -> (Conversation, bool) {
+        let OpencodeConfig { pace, budget, .. } = &self.config;
+        let mut conversation = Conversation::new(&ensured.at.id, *pace, budget.clone(), clock.now());
+        conversation.choose(start.model.clone(), start.mode.clone());
+        let mut catches_up = false;
+        if !ensured.created {
+            conversation.continue_session();
+            catches_up = start.open_work.is_none() && conversation.catch_up_from(&start.known);
+        }
+        if let Some(open_work) = start.open_work.clone() {
+            conversation.recover(open_work);
+        }
+        (conversation, catches_up)
+    }
+
+    /// A deleted session took its history with it: what was open in it cannot be recovered. The session
+    /// that was created in its place is removed again.
+    async fn forgotten(&self, client: &Client, ensured: &Ensured, native_id: &str) -> LinkFailure {
+        if let Err(error) = client.delete_session(&ensured.at).await {
+            let (native_session, error) = (&ensured.at.id, error.for_log());
+            tracing::warn!(
+                agent = %self.name, %native_session, %error,
+                "cannot delete an unused session of opencode"
+            );
+        }
+        let problem = "it was deleted, or its server has lost its data".to_owned();
+        let (agent, native_id) = (self.name.clone(), native_id.to_owned());
+        LinkFailure::Permanent(ConnectError::Forgotten { agent, native_id, problem })
     }
 }
 
 /// Why a link could not be made.
-enum Trouble {
-    /// It may be over soon.
-    Passing(String),
-    /// Waiting does not help.
-    Lasting(ConnectError),
+enum LinkFailure {
+    /// A retry may succeed.
+    Temporary(String),
+    /// A retry does not help.
+    Permanent(ConnectError),
 }
 
-/// What is said when opencode does not have the session any more and another one takes its place.
-fn gone(native_id: &str) -> Signal {
+/// The notice for a session that opencode no longer has, and that is replaced by a new one.
+fn forgotten_notice(native_id: &str) -> Signal {
     let message = format!(
         "opencode no longer has its session {native_id}: it was deleted, or the server has lost its data; a new one takes its \
          place, and does not know what was said before"
@@ -260,11 +299,11 @@ impl Agent for Opencode {
     }
 
     fn probe(&self) -> Probing<'_> {
-        Box::pin(self.look())
+        Box::pin(self.probe_server())
     }
 
     fn check_block(&self, block: &Value) -> Result<(), String> {
-        content::check(block)
+        turnstream_opencode_client::check_block(block)
     }
 
     fn check_model<'a>(&'a self, model: &'a str, cwd: &'a Path) -> CheckingModel<'a> {
@@ -272,15 +311,15 @@ impl Agent for Opencode {
     }
 
     fn connect(&self, start: Start) -> Connecting<'_> {
-        Box::pin(self.link(start))
+        let span = tracing::info_span!("link", agent = %self.name, session = %start.session);
+        Box::pin(self.link(start).instrument(span))
     }
 
     fn name_prompt(&self, session: &SessionId, prompt: &PromptId) -> String {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        ids::for_prompt(session.as_str(), prompt.as_str(), since.as_millis() as u64).message()
+        ids::for_prompt(session.as_str(), prompt.as_str(), Time::now().0).message()
     }
 
-    /// A server that was found running goes on; one that was started here is ended with us.
+    /// A server that was found running goes on; one that was started here ends with the gateway.
     fn outlives_gateway(&self) -> bool {
         matches!(self.config.source, Source::Attach { .. })
     }
@@ -294,16 +333,16 @@ impl Agent for Opencode {
             let server = self.server.lock().await.take();
             let stopped = match (server, &self.config.source) {
                 (Some((server, _)), _) => server.stop().await,
-                // One that was left by a crash, and that no session needed since.
-                (None, Source::Start(launch)) => Server::end_left(launch).await,
+                // An earlier gateway may have crashed and left one that no session has needed since.
+                (None, Source::Start(launch)) => Server::end_leftover(launch).await,
                 (None, Source::Attach { .. }) => Ok(()),
             };
-            stopped.map_err(|error| error.to_string())
+            stopped.map_err(|error| Chain(&error).to_string())
         })
     }
 }
 
-/// Whether there is such a program that may be run: at its path, or by its name on `PATH`.
+/// Whether the program exists and may be executed: at its path, or by its name on `PATH`.
 fn is_installed(command: &Path) -> bool {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

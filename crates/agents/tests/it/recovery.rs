@@ -41,7 +41,8 @@ enum Remembers {
     Nothing,
 }
 
-/// Plays the script with a keeper that dies after each so many things, `deaths` times. False when it outlived the script.
+/// Plays the script with a keeper that dies after each so many things, `deaths` times. False when it
+/// outlived the script.
 async fn killed_after(moments: usize, deaths: usize, remembers: Remembers, script: Value) -> (Keeper, bool) {
     let directory = tempfile::tempdir().unwrap();
     let memory = match remembers {

@@ -3,7 +3,7 @@
 use crate::support::{Keeper, People};
 use serde_json::{Value, json};
 use turnstream_agents::Agent;
-use turnstream_agents::scripted::{Config, Script, Scripted};
+use turnstream_agents::demo::{DemoAgent, DemoConfig, DemoScript};
 use turnstream_model::event::{ErrorClass, ItemKind, Outcome, StopReason};
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_configured_script_is_played_for_plain_prompts_and_not_for_scripts() {
 
 #[test]
 fn it_says_that_nothing_behind_it_thinks() {
-    let described = Scripted::new(Config::default()).describe();
+    let described = DemoAgent::new(DemoConfig::default()).describe();
     assert!(described.scripted && described.about.contains("Nothing behind it thinks"));
     assert_eq!((described.kind, described.problem), ("scripted", None));
 }
@@ -113,9 +113,9 @@ async fn bad_scripts_fail_their_turn_and_name_the_step() {
 
 #[test]
 fn a_configured_script_is_read_when_it_is_loaded() {
-    assert!(Script::from_json(r#"[{"do": "text", "text": "x"}]"#).is_ok());
-    assert!(Script::from_json("3").unwrap_err().to_string().contains("array of steps"));
-    assert!(Script::from_json("{").unwrap_err().to_string().contains("not JSON"));
+    assert!(DemoScript::from_json(r#"[{"do": "text", "text": "x"}]"#).is_ok());
+    assert!(DemoScript::from_json("3").unwrap_err().to_string().contains("array of steps"));
+    assert!(DemoScript::from_json("{").unwrap_err().to_string().contains("not JSON"));
 }
 
 #[test]
@@ -126,6 +126,6 @@ fn the_examples_of_the_documentation_are_scripts() {
         page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(examples.len(), 2);
     for example in examples {
-        Script::from_json(example).unwrap();
+        DemoScript::from_json(example).unwrap();
     }
 }

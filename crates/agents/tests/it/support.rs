@@ -1,11 +1,12 @@
-//! A keeper in small: one session with a scripted agent, its machine and the log it writes, and a fuse that kills it.
+//! A keeper in small: one session with a scripted agent, its machine and the log it writes, and a fuse that
+//! kills it.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
-use turnstream_agents::scripted::{Config, Scripted};
-use turnstream_agents::{Agent, Command, Fate, Left, Link, Observed, Start};
+use turnstream_agents::demo::{DemoAgent, DemoConfig};
+use turnstream_agents::{Agent, Command, Fate, Link, Observed, OpenWork, Start};
 use turnstream_model::check::{Checker, Tail};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
@@ -42,7 +43,7 @@ pub(crate) struct Keeper {
     /// Things that may still happen before this keeper dies.
     pub(crate) fuse: Option<usize>,
     memory: Option<PathBuf>,
-    script: Option<turnstream_agents::scripted::Script>,
+    script: Option<turnstream_agents::demo::DemoScript>,
     pace: Duration,
     ids: Counters,
     now: Time,
@@ -90,17 +91,17 @@ impl Keeper {
 
     pub(crate) async fn with_script(script: &str) -> Self {
         let mut keeper = Self::new().await;
-        keeper.script = Some(turnstream_agents::scripted::Script::from_json(script).unwrap());
+        keeper.script = Some(turnstream_agents::demo::DemoScript::from_json(script).unwrap());
         keeper.connect(None).await;
         keeper
     }
 
-    pub(crate) fn agent(&self) -> Scripted {
+    pub(crate) fn agent(&self) -> DemoAgent {
         let (memory, script) = (self.memory.clone(), self.script.clone());
-        Scripted::new(Config { memory, pace: self.pace, script })
+        DemoAgent::new(DemoConfig { memory, pace: self.pace, script })
     }
 
-    pub(crate) async fn connect(&mut self, left: Option<Left>) {
+    pub(crate) async fn connect(&mut self, left: Option<OpenWork>) {
         let start = Start {
             session: SessionId::from("ses_1"),
             cwd: self.cwd.path().to_owned(),
@@ -108,7 +109,7 @@ impl Keeper {
             model: Some("model-1".to_owned()),
             mode: None,
             permissions: Permissions::Ask,
-            left,
+            open_work: left,
             known: turnstream_agents::Known::default(),
             until: tokio::time::Instant::now() + Duration::from_secs(60),
         };
@@ -122,7 +123,7 @@ impl Keeper {
         self.machine = Machine::resume(self.fold.state());
         self.ids = self.fold.state().counters;
         self.step(|machine, step| machine.begin_recovery(step));
-        self.connect(Some(Left::of(self.fold.state()))).await;
+        self.connect(Some(OpenWork::of(self.fold.state()))).await;
     }
 
     pub(crate) fn step<T>(&mut self, act: impl FnOnce(&mut Machine, &mut Step<'_>) -> T) -> T {

@@ -5,8 +5,8 @@ use super::keys::keys;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
-use turnstream_agents::scripted::Script;
 
 /// One `[agents.NAME]`.
 #[derive(Debug, Deserialize)]
@@ -51,7 +51,7 @@ pub(crate) struct PositiveLimit<N>(pub(crate) N);
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     pub(crate) pace_ms: Option<u64>,
-    pub(crate) script: Option<Script>,
+    pub(crate) script: Option<DemoScript>,
 }
 
 keys! {
@@ -163,7 +163,7 @@ pub(super) struct AgentUrl(String);
 
 /// A script, read from its file.
 #[derive(Debug)]
-pub(super) struct ScriptFile(Script);
+pub(super) struct ScriptFile(DemoScript);
 
 impl<'de, N: Deserialize<'de> + Default + PartialOrd> Deserialize<'de> for PositiveLimit<N> {
     /// Refuses a limit that every turn would exceed, and one that is not a number (`nan`).
@@ -195,6 +195,6 @@ impl<'de> Deserialize<'de> for ScriptFile {
         let wrong =
             |problem: String| serde::de::Error::custom(format!("script {}: {problem}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-        Script::from_json(&text).map(Self).map_err(|error| wrong(error.to_string()))
+        DemoScript::from_json(&text).map(Self).map_err(|error| wrong(error.to_string()))
     }
 }

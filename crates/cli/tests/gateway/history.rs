@@ -5,7 +5,7 @@ use crate::support::{Home, Serving, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_scripted::{Completion, Part, Provider, Script, Step};
+use turnstream_fake_provider::{Completion, Part, Provider, Script, Step};
 use turnstream_testkit::agents::Opencode;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Child;
-use turnstream_scripted::{Completion, Delivery, Part, Provider, Script, Step};
+use turnstream_fake_provider::{Completion, Delivery, Part, Provider, Script, Step};
 use turnstream_testkit::agents::{Opencode, OpencodeHome};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 

@@ -21,7 +21,7 @@ use turnstream_model::fold::{Fold, State};
 
 /// The logs of all captures of the real agent, with their names. They were kept without times.
 fn captured_logs() -> Vec<(String, Vec<Event>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/tests/opencode/logs");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../opencode-client/tests/opencode/logs");
     let mut paths: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

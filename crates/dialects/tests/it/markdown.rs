@@ -32,7 +32,7 @@ fn header(state: &State, left_out: u64) -> Header {
 
 /// The log of a capture of the real agent. It was kept without times: one second passes with each event.
 fn captured(name: &str) -> State {
-    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/tests/opencode/logs");
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../opencode-client/tests/opencode/logs");
     let log = std::fs::read_to_string(logs.join(format!("{name}.jsonl"))).unwrap();
     let mut fold = Fold::new();
     for (index, line) in log.lines().enumerate() {

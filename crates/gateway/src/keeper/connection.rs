@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
-use turnstream_agents::{Command, ConnectError, Known, Left, Link, Observed, Start};
+use turnstream_agents::{Command, ConnectError, Known, Link, Observed, OpenWork, Start};
 use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
@@ -217,7 +217,7 @@ impl Keeper {
     }
 
     /// Begins to make a link. An error that shows at once is handled like a failed attempt.
-    pub(super) async fn connect(&mut self, left: Option<Left>, until: Instant) -> Result<(), AppenderClosed> {
+    pub(super) async fn connect(&mut self, left: Option<OpenWork>, until: Instant) -> Result<(), AppenderClosed> {
         match self.start(left, until) {
             Ok(making) => {
                 self.connection = Connection::Connecting(making);
@@ -227,7 +227,7 @@ impl Keeper {
         }
     }
 
-    fn start(&self, left: Option<Left>, until: Instant) -> Result<Connecting, TurnError> {
+    fn start(&self, left: Option<OpenWork>, until: Instant) -> Result<Connecting, TurnError> {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
@@ -256,7 +256,7 @@ impl Keeper {
             model: still_a_name(&self.session.model),
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
-            left,
+            open_work: left,
             known: Known::default(),
             until,
         };
@@ -265,8 +265,8 @@ impl Keeper {
         let connect = async move {
             closing_links.over().await;
             let mut start = start;
-            // For a recovery, `left` already names what the log has.
-            if start.native_id.is_some() && start.left.is_none() {
+            // For a recovery, `open_work` already names what the log has.
+            if start.native_id.is_some() && start.open_work.is_none() {
                 start.known = known(log, id).await;
             }
             agent.connect(start).await

@@ -6,7 +6,7 @@ use super::commit::Work;
 use super::{AppenderClosed, Keeper};
 use std::collections::{HashMap, HashSet};
 use tokio::time::Instant;
-use turnstream_agents::{Command, Fate, Left};
+use turnstream_agents::{Command, Fate, OpenWork};
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, QuestionOutcome, TurnError};
 use turnstream_model::fold::State;
 use turnstream_model::id::{Key, PromptId};
@@ -31,7 +31,7 @@ impl Recovery {
 impl Keeper {
     /// Resumes a session that another owner had.
     pub(super) async fn resume(&mut self, state: &State) -> Result<(), AppenderClosed> {
-        let left = Left::of(state);
+        let left = OpenWork::of(state);
         if left.is_empty() {
             // Nothing is open, but the last status in the log may be another than `idle`.
             let mut work = Work::default();
@@ -53,10 +53,10 @@ impl Keeper {
         if prompts.is_empty() {
             return Ok(());
         }
-        self.recover(Left { prompts, ..Left::default() }).await
+        self.recover(OpenWork { prompts, ..OpenWork::default() }).await
     }
 
-    async fn recover(&mut self, left: Left) -> Result<(), AppenderClosed> {
+    async fn recover(&mut self, left: OpenWork) -> Result<(), AppenderClosed> {
         self.clocks.forget_stop_of_prompt();
         // Before the commit, so that requests which arrive during it see a recovery.
         self.recovery = Some(Recovery {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
-use turnstream_agents::scripted::{Config, Scripted};
+use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::{Agent, Command, Connecting, Description, Link, Observed, Observer, Start};
 use turnstream_gateway::{Gateway, OnTimeout, RequestError, ResolveApproval, Settings};
 use turnstream_log::{Log, Options};
@@ -23,7 +23,7 @@ use turnstream_testkit::crash::{KillPoint, Program, role};
 const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
 
 /// An agent that outlives the gateway and never hears a cancel, as if the crash always came first.
-struct Deaf(Scripted);
+struct Deaf(DemoAgent);
 
 impl Agent for Deaf {
     fn describe(&self) -> Description {
@@ -65,8 +65,9 @@ fn child_that_cancels() {
     let home = PathBuf::from(std::env::var(HOME).unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let config = Config { memory: Some(home.join("memory")), pace: Duration::ZERO, ..Config::default() };
-        let deaf = Arc::new(Deaf(Scripted::new(config))) as Arc<dyn Agent>;
+        let config =
+            DemoConfig { memory: Some(home.join("memory")), pace: Duration::ZERO, ..DemoConfig::default() };
+        let deaf = Arc::new(Deaf(DemoAgent::new(config))) as Arc<dyn Agent>;
         let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
         let agents = BTreeMap::from([("lasting".to_owned(), deaf)]);
         let gateway = Gateway::open(&home.join("data"), settings, agents).await.unwrap();
@@ -110,7 +111,7 @@ async fn endless(
     cancels: Arc<AtomicUsize>,
     obeys: bool,
 ) {
-    if let Some(left) = start.left {
+    if let Some(left) = start.open_work {
         go_on.notified().await;
         let turn = left.turn.unwrap();
         let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;
@@ -240,8 +241,8 @@ async fn an_answer_after_a_cancel_hears_that_the_turn_took_it_along() {
 async fn an_answer_that_stops_its_turn_is_durable_as_a_whole() {
     let home = Home::new();
     let play = |start: Start, mut commands: Receiver<Command>, observer: Observer| async move {
-        let again = start.left.is_some();
-        if let Some(left) = start.left {
+        let again = start.open_work.is_some();
+        if let Some(left) = start.open_work {
             let turn = left.turn.unwrap();
             let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;
             let _ = observer.observed(Observed::CaughtUp).await;

@@ -67,8 +67,8 @@ async fn an_agent_that_says_it_is_idle_when_it_is_asked_after_silence_did_not_st
 async fn a_turn_that_the_agent_calls_over_in_the_recovery_ends() {
     let home = Home::new();
     let play = |start: Start, mut commands: Receiver<Command>, observer: Observer| async move {
-        if let Some(left) = start.left {
-            // As `Left` wants it: the truth about the turn, then CaughtUp.
+        if let Some(left) = start.open_work {
+            // As `OpenWork` wants it: the truth about the turn, then CaughtUp.
             let turn = left.turn.unwrap();
             let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
             let _ = observer.observed(Observed::CaughtUp).await;
@@ -248,8 +248,8 @@ async fn an_agent_that_asks_again_hears_again_that_its_ask_has_expired() {
     let play = move |start: Start, mut commands: Receiver<Command>, observer: Observer| {
         let counts = counts.clone();
         async move {
-            let again = start.left.is_some();
-            if let Some(left) = start.left {
+            let again = start.open_work.is_some();
+            if let Some(left) = start.open_work {
                 let _ = observer.signal(ask("q")).await;
                 let turn = left.turn.unwrap();
                 let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;

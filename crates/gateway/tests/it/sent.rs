@@ -43,7 +43,7 @@ async fn reluctant(
     told: Arc<Mutex<Vec<String>>>,
     manner: Manner,
 ) {
-    if let Some(left) = start.left {
+    if let Some(left) = start.open_work {
         for native_id in left.prompts {
             let _ = observer.observed(Observed::Fate { native_id, fate: Fate::Taken }).await;
         }
@@ -223,7 +223,7 @@ async fn a_cancelled_prompt_that_the_agent_never_had_is_not_sent_after_a_restart
     let play = move |start: Start, mut commands: Receiver<Command>, observer: Observer| {
         let heard = heard.clone();
         async move {
-            for native_id in start.left.into_iter().flat_map(|left| left.prompts) {
+            for native_id in start.open_work.into_iter().flat_map(|left| left.prompts) {
                 let fate = Fate::NeverSeen;
                 let _ = observer.observed(Observed::Fate { native_id, fate }).await;
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
-use turnstream_agents::scripted::{Config, Scripted};
+use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_gateway::{Gateway, NewPrompt, NewSession, ResolveApproval, SessionInfo, Settings};
 use turnstream_log::{Follow, Log, Options};
 use turnstream_model::cursor::{Cursor, Seq};
@@ -84,11 +84,11 @@ pub(crate) async fn judge(data: &Path, tail: Tail) {
 }
 
 pub(crate) async fn open(home: &Path, settings: Settings) -> Gateway {
-    let plain = Config { pace: Duration::ZERO, ..Config::default() };
-    let remembers = Config { memory: Some(home.join("memory")), ..plain.clone() };
+    let plain = DemoConfig { pace: Duration::ZERO, ..DemoConfig::default() };
+    let remembers = DemoConfig { memory: Some(home.join("memory")), ..plain.clone() };
     let agents: BTreeMap<String, Arc<dyn Agent>> = BTreeMap::from([
-        ("scripted".to_owned(), Arc::new(Scripted::new(plain)) as Arc<dyn Agent>),
-        ("lasting".to_owned(), Arc::new(Scripted::new(remembers)) as Arc<dyn Agent>),
+        ("scripted".to_owned(), Arc::new(DemoAgent::new(plain)) as Arc<dyn Agent>),
+        ("lasting".to_owned(), Arc::new(DemoAgent::new(remembers)) as Arc<dyn Agent>),
     ]);
     Gateway::open(&home.join("data"), settings, agents).await.unwrap()
 }

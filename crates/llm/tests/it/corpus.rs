@@ -1,10 +1,10 @@
 //! Correct streams for the tests to damage, rendered in the three formats.
 
 use serde_json::json;
-use turnstream_llm::{Format, Profile};
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Arguments, Asked, Completion, Finish, Identity, Part, Step, Usage, WireFormat, render,
 };
+use turnstream_llm::{Format, Profile};
 
 /// The start of the first completion of a pair. The second is 71 s later, the smallest distance in
 /// published samples.

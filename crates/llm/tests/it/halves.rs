@@ -5,7 +5,7 @@ use crate::reading::{Read, read_in_every_split, read_stream};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use turnstream_llm::{Format, Head, Item, StreamEnd, StreamEvent, Transport, WithheldReason};
-use turnstream_scripted::{Arguments, Completion, Part, Pieces};
+use turnstream_fake_provider::{Arguments, Completion, Part, Pieces};
 
 const SEED: u64 = 0xD83D_DE00;
 

@@ -11,7 +11,7 @@ use turnstream_llm::{
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
-use turnstream_scripted as scripted;
+use turnstream_fake_provider as scripted;
 
 const NOW: Time = Time(1_794_809_255_000);
 

@@ -4,6 +4,7 @@ use crate::support::*;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
+use turnstream_fake_provider::{Fault, Provider, Refusal, RetryAfter, Script, Step};
 use turnstream_llm::Format;
 use turnstream_llm::client::{CallEvent, Timeouts};
 use turnstream_llm::retry::Consumer::AttemptAware;
@@ -11,7 +12,6 @@ use turnstream_llm::wait::Clock;
 use turnstream_log::{Attempts, AttemptsReader};
 use turnstream_model::attempts::{Attempt, Verdict};
 use turnstream_model::time::Time;
-use turnstream_scripted::{Fault, Provider, Refusal, RetryAfter, Script, Step};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const CHILD: &str = "crash::a_child_that_asks";

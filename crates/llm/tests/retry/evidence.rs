@@ -1,11 +1,11 @@
 //! The bytes of a broken answer that may be stored.
 
 use proptest::prelude::*;
-use turnstream_llm::evidence::{Kind, Recorder};
-use turnstream_redact::Rules;
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Asked, Chunk, Completion, Fault, Identity, Part, Pieces, Step, WireFormat, render,
 };
+use turnstream_llm::evidence::{Kind, Recorder};
+use turnstream_redact::Rules;
 
 fn body(format: WireFormat, step: &Step) -> Vec<u8> {
     let asked = Asked { model: "m".to_owned(), stream: true, ..Asked::default() };
@@ -152,8 +152,10 @@ fn nothing_under_a_status_of_an_answer_passes_for_a_page() {
 fn a_page_and_an_error_stay_readable() {
     let page = b"<!DOCTYPE html>\n<title>502 Bad Gateway</title>\n";
     assert_eq!(kept(page, Kind::Document).as_bytes(), page);
-    let error =
-        body(WireFormat::Chat, &Step::new(turnstream_scripted::Refusal::new(500, "api_error", "It broke.")));
+    let error = body(
+        WireFormat::Chat,
+        &Step::new(turnstream_fake_provider::Refusal::new(500, "api_error", "It broke.")),
+    );
     assert!(kept(&error, Kind::Document).contains("It broke."));
 }
 

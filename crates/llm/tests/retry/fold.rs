@@ -20,7 +20,7 @@ use turnstream_model::id::{AttemptId, Counters, ItemId};
 use turnstream_model::machine::{Machine, Step as MachineStep};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Identity, Part, Step, WireFormat, render,
 };
 use turnstream_testkit::lawful::{Tail, assert_lawful};

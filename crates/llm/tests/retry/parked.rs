@@ -3,6 +3,7 @@
 use crate::support::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use turnstream_fake_provider::{Refusal, RetryAfter, Step};
 use turnstream_llm::Format;
 use turnstream_llm::client::{
     CallEvent, CallOutcome, Client, Environment, RunningCall, Settings, Timeouts, Wait,
@@ -16,7 +17,6 @@ use turnstream_model::event::ErrorClass;
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
-use turnstream_scripted::{Refusal, RetryAfter, Step};
 
 const HOURS_15: u64 = 55_852;
 

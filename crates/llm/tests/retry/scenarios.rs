@@ -16,7 +16,7 @@ use turnstream_model::attempts::{
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::id::SessionId;
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Asked, Bytes, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal,
     RetryAfter, Step, WireFormat, render,
 };
@@ -283,7 +283,7 @@ async fn a_silence_that_ends_in_time_is_waited_for_and_nothing_is_asked_again() 
 #[tokio::test]
 async fn a_slow_head_is_a_stall_and_a_slow_reader_is_none() {
     let clocks = Timeouts { headers: Duration::from_millis(1500), ..Timeouts::default() };
-    let late = turnstream_scripted::Delivery { before_headers_ms: 60_000, ..Default::default() };
+    let late = turnstream_fake_provider::Delivery { before_headers_ms: 60_000, ..Default::default() };
     let bench = bench_with([good().delivered(late), good()], clocks, Arc::new(QuickClock::new())).await;
     is_whole(&bench.run(Format::Chat, PlainWire).await);
     assert_eq!(bench.verdicts().await[0], (Verdict::Failed, Some(ErrorClass::Stalled)));

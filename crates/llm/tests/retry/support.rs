@@ -17,7 +17,7 @@ use turnstream_model::attempts::{Attempt, Ledger, Verdict, Waits};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
-use turnstream_scripted::{Provider, Script, Step};
+use turnstream_fake_provider::{Provider, Script, Step};
 
 pub(crate) const START: Time = Time(1_794_809_255_000);
 

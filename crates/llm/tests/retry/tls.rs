@@ -24,7 +24,7 @@ use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger, Verdict};
 use turnstream_model::event::ErrorClass;
 use turnstream_redact::Rules;
-use turnstream_scripted::{Asked, Chunk, Completion, Identity, Provider, Script, Step, WireFormat, render};
+use turnstream_fake_provider::{Asked, Chunk, Completion, Identity, Provider, Script, Step, WireFormat, render};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const ANSWER: &str = "The whole answer, through a tunnel that nobody else can look into.";

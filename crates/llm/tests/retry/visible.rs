@@ -8,6 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use turnstream_fake_provider::{
+    Asked, Chunk, Completion, CutBy, Fault, Identity, Part, Provider, Refusal, RetryAfter, Script, Step,
+    WireFormat, render,
+};
 use turnstream_llm::Format;
 use turnstream_llm::client::{CallEvent, CallOutcome, ModelCall, RunningCall, Timeouts, Translator};
 use turnstream_llm::retry::Consumer::AttemptAware;
@@ -20,10 +24,6 @@ use turnstream_model::id::{Counters, SessionId};
 use turnstream_model::machine::{Cancel, Machine, Step as MachineStep};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
-use turnstream_scripted::{
-    Asked, Chunk, Completion, CutBy, Fault, Identity, Part, Provider, Refusal, RetryAfter, Script, Step,
-    WireFormat, render,
-};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use turnstream_agents::scripted::{Config, Scripted};
+use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::{Agent, Connecting, Description, Start};
 use turnstream_gateway::{Gateway, Settings};
 use turnstream_server::{Options, Server};
@@ -100,16 +100,16 @@ impl Rig {
         lasting: Lasting,
         settings: Settings,
     ) -> Self {
-        let plays = Config { pace: Duration::ZERO, ..Config::default() };
-        let remembers = Config { memory: Some(home.path().join("memory")), ..plays.clone() };
+        let plays = DemoConfig { pace: Duration::ZERO, ..DemoConfig::default() };
+        let remembers = DemoConfig { memory: Some(home.path().join("memory")), ..plays.clone() };
         let lasting: Arc<dyn Agent> = match lasting {
-            Lasting::There => Arc::new(Scripted::new(remembers)),
+            Lasting::There => Arc::new(DemoAgent::new(remembers)),
             Lasting::Away => Arc::new(Odd { problem: None }),
         };
         let agents: [(&str, Arc<dyn Agent>); 3] = [
             ("broken", Arc::new(Odd { problem: Some("it is not installed".to_owned()) })),
             ("lasting", lasting),
-            ("scripted", Arc::new(Scripted::new(plays))),
+            ("scripted", Arc::new(DemoAgent::new(plays))),
         ];
         let agents: BTreeMap<_, _> =
             agents.into_iter().map(|(name, agent)| (name.to_owned(), agent)).collect();

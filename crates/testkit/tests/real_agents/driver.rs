@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use turnstream_scripted::{Part, Provider, WireFormat};
+use turnstream_fake_provider::{Part, Provider, WireFormat};
 use turnstream_testkit::agents::{Claude, Codex, Opencode, Process};
 
 /// The model of title requests. Only opencode sends any.

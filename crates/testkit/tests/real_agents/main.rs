@@ -6,7 +6,7 @@ mod driver;
 use driver::{Driver, TITLES};
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use turnstream_scripted::{
+use turnstream_fake_provider::{
     Completion, CutBy, Ended, Fault, Provider, Refusal, Request, RetryAfter, Script, Step, WireFormat,
 };
 use turnstream_testkit::agents::{Claude, Codex, Opencode, living};

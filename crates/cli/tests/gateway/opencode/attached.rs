@@ -4,10 +4,8 @@ use super::{PATIENT, ended, of_type, outcomes, prompt, session};
 use crate::support::{Home, Serving, ask, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use turnstream_agents::opencode::{
-    Client, ClientInfo, Directory, Secret, SessionRef, Timeouts, TurnSettings,
-};
-use turnstream_scripted::{Provider, Script, Step};
+use turnstream_fake_provider::{Provider, Script, Step};
+use turnstream_opencode_client::{Client, ClientInfo, Directory, Secret, SessionRef, Timeouts, TurnSettings};
 use turnstream_testkit::agents::Opencode;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 

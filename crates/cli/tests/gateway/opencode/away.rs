@@ -4,7 +4,7 @@ use super::{LONG, Lab, ended, of_type, outcomes, prompt, session, signal};
 use crate::support::wait_for;
 use rustix::process::Signal;
 use serde_json::Value;
-use turnstream_scripted::{Delivery, Step};
+use turnstream_fake_provider::{Delivery, Step};
 
 /// The process of the opencode that the gateway has started, by its record.
 fn opencode(lab: &Lab) -> i32 {

@@ -5,7 +5,7 @@ use super::{Lab, of_type};
 use crate::support::{Serving, ask, send, stdout, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use turnstream_scripted::{Delivery, Ended, Step};
+use turnstream_fake_provider::{Delivery, Ended, Step};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const ENDLESS: &str =

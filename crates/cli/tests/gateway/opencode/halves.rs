@@ -4,7 +4,7 @@ use super::{Lab, of_type, text};
 use crate::support::{stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use turnstream_scripted::{Completion, Delivery, Part, Step};
+use turnstream_fake_provider::{Completion, Delivery, Part, Step};
 use turnstream_testkit::agents::Opencode;
 
 const ANSWER: &str =

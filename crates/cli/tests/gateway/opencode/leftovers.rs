@@ -5,7 +5,7 @@ use crate::support::{read, wait_for};
 use rustix::process::Signal;
 use serde_json::json;
 use turnstream_agents::ProcessGroups;
-use turnstream_scripted::{Completion, Part, Step};
+use turnstream_fake_provider::{Completion, Part, Step};
 
 /// What is said at the start where there are no control groups.
 const WITHOUT: &str = "agents run without a control group of their own";

@@ -5,7 +5,7 @@ use super::{Lab, of_type};
 use crate::support::{Serving, ask, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use turnstream_scripted::{Completion, Delivery, Ended, Part, Step, Usage};
+use turnstream_fake_provider::{Completion, Delivery, Ended, Part, Step, Usage};
 use turnstream_testkit::agents::Opencode;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 

@@ -4,6 +4,7 @@ use super::{assert_repaired, assert_tainted, chunks, event_with, of, plain, read
 use crate::corpus::{Stream, dangerous, rich, stream};
 use crate::reading::read_stream;
 use serde_json::json;
+use turnstream_fake_provider::{Asked, Completion, ErrorBody, Fault, Finish, Identity, Part, Step, render};
 use turnstream_llm::classify::Answer;
 use turnstream_llm::delay::Headers;
 use turnstream_llm::{
@@ -11,7 +12,6 @@ use turnstream_llm::{
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
-use turnstream_scripted::{Asked, Completion, ErrorBody, Fault, Finish, Identity, Part, Step, render};
 
 pub(crate) fn failing(format: Format, error: ErrorBody, profile: Profile) -> Stream {
     let asked = Asked { model: "scripted-1".to_owned(), stream: true, ..Asked::default() };

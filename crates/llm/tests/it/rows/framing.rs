@@ -7,7 +7,7 @@ use turnstream_llm::{
     AnomalyKind, Format, Furthest, Head, Repair, SpliceEvidence, StreamEnd, StreamEvent, Transport,
     WithheldReason,
 };
-use turnstream_scripted::Part;
+use turnstream_fake_provider::Part;
 
 /// Rows 1 and 44: half an event of one completion and the opening of another. As in the published samples
 /// there is no space, and the cut is within the id.

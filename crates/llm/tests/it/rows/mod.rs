@@ -11,7 +11,7 @@ use crate::corpus::{Stream, dangerous, dangerous_again, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
 use serde_json::Value;
 use turnstream_llm::{AnomalyKind, Format, Head, Repair, StreamEnd, StreamEvent};
-use turnstream_scripted::{Completion, Part};
+use turnstream_fake_provider::{Completion, Part};
 
 #[track_caller]
 pub(super) fn read(stream: &Stream) -> Read {

@@ -1,0 +1,231 @@
+//! The task that watches a server and restarts it.
+
+use super::launch::{self, Started, log_exit};
+use super::output::Output;
+use super::processes::{Process, ServerProcesses};
+use super::record::Record;
+use super::{Launch, ServeError, ServerState, pipe};
+use crate::client::Client;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+use tokio::process::Child;
+use tokio::sync::{oneshot, watch};
+use tracing::Instrument;
+use turnstream_adapter::Counted;
+use turnstream_model::Chain;
+
+/// How often an adopted server, which is not a child of this process, is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A running server that is to be supervised.
+pub(super) struct Supervisor {
+    child: Option<Child>,
+    process: Process,
+}
+
+/// A command of the owner of a server. An owner that is dropped without one has its server killed.
+#[derive(Debug)]
+pub(super) enum SupervisorCommand {
+    Stop(oneshot::Sender<Result<(), ServeError>>),
+    Leave(oneshot::Sender<Result<(), ServeError>>),
+}
+
+impl Supervisor {
+    pub(super) fn started(started: Started) -> Self {
+        Self { child: Some(started.child), process: started.process }
+    }
+
+    pub(super) fn adopted(process: Process) -> Self {
+        Self { child: None, process }
+    }
+
+    pub(super) fn run(
+        self,
+        launch: Launch,
+        record: Record,
+        client: Client,
+        output: Output,
+        commands: oneshot::Receiver<SupervisorCommand>,
+    ) -> watch::Receiver<ServerState> {
+        let ready = ServerState::Ready { pid: Some(self.process.id), restarts: 0 };
+        let (state, receiver) = watch::channel(ready);
+        let guard = KillOnDrop { processes: Some(record.processes()) };
+        let supervision =
+            Supervision { launch, record, client, output, state, guard, attempts: 0, restarts: 0 };
+        tokio::spawn(supervision.run(self, commands));
+        receiver
+    }
+}
+
+/// Kills the server when the task ends without a command.
+struct KillOnDrop {
+    processes: Option<ServerProcesses>,
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let Some(processes) = &self.processes {
+            processes.kill();
+            pipe::remove(&processes.mark);
+        }
+    }
+}
+
+struct Supervision {
+    launch: Launch,
+    record: Record,
+    client: Client,
+    output: Output,
+    state: watch::Sender<ServerState>,
+    guard: KillOnDrop,
+    /// Restarts in a row since the server last ran long enough.
+    attempts: u32,
+    restarts: u32,
+}
+
+impl Supervision {
+    async fn run(mut self, mut server: Supervisor, mut commands: oneshot::Receiver<SupervisorCommand>) {
+        loop {
+            let since = Instant::now();
+            let pid = server.process.id;
+            let span = tracing::info_span!("agent_process", agent = %self.launch.name, pid);
+            let status = tokio::select! {
+                status = exit_of(&mut server).instrument(span.clone()) => status,
+                command = &mut commands => {
+                    return self.obey(command.ok(), server.child).instrument(span).await;
+                }
+            };
+            self.client.counters().count(Counted::ServerExit);
+            span.in_scope(|| log_exit(&self.launch, Some(pid), status, &self.output));
+            if since.elapsed() >= self.launch.restarts.settled {
+                self.attempts = 0;
+            }
+            let reason = format!("opencode ended; its output ends with:\n{}", self.output.tail());
+            server = match self.restart(reason, &mut commands).await {
+                Ok(started) => Supervisor::started(started),
+                Err(Interrupted(command)) => return self.obey(command, None).await,
+            };
+            self.restarts += 1;
+            self.guard.processes = Some(self.record.processes());
+            let pid = Some(server.process.id);
+            self.state.send_replace(ServerState::Ready { pid, restarts: self.restarts });
+        }
+    }
+
+    /// Restarts the server until it is ready. Returns the command of the owner if one comes first; a server
+    /// that was given up waits for it.
+    async fn restart(
+        &mut self,
+        mut reason: String,
+        commands: &mut oneshot::Receiver<SupervisorCommand>,
+    ) -> Result<Started, Interrupted> {
+        loop {
+            let agent = self.launch.name.clone();
+            if self.attempts == self.launch.restarts.attempts {
+                tracing::error!(
+                    %agent, attempts = self.attempts,
+                    "opencode ended too often and is not restarted"
+                );
+                self.state.send_replace(ServerState::GaveUp { reason });
+                // If this fails, the owner learns of it when it stops the server.
+                if let Err(error) = super::end(&self.record, self.launch.grace).await {
+                    tracing::warn!(%agent, error = %Chain(&error), "cannot end what is left of opencode");
+                }
+                return Err(Interrupted(commands.await.ok()));
+            }
+            self.attempts += 1;
+            let attempt = self.attempts;
+            tracing::info!(%agent, attempt, pause = ?self.pause(), "restarting opencode");
+            self.state.send_replace(ServerState::Restarting { attempt, reason });
+            let restarted = tokio::select! {
+                restarted = self.restart_once() => restarted,
+                command = &mut *commands => return Err(Interrupted(command.ok())),
+            };
+            match restarted {
+                Ok(started) => return Ok(started),
+                Err(error) => {
+                    tracing::warn!(%agent, attempt, "opencode could not be restarted");
+                    reason = error.to_string();
+                }
+            }
+        }
+    }
+
+    /// Ends what the dead server left before it starts a new one: it may hold the port, or use the same
+    /// files.
+    async fn restart_once(&mut self) -> Result<Started, ServeError> {
+        tokio::time::sleep(self.pause()).await;
+        super::end(&self.record, self.launch.grace).await?;
+        launch::launch(&self.launch, &mut self.record, &self.client, &self.output).await
+    }
+
+    fn pause(&self) -> Duration {
+        let restarts = &self.launch.restarts;
+        let doubled = restarts.first_pause.saturating_mul(1 << (self.attempts - 1).min(20));
+        doubled.min(restarts.longest_pause)
+    }
+
+    async fn obey(mut self, command: Option<SupervisorCommand>, child: Option<Child>) {
+        let agent = self.launch.name.clone();
+        match command {
+            // The owner was dropped and does not wait: the guard kills the server.
+            None => tracing::info!(%agent, "opencode is killed: its owner is gone"),
+            Some(SupervisorCommand::Leave(done)) => {
+                self.guard.processes = None;
+                tracing::info!(%agent, "opencode is left running");
+                reply(done, Ok(()));
+            }
+            Some(SupervisorCommand::Stop(done)) => {
+                let ended = super::end(&self.record, self.launch.grace).await;
+                if ended.is_ok() {
+                    self.guard.processes = None;
+                }
+                let ended = ended.and_then(|()| Record::remove(&self.launch.state));
+                match &ended {
+                    Ok(()) => tracing::info!(%agent, "opencode stopped"),
+                    Err(error) => tracing::error!(%agent, error = %Chain(error), "cannot stop opencode"),
+                }
+                self.state.send_replace(ServerState::Stopped);
+                reply(done, ended);
+            }
+        }
+        // Kept until here: no other process can get its id before it is waited for.
+        drop(child);
+    }
+}
+
+/// A command of the owner came first; `None` if the owner is gone.
+struct Interrupted(Option<SupervisorCommand>);
+
+/// The owner may have stopped waiting for the result.
+fn reply(done: oneshot::Sender<Result<(), ServeError>>, result: Result<(), ServeError>) {
+    drop(done.send(result));
+}
+
+/// Waits until the server has ended. The status of an adopted server is not known.
+async fn exit_of(server: &mut Supervisor) -> Option<ExitStatus> {
+    loop {
+        match &mut server.child {
+            Some(child) => {
+                if let Ok(waited) = tokio::time::timeout(CHECK_INTERVAL * 20, child.wait()).await {
+                    match waited {
+                        Ok(status) => return Some(status),
+                        Err(error) => {
+                            tracing::warn!(%error, "cannot wait for opencode; checking its process instead");
+                            if !server.process.is_alive() {
+                                return None;
+                            }
+                        }
+                    }
+                    server.child = None;
+                }
+            }
+            None => {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                if !server.process.is_alive() {
+                    return None;
+                }
+            }
+        }
+    }
+}
