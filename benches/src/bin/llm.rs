@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use turnstream_benches::llm::Wire;
 use turnstream_benches::{Bars, Best, Contender, best_of, print_table};
-use turnstream_llm::{Format, Head, Profile, Reader, StreamEvent, Transport};
 use turnstream_fake_provider::{Completion, Part};
+use turnstream_llm::{Format, Head, Profile, Reader, StreamEvent, Transport};
 
 /// The allocator of the shipped binary, for both contenders.
 #[global_allocator]

@@ -217,7 +217,11 @@ impl Keeper {
     }
 
     /// Begins to make a link. An error that shows at once is handled like a failed attempt.
-    pub(super) async fn connect(&mut self, left: Option<OpenWork>, until: Instant) -> Result<(), AppenderClosed> {
+    pub(super) async fn connect(
+        &mut self,
+        left: Option<OpenWork>,
+        until: Instant,
+    ) -> Result<(), AppenderClosed> {
         match self.start(left, until) {
             Ok(making) => {
                 self.connection = Connection::Connecting(making);

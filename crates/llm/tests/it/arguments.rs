@@ -4,8 +4,8 @@ use crate::corpus::{Stream, stream};
 use crate::reading::read_stream;
 use crate::rows::payload;
 use serde_json::{Value, json};
-use turnstream_llm::{AnomalyKind, CallIndex, Format, Profile, StreamEnd, WithheldReason};
 use turnstream_fake_provider::{Arguments, Completion, Part};
+use turnstream_llm::{AnomalyKind, CallIndex, Format, Profile, StreamEnd, WithheldReason};
 
 fn given(name: &str, pieces: &[&str]) -> Part {
     let arguments = Arguments::Given(pieces.iter().map(|piece| (*piece).to_owned()).collect());

@@ -4,8 +4,8 @@ use crate::corpus::{Stream, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use turnstream_llm::{Format, Head, Item, StreamEnd, StreamEvent, Transport, WithheldReason};
 use turnstream_fake_provider::{Arguments, Completion, Part, Pieces};
+use turnstream_llm::{Format, Head, Item, StreamEnd, StreamEvent, Transport, WithheldReason};
 
 const SEED: u64 = 0xD83D_DE00;
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io;
+use turnstream_fake_provider as scripted;
 use turnstream_llm::classify::{Answer, Failure, Phase, RootCause, Source, TimeoutKind, transport};
 use turnstream_llm::delay::Headers;
 use turnstream_llm::{
@@ -11,7 +12,6 @@ use turnstream_llm::{
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
-use turnstream_fake_provider as scripted;
 
 const NOW: Time = Time(1_794_809_255_000);
 

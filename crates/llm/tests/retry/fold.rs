@@ -7,6 +7,9 @@ use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
+use turnstream_fake_provider::{
+    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Identity, Part, Step, WireFormat, render,
+};
 use turnstream_llm::client::{CallEvent, CallOutcome, Translator};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{Format, Item, ItemNo, StreamEvent};
@@ -20,9 +23,6 @@ use turnstream_model::id::{AttemptId, Counters, ItemId};
 use turnstream_model::machine::{Machine, Step as MachineStep};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
-use turnstream_fake_provider::{
-    Asked, Chunk, Completion, CutBy, ErrorBody, Fault, Identity, Part, Step, WireFormat, render,
-};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 /// A log of the events that a consumer got, as an agent on this crate would write it.

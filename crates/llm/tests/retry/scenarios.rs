@@ -8,6 +8,10 @@ use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use turnstream_fake_provider::{
+    Asked, Bytes, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal,
+    RetryAfter, Step, WireFormat, render,
+};
 use turnstream_llm::client::{CallEvent, CallOutcome, Timeouts, Wait};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{Format, ItemNo, Profile, StreamEvent};
@@ -16,10 +20,6 @@ use turnstream_model::attempts::{
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::id::SessionId;
-use turnstream_fake_provider::{
-    Asked, Bytes, Chunk, Completion, CutBy, ErrorBody, Fault, Finish, Identity, Part, Raw, Refusal,
-    RetryAfter, Step, WireFormat, render,
-};
 use turnstream_testkit::proxy::{Action, Ending as Cut, EventMatch, Fault as Wire, FaultProxy, Point, Rule};
 
 const ANSWER: &str = "The whole answer, in one piece, as it should be.";

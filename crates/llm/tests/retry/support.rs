@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+use turnstream_fake_provider::{Provider, Script, Step};
 use turnstream_llm::client::{
     CallEvent, CallOutcome, Client, Environment, ModelCall, Route, RunningCall, Settings, Timeouts,
 };
@@ -17,7 +18,6 @@ use turnstream_model::attempts::{Attempt, Ledger, Verdict, Waits};
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
-use turnstream_fake_provider::{Provider, Script, Step};
 
 pub(crate) const START: Time = Time(1_794_809_255_000);
 

@@ -16,6 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use turnstream_fake_provider::{
+    Asked, Chunk, Completion, Identity, Provider, Script, Step, WireFormat, render,
+};
 use turnstream_llm::classify::{Source, TimeoutKind};
 use turnstream_llm::client::{CallEvent, CallOutcome, Client, ClientError, Environment, Settings, Timeouts};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
@@ -24,7 +27,6 @@ use turnstream_log::Attempts;
 use turnstream_model::attempts::{Attempt, Ledger, Verdict};
 use turnstream_model::event::ErrorClass;
 use turnstream_redact::Rules;
-use turnstream_fake_provider::{Asked, Chunk, Completion, Identity, Provider, Script, Step, WireFormat, render};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const ANSWER: &str = "The whole answer, through a tunnel that nobody else can look into.";

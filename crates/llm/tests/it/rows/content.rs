@@ -4,10 +4,10 @@ use super::{assert_repaired, assert_tainted, chunks, of, plain, read};
 use crate::corpus::{rich, stream};
 use crate::reading::read_stream;
 use serde_json::{Value, json};
+use turnstream_fake_provider::{Arguments, Part};
 use turnstream_llm::{
     AnomalyKind, CallIndex, Format, Item, ReasoningData, Repair, StreamEnd, WithheldReason,
 };
-use turnstream_fake_provider::{Arguments, Part};
 
 fn for_each_call(chunk: &mut Value, change: impl Fn(&mut serde_json::Map<String, Value>)) {
     let calls = chunk.pointer_mut("/choices/0/delta/tool_calls").and_then(Value::as_array_mut);

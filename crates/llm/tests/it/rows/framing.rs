@@ -3,11 +3,11 @@
 use super::{again, assert_repaired, assert_tainted, event_with, of, payload, plain, read};
 use crate::corpus::{Stream, rich, stream};
 use crate::reading::{Read, read_pieces, read_stream};
+use turnstream_fake_provider::Part;
 use turnstream_llm::{
     AnomalyKind, Format, Furthest, Head, Repair, SpliceEvidence, StreamEnd, StreamEvent, Transport,
     WithheldReason,
 };
-use turnstream_fake_provider::Part;
 
 /// Rows 1 and 44: half an event of one completion and the opening of another. As in the published samples
 /// there is no space, and the cut is within the id.

@@ -10,8 +10,8 @@ pub(crate) use ends::failing;
 use crate::corpus::{Stream, dangerous, dangerous_again, stream};
 use crate::reading::{Read, read_in_every_split, read_stream};
 use serde_json::Value;
-use turnstream_llm::{AnomalyKind, Format, Head, Repair, StreamEnd, StreamEvent};
 use turnstream_fake_provider::{Completion, Part};
+use turnstream_llm::{AnomalyKind, Format, Head, Repair, StreamEnd, StreamEvent};
 
 #[track_caller]
 pub(super) fn read(stream: &Stream) -> Read {
