@@ -1,5 +1,6 @@
-//! A turn of opencode on one core: the bytes of its event stream through the SSE decoder, the translator, the turn machine and
-//! the ACP encoder, to JSON. CPU time of the thread, so that a shared machine disturbs it less.
+//! A turn of opencode on one core: the bytes of its event stream through the SSE decoder, the translator, the
+//! turn machine and the ACP encoder, to JSON. It measures CPU time of the thread, so that other load on the
+//! machine matters less.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

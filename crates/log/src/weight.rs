@@ -1,4 +1,5 @@
-//! About how many bytes events and folded items take. The weight of an event comes from the table of events in the model.
+//! The approximate size of events and folded items in bytes. The size of an event comes from the model's
+//! table of events.
 
 use serde_json::Value;
 use turnstream_model::event::{Draft, Weigh as _};

@@ -1,4 +1,5 @@
-//! Redaction of values and of the bodies of events, by the rules. Which members hold text is described in the model.
+//! Redaction of values and event bodies by the rules. The model's table of events says which members
+//! hold text.
 
 use serde_json::Value;
 use std::borrow::Cow;
@@ -14,9 +15,8 @@ pub(crate) enum Prompts {
     AsTheyAre,
 }
 
-/// Redacts the members of an event that were not redacted before: messages of errors and notices, which are made in many
-/// places. Streamed texts, tools, titles and questions were redacted before the machine saw them, and prompts when they were
-/// accepted.
+/// Redacts the members of an event that are marked `here` in the table of events: messages of errors and
+/// notices, which are made in many places. All other texts were redacted earlier.
 pub(crate) fn redact_body(rules: &Rules, body: &mut Body) {
     body.redact_here(&ByRules(rules));
 }

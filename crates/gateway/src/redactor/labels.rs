@@ -1,5 +1,5 @@
-//! The choices of questions as the agent offered them. Log and wire show a marker where a choice holds a secret; the agent
-//! knows its choice only by its own words. Those are nowhere but here, in memory.
+//! The choices of questions as the agent offered them. Log and wire show a marker where a choice holds a
+//! secret, but the agent only knows the original label. The originals are kept here, in memory only.
 
 use super::body::redact;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use turnstream_redact::{Rules, has_marker};
 /// Questions of which the choices are known. An agent has few open at a time.
 const MOST: usize = 64;
 
-/// What choices that hold a secret are called by the agent.
+/// The original labels of choices that hold a secret.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
     /// By the agent's name of the question, the newest last.
@@ -29,8 +29,8 @@ pub(crate) struct Forgotten {
 }
 
 impl Labels {
-    /// Redacts what the agent asks, and remembers the choices that changed. Two that become the same are told apart, so that
-    /// a person can choose.
+    /// Redacts the questions and remembers the choices that changed. Choices that become equal get a `+`
+    /// each, so that a person can choose.
     pub(super) fn offer(&mut self, rules: &Rules, key: &Key, questions: &mut [Question]) {
         let mut offered = Offered::new();
         for Question { id, text, options, extra, .. } in questions {

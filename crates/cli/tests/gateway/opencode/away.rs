@@ -78,7 +78,8 @@ fn an_opencode_that_was_left_and_is_stopped_goes_on_with_its_turn_under_the_next
     let serving = lab.serve();
     let session = session(&serving, &lab.home.path("work"));
     prompt(&serving, &session, "Take your time");
-    wait_for(|| Some(()).filter(|()| of_type(&lab.log_of(&session), "item.delta").len() > 2));
+    // One is enough: on a busy machine neighbouring deltas come as one.
+    wait_for(|| Some(()).filter(|()| !of_type(&lab.log_of(&session), "item.delta").is_empty()));
     let left = opencode(&lab);
     serving.end(Signal::KILL);
     signal(left, Signal::STOP);
