@@ -203,7 +203,7 @@ impl Known {
 /// 1. the content that the log may lack, as snapshots;
 /// 2. the permissions and questions that are still open;
 /// 3. a [`Fate`](crate::Fate) for every prompt in `prompts`;
-/// 4. [`Signal::Truth`](turnstream_model::signal::Signal::Truth) for the turn;
+/// 4. [`Signal::StatusProbed`](turnstream_model::signal::Signal::StatusProbed) for the turn;
 /// 5. [`Observed::CaughtUp`](crate::Observed::CaughtUp).
 #[derive(Clone, Debug, Default)]
 pub struct OpenWork {

@@ -22,7 +22,7 @@ pub struct Settings {
     /// How long the recovery of a session may take before its open turn ends `lost`.
     pub recovery: Duration,
     /// How long an agent may take to answer a status probe.
-    pub truth: Duration,
+    pub status_probe: Duration,
     /// How long an approval or a question may wait for a person. `None` means for ever.
     pub approval: Option<Duration>,
     /// What happens to an approval that waited so long.
@@ -64,7 +64,7 @@ impl Default for Settings {
             inactivity: Duration::from_secs(30 * 60),
             cancel: Duration::from_secs(10),
             recovery: Duration::from_secs(60),
-            truth: Duration::from_secs(10),
+            status_probe: Duration::from_secs(10),
             approval: None,
             on_timeout: OnTimeout::Reject,
             idle: Duration::from_secs(10 * 60),

@@ -163,15 +163,15 @@ pub enum Signal {
         /// How it ended.
         ending: Ending,
     },
-    /// The answer to [`Need::Truth`], with the turn it was asked for.
-    Truth {
+    /// The answer to [`Need::StatusProbe`], with the turn it was asked for.
+    StatusProbed {
         /// The turn of the need.
         turn: TurnId,
         /// What the agent says.
-        truth: Truth,
+        status: ProbedStatus,
     },
     /// Something may have been missed. The adapter sends what it can fetch next, and last the answer to the
-    /// [`Need::Truth`] that follows from this.
+    /// [`Need::StatusProbe`] that follows from this.
     Gap(String),
     /// The agent, or the connection to it, is lost for good. Prompts that were sent and not taken stay
     /// open: the keeper has to find out whether they ran.
@@ -263,7 +263,7 @@ impl Ending {
 
 /// The answer of an agent that was asked whether it works: a status probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Truth {
+pub enum ProbedStatus {
     /// No turn is running.
     Idle,
     /// A turn is running.
@@ -275,6 +275,6 @@ pub enum Truth {
 pub enum Need {
     /// What is this item? Answered by [`Signal::ItemSeen`] or [`Signal::ToolSeen`].
     Item(Key),
-    /// Is a turn running? Answered by [`Signal::Truth`].
-    Truth(TurnId),
+    /// Is a turn running? Answered by [`Signal::StatusProbed`].
+    StatusProbe(TurnId),
 }

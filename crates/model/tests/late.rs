@@ -13,7 +13,7 @@ use turnstream_model::event::{
 use turnstream_model::fold::ItemStage;
 use turnstream_model::id::{Key, SessionId};
 use turnstream_model::machine::{Machine, Refusal};
-use turnstream_model::signal::{Ending, Need, Signal, Truth};
+use turnstream_model::signal::{Ending, Need, ProbedStatus, Signal};
 use turnstream_model::time::Time;
 
 fn users_message(key: &str) -> [Signal; 3] {
@@ -40,10 +40,10 @@ fn restart(session: &mut Session) {
     session.needs.clear();
 }
 
-fn answer(session: &mut Session, truth: Truth) {
+fn answer(session: &mut Session, status: ProbedStatus) {
     for need in std::mem::take(&mut session.needs) {
-        if let Need::Truth(turn) = need {
-            session.observe(Signal::Truth { turn, truth });
+        if let Need::StatusProbe(turn) = need {
+            session.observe(Signal::StatusProbed { turn, status });
         }
     }
 }
@@ -86,9 +86,9 @@ fn after_a_gap_the_history_may_come_before_or_after_the_agents_word() {
     session.observe_all([busy(), attempt("m1"), message("x1"), delta("x1", "o"), Signal::Gap("cut".into())]);
     session.observe_all(history());
     // The answer may be older than what was seen since the question: it is asked again, and then believed.
-    answer(&mut session, Truth::Idle);
+    answer(&mut session, ProbedStatus::Idle);
     assert_eq!(session.count("turn.ended"), 0);
-    answer(&mut session, Truth::Idle);
+    answer(&mut session, ProbedStatus::Idle);
     assert_eq!(session.count("turn.ended"), 1);
     assert_eq!((session.text("x1"), session.text("x2")), ("one", "two"));
     session.assert_lawful(Tail::Settled);
@@ -102,7 +102,7 @@ fn a_turn_nobody_asked_for_does_not_stay_open_for_ever() {
     session.observe_all([seen("patch", ItemKind::File, None, None), done("patch")]);
     assert_eq!(session.fold.state().turns[1].origin, Origin::Agent);
     session.pass(2_000);
-    answer(&mut session, Truth::Idle);
+    answer(&mut session, ProbedStatus::Idle);
     assert_eq!(session.count("turn.ended"), 2);
     session.assert_lawful(Tail::Settled);
 }
@@ -422,7 +422,7 @@ fn a_lost_link_leaves_a_sent_prompt_to_the_keeper() {
     let mut session = Session::new();
     let prompt = session.prompt("go");
     session.observe(Signal::LinkLost(TurnError::new(ErrorClass::AgentExited, "gone")));
-    assert_eq!(session.fold.state().queue.len(), 1, "only the agent's own truth can tell whether it ran");
+    assert_eq!(session.fold.state().queue.len(), 1, "only the agent can tell whether it ran");
     session.step(|machine, step| machine.never_started(&prompt, step)).unwrap();
     session.assert_lawful(Tail::Settled);
 }

@@ -11,7 +11,7 @@ use turnstream_model::event::{
 use turnstream_model::fold::{ItemStage, PromptStage};
 use turnstream_model::id::{Key, TurnId};
 use turnstream_model::machine::Cancel;
-use turnstream_model::signal::{Ending, Need, Signal, Truth};
+use turnstream_model::signal::{Ending, Need, ProbedStatus, Signal};
 
 fn outcome(session: &Session, turn: usize) -> Option<Outcome> {
     session.fold.state().turns[turn].outcome
@@ -158,10 +158,10 @@ fn a_held_idle_asks_the_agent_after_two_seconds() {
     session.pass(1_999);
     assert_eq!(session.needs, []);
     session.pass(1);
-    assert_eq!(session.needs, [Need::Truth(turn.clone())]);
-    session.observe(Signal::Truth { turn: TurnId::from("t99"), truth: Truth::Idle });
+    assert_eq!(session.needs, [Need::StatusProbe(turn.clone())]);
+    session.observe(Signal::StatusProbed { turn: TurnId::from("t99"), status: ProbedStatus::Idle });
     assert_eq!(session.count("turn.ended"), 0);
-    session.observe(Signal::Truth { turn, truth: Truth::Idle });
+    session.observe(Signal::StatusProbed { turn, status: ProbedStatus::Idle });
     assert_eq!(session.count("turn.ended"), 1);
     let item = session.item("a").unwrap();
     assert_eq!((item.state, item.incomplete), (ItemStage::Abandoned, true));
@@ -175,7 +175,7 @@ fn a_busy_agent_keeps_its_turn_and_a_silent_one_is_believed() {
     session.observe_all([busy(), message("a"), delta("a", "half"), idle()]);
     session.pass(2_000);
     let turn = session.machine.open_turn().unwrap().clone();
-    session.observe(Signal::Truth { turn, truth: Truth::Busy });
+    session.observe(Signal::StatusProbed { turn, status: ProbedStatus::Busy });
     // It is asked again if nothing comes; an idle of its own is quicker.
     assert_eq!(session.machine.deadline(), Some(session.now.plus_millis(30_000)));
     session.observe(idle());
@@ -399,7 +399,7 @@ fn after_a_gap_nothing_passes_for_whole_until_a_final_snapshot() {
     session.prompt("go");
     session.observe_all([busy(), message("a"), delta("a", "AA"), message("b"), delta("b", "xx")]);
     session.observe(Signal::Gap("the event stream was cut".into()));
-    assert!(matches!(session.needs[..], [Need::Truth(_)]));
+    assert!(matches!(session.needs[..], [Need::StatusProbe(_)]));
     session.observe_all([delta("a", "CC"), done("a"), whole("b", "xxyy"), done("b")]);
     let (a, b) = (session.item("a").unwrap(), session.item("b").unwrap());
     assert_eq!((a.state, a.incomplete), (ItemStage::Abandoned, true));
@@ -425,7 +425,7 @@ fn a_turn_that_ended_during_a_gap_ends_by_the_agents_own_word() {
     ]);
     session.observe(done("a"));
     let turn = session.machine.open_turn().unwrap().clone();
-    session.observe(Signal::Truth { turn, truth: Truth::Idle });
+    session.observe(Signal::StatusProbed { turn, status: ProbedStatus::Idle });
     assert_eq!(outcome(&session, 0), Some(Outcome::Completed));
     session.assert_lawful(Tail::Settled);
 }

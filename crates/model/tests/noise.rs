@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{ErrorClass, ItemKind, Outcome, Role, ToolStatus, TurnError};
-use turnstream_model::signal::{Need, Signal, Truth};
+use turnstream_model::signal::{Need, ProbedStatus, Signal};
 
 /// What an agent says in one turn: model calls, each with items, each in chunks.
 #[derive(Clone, Debug)]
@@ -171,11 +171,11 @@ fn converse(turns: &[Vec<Call>], mut dice: Option<Dice>) -> Session {
                 session.observe(idle());
             }
             if dice.one_in(20) {
-                pause(&mut session, Truth::Busy);
+                pause(&mut session, ProbedStatus::Busy);
             }
         }
         session.observe(idle());
-        pause(&mut session, Truth::Idle);
+        pause(&mut session, ProbedStatus::Idle);
         old.extend(closing);
         if dice.one_in(2) {
             session.observe_all(old.iter().cloned());
@@ -195,11 +195,11 @@ fn closing_words(signals: &[Signal]) -> Vec<Signal> {
 }
 
 /// Time passes without news. Whoever asks is answered.
-fn pause(session: &mut Session, truth: Truth) {
+fn pause(session: &mut Session, status: ProbedStatus) {
     session.pass(2_000);
     for need in std::mem::take(&mut session.needs) {
-        if let Need::Truth(turn) = need {
-            session.observe(Signal::Truth { turn, truth });
+        if let Need::StatusProbe(turn) = need {
+            session.observe(Signal::StatusProbed { turn, status });
         }
     }
 }

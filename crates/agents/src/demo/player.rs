@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use turnstream_adapter::{Command, LinkEnd, Observed, Observer, OpenWork, Start};
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, Origin, QuestionOutcome, StopReason, TurnError};
 use turnstream_model::id::Key;
-use turnstream_model::signal::{Need, Signal, Truth};
+use turnstream_model::signal::{Need, ProbedStatus, Signal};
 
 /// The option of a permission that refuses and ends the turn.
 pub(super) const STOP_OPTION: &str = "stop";
@@ -49,7 +49,7 @@ pub(super) struct Player {
     /// Real processes. They end with the link.
     pub(super) processes: Vec<Process>,
     /// How often the keeper asked whether the turn runs.
-    pub(super) truths: u64,
+    pub(super) probes: u64,
 }
 
 /// Why a run stops.
@@ -105,7 +105,7 @@ pub(super) async fn adapt(
         afterwards: Afterwards::default(),
         recent: VecDeque::new(),
         processes: Vec::new(),
-        truths: 0,
+        probes: 0,
     };
     let model = start.model;
     let mode = start.mode;
@@ -372,10 +372,10 @@ impl Player {
         let answer = match need {
             // An unknown item was never reported, or was removed.
             Need::Item(key) => self.scene.introduction(&key).unwrap_or(Signal::ItemRemoved(key)),
-            Need::Truth(turn) => {
-                self.truths += 1;
-                let truth = if self.run.is_some() { Truth::Busy } else { Truth::Idle };
-                Signal::Truth { turn, truth }
+            Need::StatusProbe(turn) => {
+                self.probes += 1;
+                let status = if self.run.is_some() { ProbedStatus::Busy } else { ProbedStatus::Idle };
+                Signal::StatusProbed { turn, status }
             }
         };
         self.observer.observed(Observed::Signal(answer)).await?;

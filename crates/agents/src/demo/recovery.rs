@@ -6,7 +6,7 @@ use std::sync::Arc;
 use turnstream_adapter::OpenWork;
 use turnstream_adapter::{Fate, Observed};
 use turnstream_model::event::{ErrorClass, TurnError};
-use turnstream_model::signal::{Ending, Signal, Truth};
+use turnstream_model::signal::{Ending, ProbedStatus, Signal};
 
 impl Player {
     /// Finds what is still to be played, and reports again what ended without a link.
@@ -75,8 +75,8 @@ impl Player {
             let is_running = self
                 .open_run(Some(&open_work))
                 .is_some_and(|open| self.run.as_ref().is_some_and(|run| run.id == open));
-            let truth = if is_running { Truth::Busy } else { Truth::Idle };
-            self.observer.signal(Signal::Truth { turn: turn.clone(), truth }).await?;
+            let status = if is_running { ProbedStatus::Busy } else { ProbedStatus::Idle };
+            self.observer.signal(Signal::StatusProbed { turn: turn.clone(), status }).await?;
         }
         self.observer.observed(Observed::CaughtUp).await?;
         Ok(())

@@ -72,7 +72,7 @@ impl Scene {
             | Signal::TextSnapshot { .. }
             | Signal::ItemRemoved(_)
             | Signal::Session(_)
-            | Signal::Truth { .. }
+            | Signal::StatusProbed { .. }
             | Signal::Gap(_)
             | Signal::LinkLost(_)
             | Signal::Notice { .. } => {}

@@ -319,13 +319,13 @@ impl Player {
         if !place.is_new {
             return Ok(());
         }
-        let answered = self.truths;
+        let answered = self.probes;
         self.show(Signal::Gap("the scripted agent lost its connection for a moment".to_owned())).await?;
         for signal in self.scene.replayed() {
             self.observer.signal(signal).await?;
         }
         let deadline = Instant::now() + TRUTH_WAIT;
-        while self.truths == answered && Instant::now() < deadline {
+        while self.probes == answered && Instant::now() < deadline {
             self.pause(Duration::from_millis(1)).await?;
         }
         Ok(())

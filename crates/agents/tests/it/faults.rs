@@ -8,7 +8,7 @@ use turnstream_model::check::Tail;
 use turnstream_model::event::{ErrorClass, Outcome};
 use turnstream_model::fold::ItemStage;
 use turnstream_model::id::{Key, TurnId};
-use turnstream_model::signal::{Need, Signal, Truth};
+use turnstream_model::signal::{Need, ProbedStatus, Signal};
 
 #[tokio::test]
 async fn a_crash_is_said_and_ends_the_link() {
@@ -53,7 +53,7 @@ async fn garbage_is_noted_and_the_turn_goes_on() {
 }
 
 #[tokio::test]
-async fn a_gap_is_mended_by_snapshots_and_the_truth() {
+async fn a_gap_is_mended_by_snapshots_and_a_status_probe() {
     let mut keeper = Keeper::new().await;
     keeper
         .play_out(json!([
@@ -68,9 +68,10 @@ async fn a_gap_is_mended_by_snapshots_and_the_truth() {
         keeper.items().iter().map(|item| (item.text.as_deref().unwrap(), item.state)).collect();
     let done = ItemStage::Completed;
     assert_eq!(texts, [("before", done), ("half of this was missed", done), ("after", done)]);
-    let truth =
-        |observed: &&Observed| matches!(observed, Observed::Signal(Signal::Truth { truth: Truth::Busy, .. }));
-    assert_eq!(keeper.observed.iter().filter(truth).count(), 1);
+    let probed = |observed: &&Observed| {
+        matches!(observed, Observed::Signal(Signal::StatusProbed { status: ProbedStatus::Busy, .. }))
+    };
+    assert_eq!(keeper.observed.iter().filter(probed).count(), 1);
 }
 
 #[tokio::test]
@@ -96,15 +97,15 @@ async fn duplicates_change_nothing() {
 #[tokio::test]
 async fn needs_are_always_answered() {
     let mut keeper = Keeper::new().await;
-    let truth = |truth| Signal::Truth { turn: TurnId::from("t9"), truth };
-    keeper.tell(Command::Fetch(Need::Truth(TurnId::from("t9")))).await.unwrap();
-    keeper.until_signal(|signal| *signal == truth(Truth::Idle)).await;
+    let probed = |status| Signal::StatusProbed { turn: TurnId::from("t9"), status };
+    keeper.tell(Command::Fetch(Need::StatusProbe(TurnId::from("t9")))).await.unwrap();
+    keeper.until_signal(|signal| *signal == probed(ProbedStatus::Idle)).await;
     keeper.tell(Command::Fetch(Need::Item(Key::from("nothing")))).await.unwrap();
     keeper.until_signal(|signal| *signal == Signal::ItemRemoved(Key::from("nothing"))).await;
     keeper.play(json!([{"do": "text", "text": "x"}, {"do": "stall"}])).await.unwrap();
     keeper.until_signal(|signal| matches!(signal, Signal::ItemEnded { .. })).await;
-    keeper.tell(Command::Fetch(Need::Truth(TurnId::from("t9")))).await.unwrap();
-    keeper.until_signal(|signal| *signal == truth(Truth::Busy)).await;
+    keeper.tell(Command::Fetch(Need::StatusProbe(TurnId::from("t9")))).await.unwrap();
+    keeper.until_signal(|signal| *signal == probed(ProbedStatus::Busy)).await;
     keeper.tell(Command::Fetch(Need::Item(Key::from("ses_1.p1/1")))).await.unwrap();
     keeper
         .until_signal(|signal| matches!(signal, Signal::ItemSeen(seen) if seen.key.as_str() == "ses_1.p1/1"))

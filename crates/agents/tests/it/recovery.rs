@@ -8,7 +8,7 @@ use turnstream_agents::{Agent, Command, Fate, Observed};
 use turnstream_model::check::Tail;
 use turnstream_model::event::{ErrorClass, ItemKind, Outcome};
 use turnstream_model::fold::ItemStage;
-use turnstream_model::signal::{Signal, Truth};
+use turnstream_model::signal::{ProbedStatus, Signal};
 
 /// Something of everything that a turn can leave open.
 fn script() -> Value {
@@ -194,8 +194,8 @@ fn kind(observed: &Observed) -> &'static str {
         Observed::Signal(Signal::ToolSeen { .. }) => "tool",
         Observed::Signal(Signal::Ask { .. }) => "ask",
         Observed::Signal(Signal::TurnDone { .. }) => "done",
-        Observed::Signal(Signal::Truth { truth: Truth::Busy, .. }) => "busy",
-        Observed::Signal(Signal::Truth { truth: Truth::Idle, .. }) => "idle",
+        Observed::Signal(Signal::StatusProbed { status: ProbedStatus::Busy, .. }) => "busy",
+        Observed::Signal(Signal::StatusProbed { status: ProbedStatus::Idle, .. }) => "idle",
         Observed::Signal(_) => "other",
         Observed::Fate { fate: Fate::Taken, .. } => "taken",
         Observed::Fate { fate: Fate::NeverSeen, .. } => "never seen",

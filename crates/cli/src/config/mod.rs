@@ -255,7 +255,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         inactivity: or(timeouts.inactivity, defaults.inactivity),
         cancel: or(timeouts.cancel, defaults.cancel),
         recovery: or(timeouts.recovery, defaults.recovery),
-        truth: or(timeouts.truth, defaults.truth),
+        status_probe: or(timeouts.truth, defaults.status_probe),
         approval: timeouts.approval.map(|span| span.0).or(defaults.approval),
         on_timeout: match timeouts.on_timeout {
             None => defaults.on_timeout,

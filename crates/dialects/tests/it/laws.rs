@@ -16,7 +16,7 @@ use turnstream_model::event::{
 use turnstream_model::fold::Fold;
 use turnstream_model::id::Key;
 use turnstream_model::machine::{Cancel, Machine};
-use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, Signal, Truth};
+use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, ProbedStatus, Signal};
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -165,8 +165,8 @@ fn play(acts: &[Act]) -> Session {
             }
         }
         for need in std::mem::take(&mut session.needs) {
-            if let Need::Truth(turn) = need {
-                session.observe(Signal::Truth { turn, truth: Truth::Idle });
+            if let Need::StatusProbe(turn) = need {
+                session.observe(Signal::StatusProbed { turn, status: ProbedStatus::Idle });
             }
         }
     }

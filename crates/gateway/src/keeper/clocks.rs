@@ -264,7 +264,7 @@ impl Keeper {
         }
         if due(self.silence_deadline()) {
             // The end of the turn may have been missed: the agent's status is asked for before it is stopped.
-            self.clocks.stalled = Some(Instant::now() + self.shared.settings.truth);
+            self.clocks.stalled = Some(Instant::now() + self.shared.settings.status_probe);
             let mut work = Work::default();
             self.step(&mut work, |machine, step| machine.doubt(step));
             self.commit(work).await?;

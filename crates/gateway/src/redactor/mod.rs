@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use turnstream_model::event::{Field, ToolStatus};
 use turnstream_model::id::Key;
 use turnstream_model::machine::Machine;
-use turnstream_model::signal::{Finality, Signal, Truth};
+use turnstream_model::signal::{Finality, ProbedStatus, Signal};
 use turnstream_redact::{Held, Rules, Stream};
 
 /// How long text is held back that could be the beginning of a secret.
@@ -123,7 +123,7 @@ impl Redactor {
             Signal::TurnIdle { .. }
             | Signal::TurnDone { .. }
             | Signal::LinkLost(_)
-            | Signal::Truth { truth: Truth::Idle, .. } => {
+            | Signal::StatusProbed { status: ProbedStatus::Idle, .. } => {
                 self.flush(out);
                 out.push(signal);
             }
@@ -164,7 +164,7 @@ impl Redactor {
             | Signal::AskClosed { .. }
             | Signal::Usage { .. }
             | Signal::Failed(_)
-            | Signal::Truth { truth: Truth::Busy, .. }
+            | Signal::StatusProbed { status: ProbedStatus::Busy, .. }
             | Signal::Notice { .. } => out.push(signal),
         }
     }

@@ -17,7 +17,7 @@ use turnstream_log::{Log, Options};
 use turnstream_model::event::{ApprovalOutcome, By, ItemKind, Role};
 use turnstream_model::id::{Key, SessionId, TurnId};
 use turnstream_model::machine::Refusal;
-use turnstream_model::signal::{Ending, ItemSeen, Signal, Truth};
+use turnstream_model::signal::{Ending, ItemSeen, ProbedStatus, Signal};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 
 const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
@@ -114,7 +114,7 @@ async fn endless(
     if let Some(left) = start.open_work {
         go_on.notified().await;
         let turn = left.turn.unwrap();
-        let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;
+        let _ = observer.signal(Signal::StatusProbed { turn, status: ProbedStatus::Busy }).await;
         let _ = observer.observed(Observed::CaughtUp).await;
     }
     while let Some(command) = commands.recv().await {
@@ -244,7 +244,7 @@ async fn an_answer_that_stops_its_turn_is_durable_as_a_whole() {
         let again = start.open_work.is_some();
         if let Some(left) = start.open_work {
             let turn = left.turn.unwrap();
-            let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;
+            let _ = observer.signal(Signal::StatusProbed { turn, status: ProbedStatus::Busy }).await;
             let _ = observer.observed(Observed::CaughtUp).await;
         }
         while let Some(command) = commands.recv().await {

@@ -25,7 +25,7 @@ async fn a_prompt_that_the_agent_swallows_gets_a_failed_turn() {
 async fn a_silent_agent_is_asked_and_then_stopped() {
     let mut home = Home::new();
     home.settings.inactivity = Duration::from_millis(80);
-    home.settings.truth = Duration::from_millis(40);
+    home.settings.status_probe = Duration::from_millis(40);
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
     prompt(&gateway, &id, json!([{"do": "text", "text": "half"}, {"do": "stall"}])).await;
@@ -39,7 +39,7 @@ async fn a_silent_agent_is_asked_and_then_stopped() {
 async fn real_activity_renews_the_wait_and_a_person_stops_it() {
     let mut home = Home::new();
     home.settings.inactivity = Duration::from_millis(150);
-    home.settings.truth = Duration::from_millis(20);
+    home.settings.status_probe = Duration::from_millis(20);
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
     // Several times as long as the agent may be silent, and never silent for so long.

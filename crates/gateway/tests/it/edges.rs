@@ -14,13 +14,13 @@ use turnstream_model::cursor::Cursor;
 use turnstream_model::event::{ApprovalOutcome, ItemKind, ItemState, Origin, Permissions, Role};
 use turnstream_model::fold::State;
 use turnstream_model::id::{Key, SessionId};
-use turnstream_model::signal::{Need, Signal, Truth};
+use turnstream_model::signal::{Need, ProbedStatus, Signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_after_a_retry_whose_time_has_passed_is_noticed() {
     let mut home = Home::new();
     home.settings.inactivity = Duration::from_millis(100);
-    home.settings.truth = Duration::from_millis(50);
+    home.settings.status_probe = Duration::from_millis(50);
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
     prompt(
@@ -39,7 +39,7 @@ async fn silence_after_a_retry_whose_time_has_passed_is_noticed() {
 async fn an_agent_that_says_it_is_idle_when_it_is_asked_after_silence_did_not_stall() {
     let mut home = Home::new();
     home.settings.inactivity = Duration::from_millis(100);
-    home.settings.truth = Duration::from_secs(1);
+    home.settings.status_probe = Duration::from_secs(1);
     let gateway = stage(&home, false, |_, mut commands, observer| async move {
         while let Some(command) = commands.recv().await {
             match command {
@@ -48,8 +48,8 @@ async fn an_agent_that_says_it_is_idle_when_it_is_asked_after_silence_did_not_st
                     began(&observer, "n1", &[&native_id]).await;
                     says(&observer, "m1").await;
                 }
-                Command::Fetch(Need::Truth(turn)) => {
-                    let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
+                Command::Fetch(Need::StatusProbe(turn)) => {
+                    let _ = observer.signal(Signal::StatusProbed { turn, status: ProbedStatus::Idle }).await;
                 }
                 _ => {}
             }
@@ -68,9 +68,9 @@ async fn a_turn_that_the_agent_calls_over_in_the_recovery_ends() {
     let home = Home::new();
     let play = |start: Start, mut commands: Receiver<Command>, observer: Observer| async move {
         if let Some(left) = start.open_work {
-            // As `OpenWork` wants it: the truth about the turn, then CaughtUp.
+            // As `OpenWork` wants it: the status of the turn, then CaughtUp.
             let turn = left.turn.unwrap();
-            let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
+            let _ = observer.signal(Signal::StatusProbed { turn, status: ProbedStatus::Idle }).await;
             let _ = observer.observed(Observed::CaughtUp).await;
         }
         while let Some(command) = commands.recv().await {
@@ -79,8 +79,8 @@ async fn a_turn_that_the_agent_calls_over_in_the_recovery_ends() {
                     began(&observer, "n1", &[&native_id]).await;
                     says(&observer, "m1").await;
                 }
-                Command::Fetch(Need::Truth(turn)) => {
-                    let _ = observer.signal(Signal::Truth { turn, truth: Truth::Idle }).await;
+                Command::Fetch(Need::StatusProbe(turn)) => {
+                    let _ = observer.signal(Signal::StatusProbed { turn, status: ProbedStatus::Idle }).await;
                 }
                 _ => {}
             }
@@ -252,7 +252,7 @@ async fn an_agent_that_asks_again_hears_again_that_its_ask_has_expired() {
             if let Some(left) = start.open_work {
                 let _ = observer.signal(ask("q")).await;
                 let turn = left.turn.unwrap();
-                let _ = observer.signal(Signal::Truth { turn, truth: Truth::Busy }).await;
+                let _ = observer.signal(Signal::StatusProbed { turn, status: ProbedStatus::Busy }).await;
                 let _ = observer.observed(Observed::CaughtUp).await;
             }
             while let Some(command) = commands.recv().await {

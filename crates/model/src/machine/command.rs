@@ -401,7 +401,7 @@ impl Machine {
     pub fn doubt(&mut self, step: &mut Step<'_>) {
         if let Some(turn) = &self.turn {
             self.pending_end = Some(PendingEnd::asking(step.now));
-            step.needs.push(Need::Truth(turn.id().clone()));
+            step.needs.push(Need::StatusProbe(turn.id().clone()));
         }
     }
 

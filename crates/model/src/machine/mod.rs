@@ -137,7 +137,7 @@ impl Machine {
         let (Some(pending), Some(turn)) = (&mut self.pending_end, &self.turn) else { return };
         match pending.due(step.now) {
             Due::Nothing => {}
-            Due::Ask => step.needs.push(Need::Truth(turn.id().clone())),
+            Due::Ask => step.needs.push(Need::StatusProbe(turn.id().clone())),
             Due::End => self.end_by_idle(step),
         }
     }

@@ -10,7 +10,7 @@ use crate::event::{
     StopReason, Tool, TurnError,
 };
 use crate::id::{ApprovalId, AttemptId, IdKind, Key, PromptId, QuestionId, TurnId};
-use crate::signal::{Ending, Need, Signal, Truth};
+use crate::signal::{Ending, Need, ProbedStatus, Signal};
 use serde_json::Value;
 
 impl Machine {
@@ -95,7 +95,7 @@ impl Machine {
             Signal::Failed(error) => self.failed(error, step),
             Signal::TurnIdle { stop_reason } => self.turn_idle(stop_reason, step),
             Signal::TurnDone { native_id, ending } => self.turn_done(native_id.as_deref(), ending, step),
-            Signal::Truth { turn, truth } => self.truth(&turn, truth, step),
+            Signal::StatusProbed { turn, status } => self.status_probed(&turn, status, step),
             Signal::Gap(message) => self.gap(message, step),
             Signal::LinkLost(error) => {
                 self.end_turn(Ending::lost(error), step);
@@ -253,21 +253,21 @@ impl Machine {
         }
     }
 
-    fn truth(&mut self, turn: &TurnId, truth: Truth, step: &mut Step<'_>) {
+    fn status_probed(&mut self, turn: &TurnId, status: ProbedStatus, step: &mut Step<'_>) {
         if self.open_turn() != Some(turn) {
             return;
         }
         let Some(pending) = &mut self.pending_end else { return };
-        let due = match truth {
-            Truth::Idle => pending.idle_answered(step.now),
-            Truth::Busy => {
+        let due = match status {
+            ProbedStatus::Idle => pending.idle_answered(step.now),
+            ProbedStatus::Busy => {
                 pending.busy_answered(step.now);
                 Due::Nothing
             }
         };
         match due {
             Due::Nothing => {}
-            Due::Ask => step.needs.push(Need::Truth(turn.clone())),
+            Due::Ask => step.needs.push(Need::StatusProbe(turn.clone())),
             Due::End => self.end_by_idle(step),
         }
     }
@@ -278,7 +278,7 @@ impl Machine {
         if let Some(turn) = &mut self.turn {
             turn.items.taint();
             self.pending_end = Some(PendingEnd::asking(step.now));
-            step.needs.push(Need::Truth(turn.id().clone()));
+            step.needs.push(Need::StatusProbe(turn.id().clone()));
         }
     }
 

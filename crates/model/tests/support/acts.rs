@@ -10,7 +10,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
 use turnstream_model::machine::{Cancel, Machine};
-use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, Signal, Truth};
+use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, ProbedStatus, Signal};
 
 /// Anything that can happen to a session.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub enum Act {
     NeverStarted(u8),
     Resolve(u8, ApprovalOutcome),
     Answer(u8, QuestionOutcome),
-    AnswerNeeds(Truth),
+    AnswerNeeds(ProbedStatus),
     Pass(u64),
     /// The owner dies and another one takes the session up from its log.
     Crash,
@@ -116,8 +116,8 @@ fn some_signal() -> impl Strategy<Value = Signal> {
         2 => some_error().prop_map(Signal::Failed),
         5 => proptest::option::of(one_of(StopReason::ALL)).prop_map(|stop_reason| Signal::TurnIdle { stop_reason }),
         2 => (native(), some_ending()).prop_map(|(native_id, ending)| Signal::TurnDone { native_id, ending }),
-        1 => (1..4u8, any::<bool>()).prop_map(|(n, busy)| Signal::Truth {
-            turn: TurnId::from(format!("t{n}")), truth: if busy { Truth::Busy } else { Truth::Idle },
+        1 => (1..4u8, any::<bool>()).prop_map(|(n, busy)| Signal::StatusProbed {
+            turn: TurnId::from(format!("t{n}")), status: if busy { ProbedStatus::Busy } else { ProbedStatus::Idle },
         }),
         1 => Just(Signal::Gap("cut".to_owned())),
         1 => some_error().prop_map(Signal::LinkLost),
@@ -136,7 +136,7 @@ fn some_act() -> impl Strategy<Value = Act> {
         1 => (1..4u8).prop_map(Act::NeverStarted),
         1 => (1..4u8, one_of(ApprovalOutcome::ALL)).prop_map(|(n, outcome)| Act::Resolve(n, outcome)),
         1 => (1..3u8, one_of(QuestionOutcome::ALL)).prop_map(|(n, outcome)| Act::Answer(n, outcome)),
-        2 => any::<bool>().prop_map(|busy| Act::AnswerNeeds(if busy { Truth::Busy } else { Truth::Idle })),
+        2 => any::<bool>().prop_map(|busy| Act::AnswerNeeds(if busy { ProbedStatus::Busy } else { ProbedStatus::Idle })),
         2 => prop_oneof![Just(1), Just(2_000), Just(30_000)].prop_map(Act::Pass),
         1 => Just(Act::Crash),
     ]
@@ -175,10 +175,10 @@ pub fn act(session: &mut Session, act: Act) {
             let question = QuestionId::from(format!("u{n}"));
             let _ = session.step(|machine, step| machine.answer(&question, outcome, None, None, step));
         }
-        Act::AnswerNeeds(truth) => {
+        Act::AnswerNeeds(status) => {
             for need in std::mem::take(&mut session.needs) {
                 match need {
-                    Need::Truth(turn) => session.observe(Signal::Truth { turn, truth }),
+                    Need::StatusProbe(turn) => session.observe(Signal::StatusProbed { turn, status }),
                     Need::Item(key) => session.observe(Signal::ItemSeen(ItemSeen {
                         key,
                         kind: ItemKind::Message,

@@ -36,8 +36,8 @@ impl Conversation {
                     self.fetch(session, message, Some(key));
                 }
             }
-            Command::Fetch(Need::Truth(turn)) => {
-                self.resync.wanted_truths.push(turn);
+            Command::Fetch(Need::StatusProbe(turn)) => {
+                self.resync.wanted_probes.push(turn);
                 // A snapshot in flight will do: after a gap one is requested before the machine asks.
                 if !self.resync.in_flight {
                     self.request_snapshot();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use turnstream_adapter::{Fate, Observed, OpenWork};
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, NoticeCode, TurnError};
 use turnstream_model::id::{Key, TurnId};
-use turnstream_model::signal::{Signal, Truth};
+use turnstream_model::signal::{ProbedStatus, Signal};
 use turnstream_model::time::Time;
 
 /// A failed or aborted turn is idle up to half a second before its last message is complete (captures f1,
@@ -56,7 +56,7 @@ pub(super) struct Resync {
     /// The parts that were reported as unreadable, until they are readable again.
     unread_parts: Vec<UnreadPart>,
     /// The turns of which the machine wants to know whether they run.
-    pub(super) wanted_truths: Vec<TurnId>,
+    pub(super) wanted_probes: Vec<TurnId>,
     /// An idle that is reported after the snapshot.
     pub(super) held_idle: bool,
     /// An end that names no session, with its error.
@@ -169,7 +169,7 @@ impl Conversation {
         if let Some(open_work) = open_work {
             self.finish_recovery(&open_work, snapshot, now);
         }
-        self.report_truth(snapshot, now);
+        self.report_probed_status(snapshot, now);
     }
 
     /// Reports removals: what was known and is not stored any more.
@@ -269,8 +269,8 @@ impl Conversation {
             let fate = self.fate(prompt, snapshot);
             self.observed.push_back(Observed::Fate { native_id: prompt.clone(), fate });
         }
-        self.resync.wanted_truths.extend(open_work.turn.clone());
-        self.report_truth(snapshot, now);
+        self.resync.wanted_probes.extend(open_work.turn.clone());
+        self.report_probed_status(snapshot, now);
         self.observed.push_back(Observed::CaughtUp);
     }
 
@@ -289,21 +289,21 @@ impl Conversation {
     // === whether the turn runs ===
 
     /// Reports whether the turn runs, or ends it.
-    fn report_truth(&mut self, snapshot: &SessionSnapshot, now: Time) {
+    fn report_probed_status(&mut self, snapshot: &SessionSnapshot, now: Time) {
         let busy = snapshot.busy;
         if self.resync.turn != self.translator.turn() {
             // The snapshot is about the turn before.
-            self.resync.repeat |= !self.resync.wanted_truths.is_empty();
+            self.resync.repeat |= !self.resync.wanted_probes.is_empty();
             (self.resync.in_doubt, self.resync.unscoped_end, self.resync.held_idle) = (false, None, false);
             return;
         }
         if busy {
             self.not_stopped(now);
         }
-        let truth = if busy { Truth::Busy } else { Truth::Idle };
+        let status = if busy { ProbedStatus::Busy } else { ProbedStatus::Idle };
         let in_doubt = std::mem::take(&mut self.resync.in_doubt);
         let unscoped_end = self.resync.unscoped_end.take();
-        let is_ending = in_doubt || unscoped_end.is_some() || !self.resync.wanted_truths.is_empty();
+        let is_ending = in_doubt || unscoped_end.is_some() || !self.resync.wanted_probes.is_empty();
         // If the messages cannot be read, it is not known whether the answer was finished.
         if !busy && is_ending && !snapshot.lacks(UnreadPart::Messages) && self.is_abandoned() {
             let message =
@@ -326,12 +326,12 @@ impl Conversation {
             // The stop reason may have come with the snapshot.
             self.end_turn(Signal::TurnIdle { stop_reason: self.translator.stop_reason() });
         }
-        for turn in std::mem::take(&mut self.resync.wanted_truths) {
-            if truth == Truth::Idle {
+        for turn in std::mem::take(&mut self.resync.wanted_probes) {
+            if status == ProbedStatus::Idle {
                 self.spent.over().into_iter().for_each(|error| self.report(Signal::Failed(error)));
                 self.flush_half_characters();
             }
-            self.report(Signal::Truth { turn, truth });
+            self.report(Signal::StatusProbed { turn, status });
         }
     }
 
@@ -380,7 +380,7 @@ impl Conversation {
             self.end_turn(Signal::TurnIdle { stop_reason: self.translator.stop_reason() });
         }
         // The machine has its own deadlines for facts that do not come.
-        self.resync.wanted_truths.clear();
+        self.resync.wanted_probes.clear();
         self.resync.unscoped_end = None;
         self.resync.in_doubt = false;
     }
@@ -390,7 +390,7 @@ impl Conversation {
     fn retry_or_fail_unreadable(&mut self, error: &TurnError, now: Time) -> bool {
         let wanted = self.resync.in_doubt
             || self.resync.unscoped_end.is_some()
-            || !self.resync.wanted_truths.is_empty();
+            || !self.resync.wanted_probes.is_empty();
         let runs = !self.translator.is_at_rest() && self.sent.is_none();
         // A refusal has a status and may pass. A held idle is the end of the turn.
         let is_unread = error.class == ErrorClass::AgentError && error.status.is_none();

@@ -84,7 +84,7 @@ impl Conversation {
             match want {
                 Want::Message { session, message } => self.fetch(session, message, None),
                 Want::Child(child) => self.calls.push_back(Call::Adopt(child)),
-                Want::Truth(error) => {
+                Want::StatusProbe(error) => {
                     self.resync.unscoped_end = Some(error);
                     self.request_snapshot();
                 }

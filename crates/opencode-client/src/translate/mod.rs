@@ -54,7 +54,7 @@ pub enum Want {
     /// The events of this subagent's session.
     Child(String),
     /// Whether the turn runs: an end came that names no session, with this error.
-    Truth(Option<AgentError>),
+    StatusProbe(Option<AgentError>),
 }
 
 /// The result of one event.
@@ -211,8 +211,8 @@ impl Translator {
 
     fn unscoped(&mut self, event: &Event, out: &mut Translated) {
         match &event.kind {
-            Kind::Error(error) => out.wants.push(Want::Truth(error.clone())),
-            Kind::Idle | Kind::Status(Status::Idle) => out.wants.push(Want::Truth(None)),
+            Kind::Error(error) => out.wants.push(Want::StatusProbe(error.clone())),
+            Kind::Idle | Kind::Status(Status::Idle) => out.wants.push(Want::StatusProbe(None)),
             Kind::Unknown(name) => self.note_unknown(name, out),
             _ => {}
         }

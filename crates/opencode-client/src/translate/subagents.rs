@@ -78,7 +78,7 @@ impl Translator {
             if std::mem::take(&mut thread.overflowed) {
                 let message = "a subagent said more than could wait until its call was known";
                 out.signals.push(Signal::Gap(message.to_owned()));
-                out.wants.push(Want::Truth(None));
+                out.wants.push(Want::StatusProbe(None));
             }
             for event in held {
                 self.of_linked(child, &event, out);

@@ -5,7 +5,7 @@ use serde_json::json;
 use turnstream_adapter::{Fate, Observed, OpenWork};
 use turnstream_model::event::{ErrorClass, Outcome, TurnError};
 use turnstream_model::id::TurnId;
-use turnstream_model::signal::{Signal, Truth};
+use turnstream_model::signal::{ProbedStatus, Signal};
 use turnstream_opencode_client::conversation::{Answer, Call, PromptAnswer, SessionSnapshot, UnreadPart};
 
 fn without_messages(busy: bool) -> SessionSnapshot {
@@ -90,7 +90,9 @@ fn a_turn_of_which_nothing_can_be_read_fails_by_that_and_is_not_waited_for() {
 /// After a restart nobody knows whether the prompt ran: it is not sent again.
 #[test]
 fn what_another_owner_left_is_settled_by_the_status() {
-    for (busy, fate, truth) in [(true, Fate::Taken, Truth::Busy), (false, Fate::Unknown, Truth::Idle)] {
+    for (busy, fate, status) in
+        [(true, Fate::Taken, ProbedStatus::Busy), (false, Fate::Unknown, ProbedStatus::Idle)]
+    {
         let mut talk = Talk::new();
         let turn = TurnId::from("t1");
         let left =
@@ -106,7 +108,7 @@ fn what_another_owner_left_is_settled_by_the_status() {
         }
         let said = talk.said();
         assert!(said.contains(&Observed::Fate { native_id: ONE.to_owned(), fate }), "{said:?}");
-        assert!(said.contains(&Observed::Signal(Signal::Truth { turn, truth })), "{said:?}");
+        assert!(said.contains(&Observed::Signal(Signal::StatusProbed { turn, status })), "{said:?}");
         assert_eq!(said.last(), Some(&Observed::CaughtUp), "{said:?}");
     }
 }
