@@ -19,6 +19,8 @@ const CREDENTIALS: &[&str] = &[
     "{b3BlbmNvZGU6bGFiLXBhc3N3b3Jk}",
     "{hunter2}",
     "{x7kq9zt2}",
+    "{sesame}",
+    "{Kartoffel7}",
 ];
 
 /// What a text became, by kind, with its surroundings.
