@@ -4,7 +4,7 @@
 use super::after_durable::{Effect, log_append_error};
 use super::disk_wait::DiskWait;
 use super::spans::TracedEvent;
-use super::{AppenderClosed, Keeper};
+use super::{AppenderClosed, Keeper, oversized};
 use crate::error::RequestError;
 use crate::event_counts::Counted;
 use crate::redactor::redact_body;
@@ -12,7 +12,7 @@ use crate::request::answer;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
 use turnstream_log::{Appender, Receipt};
-use turnstream_model::event::{Body, Draft, Subject};
+use turnstream_model::event::{Body, Draft, Subject, Weigh as _};
 use turnstream_model::machine::{Machine, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
@@ -52,7 +52,7 @@ impl Work {
 }
 
 impl Keeper {
-    /// Runs one step of the machine, and redacts its events.
+    /// Runs one step of the machine, redacts its events, and cuts those that are too large for the log.
     pub(super) fn step<T>(
         &mut self,
         work: &mut Work,
@@ -62,9 +62,12 @@ impl Keeper {
         let mut step =
             Step { now: Time::now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
         let result = act(&mut self.machine, &mut step);
+        let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.secrets, &mut draft.body);
+            notices.extend(oversized::cut(draft));
         }
+        work.drafts.append(&mut notices);
         self.track(before, work);
         result
     }
@@ -95,16 +98,23 @@ impl Keeper {
                 // The agent may have been told during the wait, or the turn may have ended.
                 Command::Cancel if self.machine.is_cancelling() => self.tell_to_stop().await,
                 Command::Cancel => {}
-                // The prompt may have become a turn during the wait; that turn is cancelled by itself.
                 Command::CancelPrompt(name) if self.cancelling_names().contains(&name) => {
                     self.tell_to_stop_prompt(name).await;
+                }
+                // The prompt is settled. The agent is told all the same, without a deadline: the prompt may
+                // still be on its way to the agent.
+                Command::CancelPrompt(name) => {
+                    self.connection.tell(Command::CancelPrompt(name)).await;
                 }
                 Command::Prompt { native_id, content } => {
                     self.at_agent = Some(native_id.clone());
                     self.connection.tell(Command::Prompt { native_id, content }).await;
                 }
                 // `tell` logs a command that the agent did not take; its link then reports why.
-                other => drop(self.connection.tell(other).await),
+                other @ (Command::Approve { .. }
+                | Command::Answer { .. }
+                | Command::Change { .. }
+                | Command::Fetch(_)) => drop(self.connection.tell(other).await),
             }
             turnstream_failpoint::reach("keeper.told");
         }
@@ -184,25 +194,21 @@ impl Keeper {
     }
 }
 
-/// Most bytes of text in one event, and about the most in one append. Longer text is split.
+/// Most bytes of text in one `item.delta`, and about the most of several events in one append.
 const PIECE: usize = 4 << 20;
 
-/// Splits the events into appends that the log accepts, in order. A text that is too long becomes several
-/// events.
+/// Splits the events into appends that the log accepts, in order. A delta that is too long becomes several
+/// events. Any other event is never split, and one that is large has an append of its own.
 fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
     let mut pieces: Vec<Vec<Draft>> = Vec::new();
     let (mut piece, mut bytes) = (Vec::new(), 0);
     for draft in drafts.into_iter().flat_map(split) {
-        let length = if let Body::ItemDelta { text, .. } | Body::ItemReplaced { text, .. } = &draft.body {
-            text.len()
-        } else {
-            0
-        };
-        if bytes + length > PIECE && !piece.is_empty() {
+        let weight = draft.weight();
+        if bytes + weight > PIECE && !piece.is_empty() {
             pieces.push(std::mem::take(&mut piece));
             bytes = 0;
         }
-        bytes += length;
+        bytes += weight;
         piece.push(draft);
     }
     pieces.push(piece);

@@ -14,6 +14,7 @@ mod inbox;
 mod keys;
 mod observe;
 mod outage;
+mod oversized;
 mod recover;
 mod requests;
 mod spans;
