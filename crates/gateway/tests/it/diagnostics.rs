@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_gateway::Gateway;
+use turnstream_gateway::{Gateway, RequestError};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
 use turnstream_testkit::diagnostics::{Capture, Level, Line};
@@ -216,4 +216,29 @@ async fn a_turn_that_goes_on_after_a_restart_gets_a_new_span() {
     let fields = span(&turn, "turn");
     assert_eq!((fields["turnstream.recovered"], fields["turnstream.outcome"]), ("true", "completed"));
     home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_cannot_be_read_is_warned_about_once() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = played(&gateway, &home, json!([{"do": "text", "text": "one"}])).await;
+    home.close(gateway).await;
+    let database = rusqlite::Connection::open(home.path("data").join("log.db")).unwrap();
+    database.execute_batch("UPDATE piece SET body = '{'; UPDATE chunk SET data = 'damaged';").unwrap();
+    drop(database);
+
+    let capture = Capture::start();
+    let gateway = home.open().await;
+    for _ in 0..3 {
+        let error = gateway.prompt(&id, script(json!([]))).await.unwrap_err();
+        assert!(matches!(error, RequestError::Log(_)), "{error}");
+    }
+    gateway.close().await;
+    let told = |level| {
+        let lines = capture.lines().into_iter();
+        lines.filter(|line| line.level == level && line.message == "the session cannot be opened").count()
+    };
+    assert_eq!(told(Level::WARN), 1, "{}", capture.text());
+    assert!(told(Level::DEBUG) >= 2, "{}", capture.text());
 }
