@@ -12,8 +12,9 @@ use crate::request::answer;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
 use turnstream_log::{Appender, Receipt};
+use turnstream_model::Chain;
 use turnstream_model::event::{Body, Draft, Subject, Weigh as _};
-use turnstream_model::machine::{Machine, Step};
+use turnstream_model::machine::{Machine, Refusal, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
 
@@ -121,7 +122,11 @@ impl Keeper {
         self.fetch(needs).await
     }
 
-    async fn append(&mut self, drafts: Vec<Draft>, mut effects: Vec<Effect>) -> Result<(), AppenderClosed> {
+    async fn append(
+        &mut self,
+        drafts: Vec<Draft>,
+        mut effects: Vec<Effect>,
+    ) -> Result<(), AppenderClosed> {
         if drafts.is_empty() && effects.is_empty() {
             return Ok(());
         }
@@ -194,6 +199,14 @@ impl Keeper {
     }
 }
 
+/// Reports a step that the keeper's checks should have made possible. What it was to end stays open.
+pub(super) fn report_refused<T>(result: Result<T, Refusal>, step: &'static str) {
+    if let Err(refusal) = result {
+        tracing::error!(step, error = %Chain(&refusal), "the turn machine refused a step of the keeper");
+        debug_assert!(false, "refused to {step}: {refusal}");
+    }
+}
+
 /// Most bytes of text in one `item.delta`, and about the most of several events in one append.
 const PIECE: usize = 4 << 20;
 
@@ -231,4 +244,22 @@ fn split(mut draft: Draft) -> Vec<Draft> {
         rest = more;
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, report_refused};
+    use turnstream_testkit::diagnostics::{Level, capture};
+
+    #[test]
+    fn a_step_that_the_machine_refuses_is_an_error_in_the_log() {
+        let (_, lines) = capture(|| {
+            report_refused(Ok::<(), Refusal>(()), "do nothing");
+            // It also panics, but only in builds for debugging.
+            std::panic::catch_unwind(|| report_refused(Err::<(), _>(Refusal::SessionEnded), "end it"))
+        });
+        let lines: Vec<_> = lines.iter().filter(|line| line.message.contains("refused a step")).collect();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!((lines[0].level, lines[0].field("step")), (Level::ERROR, Some("end it")));
+    }
 }

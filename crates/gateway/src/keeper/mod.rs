@@ -97,7 +97,7 @@ pub(crate) struct Keeper {
     /// Why the agent cannot be reached at the moment, although the link is up.
     away: Option<String>,
     /// Links that are ending. The next link waits for them, so that two links of one session do not overlap.
-    /// The wait is bounded for an adapter that never reaches an await.
+    /// The wait for a link that is up is bounded. A link that is still being made ends at its next await.
     closing_links: ClosingLinks,
     /// Set while the turn and the prompts of an earlier owner are being recovered.
     recovery: Option<Recovery>,
@@ -305,7 +305,7 @@ impl Keeper {
             biased;
             _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
             request = self.inbox.next() => request.map_or(Next::Stop, Next::Request),
-            news = self.connection.next_event() => Next::LinkEvent(news),
+            event = self.connection.next_event() => Next::LinkEvent(event),
             () = self.outage.changed() => Next::Check,
             () = tokio::time::sleep_until(deadline) => Next::Check,
         };

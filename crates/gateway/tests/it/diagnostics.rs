@@ -1,12 +1,16 @@
 //! The lines and spans of the gateway, as a subscriber gets them.
 
+use crate::puppet::stage;
 use crate::support::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
+use turnstream_agents::Observed;
 use turnstream_gateway::{Gateway, RequestError};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
 use turnstream_testkit::diagnostics::{Capture, Level, Line};
+use turnstream_testkit::lawful::Tail;
 
 /// Plays a script in a new session, and returns the session when its turn has ended.
 async fn played(gateway: &Gateway, home: &Home, steps: Value) -> SessionId {
@@ -40,8 +44,9 @@ async fn a_failed_turn_tells_its_story_in_under_ten_lines() {
         let home = Home::new();
         let gateway = home.open().await;
         let id = played(&gateway, &home, steps).await;
-        home.close(gateway).await;
+        gateway.close().await;
         let lines = capture.at_least(Level::INFO);
+        home.judge(Tail::Settled).await;
         assert!(lines.len() < 10, "{}", capture.text());
         let messages = messages(&lines);
         for expected in ["gateway started", "session created", "gateway stopped"] {
@@ -131,6 +136,30 @@ async fn no_text_of_prompts_models_or_tools_is_in_a_line_at_info_or_above() {
         assert!(!line.to_string().contains(SAID), "{line}");
     }
     assert!(capture.text().contains(&said("failed")), "the agent's words are in the lines for debugging");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_an_agent_that_is_away_are_only_in_lines_for_debugging() {
+    let capture = Capture::start();
+    let mut home = Home::new();
+    home.settings.connect = Duration::from_millis(100);
+    let gateway = stage(&home, false, |_, mut commands, observer| async move {
+        let _ = observer.observed(Observed::Away(format!("it says {SAID}"))).await;
+        while commands.recv().await.is_some() {}
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    // The first prompt may leave before the agent is away.
+    capture.until(|line| line.message == "the agent cannot be reached").await;
+    prompt(&gateway, &id, json!([])).await;
+    let failed = capture.until(|line| line.message == "the agent cannot be connected").await;
+    assert_eq!((failed.level, failed.field("class")), (Level::WARN, Some("unreachable")));
+    home.close(gateway).await;
+    for line in capture.at_least(Level::INFO) {
+        assert!(!line.to_string().contains(SAID), "{line}");
+    }
+    assert!(capture.text().contains(SAID), "the agent's words are in the lines for debugging");
 }
 
 #[tokio::test(flavor = "multi_thread")]
