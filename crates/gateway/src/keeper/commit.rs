@@ -1,7 +1,7 @@
 //! From the machine to the log: appends the events of a step, and sends commands to the agent once the events
 //! are durable.
 
-use super::after_durable::{Effect, log_append_error};
+use super::after_durable::{OnceDurable, log_append_error};
 use super::disk_wait::DiskWait;
 use super::spans::TracedEvent;
 use super::{AppenderClosed, Keeper, oversized};
@@ -25,7 +25,7 @@ pub(super) struct Work {
     pub(super) needs: Vec<Need>,
     /// Sent to the agent when the events are durable.
     pub(super) commands: Vec<Command>,
-    pub(super) effects: Vec<Effect>,
+    pub(super) effects: Vec<OnceDurable>,
 }
 
 impl Work {
@@ -48,7 +48,7 @@ impl Work {
         let reply = move |result: Result<(), RequestError>| {
             answer(reply, result.map(|()| value).map_err(change_error));
         };
-        self.effects.push(Effect::Reply(Box::new(reply)));
+        self.effects.push(OnceDurable::Reply(Box::new(reply)));
     }
 }
 
@@ -87,7 +87,7 @@ impl Keeper {
     pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), AppenderClosed> {
         let Work { drafts, needs, commands, mut effects } = work;
         let (sender, durable) = oneshot::channel();
-        effects.push(Effect::Durable(sender));
+        effects.push(OnceDurable::Durable(sender));
         self.append(drafts, effects).await?;
         self.clocks.freeze();
         let durable = self.disk_wait().0.wait(durable).await;
@@ -125,7 +125,7 @@ impl Keeper {
     async fn append(
         &mut self,
         drafts: Vec<Draft>,
-        mut effects: Vec<Effect>,
+        mut effects: Vec<OnceDurable>,
     ) -> Result<(), AppenderClosed> {
         if drafts.is_empty() && effects.is_empty() {
             return Ok(());
@@ -138,18 +138,18 @@ impl Keeper {
         }
         let counted: Vec<Counted> = drafts.iter().filter_map(|draft| Counted::of(&draft.body)).collect();
         if !counted.is_empty() {
-            effects.insert(0, Effect::Count(self.session.agent.clone(), counted));
+            effects.insert(0, OnceDurable::Count(self.session.agent.clone(), counted));
         }
         let traced: Vec<TracedEvent> = drafts.iter().filter_map(TracedEvent::of).collect();
         if !traced.is_empty() {
-            effects.insert(0, Effect::Trace(traced, time));
+            effects.insert(0, OnceDurable::Trace(traced, time));
         }
         if !drafts.is_empty() {
-            effects.insert(0, Effect::Touch(time));
+            effects.insert(0, OnceDurable::Touch(time));
         }
         if changed {
             // Before the replies: a client that was answered sees the new state.
-            effects.insert(0, Effect::Show(Box::new(self.session.clone())));
+            effects.insert(0, OnceDurable::Show(Box::new(self.session.clone())));
         }
         turnstream_failpoint::reach("keeper.append");
         let mut pieces = pieces(drafts);

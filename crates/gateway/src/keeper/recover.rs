@@ -1,7 +1,7 @@
 //! Recovery: an open turn and sent prompts of an earlier owner are completed with what the agent still has of
 //! them, or end `lost`. The results are ordinary events, so a crash during a recovery is recovered from too.
 
-use super::after_durable::Effect;
+use super::after_durable::OnceDurable;
 use super::commit::Work;
 use super::{AppenderClosed, Keeper};
 use std::collections::{HashMap, HashSet};
@@ -36,7 +36,7 @@ impl Keeper {
             // Nothing is open, but the last status in the log may be another than `idle`.
             let mut work = Work::default();
             self.end_recovery(&mut work);
-            work.effects.push(Effect::Show(Box::new(self.session.clone())));
+            work.effects.push(OnceDurable::Show(Box::new(self.session.clone())));
             return self.commit(work).await;
         }
         self.recover(open_work).await
