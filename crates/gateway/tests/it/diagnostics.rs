@@ -1,11 +1,11 @@
 //! The lines and spans of the gateway, as a subscriber gets them.
 
-use crate::puppet::stage;
+use crate::puppet::{began, done, stage};
 use crate::support::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use turnstream_agents::Observed;
+use turnstream_agents::{Command, Observed};
 use turnstream_gateway::{Gateway, RequestError};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
@@ -144,15 +144,20 @@ async fn the_words_of_an_agent_that_is_away_are_only_in_lines_for_debugging() {
     let mut home = Home::new();
     home.settings.connect = Duration::from_millis(100);
     let gateway = stage(&home, false, |_, mut commands, observer| async move {
-        let _ = observer.observed(Observed::Away(format!("it says {SAID}"))).await;
-        while commands.recv().await.is_some() {}
+        while let Some(command) = commands.recv().await {
+            if let Command::Prompt { native_id, .. } = command {
+                began(&observer, "n1", &[&native_id]).await;
+                let _ = observer.observed(Observed::Away(format!("it says {SAID}"))).await;
+                let _ = observer.signal(done("n1")).await;
+            }
+        }
     })
     .await;
     let id = session(&gateway, &home, "puppet").await;
-    prompt(&gateway, &id, json!([])).await;
-    // The first prompt may leave before the agent is away.
-    capture.until(|line| line.message == "the agent cannot be reached").await;
-    prompt(&gateway, &id, json!([])).await;
+    for turns in 1..=2 {
+        prompt(&gateway, &id, json!([])).await;
+        settled(&gateway, &id, turns).await;
+    }
     let failed = capture.until(|line| line.message == "the agent cannot be connected").await;
     assert_eq!((failed.level, failed.field("class")), (Level::WARN, Some("unreachable")));
     home.close(gateway).await;
