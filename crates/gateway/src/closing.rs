@@ -46,7 +46,8 @@ impl Gateway {
         }
         let unstopped = self.stop_agents(began + AGENTS).await;
         for problem in &unstopped {
-            tracing::warn!(error = problem, "an agent could not be stopped");
+            // The caller gets it, and logs it.
+            tracing::debug!(error = problem, "an agent could not be stopped");
         }
         // The log has a deadline of its own for a failing disk.
         self.log().clone().close().await;

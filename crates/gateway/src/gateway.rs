@@ -5,7 +5,7 @@ use crate::disk_failure;
 use crate::error::{OpenError, RequestError};
 use crate::event_counts::{EventCounters, EventCounts};
 use crate::import;
-use crate::keeper::{Handle, Keeper};
+use crate::keeper::{Handle, Keeper, Restarts};
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
@@ -47,6 +47,7 @@ pub(crate) struct Shared {
     keepers: Mutex<HashMap<SessionId, Handle>>,
     /// The tasks of keepers, by the keepers' numbers.
     tasks: Mutex<HashMap<u64, AbortHandle>>,
+    pub(crate) restarts: Restarts,
     creating: tokio::sync::Mutex<()>,
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
@@ -77,6 +78,7 @@ impl Gateway {
             agents,
             keepers: Mutex::default(),
             tasks: Mutex::default(),
+            restarts: Restarts::default(),
             creating: tokio::sync::Mutex::default(),
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),

@@ -79,9 +79,9 @@ impl SlowCommits {
         if self.logged.is_some_and(|logged| logged.elapsed() < AGAIN_AFTER) {
             return;
         }
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let commits = std::mem::take(&mut self.unlogged);
-        warn!(millis, events, commits, "slow commit");
+        warn!(duration_ms, events, commits, "slow commit");
         self.logged = Some(Instant::now());
     }
 }
@@ -159,6 +159,6 @@ mod tests {
         });
         assert_eq!(told(&lines, "slow commit"), [(Level::WARN, "slow commit".to_owned())]);
         let line = lines.iter().find(|line| line.message == "slow commit").unwrap();
-        assert_eq!((line.field("millis"), line.field("commits")), (Some("1234"), Some("1")));
+        assert_eq!((line.field("duration_ms"), line.field("commits")), (Some("1234"), Some("1")));
     }
 }

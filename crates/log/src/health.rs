@@ -120,13 +120,13 @@ impl HealthReporter {
             Health::Sound => None,
             Health::Degraded { .. } | Health::Failed { .. } => Some(Health::Sound),
         });
-        let millis = match previous {
+        let duration_ms = match previous {
             None | Some(Health::Sound) => return,
             Some(Health::Degraded { since, .. }) => Some(millis_since(since)),
             Some(Health::Failed { .. }) => None,
         };
         self.is_escalated.store(false, Ordering::Relaxed);
-        info!(source = self.source.name(), millis, "writes succeed again");
+        info!(source = self.source.name(), duration_ms, "writes succeed again");
     }
 
     /// Called for every failed try, and logs an outage once; once more, as an error, if it lasts.
@@ -142,9 +142,9 @@ impl HealthReporter {
         let source = self.source.name();
         match previous {
             Some(Health::Degraded { since, .. }) => {
-                let millis = millis_since(since);
-                if millis >= LASTING_MILLIS && !self.is_escalated.swap(true, Ordering::Relaxed) {
-                    error!(source, millis, error = %Chain(fault), "writes still fail; events wait");
+                let duration_ms = millis_since(since);
+                if duration_ms >= LASTING_MILLIS && !self.is_escalated.swap(true, Ordering::Relaxed) {
+                    error!(source, duration_ms, error = %Chain(fault), "writes still fail; events wait");
                 }
             }
             Some(Health::Sound | Health::Failed { .. }) | None => {

@@ -4,7 +4,7 @@ use crate::error::{ReadError, RemoveError, StoreFault};
 use crate::log::Log;
 use crate::store::Removal;
 use crate::totals::Removed;
-use tracing::info;
+use tracing::debug;
 use turnstream_model::id::SessionId;
 
 impl Log {
@@ -19,7 +19,8 @@ impl Log {
         let session = self.find(id).map_err(remove_error)?;
         self.inner().store.delete(session).await?;
         self.inner().removed.deleted();
-        info!(session = %id, "session deleted");
+        // The caller knows more about the session, and logs that it is deleted.
+        debug!(session = %id, "the session is deleted from the log");
         Ok(())
     }
 

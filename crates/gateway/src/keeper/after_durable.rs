@@ -23,7 +23,7 @@ use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
 /// Something that waits for durability.
-pub(super) enum Effect {
+pub(super) enum OnceDurable {
     /// Show the session in this state.
     Show(Box<Session>),
     /// Something happened in the session at this time.
@@ -38,7 +38,7 @@ pub(super) enum Effect {
     Durable(oneshot::Sender<()>),
 }
 
-type Pending = (Receipt, Vec<Effect>);
+type Pending = (Receipt, Vec<OnceDurable>);
 
 /// The keeper's side of the task that waits for the disk, so that the keeper need not.
 pub(super) struct AfterDurable {
@@ -62,7 +62,7 @@ impl AfterDurable {
     }
 
     /// Runs the effects when the append is durable. The log's budget bounds how much can wait here.
-    pub(super) fn after(&self, receipt: Receipt, effects: Vec<Effect>) -> Result<(), AppenderClosed> {
+    pub(super) fn after(&self, receipt: Receipt, effects: Vec<OnceDurable>) -> Result<(), AppenderClosed> {
         let pending = self.pending.as_ref().ok_or(AppenderClosed)?;
         pending.send((receipt, effects)).map_err(|_| AppenderClosed)
     }
@@ -117,31 +117,31 @@ impl Task {
         }
     }
 
-    fn apply(&mut self, effect: Effect) {
+    fn apply(&mut self, effect: OnceDurable) {
         match effect {
-            Effect::Show(session) => self.states.show(&self.id, *session),
-            Effect::Touch(time) => self.states.touch(&self.id, time),
-            Effect::Count(agent, events) => self.counters.add(&agent, &events),
-            Effect::Trace(events, time) => {
+            OnceDurable::Show(session) => self.states.show(&self.id, *session),
+            OnceDurable::Touch(time) => self.states.touch(&self.id, time),
+            OnceDurable::Count(agent, events) => self.counters.add(&agent, &events),
+            OnceDurable::Trace(events, time) => {
                 events.into_iter().for_each(|event| self.spans.apply(event, time));
             }
             // A keeper that was aborted does not wait for this.
-            Effect::Durable(keeper) => drop(keeper.send(())),
-            Effect::Reply(reply) => reply(Ok(())),
+            OnceDurable::Durable(keeper) => drop(keeper.send(())),
+            OnceDurable::Reply(reply) => reply(Ok(())),
         }
     }
 
-    fn fail(&self, error: AppendError, effects: Vec<Effect>) {
+    fn fail(&self, error: AppendError, effects: Vec<OnceDurable>) {
         log_append_error(&error);
         let error = RequestError::of_append(error);
         for effect in effects {
             match effect {
-                Effect::Reply(reply) => reply(Err(error.clone())),
-                Effect::Show(_)
-                | Effect::Touch(_)
-                | Effect::Count(..)
-                | Effect::Trace(..)
-                | Effect::Durable(_) => {}
+                OnceDurable::Reply(reply) => reply(Err(error.clone())),
+                OnceDurable::Show(_)
+                | OnceDurable::Touch(_)
+                | OnceDurable::Count(..)
+                | OnceDurable::Trace(..)
+                | OnceDurable::Durable(_) => {}
             }
         }
     }
@@ -158,17 +158,17 @@ pub(super) fn log_append_error(error: &AppendError) {
 }
 
 /// The oldest append, when it is durable or has failed. Safe to drop and call again.
-async fn oldest(waiting: &mut VecDeque<Pending>) -> (Result<Seq, AppendError>, Vec<Effect>) {
+async fn oldest(waiting: &mut VecDeque<Pending>) -> (Result<Seq, AppendError>, Vec<OnceDurable>) {
     let Some((receipt, _)) = waiting.front_mut() else { return std::future::pending().await };
     let result = receipt.await;
     (result, waiting.pop_front().map(|(_, effects)| effects).unwrap_or_default())
 }
 
 /// Answers the requests of an append that waits for a failing disk. The other effects stay.
-fn reply_early(effects: &mut Vec<Effect>, failure: &DiskFailure) {
+fn reply_early(effects: &mut Vec<OnceDurable>, failure: &DiskFailure) {
     for effect in std::mem::take(effects) {
         match effect {
-            Effect::Reply(reply) => reply(Err(failure.clone().not_durable_yet())),
+            OnceDurable::Reply(reply) => reply(Err(failure.clone().not_durable_yet())),
             other => effects.push(other),
         }
     }

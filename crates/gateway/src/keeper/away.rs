@@ -12,11 +12,13 @@ pub(super) struct AgentWait {
 }
 
 impl Keeper {
-    /// The agent cannot be reached. A prompt that was sent before gets the time to reconnect on top of its
+    /// The agent cannot be reached. The reason may quote what the agent said, so it is only in the line for
+    /// debugging. A prompt that was sent before gets the time to reconnect on top of its
     /// time to start.
     pub(super) fn agent_away(&mut self, reason: String) {
+        tracing::warn!("the agent cannot be reached");
         let shown = self.shared.settings.secrets.redact(&reason);
-        tracing::warn!(error = %shown, "the agent cannot be reached");
+        tracing::debug!(error = %shown, "why the agent cannot be reached");
         self.away = Some(reason);
         let settings = &self.shared.settings;
         self.clocks.start_again(settings.connect + settings.start);

@@ -1,10 +1,10 @@
 //! From the machine to the log: appends the events of a step, and sends commands to the agent once the events
 //! are durable.
 
-use super::after_durable::{Effect, log_append_error};
+use super::after_durable::{OnceDurable, log_append_error};
 use super::disk_wait::DiskWait;
 use super::spans::TracedEvent;
-use super::{AppenderClosed, Keeper};
+use super::{AppenderClosed, Keeper, oversized};
 use crate::error::RequestError;
 use crate::event_counts::Counted;
 use crate::redactor::redact_body;
@@ -12,8 +12,9 @@ use crate::request::answer;
 use tokio::sync::oneshot;
 use turnstream_agents::Command;
 use turnstream_log::{Appender, Receipt};
-use turnstream_model::event::{Body, Draft, Subject};
-use turnstream_model::machine::{Machine, Step};
+use turnstream_model::Chain;
+use turnstream_model::event::{Body, Draft, Subject, Weigh as _};
+use turnstream_model::machine::{Machine, Refusal, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
 
@@ -24,7 +25,7 @@ pub(super) struct Work {
     pub(super) needs: Vec<Need>,
     /// Sent to the agent when the events are durable.
     pub(super) commands: Vec<Command>,
-    pub(super) effects: Vec<Effect>,
+    pub(super) effects: Vec<OnceDurable>,
 }
 
 impl Work {
@@ -47,12 +48,12 @@ impl Work {
         let reply = move |result: Result<(), RequestError>| {
             answer(reply, result.map(|()| value).map_err(change_error));
         };
-        self.effects.push(Effect::Reply(Box::new(reply)));
+        self.effects.push(OnceDurable::Reply(Box::new(reply)));
     }
 }
 
 impl Keeper {
-    /// Runs one step of the machine, and redacts its events.
+    /// Runs one step of the machine, redacts its events, and cuts those that are too large for the log.
     pub(super) fn step<T>(
         &mut self,
         work: &mut Work,
@@ -62,9 +63,12 @@ impl Keeper {
         let mut step =
             Step { now: Time::now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
         let result = act(&mut self.machine, &mut step);
+        let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.secrets, &mut draft.body);
+            notices.extend(oversized::cut(draft));
         }
+        work.drafts.append(&mut notices);
         self.track(before, work);
         result
     }
@@ -83,7 +87,7 @@ impl Keeper {
     pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), AppenderClosed> {
         let Work { drafts, needs, commands, mut effects } = work;
         let (sender, durable) = oneshot::channel();
-        effects.push(Effect::Durable(sender));
+        effects.push(OnceDurable::Durable(sender));
         self.append(drafts, effects).await?;
         self.clocks.freeze();
         let durable = self.disk_wait().0.wait(durable).await;
@@ -95,23 +99,34 @@ impl Keeper {
                 // The agent may have been told during the wait, or the turn may have ended.
                 Command::Cancel if self.machine.is_cancelling() => self.tell_to_stop().await,
                 Command::Cancel => {}
-                // The prompt may have become a turn during the wait; that turn is cancelled by itself.
                 Command::CancelPrompt(name) if self.cancelling_names().contains(&name) => {
                     self.tell_to_stop_prompt(name).await;
+                }
+                // The prompt is settled. The agent is told all the same, without a deadline: the prompt may
+                // still be on its way to the agent.
+                Command::CancelPrompt(name) => {
+                    self.connection.tell(Command::CancelPrompt(name)).await;
                 }
                 Command::Prompt { native_id, content } => {
                     self.at_agent = Some(native_id.clone());
                     self.connection.tell(Command::Prompt { native_id, content }).await;
                 }
                 // `tell` logs a command that the agent did not take; its link then reports why.
-                other => drop(self.connection.tell(other).await),
+                other @ (Command::Approve { .. }
+                | Command::Answer { .. }
+                | Command::Change { .. }
+                | Command::Fetch(_)) => drop(self.connection.tell(other).await),
             }
             turnstream_failpoint::reach("keeper.told");
         }
         self.fetch(needs).await
     }
 
-    async fn append(&mut self, drafts: Vec<Draft>, mut effects: Vec<Effect>) -> Result<(), AppenderClosed> {
+    async fn append(
+        &mut self,
+        drafts: Vec<Draft>,
+        mut effects: Vec<OnceDurable>,
+    ) -> Result<(), AppenderClosed> {
         if drafts.is_empty() && effects.is_empty() {
             return Ok(());
         }
@@ -123,18 +138,18 @@ impl Keeper {
         }
         let counted: Vec<Counted> = drafts.iter().filter_map(|draft| Counted::of(&draft.body)).collect();
         if !counted.is_empty() {
-            effects.insert(0, Effect::Count(self.session.agent.clone(), counted));
+            effects.insert(0, OnceDurable::Count(self.session.agent.clone(), counted));
         }
         let traced: Vec<TracedEvent> = drafts.iter().filter_map(TracedEvent::of).collect();
         if !traced.is_empty() {
-            effects.insert(0, Effect::Trace(traced, time));
+            effects.insert(0, OnceDurable::Trace(traced, time));
         }
         if !drafts.is_empty() {
-            effects.insert(0, Effect::Touch(time));
+            effects.insert(0, OnceDurable::Touch(time));
         }
         if changed {
             // Before the replies: a client that was answered sees the new state.
-            effects.insert(0, Effect::Show(Box::new(self.session.clone())));
+            effects.insert(0, OnceDurable::Show(Box::new(self.session.clone())));
         }
         turnstream_failpoint::reach("keeper.append");
         let mut pieces = pieces(drafts);
@@ -184,25 +199,29 @@ impl Keeper {
     }
 }
 
-/// Most bytes of text in one event, and about the most in one append. Longer text is split.
+/// Reports a step that the keeper's checks should have made possible. What it was to end stays open.
+pub(super) fn report_refused<T>(result: Result<T, Refusal>, step: &'static str) {
+    if let Err(refusal) = result {
+        tracing::error!(step, error = %Chain(&refusal), "the turn machine refused a step of the keeper");
+        debug_assert!(false, "refused to {step}: {refusal}");
+    }
+}
+
+/// Most bytes of text in one `item.delta`, and about the most of several events in one append.
 const PIECE: usize = 4 << 20;
 
-/// Splits the events into appends that the log accepts, in order. A text that is too long becomes several
-/// events.
+/// Splits the events into appends that the log accepts, in order. A delta that is too long becomes several
+/// events. Any other event is never split, and one that is large has an append of its own.
 fn pieces(drafts: Vec<Draft>) -> Vec<Vec<Draft>> {
     let mut pieces: Vec<Vec<Draft>> = Vec::new();
     let (mut piece, mut bytes) = (Vec::new(), 0);
     for draft in drafts.into_iter().flat_map(split) {
-        let length = if let Body::ItemDelta { text, .. } | Body::ItemReplaced { text, .. } = &draft.body {
-            text.len()
-        } else {
-            0
-        };
-        if bytes + length > PIECE && !piece.is_empty() {
+        let weight = draft.weight();
+        if bytes + weight > PIECE && !piece.is_empty() {
             pieces.push(std::mem::take(&mut piece));
             bytes = 0;
         }
-        bytes += length;
+        bytes += weight;
         piece.push(draft);
     }
     pieces.push(piece);
@@ -225,4 +244,22 @@ fn split(mut draft: Draft) -> Vec<Draft> {
         rest = more;
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, report_refused};
+    use turnstream_testkit::diagnostics::{Level, capture};
+
+    #[test]
+    fn a_step_that_the_machine_refuses_is_an_error_in_the_log() {
+        let (_, lines) = capture(|| {
+            report_refused(Ok::<(), Refusal>(()), "do nothing");
+            // It also panics, but only in builds for debugging.
+            std::panic::catch_unwind(|| report_refused(Err::<(), _>(Refusal::SessionEnded), "end it"))
+        });
+        let lines: Vec<_> = lines.iter().filter(|line| line.message.contains("refused a step")).collect();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!((lines[0].level, lines[0].field("step")), (Level::ERROR, Some("end it")));
+    }
 }

@@ -1,6 +1,6 @@
 //! The link to the agent: made when there is a prompt to send, and closed by force if the agent does not end.
 
-use super::commit::Work;
+use super::commit::{Work, report_refused};
 use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
 use crate::redactor::still_a_name;
@@ -33,6 +33,8 @@ pub(super) enum Connection {
 /// A link that is being made. Dropping it gives the link up.
 pub(super) struct Connecting {
     task: JoinHandle<Result<Link, ConnectError>>,
+    /// The agent's name.
+    agent: String,
     pub(super) deadline: Instant,
 }
 
@@ -83,7 +85,7 @@ impl Connection {
                 let made = made.unwrap_or_else(|error| {
                     tracing::error!(error = %Chain(&error), "the adapter of an agent failed");
                     let problem = format!("its adapter failed: {error}");
-                    Err(ConnectError::Unavailable { agent: "this agent".to_owned(), problem })
+                    Err(ConnectError::Unavailable { agent: making.agent.clone(), problem })
                 });
                 LinkEvent::Connected(made)
             }
@@ -219,10 +221,10 @@ impl Keeper {
     /// Begins to make a link. An error that shows at once is handled like a failed attempt.
     pub(super) async fn connect(
         &mut self,
-        left: Option<OpenWork>,
+        open_work: Option<OpenWork>,
         until: Instant,
     ) -> Result<(), AppenderClosed> {
-        match self.start(left, until) {
+        match self.start(open_work, until) {
             Ok(making) => {
                 self.connection = Connection::Connecting(making);
                 Ok(())
@@ -231,7 +233,7 @@ impl Keeper {
         }
     }
 
-    fn start(&self, left: Option<OpenWork>, until: Instant) -> Result<Connecting, TurnError> {
+    fn start(&self, open_work: Option<OpenWork>, until: Instant) -> Result<Connecting, TurnError> {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
@@ -260,7 +262,7 @@ impl Keeper {
             model: still_a_name(&self.session.model),
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
-            open_work: left,
+            open_work,
             known: Known::default(),
             until,
         };
@@ -276,7 +278,8 @@ impl Keeper {
             agent.connect(start).await
         };
         let task = tokio::spawn(connect.in_current_span());
-        Ok(Connecting { task, deadline: until + CONNECT_GRACE })
+        let agent = self.session.agent.clone();
+        Ok(Connecting { task, agent, deadline: until + CONNECT_GRACE })
     }
 
     /// The agent's name of the session. The name in an imported log is ignored: the session it names belongs
@@ -328,9 +331,10 @@ impl Keeper {
 
     /// No link can be made: the prompt that waits for it fails. In a recovery, the open turn is lost.
     pub(super) async fn connect_failed(&mut self, error: TurnError) -> Result<(), AppenderClosed> {
+        tracing::warn!(class = error.class.as_str(), "the agent cannot be connected");
+        // As for a lost agent: the message may quote what the agent said.
         let shown = self.shared.settings.secrets.redact(&error.message);
-        let class = error.class.as_str();
-        tracing::warn!(class, error = %shown, "the agent cannot be connected");
+        tracing::debug!(error = %shown, "why the agent cannot be connected");
         let mut work = Work::default();
         if self.recovery.is_some() {
             self.lose_all(&format!("the agent cannot be connected: {}", error.message), &mut work);
@@ -339,7 +343,7 @@ impl Keeper {
                 machine.send(&prompt, None, step)?;
                 machine.end_prompt(&prompt, Ending::failed(error), step)
             });
-            debug_assert!(failed.is_ok(), "the next prompt can be sent");
+            report_refused(failed, "fail the next prompt");
             // The next prompt has its own deadline.
             self.clocks.agent_wait = None;
         }
@@ -389,7 +393,7 @@ impl Keeper {
         self.flush_texts(&mut work);
         if let Some(turn) = self.machine.open_turn().cloned() {
             let ended = self.step(&mut work, |machine, step| machine.end_open_turn(&turn, ending, step));
-            debug_assert!(ended.is_ok(), "the open turn is open");
+            report_refused(ended, "end the open turn");
         }
         if self.recovery.is_some() {
             self.lose_all("the agent was stopped during the recovery", &mut work);

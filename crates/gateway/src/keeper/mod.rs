@@ -14,12 +14,15 @@ mod inbox;
 mod keys;
 mod observe;
 mod outage;
+mod oversized;
 mod recover;
 mod requests;
+mod restarts;
 mod spans;
 mod waits;
 
 pub(crate) use handle::Handle;
+pub(crate) use restarts::Restarts;
 pub(crate) use waits::option_for;
 
 use crate::disk_failure;
@@ -65,9 +68,6 @@ const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
 /// buffers.
 const EARLIER_EVENTS: usize = 3;
 
-/// How long after its keeper failed a session gets a new one.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
-
 /// The log accepts no more appends from this keeper: it was closed, or the session has another owner.
 #[derive(Debug)]
 pub(crate) struct AppenderClosed;
@@ -97,7 +97,7 @@ pub(crate) struct Keeper {
     /// Why the agent cannot be reached at the moment, although the link is up.
     away: Option<String>,
     /// Links that are ending. The next link waits for them, so that two links of one session do not overlap.
-    /// The wait is bounded for an adapter that never reaches an await.
+    /// The wait for a link that is up is bounded. A link that is still being made ends at its next await.
     closing_links: ClosingLinks,
     /// Set while the turn and the prompts of an earlier owner are being recovered.
     recovery: Option<Recovery>,
@@ -196,6 +196,7 @@ impl Keeper {
             };
             match inbox.until_claimed(&shared.log, free).await {
                 Ok((appender, state, imported)) => {
+                    shared.restarts.opened(&id);
                     let agent = shared.agent(&state.session.agent);
                     let mut keeper = Self::new(shared, id, appender, &state, agent, inbox, stop);
                     keeper.imported = imported;
@@ -205,7 +206,7 @@ impl Keeper {
                     }
                 }
                 Err(error) => {
-                    log_failed_claim(&shared, &error);
+                    log_failed_claim(&shared, &id, &error);
                     inbox.refuse_all(error).await;
                     Exit::Interrupted
                 }
@@ -304,7 +305,7 @@ impl Keeper {
             biased;
             _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
             request = self.inbox.next() => request.map_or(Next::Stop, Next::Request),
-            news = self.connection.next_event() => Next::LinkEvent(news),
+            event = self.connection.next_event() => Next::LinkEvent(event),
             () = self.outage.changed() => Next::Check,
             () = tokio::time::sleep_until(deadline) => Next::Check,
         };
@@ -364,6 +365,7 @@ fn supervise(
     done: Done,
     work: impl Future<Output = Exit> + Send + 'static,
 ) {
+    let began = Instant::now();
     let work = tokio::spawn(work);
     shared.register_task(number, work.abort_handle());
     tokio::spawn(async move {
@@ -375,14 +377,29 @@ fn supervise(
         {
             tracing::error!(session = %id, error = %Chain(error), "a keeper panicked");
         }
-        if !matches!(ended, Ok(Exit::Clean)) && !shared.is_closing() && shared.states.get(&id).is_some() {
-            tokio::time::sleep(AFTER_FAILURE).await;
-            // `None` while the gateway shuts down: the next start recovers the session.
-            if shared.wake(&id).is_some() {
-                tracing::debug!(session = %id, "a keeper ended early, and a new one took its place");
-            }
+        let is_clean = matches!(ended, Ok(Exit::Clean));
+        if is_clean || shared.is_closing() || shared.states.get(&id).is_none() {
+            shared.restarts.forget(&id);
+        } else if let Some(pause) = shared.restarts.begin_pause(&id, began.elapsed()) {
+            restart_after(pause, shared, id).await;
         }
     });
+}
+
+/// Starts a new keeper after the pause. A gateway that is closed meanwhile does not have to wait for it.
+async fn restart_after(pause: Duration, shared: Arc<Shared>, id: SessionId) {
+    let weak = Arc::downgrade(&shared);
+    drop(shared);
+    tokio::time::sleep(pause).await;
+    let Some(shared) = weak.upgrade() else { return };
+    shared.restarts.end_pause(&id);
+    if shared.states.get(&id).is_none() {
+        return shared.restarts.forget(&id);
+    }
+    // `None` while the gateway shuts down: the next start recovers the session.
+    if shared.wake(&id).is_some() {
+        tracing::debug!(session = %id, after = ?pause, "a keeper ended early, and a new one took its place");
+    }
 }
 
 /// How a keeper ended.
@@ -392,13 +409,16 @@ enum Exit {
     Interrupted,
 }
 
-/// A failing disk is reported by the log, once, and not for every session that waits for it.
-fn log_failed_claim(shared: &Shared, error: &RequestError) {
+/// A failing disk is reported by the log, once, and not for every session that waits for it. Any other error
+/// is a warning once: the session is tried again and again.
+fn log_failed_claim(shared: &Shared, id: &SessionId, error: &RequestError) {
     let is_expected = matches!(error, RequestError::Closing | RequestError::UnknownSession(_));
-    if is_expected || disk_failure::current(&shared.log).is_some() {
-        tracing::debug!(error = %Chain(error), "the session cannot be opened");
+    let is_known = is_expected || disk_failure::current(&shared.log).is_some();
+    let error = Chain(error).to_string();
+    if is_known || !shared.restarts.is_new(id, &error) {
+        tracing::debug!(error, "the session cannot be opened");
     } else {
-        tracing::warn!(error = %Chain(error), "the session cannot be opened");
+        tracing::warn!(error, "the session cannot be opened");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Observations of the agent become events. Approvals that the session's permissions decide are answered.
 
-use super::commit::Work;
+use super::commit::{Work, report_refused};
 use super::connection::Connection;
 use super::waits::{OpenAsk, OpenQuestion, option_for};
 use super::{AppenderClosed, Keeper, moment};
@@ -265,7 +265,7 @@ impl Keeper {
         for (prompt, _) in self.machine.sent_prompts() {
             let ending = turnstream_model::signal::Ending::lost(error.clone());
             let ended = self.step(work, |machine, step| machine.end_prompt(&prompt, ending, step));
-            debug_assert!(ended.is_ok(), "a sent prompt without an open turn can be ended");
+            report_refused(ended, "end a sent prompt without an open turn");
         }
         self.end_recovery(work);
     }

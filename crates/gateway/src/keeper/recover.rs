@@ -1,7 +1,7 @@
 //! Recovery: an open turn and sent prompts of an earlier owner are completed with what the agent still has of
 //! them, or end `lost`. The results are ordinary events, so a crash during a recovery is recovered from too.
 
-use super::after_durable::Effect;
+use super::after_durable::OnceDurable;
 use super::commit::Work;
 use super::{AppenderClosed, Keeper};
 use std::collections::{HashMap, HashSet};
@@ -31,15 +31,15 @@ impl Recovery {
 impl Keeper {
     /// Resumes a session that another owner had.
     pub(super) async fn resume(&mut self, state: &State) -> Result<(), AppenderClosed> {
-        let left = OpenWork::of(state);
-        if left.is_empty() {
+        let open_work = OpenWork::of(state);
+        if open_work.is_empty() {
             // Nothing is open, but the last status in the log may be another than `idle`.
             let mut work = Work::default();
             self.end_recovery(&mut work);
-            work.effects.push(Effect::Show(Box::new(self.session.clone())));
+            work.effects.push(OnceDurable::Show(Box::new(self.session.clone())));
             return self.commit(work).await;
         }
-        self.recover(left).await
+        self.recover(open_work).await
     }
 
     /// The agent's names of prompts that were sent and have no turn.
@@ -56,12 +56,12 @@ impl Keeper {
         self.recover(OpenWork { prompts, ..OpenWork::default() }).await
     }
 
-    async fn recover(&mut self, left: OpenWork) -> Result<(), AppenderClosed> {
+    async fn recover(&mut self, open_work: OpenWork) -> Result<(), AppenderClosed> {
         self.clocks.forget_stop_of_prompt();
         // Before the commit, so that requests which arrive during it see a recovery.
         self.recovery = Some(Recovery {
-            asks: left.asks.iter().cloned().collect(),
-            questions: left.questions.iter().cloned().collect(),
+            asks: open_work.asks.iter().cloned().collect(),
+            questions: open_work.questions.iter().cloned().collect(),
             fates: HashMap::new(),
             deadline: Instant::now() + self.shared.settings.recovery,
         });
@@ -70,7 +70,7 @@ impl Keeper {
         self.commit(work).await?;
         turnstream_failpoint::reach("keeper.recovering");
         let until = Instant::now() + self.shared.settings.connect;
-        Box::pin(self.connect(Some(left), until)).await
+        Box::pin(self.connect(Some(open_work), until)).await
     }
 
     /// The agent has reported all it knows: the recovery is complete.

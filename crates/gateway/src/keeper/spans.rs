@@ -26,6 +26,10 @@ struct OpenTurn {
     span: Span,
     started: Time,
     attempts: BTreeMap<AttemptId, Span>,
+    /// The model that was chosen for the session when the turn began.
+    model: Option<String>,
+    /// The model of the last call.
+    last_model: Option<String>,
     /// Model calls so far, repeats included.
     calls: u64,
     is_recovered: bool,
@@ -93,6 +97,22 @@ impl End {
     }
 }
 
+impl OpenTurn {
+    /// At the end, because each call may have another model.
+    fn record_models(&self) {
+        record_models(&self.span, self.model.as_deref(), self.last_model.as_deref());
+    }
+}
+
+impl Drop for TurnSpans {
+    /// The turn goes on without this keeper; its span ends here.
+    fn drop(&mut self) {
+        if let Some(open) = &self.open {
+            open.record_models();
+        }
+    }
+}
+
 impl TurnSpans {
     /// For a session in this state. A turn that is open there gets a new span: its owner is gone, and with it
     /// the first span.
@@ -103,6 +123,7 @@ impl TurnSpans {
             let mut open = spans.open_turn(&turn.turn, turn.started);
             open.is_recovered = true;
             open.calls = turn.attempts.len() as u64;
+            open.last_model = turn.attempts.iter().rev().find_map(|attempt| attempt.model.clone());
             open.span.record("turnstream.recovered", true);
             spans.open = Some(open);
             for attempt in turn.attempts.iter().filter(|attempt| !attempt.ended) {
@@ -144,15 +165,13 @@ impl TurnSpans {
     }
 
     fn open_turn(&self, turn: &TurnId, started: Time) -> OpenTurn {
-        let span = turn_span(&self.session, &self.agent, turn);
-        if let Some(model) = &self.model {
-            record_model(&span, "gen_ai.request.model", model);
-        }
         OpenTurn {
             turn: turn.clone(),
-            span,
+            span: turn_span(&self.session, &self.agent, turn),
             started,
             attempts: BTreeMap::new(),
+            model: self.model.clone(),
+            last_model: None,
             calls: 0,
             is_recovered: false,
         }
@@ -161,13 +180,10 @@ impl TurnSpans {
     fn open_attempt(&mut self, attempt: &AttemptId, model: Option<&str>) {
         let Some(open) = &mut self.open else { return };
         let span = attempt_span(&open.span, &self.session, &self.agent, &open.turn, attempt);
-        if let Some(model) = self.model.as_deref().or(model) {
-            record_model(&span, "gen_ai.request.model", model);
-        }
+        record_models(&span, self.model.as_deref().or(model), model);
         if let Some(model) = model {
             span.record("otel.name", format!("chat {}", split_model(model).1));
-            record_model(&span, "gen_ai.response.model", model);
-            record_model(&open.span, "gen_ai.response.model", model);
+            open.last_model = Some(model.to_owned());
         }
         open.calls += 1;
         open.attempts.insert(attempt.clone(), span);
@@ -180,7 +196,8 @@ impl TurnSpans {
 
 /// Closes the turn's span and writes the one line that says how the turn ended.
 fn end_turn(open: OpenTurn, outcome: Outcome, usage: Option<&Usage>, error: Option<&TurnError>, time: Time) {
-    let OpenTurn { turn, span, started, attempts, calls, is_recovered } = open;
+    open.record_models();
+    let OpenTurn { turn, span, started, attempts, calls, is_recovered, model: _, last_model: _ } = open;
     let class = error.map(|error| error.class.as_str());
     for span in attempts.values().chain([&span]) {
         span.record("turnstream.outcome", outcome.as_str());
@@ -281,10 +298,17 @@ fn split_model(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-fn record_model(span: &Span, field: &'static str, name: &str) {
-    let (provider, model) = split_model(name);
-    span.record(field, model);
-    if let Some(provider) = provider {
+/// Records the models that were requested and that answered, and the provider. Called once for each span: an
+/// exported span has one more attribute for each time that a field is recorded, and a limit of them.
+fn record_models(span: &Span, requested: Option<&str>, answered: Option<&str>) {
+    let (requested, answered) = (requested.map(split_model), answered.map(split_model));
+    if let Some((_, model)) = requested {
+        span.record("gen_ai.request.model", model);
+    }
+    if let Some((_, model)) = answered {
+        span.record("gen_ai.response.model", model);
+    }
+    if let Some(provider) = [answered, requested].into_iter().flatten().find_map(|(provider, _)| provider) {
         span.record("gen_ai.provider.name", provider);
     }
 }
@@ -329,7 +353,81 @@ fn signed(count: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Usage, input_tokens, output_tokens, split_model};
+    use super::*;
+    use std::fmt::Debug;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// The fields that were recorded after their span was made, as an exporter receives them.
+    #[derive(Clone, Default)]
+    struct Recorded {
+        spans: Arc<AtomicU64>,
+        fields: Arc<Mutex<Vec<(u64, &'static str, String)>>>,
+    }
+
+    impl Subscriber for Recorded {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
+        }
+
+        fn record(&self, span: &Id, values: &Record<'_>) {
+            values.record(&mut OfSpan(span.into_u64(), self));
+        }
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {}
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    struct OfSpan<'a>(u64, &'a Recorded);
+
+    impl Visit for OfSpan<'_> {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            let mut fields = self.1.fields.lock().expect("no test panics with the lock");
+            fields.push((self.0, field.name(), format!("{value:?}")));
+        }
+    }
+
+    #[test]
+    fn a_turn_of_many_calls_records_each_field_once() {
+        let recorded = Recorded::default();
+        tracing::subscriber::with_default(recorded.clone(), || {
+            let mut spans = TurnSpans::resume(SessionId::from("s"), &State::default());
+            spans.apply(TracedEvent::Model("anthropic/claude".to_owned()), Time(1));
+            spans.apply(TracedEvent::TurnStarted(TurnId::from("t1")), Time(1));
+            for call in 1..=100 {
+                let attempt = AttemptId::from(format!("a{call}"));
+                let model = Some(format!("openai/gpt-{call}"));
+                spans.apply(TracedEvent::AttemptStarted(attempt.clone(), model), Time(1));
+                let end = End { reason: Some("stop".to_owned()), usage: None, cost: None };
+                spans.apply(TracedEvent::AttemptEnded(attempt, end), Time(1));
+            }
+            let end = End { reason: Some("end_turn".to_owned()), usage: None, cost: None };
+            spans.apply(TracedEvent::TurnEnded(Outcome::Completed, end, None), Time(2));
+        });
+        let fields = recorded.fields.lock().expect("no test panics with the lock");
+        let mut seen = std::collections::HashSet::new();
+        for (span, field, value) in fields.iter() {
+            assert!(seen.insert((span, field)), "{field} of span {span} again, as {value}");
+        }
+        let of_turn = |field| fields.iter().find(|(span, name, _)| *span == 1 && *name == field);
+        let value = |field| of_turn(field).map(|(_, _, value)| value.trim_matches('"').to_owned());
+        assert_eq!(value("gen_ai.request.model").as_deref(), Some("claude"));
+        assert_eq!(value("gen_ai.response.model").as_deref(), Some("gpt-100"));
+        assert_eq!(value("gen_ai.provider.name").as_deref(), Some("openai"));
+        assert_eq!(value("turnstream.outcome").as_deref(), Some("completed"));
+    }
 
     #[test]
     fn a_model_names_its_provider_before_the_first_slash() {

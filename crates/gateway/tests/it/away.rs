@@ -119,3 +119,17 @@ async fn the_time_to_begin_stands_still_while_the_agent_is_away() {
     assert_eq!(outcomes(&snapshot), ["completed end_turn"]);
     home.close(gateway).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_whose_agent_panics_as_it_is_connected_names_the_agent() {
+    let home = Home::new();
+    let gateway =
+        stage(&home, false, |_, _, _| -> std::future::Ready<()> { panic!("as the test wants") }).await;
+    let id = session(&gateway, &home, "puppet").await;
+    prompt(&gateway, &id, json!([])).await;
+    let snapshot = settled(&gateway, &id, 1).await;
+    assert_eq!(outcomes(&snapshot), ["failed unreachable"]);
+    let message = snapshot.state.turns[0].error.clone().unwrap().message;
+    assert!(message.contains("puppet") && !message.contains("this agent"), "{message}");
+    home.close(gateway).await;
+}

@@ -1,12 +1,16 @@
 //! The lines and spans of the gateway, as a subscriber gets them.
 
+use crate::puppet::{began, done, stage};
 use crate::support::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnstream_gateway::Gateway;
+use std::time::Duration;
+use turnstream_agents::{Command, Observed};
+use turnstream_gateway::{Gateway, RequestError};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
 use turnstream_testkit::diagnostics::{Capture, Level, Line};
+use turnstream_testkit::lawful::Tail;
 
 /// Plays a script in a new session, and returns the session when its turn has ended.
 async fn played(gateway: &Gateway, home: &Home, steps: Value) -> SessionId {
@@ -40,8 +44,9 @@ async fn a_failed_turn_tells_its_story_in_under_ten_lines() {
         let home = Home::new();
         let gateway = home.open().await;
         let id = played(&gateway, &home, steps).await;
-        home.close(gateway).await;
+        gateway.close().await;
         let lines = capture.at_least(Level::INFO);
+        home.judge(Tail::Settled).await;
         assert!(lines.len() < 10, "{}", capture.text());
         let messages = messages(&lines);
         for expected in ["gateway started", "session created", "gateway stopped"] {
@@ -134,6 +139,35 @@ async fn no_text_of_prompts_models_or_tools_is_in_a_line_at_info_or_above() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_an_agent_that_is_away_are_only_in_lines_for_debugging() {
+    let capture = Capture::start();
+    let mut home = Home::new();
+    home.settings.connect = Duration::from_millis(100);
+    let gateway = stage(&home, false, |_, mut commands, observer| async move {
+        while let Some(command) = commands.recv().await {
+            if let Command::Prompt { native_id, .. } = command {
+                began(&observer, "n1", &[&native_id]).await;
+                let _ = observer.observed(Observed::Away(format!("it says {SAID}"))).await;
+                let _ = observer.signal(done("n1")).await;
+            }
+        }
+    })
+    .await;
+    let id = session(&gateway, &home, "puppet").await;
+    for turns in 1..=2 {
+        prompt(&gateway, &id, json!([])).await;
+        settled(&gateway, &id, turns).await;
+    }
+    let failed = capture.until(|line| line.message == "the agent cannot be connected").await;
+    assert_eq!((failed.level, failed.field("class")), (Level::WARN, Some("unreachable")));
+    home.close(gateway).await;
+    for line in capture.at_least(Level::INFO) {
+        assert!(!line.to_string().contains(SAID), "{line}");
+    }
+    assert!(capture.text().contains(SAID), "the agent's words are in the lines for debugging");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn turns_and_attempts_have_spans_with_the_attributes_of_the_conventions() {
     let capture = Capture::start();
     let home = Home::new();
@@ -216,4 +250,29 @@ async fn a_turn_that_goes_on_after_a_restart_gets_a_new_span() {
     let fields = span(&turn, "turn");
     assert_eq!((fields["turnstream.recovered"], fields["turnstream.outcome"]), ("true", "completed"));
     home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_cannot_be_read_is_warned_about_once() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = played(&gateway, &home, json!([{"do": "text", "text": "one"}])).await;
+    home.close(gateway).await;
+    let database = rusqlite::Connection::open(home.path("data").join("log.db")).unwrap();
+    database.execute_batch("UPDATE piece SET body = '{'; UPDATE chunk SET data = 'damaged';").unwrap();
+    drop(database);
+
+    let capture = Capture::start();
+    let gateway = home.open().await;
+    for _ in 0..3 {
+        let error = gateway.prompt(&id, script(json!([]))).await.unwrap_err();
+        assert!(matches!(error, RequestError::Log(_)), "{error}");
+    }
+    gateway.close().await;
+    let told = |level| {
+        let lines = capture.lines().into_iter();
+        lines.filter(|line| line.level == level && line.message == "the session cannot be opened").count()
+    };
+    assert_eq!(told(Level::WARN), 1, "{}", capture.text());
+    assert!(told(Level::DEBUG) >= 2, "{}", capture.text());
 }

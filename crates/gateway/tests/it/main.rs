@@ -9,6 +9,7 @@ mod deadlines;
 mod diagnostics;
 mod edges;
 mod faults;
+mod large;
 mod outage;
 mod prompts;
 mod puppet;

@@ -240,7 +240,7 @@ macro_rules! events {
     };
 }
 
-/// Makes the JSON, weight and redaction of a struct whose members stand in an event.
+/// Makes the JSON and the weight of a struct whose members stand in an event. They are redacted before.
 macro_rules! flat_members {
     ($name:ident { $($member:ident: $type:ty = $presence:ident $kind:ident $redacted:ident),+ $(,)? }) => {
         impl $crate::event::json::FlatMembers for $name {

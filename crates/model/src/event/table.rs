@@ -17,6 +17,9 @@
 //! "type.name" Variant { member: Type = PRESENCE KIND REDACTION, … } EFFECT SUBJECT needs ENVELOPE-ID …;
 //! ```
 //!
+//! The members of an entry may also be those of one value, `Variant(name: Type = KIND REDACTION)`. An event
+//! without members of its own has neither: `Variant EFFECT SUBJECT`.
+//!
 //! | column | words |
 //! |---|---|
 //! | presence | `must`; `may` (an `Option`); `or_default` (left out when it is the default); `list` (always written, may be absent when read); `flat` (a value whose members stand in the event itself) |
@@ -35,7 +38,14 @@
 //! - its rules in the checker, in the file of its family (`check/`);
 //! - an example in `docs/wire.md`. The test of that page updates its table with `TURNSTREAM_UPDATE=1`.
 //!
-//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change.
+//! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
+//! and its redaction in `redact.rs`.
+//!
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. To be seen,
+//! the new type also needs its place in these, which ignore what they do not know:
+//!
+//! - the ACP dialect (`acp/encoder.rs` in the dialects) and `docs/acp.md`;
+//! - the views of the command line (`show` and `run`).
 //!
 //! [`Subject`]: super::Subject
 //! [`Effect`]: super::Effect
