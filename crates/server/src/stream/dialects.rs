@@ -1,12 +1,12 @@
 //! The dialects of streams. A new dialect is a folder in `crates/dialects` and an entry in [`OFFERED`].
 
-use super::encoder::{DialectEncoder, EncodeError, Encoded};
+use super::encoder::{DialectEncoder, Encoded};
 use super::framing::Framing;
 use bytes::BytesMut;
 use turnstream_dialects::acp::Acp;
 use turnstream_dialects::native::Native;
 use turnstream_dialects::{Dialect, Repeats};
-use turnstream_log::Committed;
+use turnstream_log::{Committed, DamagedEvent};
 use turnstream_model::fold::State;
 
 /// Every dialect, the default first.
@@ -22,7 +22,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    const fn of<D: Dialect>() -> Self {
+    pub(super) const fn of<D: Dialect>() -> Self {
         Self {
             name: D::NAME,
             repeats: D::REPEATS,
@@ -77,11 +77,11 @@ impl<D: Dialect> DialectEncoder for D {
         events: &[Committed],
         framing: &mut Framing,
         out: &mut Encoded,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<(), DamagedEvent> {
         for event in events {
             let mut frames = framing.event(event.seq(), &mut out.bytes);
             Dialect::encode(self, &event.line(), &mut frames)
-                .map_err(|source| EncodeError { seq: event.seq(), source })?;
+                .map_err(|error| DamagedEvent::new(event.seq(), &error))?;
             out.end_of_event();
         }
         Ok(())
