@@ -306,7 +306,6 @@ mod tests {
         assert_eq!(config.settings.approval, Some(Duration::from_secs(3)));
         assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["demo", "scripted"]);
         assert_eq!(config.token_text.as_ref().map(TokenText::expose), Some("t"));
-        let mut place = place;
         place.token = Some(TokenText::from("sesame".to_owned()));
         let config = Config::resolve(&place, None, None).unwrap();
         let keys: ContactKeys = toml::from_str("token = \"sesame\"").unwrap();
