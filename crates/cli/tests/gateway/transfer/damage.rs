@@ -116,7 +116,7 @@ fn a_later_format_another_session_and_a_broken_law_are_told_apart() {
         })
     });
     let escaping = escaping.collect::<Vec<_>>().join("\n");
-    assert!(refused(&serving, &escaping, "damaged", 1).contains("cannot be used: an id has"));
+    assert!(refused(&serving, &escaping, "damaged", 1).contains("cannot be used here: an id has"));
     assert!(sessions(&there).is_empty());
 
     let path = there.path("newer.jsonl");
