@@ -2,6 +2,7 @@
 
 use crate::escape::Untrusted;
 use serde_json::Value;
+use turnstream_model::event::Known;
 
 /// A JSON value from outside. A missing member is null.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,11 @@ impl<'a> Record<'a> {
     /// The value itself, if it is text.
     pub(crate) fn as_text(self) -> Option<Untrusted<'a>> {
         self.0.as_str().map(Untrusted)
+    }
+
+    /// The type of an event, if this version knows it.
+    pub(crate) fn event_type(self) -> Option<Known> {
+        Known::from_word(self.text("type").exact())
     }
 
     /// Whether a text member equals this word.

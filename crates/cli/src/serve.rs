@@ -14,12 +14,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use turnstream_agents::{Description, ProcessGroups};
 use turnstream_gateway::{Gateway, OpenError, Round};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long before that deadline the collector of spans is given up. A gateway closes within 4.8 seconds
+/// (`closing.rs` of the gateway), so a slow one leaves the collector the rest.
+const EXIT_MARGIN: Duration = Duration::from_millis(100);
 
 /// Below this limit of open files, a warning is printed at start.
 const FEW_OPEN_FILES: u64 = 4_096;
@@ -69,10 +74,12 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
     tokio::spawn(print_first_screen(config, args.place, address, gateway));
+    let mut exit_at = None;
     let problems = server
         .run(async {
             let signal = signals.next().await;
             info!(signal, "shutting down");
+            exit_at = Some(Instant::now() + SHUTDOWN_DEADLINE);
             exit_after_deadline();
         })
         .await;
@@ -80,7 +87,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
         warn!(error = problem, "not stopped in good order");
     }
     drop(gateway_file);
-    diagnostics.end().await;
+    match exit_at {
+        Some(exit_at) => diagnostics.end_by(exit_at - EXIT_MARGIN).await,
+        None => diagnostics.end().await,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

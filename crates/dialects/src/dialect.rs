@@ -27,8 +27,8 @@ pub trait Dialect: Clone + Send + Sized + 'static {
     fn resume(state: &State) -> Self;
 
     /// Writes the conversation up to this state, for a client that has nothing, and continues after it.
-    /// Called only if the dialect repeats the [`Repeats::Conversation`]. Clients of other dialects load a
-    /// snapshot or read all events.
+    /// Called only for a dialect with [`Repeats::Conversation`]. Clients of other dialects load a snapshot or
+    /// read all events.
     fn replay(state: &State, out: &mut impl FrameSink) -> Self;
 
     /// Writes the frames of the next event: often one, sometimes none or several.

@@ -1,9 +1,10 @@
 //! Dialects: pure encodings of a session's log, one for each kind of client. No clock, no I/O, no transport.
 //!
-//! Each dialect is a folder and implements [`Dialect`]. The server finds it by its name.
+//! Each dialect is a folder, implements [`Dialect`] and is listed in [`for_each_dialect!`]. The server finds it
+//! by its name. `docs/http.md` describes it.
 //!
 //! - [`native`] is Turnstream's own wire. It copies the committed bytes.
-//! - [`acp`] is the Agent Client Protocol. `docs/acp.md` has the mapping of every event.
+//! - [`acp`] is the Agent Client Protocol. `docs/acp.md` has the mapping of every event, which a test checks.
 //!
 //! [`markdown`] writes a page for people and does not implement [`Dialect`]. It groups the items of a turn
 //! and ends with totals, so it is written once, from a finished state.
@@ -14,3 +15,12 @@ pub mod markdown;
 pub mod native;
 
 pub use dialect::{Dialect, FrameSink, Repeats};
+
+/// Passes the types of all dialects to a macro, separated by commas. The server offers them, and the tests
+/// check what each one promises.
+#[macro_export]
+macro_rules! for_each_dialect {
+    ($call:ident) => {
+        $call! { $crate::native::Native, $crate::acp::Acp }
+    };
+}

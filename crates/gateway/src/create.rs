@@ -10,7 +10,7 @@ use crate::request::SessionInfo;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::Instrument;
-use turnstream_agents::{Agent, UnknownModel};
+use turnstream_adapter::{Agent, UnknownModel};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Permissions, SessionPatch};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
-use turnstream_agents::{Agent, Counts, Description};
+use turnstream_adapter::{Agent, Counts, Description};
 use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;

@@ -49,13 +49,14 @@ impl Eq for StoreFault {}
 /// errors end up in log lines.
 #[derive(Debug, thiserror::Error)]
 #[error("event {seq} is damaged: {problem}")]
-pub(crate) struct DamagedEvent {
+pub struct DamagedEvent {
     seq: Seq,
     problem: String,
 }
 
 impl DamagedEvent {
-    pub(crate) fn new(seq: Seq, error: &EventError) -> Self {
+    /// Keeps the name of the member, and nothing of its value.
+    pub fn new(seq: Seq, error: &EventError) -> Self {
         let problem = match error {
             EventError::NotAnObject(_) => "it is not a JSON object".to_owned(),
             EventError::Missing { member, .. } => format!("member \"{member}\" is missing"),

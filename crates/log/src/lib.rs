@@ -52,7 +52,7 @@ mod writer;
 pub use appender::{Appender, Receipt};
 pub use attempts::{Attempts, AttemptsReader};
 pub use committed::Committed;
-pub use error::{AppendError, ClaimError, OpenError, ReadError, RemoveError, StoreFault};
+pub use error::{AppendError, ClaimError, DamagedEvent, OpenError, ReadError, RemoveError, StoreFault};
 pub use figures::{Figures, Latency};
 pub use follow::{Follow, Follower};
 pub use health::{Health, HealthWatch};

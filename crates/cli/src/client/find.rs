@@ -171,15 +171,15 @@ fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
         }
         Ok(_) => {}
     }
-    Ok(Some(Client::new(url, reach.place.secret()?)?))
+    Ok(Some(Client::new(url, reach.place.token_text()?)?))
 }
 
 /// Looks for the gateway that serves the data directory.
 async fn find(contact: &Contact) -> Result<Found, FindError> {
-    let Contact { data, secret } = contact;
+    let Contact { data, token_text } = contact;
     let Some(running) = gateway_file::read(data) else { return Ok(Found::Nobody(None)) };
     let owner = Owner::new(data, running.address);
-    let is_sure = match (owner.check(), secret) {
+    let is_sure = match (owner.check(), token_text) {
         (Ok(()), _) => true,
         (Err(Doubt::Unseen(_)), None) => false,
         (Err(Doubt::Unseen(why)), Some(_)) => {
@@ -188,7 +188,7 @@ async fn find(contact: &Contact) -> Result<Found, FindError> {
         (Err(Doubt::Other(why)), _) => return Ok(Found::Nobody(Some(why))),
     };
     let client =
-        Client::new(&format!("http://{}", reachable(running.address)), secret.clone())?.only_to(owner);
+        Client::new(&format!("http://{}", reachable(running.address)), token_text.clone())?.only_to(owner);
     match timeout(HEALTH_DEADLINE, client.get("/v1/health")).await {
         Ok(Ok(_)) => Ok(Found::Gateway(client)),
         // It runs and refuses this command: hosting a second one would not help.
@@ -218,7 +218,7 @@ async fn host(reach: &Reach, root: Option<PathBuf>, why: Option<String>) -> Resu
         }
         other => FindError::Host(other),
     })?;
-    let client = Client::new(&format!("http://{}", server.address()), config.secret)?;
+    let client = Client::new(&format!("http://{}", server.address()), config.token_text)?;
     let (end, ended) = oneshot::channel::<()>();
     let run = server.run(async {
         // A sender that is dropped ends the gateway too.

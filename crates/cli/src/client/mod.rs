@@ -15,6 +15,7 @@ pub(crate) use find::{
 };
 pub(crate) use owner::{Doubt, Owner};
 
+use crate::config::TokenText;
 use crate::escape::Safe;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -29,7 +30,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
-    token: Option<String>,
+    token: Option<TokenText>,
     /// The process that must listen at the address. Only for an address that was found in the data directory.
     owner: Option<Owner>,
 }
@@ -61,7 +62,7 @@ pub(crate) enum ClientError {
 pub(crate) struct Away(String);
 
 impl Client {
-    pub(crate) fn new(base: &str, token: Option<String>) -> Result<Self, ClientError> {
+    pub(crate) fn new(base: &str, token: Option<TokenText>) -> Result<Self, ClientError> {
         let base = base.trim_end_matches('/').to_owned();
         let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| unreachable(&base, &error))?;
@@ -128,7 +129,7 @@ impl Client {
         }
         let request = self.http.request(method, url);
         Ok(match &self.token {
-            Some(token) => request.bearer_auth(token),
+            Some(token) => request.bearer_auth(token.expose()),
             None => request,
         })
     }
@@ -205,7 +206,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let _note = GatewayFile::write(data.path(), address).unwrap();
-        let client = Client::new(&format!("http://{address}"), Some("a-long-token".to_owned())).unwrap();
+        let client =
+            Client::new(&format!("http://{address}"), Some("a-long-token".to_owned().into())).unwrap();
         let client = client.only_to(Owner::new(data.path(), address));
 
         let gateway = std::thread::spawn(move || {

@@ -5,7 +5,7 @@ use super::duration::Span;
 use super::keys::{FromVariable, keys};
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
-use super::{ConfigError, toml_errors, variables};
+use super::{ConfigError, TokenText, toml_errors, variables};
 use crate::diagnostics::{Collector, LogFilter, LogFormat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -27,7 +27,7 @@ keys! {
         roots: Roots = "[\"/srv/work\"]", flag;
         /// The token that clients must send. `openssl rand -hex 16` makes a good one.
         /// Default: none, for clients on this machine only.
-        token: String = "\"change-me-4f1d0c9b\"", flag;
+        token: TokenText = "\"change-me-4f1d0c9b\"", flag;
         /// The largest file that can be imported, in MiB.
         import_mib: u64 = "4096", flag, zero "refuse every import" "allow 4096 MiB";
         /// The agent of `turnstream run` without `--agent`.
@@ -53,7 +53,7 @@ keys! {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ContactKeys {
     pub(super) data: Option<PathBuf>,
-    pub(super) token: Option<String>,
+    pub(super) token: Option<TokenText>,
 }
 
 keys! {

@@ -196,7 +196,7 @@ macro_rules! keys {
             let parsed = $crate::config::keys::FromVariable::from_variable(&value);
             $place = Some(parsed.map_err(|problem| $crate::config::ConfigError::Variable {
                 variable: key.variable(),
-                value,
+                value: $crate::config::toml_errors::without_credentials(&value),
                 problem,
             })?);
         }

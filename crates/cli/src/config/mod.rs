@@ -10,6 +10,7 @@ mod keys;
 mod redaction;
 mod retention;
 mod size;
+mod token_text;
 mod toml_errors;
 mod variables;
 
@@ -25,6 +26,7 @@ use turnstream_server::{Token, TokenError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
+pub(crate) use token_text::TokenText;
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
 
@@ -42,7 +44,7 @@ pub(crate) struct Place {
     pub(crate) roots: Vec<PathBuf>,
     /// The token of the gateway. Other users can see flags: prefer the variable or the configuration file
     #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
+    pub(crate) token: Option<TokenText>,
     /// The largest file that the gateway imports, in MiB [default: 4096]
     #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true, value_parser = import_mib)]
     pub(crate) import_mib: Option<u64>,
@@ -59,11 +61,11 @@ impl Place {
     pub(crate) fn contact(&self) -> Result<Contact, ConfigError> {
         let file: ContactKeys = file::read(self.file().as_deref())?;
         let data = self.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
-        Ok(Contact { data, secret: self.token.clone().or(file.token) })
+        Ok(Contact { data, token_text: self.token.clone().or(file.token) })
     }
 
     /// The token alone, for a gateway that is named by its URL.
-    pub(crate) fn secret(&self) -> Result<Option<String>, ConfigError> {
+    pub(crate) fn token_text(&self) -> Result<Option<TokenText>, ConfigError> {
         let file: ContactKeys = file::read(self.file().as_deref())?;
         Ok(self.token.clone().or(file.token))
     }
@@ -77,7 +79,7 @@ impl Place {
 /// What a client needs to find a gateway and to authenticate.
 pub(crate) struct Contact {
     pub(crate) data: PathBuf,
-    pub(crate) secret: Option<String>,
+    pub(crate) token_text: Option<TokenText>,
 }
 
 /// The whole configuration of a gateway, with all defaults applied.
@@ -87,7 +89,7 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     pub(crate) token: Option<Token>,
     /// The text of the token, for requests to a gateway.
-    pub(crate) secret: Option<String>,
+    pub(crate) token_text: Option<TokenText>,
     pub(crate) heartbeat: Option<Duration>,
     /// The largest import, in bytes.
     pub(crate) import: Option<u64>,
@@ -165,8 +167,8 @@ impl Config {
         let retention = file.retention.with_environment(variable)?.decided();
         let redaction = file.redaction.with_environment(variable)?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
-        let secret = place.token.clone().or(file.token);
-        let token = secret.clone().map(Token::new).transpose()?;
+        let token_text = place.token.clone().or(file.token);
+        let token = token_text.as_ref().map(|text| Token::new(text.expose())).transpose()?;
         let from_flags = Some(place.roots.clone()).filter(|roots| !roots.is_empty());
         let roots = match from_flags.or(file.roots.map(|roots| roots.0)).or(root.map(|root| vec![root])) {
             Some(roots) => roots,
@@ -182,12 +184,12 @@ impl Config {
         agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
-        settings.secrets = redaction.rules(secret.as_deref(), &agents)?;
+        settings.secrets = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
             data,
             token,
-            secret,
+            token_text,
             heartbeat: timeouts.heartbeat.map(|span| span.0),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
             agents,
@@ -272,7 +274,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, Place};
+    use super::{Config, ContactKeys, Place, TokenText};
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
@@ -303,7 +305,12 @@ mod tests {
         assert_eq!(config.settings.start, Duration::from_secs(90));
         assert_eq!(config.settings.approval, Some(Duration::from_secs(3)));
         assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["demo", "scripted"]);
-        assert_eq!(config.secret.as_deref(), Some("t"));
+        assert_eq!(config.token_text.as_ref().map(TokenText::expose), Some("t"));
+        place.token = Some(TokenText::from("sesame".to_owned()));
+        let config = Config::resolve(&place, None, None).unwrap();
+        let keys: ContactKeys = toml::from_str("token = \"sesame\"").unwrap();
+        let printed = format!("{place:?} {config:?} {keys:?}");
+        assert!(!printed.contains("sesame"), "{printed}");
     }
 
     #[test]

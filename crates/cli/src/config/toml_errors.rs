@@ -26,16 +26,17 @@ fn place(text: &str, span: &Range<usize>) -> String {
     format!("line {number}, column {}\n{gutter} |\n{number} | {content}\n{gutter} | {pad}{mark}", before + 1)
 }
 
-/// The line with stars instead of the credentials in a URL: errors end up in logs.
-fn without_credentials(line: &str) -> String {
-    let begin = line.find("://").map(|at| at + "://".len());
-    match begin.zip(line.rfind('@')).filter(|(begin, end)| begin < end) {
-        Some((begin, end)) => {
-            let stars = "*".repeat(line[begin..end].chars().count());
-            format!("{}{stars}{}", &line[..begin], &line[end..])
-        }
-        None => line.to_owned(),
-    }
+/// The text with stars instead of the credentials in a URL: errors end up in logs. A URL may be written
+/// without its slashes, so without them the whole word before the `@` is hidden.
+pub(super) fn without_credentials(text: &str) -> String {
+    let Some(end) = text.rfind('@') else { return text.to_owned() };
+    let is_outside = |c: char| c.is_whitespace() || c == '"' || c == '\'';
+    let begin = match text[..end].find("://") {
+        Some(at) => at + "://".len(),
+        None => text[..end].rfind(is_outside).map_or(0, |at| at + 1),
+    };
+    let stars = "*".repeat(text[begin..end].chars().count());
+    format!("{}{stars}{}", &text[..begin], &text[end..])
 }
 
 fn of_value(said: &str) -> String {
@@ -87,7 +88,7 @@ fn kind(said: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_file, place};
+    use super::{of_file, place, without_credentials};
     use crate::config::file::File;
 
     fn told(text: &str) -> String {
@@ -148,6 +149,14 @@ mod tests {
             "{told_of_credentials}"
         );
         assert!(!told_of_credentials.contains("sesame"), "{told_of_credentials}");
+        for (text, shown) in [
+            ("http://me:sesame@host", "http://*********@host"),
+            ("http:me:sesame@host", "**************@host"),
+            ("url = 'me:sesame@host'", "url = '*********@host'"),
+            ("no credentials", "no credentials"),
+        ] {
+            assert_eq!(without_credentials(text), shown);
+        }
         // Columns count characters. A span outside of the text does no harm.
         assert_eq!(place("a = \"é\" x", &(9..10)), "line 1, column 9\n  |\n1 | a = \"é\" x\n  |         ^");
         assert_eq!(place("a", &(9..12)), "line 1, column 2\n  |\n1 | a\n  |  ^");

@@ -46,7 +46,7 @@ impl FromStr for LogFilter {
         if text.trim().is_empty() || (is_word && text.parse::<LevelFilter>().is_err()) {
             return Err(explained(&format!("{text:?} is not a level")));
         }
-        parse(text)?;
+        EnvFilter::builder().parse(text).map_err(|error| explained(&error.to_string()))?;
         Ok(Self(text.to_owned()))
     }
 }
@@ -55,10 +55,6 @@ impl<'de> Deserialize<'de> for LogFilter {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
-}
-
-fn parse(text: &str) -> Result<EnvFilter, String> {
-    EnvFilter::builder().parse(text).map_err(|error| explained(&error.to_string()))
 }
 
 fn explained(problem: &str) -> String {
@@ -72,7 +68,10 @@ fn explained(problem: &str) -> String {
 pub(super) fn filter(log: Option<&LogFilter>, level: &'static str) -> Result<EnvFilter, FilterError> {
     let variable = std::env::var(VARIABLE).ok().filter(|value| !value.trim().is_empty());
     match (variable, log) {
-        (Some(value), _) => parse(&value).map_err(|problem| FilterError { value, problem }),
+        (Some(value), _) => match value.parse() {
+            Ok(LogFilter(text)) => Ok(EnvFilter::new(text)),
+            Err(problem) => Err(FilterError { value, problem }),
+        },
         // Both were parsed before.
         (None, Some(LogFilter(text))) => Ok(EnvFilter::new(text)),
         (None, None) => Ok(EnvFilter::new(level)),

@@ -8,6 +8,7 @@ pub(crate) use lines::{FilterError, LogFilter, LogFormat};
 pub(crate) use otlp::{Collector, CollectorError};
 
 use crate::config::Config;
+use tokio::time::Instant;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
@@ -80,8 +81,13 @@ impl Diagnostics {
 
     /// Sends what is queued to the collector. Takes at most [`otlp::FLUSH_DEADLINE`].
     pub(crate) async fn end(self) {
+        self.end_by(Instant::now() + otlp::FLUSH_DEADLINE).await;
+    }
+
+    /// The same for a process that must have ended by then.
+    pub(crate) async fn end_by(self, by: Instant) {
         if let Some(exporter) = self.exporter {
-            exporter.end().await;
+            exporter.end(by).await;
         }
     }
 }

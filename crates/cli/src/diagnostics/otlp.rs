@@ -15,10 +15,10 @@ use serde::{Deserialize, Deserializer};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -112,11 +112,11 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Sends what is queued, and gives up after [`FLUSH_DEADLINE`].
-    pub(super) async fn end(self) {
+    /// Sends what is queued, and gives up after [`FLUSH_DEADLINE`], or at `by` if that is sooner.
+    pub(super) async fn end(self, by: Instant) {
         // It fails only when the task has ended already, which its handle tells.
         let _ = self.end.send(());
-        match timeout(FLUSH_DEADLINE, self.task).await {
+        match timeout_at(by.min(Instant::now() + FLUSH_DEADLINE), self.task).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(error = %Chain(&error), "the export of turns failed"),
             Err(_) => tracing::warn!("the collector did not take the last turns in time"),
@@ -196,10 +196,13 @@ impl Export {
                 count = receiver.recv_many(&mut batch, room) => count == 0,
                 _ = tick.tick() => {
                     self.send(std::mem::take(&mut batch)).await;
+                    self.failures.report_if_due();
                     false
                 }
             };
             if is_last {
+                // The last batch may be cut off.
+                self.failures.report();
                 while let Ok(span) = receiver.try_recv() {
                     batch.push(span);
                 }
@@ -209,6 +212,7 @@ impl Export {
             }
             self.failures.lost(dropped.swap(0, Ordering::Relaxed), "more spans ended than were taken");
             if is_last {
+                self.failures.report();
                 return;
             }
         }
@@ -218,38 +222,53 @@ impl Export {
         if batch.is_empty() {
             return;
         }
-        let spans = batch.len() as u64;
+        let count = batch.len() as u64;
         match self.exporter.export(batch).await {
-            Ok(()) => tracing::debug!(spans, "exported"),
+            Ok(()) => tracing::debug!(count, "spans of turns were exported"),
             Err(error) => {
                 let error = self.failures.last_error.take().unwrap_or_else(|| error.to_string());
-                self.failures.lost(spans, &error);
+                self.failures.lost(count, &error);
             }
         }
     }
 }
 
-/// Spans that were lost. They are counted, and reported at most once per [`WARNING_PAUSE`].
+/// Spans that were lost. They are counted, and reported at most once per [`WARNING_PAUSE`] and at the end.
 struct Failures {
     endpoint: String,
     last_error: LastError,
+    /// Lost since the last report, and why.
     lost: u64,
-    warned: Option<Instant>,
+    error: String,
+    reported: Option<Instant>,
 }
 
 impl Failures {
     fn new(endpoint: String, last_error: LastError) -> Self {
-        Self { endpoint, last_error, lost: 0, warned: None }
+        Self { endpoint, last_error, lost: 0, error: String::new(), reported: None }
     }
 
-    fn lost(&mut self, spans: u64, error: &str) {
-        self.lost += spans;
-        let is_due = self.warned.is_none_or(|warned| warned.elapsed() >= WARNING_PAUSE);
-        if spans > 0 && is_due {
-            let (collector, spans) = (&self.endpoint, self.lost);
-            tracing::warn!(%collector, spans, %error, "spans of turns could not be exported and are lost");
-            self.lost = 0;
-            self.warned = Some(Instant::now());
+    fn lost(&mut self, count: u64, error: &str) {
+        if count > 0 {
+            self.lost += count;
+            error.clone_into(&mut self.error);
+            self.report_if_due();
+        }
+    }
+
+    fn report_if_due(&mut self) {
+        if self.reported.is_none_or(|reported| reported.elapsed() >= WARNING_PAUSE) {
+            self.report();
+        }
+    }
+
+    /// Reports what no warning has told of yet.
+    fn report(&mut self) {
+        let Self { endpoint: collector, lost: count, error, .. } = self;
+        if *count > 0 {
+            tracing::warn!(%collector, count, %error, "spans of turns could not be exported and are lost");
+            *count = 0;
+            self.reported = Some(Instant::now());
         }
     }
 }
@@ -304,13 +323,16 @@ impl CollectorClient {
 
 #[cfg(test)]
 mod tests {
-    use super::{Collector, TARGET, start};
+    use super::{Collector, FLUSH_DEADLINE, Failures, LastError, TARGET, WARNING_PAUSE, start};
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use prost::Message;
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::time::Duration;
+    use tokio::time::Instant;
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::registry::Registry;
+    use turnstream_testkit::diagnostics::Capture;
 
     /// Takes one request: its head, and the body by its length.
     fn request(listener: &TcpListener) -> (String, Vec<u8>) {
@@ -343,7 +365,7 @@ mod tests {
             drop(tracing::info_span!("request", path = "/v1/health"));
         });
         let collected = tokio::task::spawn_blocking(move || request(&listener));
-        exporter.end().await;
+        exporter.end(Instant::now() + FLUSH_DEADLINE).await;
         let (head, body) = collected.await.unwrap();
         assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
         let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
@@ -355,6 +377,42 @@ mod tests {
         let keys: Vec<&str> = spans[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
         assert_eq!(keys, ["gen_ai.usage.input_tokens"], "nothing is added");
         assert!(spans[0].events.is_empty(), "{:?}", spans[0].events);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_lost_span_is_in_a_warning_also_if_no_other_is_lost() {
+        let capture = Capture::start();
+        let counts = || -> Vec<String> {
+            let lines = capture.lines().into_iter().filter(|line| line.message.contains("are lost"));
+            lines.filter_map(|line| line.field("count").map(str::to_owned)).collect()
+        };
+        let mut failures = Failures::new("http://127.0.0.1:9".to_owned(), LastError::default());
+        failures.lost(1, "refused");
+        failures.lost(2, "refused");
+        failures.report_if_due();
+        assert_eq!(counts(), ["1"]);
+        tokio::time::advance(WARNING_PAUSE).await;
+        failures.report_if_due();
+        assert_eq!(counts(), ["1", "2"]);
+        failures.lost(3, "refused");
+        failures.report();
+        failures.report();
+        assert_eq!(counts(), ["1", "2", "3"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_collector_that_hangs_has_only_what_is_left_of_the_shutdown() {
+        // Connections are accepted by the system, and nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let collector: Collector = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let (exporter, layer) = start(&collector).unwrap();
+        tracing::subscriber::with_default(Registry::default().with(vec![layer]), || {
+            drop(tracing::info_span!(target: TARGET, "turn"));
+        });
+        let by = Instant::now() + Duration::from_millis(100);
+        exporter.end(by).await;
+        // The clock moves only when nothing else can.
+        assert!(by.elapsed() < Duration::from_millis(10), "{:?} too late", by.elapsed());
     }
 
     #[test]

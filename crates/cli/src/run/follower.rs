@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use turnstream_model::event::Known;
 
 /// How often the status line is redrawn.
 const TICK: Duration = Duration::from_secs(1);
@@ -198,18 +199,24 @@ impl<'a> Follower<'a> {
             self.others(event)?;
             return Ok(None);
         }
-        if event.is("type", "session.updated") {
+        if event.event_type() == Some(Known::SessionUpdated) {
             self.permissions(event);
         }
         self.show_event(event)?;
-        match event.text("type").exact() {
-            "approval.requested" if self.asks == Asks::Answered => {
+        match event.event_type() {
+            Some(Known::ApprovalRequested) if self.asks == Asks::Answered => {
                 let ask = Ask::approval(event, self.show.call(event));
                 self.pending_asks.asked(ask, &mut self.screen).await?;
             }
-            "question.asked" => self.pending_asks.asked(Ask::question(event), &mut self.screen).await?,
-            "approval.resolved" => self.pending_asks.settled(event.text("approval"), &mut self.screen)?,
-            "question.answered" => self.pending_asks.settled(event.text("question"), &mut self.screen)?,
+            Some(Known::QuestionAsked) => {
+                self.pending_asks.asked(Ask::question(event), &mut self.screen).await?
+            }
+            Some(Known::ApprovalResolved) => {
+                self.pending_asks.settled(event.text("approval"), &mut self.screen)?
+            }
+            Some(Known::QuestionAnswered) => {
+                self.pending_asks.settled(event.text("question"), &mut self.screen)?
+            }
             _ => {}
         }
         Ok(self.ending(event))
@@ -217,11 +224,11 @@ impl<'a> Follower<'a> {
 
     /// An event of another turn. While that turn waits for an answer, ours cannot start.
     fn others(&mut self, event: Record<'_>) -> io::Result<()> {
-        match event.text("type").exact() {
-            "approval.requested" if self.asks == Asks::Answered => self.before_us(event)?,
-            "question.asked" => self.before_us(event)?,
-            "approval.resolved" => self.awaited.retain(|id| id != event.text("approval").exact()),
-            "question.answered" => self.awaited.retain(|id| id != event.text("question").exact()),
+        match event.event_type() {
+            Some(Known::ApprovalRequested) if self.asks == Asks::Answered => self.before_us(event)?,
+            Some(Known::QuestionAsked) => self.before_us(event)?,
+            Some(Known::ApprovalResolved) => self.awaited.retain(|id| id != event.text("approval").exact()),
+            Some(Known::QuestionAnswered) => self.awaited.retain(|id| id != event.text("question").exact()),
             _ => {}
         }
         Ok(())
@@ -265,19 +272,19 @@ impl<'a> Follower<'a> {
 
     /// The exit, if this event reaches the goal.
     fn ending(&mut self, event: Record<'_>) -> Option<Exit> {
-        match (&self.goal, event.text("type").exact()) {
-            (Goal::Turn { .. }, "turn.ended") => {
+        match (&self.goal, event.event_type()) {
+            (Goal::Turn { .. }, Some(Known::TurnEnded)) => {
                 let class = event.member("error").some_text("class").map(|class| class.exact());
                 Some(Exit::of_turn(event.text("outcome").exact(), class))
             }
-            (Goal::Turn { prompt, .. }, "prompt.withdrawn") if event.is("prompt", prompt) => {
+            (Goal::Turn { prompt, .. }, Some(Known::PromptWithdrawn)) if event.is("prompt", prompt) => {
                 let told = safe!["the prompt was withdrawn before the agent had it"];
                 // The exit code does not depend on whether this line can be printed.
                 drop(self.screen.line(Style::Warning, &told));
                 Some(Exit::Cancelled)
             }
-            (Goal::Turn { .. }, "session.ended") => Some(Exit::SessionEnded),
-            (Goal::Session, "session.ended") => Some(Exit::Completed),
+            (Goal::Turn { .. }, Some(Known::SessionEnded)) => Some(Exit::SessionEnded),
+            (Goal::Session, Some(Known::SessionEnded)) => Some(Exit::Completed),
             _ => None,
         }
     }
@@ -292,9 +299,9 @@ impl<'a> Follower<'a> {
     /// Whether an event belongs to the turn with our prompt, or to no turn.
     fn is_ours(&mut self, event: Record<'_>) -> bool {
         let Goal::Turn { prompt, turn: ours } = &mut self.goal else { return true };
-        let takes = match event.text("type").exact() {
-            "turn.started" => event.list("prompts").any(|taken| *taken.0 == prompt.as_str()),
-            "prompt.taken" => event.is("prompt", prompt),
+        let takes = match event.event_type() {
+            Some(Known::TurnStarted) => event.list("prompts").any(|taken| *taken.0 == prompt.as_str()),
+            Some(Known::PromptTaken) => event.is("prompt", prompt),
             _ => false,
         };
         let turn = event.some_text("turn").map(|turn| turn.exact());

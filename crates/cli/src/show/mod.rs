@@ -17,6 +17,7 @@ use held_messages::HeldMessages;
 use item::Item;
 use std::collections::HashMap;
 use std::io;
+use turnstream_model::event::Known;
 
 /// The width of a preview of things that are not the answer.
 const LINE: usize = 160;
@@ -79,36 +80,37 @@ impl Show {
         self.asks = asks;
     }
 
-    /// Shows one event. Unknown types, and types without meaning for a person, are skipped.
+    /// Shows one event. Types that this version does not know are skipped.
     pub(crate) fn event(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
         let text = |member: &str| event.text(member);
-        match text("type").exact() {
-            "prompt.accepted" if self.prompts == Prompts::Shown => {
+        let Some(known) = event.event_type() else { return Ok(()) };
+        match known {
+            Known::PromptAccepted if self.prompts == Prompts::Shown => {
                 let said: Vec<&str> = event
                     .list("content")
                     .filter_map(|block| Some(block.some_text("text")?.exact()))
                     .collect();
                 screen.line(Style::Strong, &safe!["> ", Untrusted(&said.join(" ")).preview(LINE)])
             }
-            "item.started" => self.started(event, screen),
-            "item.delta" => self.grown(event, screen),
-            "item.replaced" => self.replaced(event, screen),
-            "item.updated" => self.updated(event, screen),
-            "item.ended" => self.ended(event, screen),
-            "item.revised" => self.revised(event, screen),
-            "item.removed" => self.removed(event, screen),
-            "attempt.started" => {
+            Known::ItemStarted => self.started(event, screen),
+            Known::ItemDelta => self.grown(event, screen),
+            Known::ItemReplaced => self.replaced(event, screen),
+            Known::ItemUpdated => self.updated(event, screen),
+            Known::ItemEnded => self.ended(event, screen),
+            Known::ItemRevised => self.revised(event, screen),
+            Known::ItemRemoved => self.removed(event, screen),
+            Known::AttemptStarted => {
                 self.messages.attempt_started(text("attempt").exact(), event.number("step"));
                 self.release(screen)
             }
-            "attempt.ended" => {
+            Known::AttemptEnded => {
                 self.messages.attempt_ended(text("attempt").exact(), event.some_text("finish"));
                 self.release(screen)
             }
-            "attempt.superseded" => self.superseded(event, screen),
-            "approval.requested" => self.asked(event, screen),
-            "approval.resolved" => self.resolved(event, screen),
-            "question.asked" if self.asks == Asks::Shown => {
+            Known::AttemptSuperseded => self.superseded(event, screen),
+            Known::ApprovalRequested => self.asked(event, screen),
+            Known::ApprovalResolved => self.resolved(event, screen),
+            Known::QuestionAsked if self.asks == Asks::Shown => {
                 for question in event.list("questions") {
                     let asked = question.text("text").preview(LINE);
                     let line = safe!["[question] ", asked, " (", text("question"), ")"];
@@ -116,27 +118,38 @@ impl Show {
                 }
                 Ok(())
             }
-            "question.answered" => {
+            Known::QuestionAnswered => {
                 screen.line(Style::Faint, &safe!["[", text("outcome"), "] (", text("question"), ")"])
             }
-            "session.status" if event.is("status", "retrying") => {
+            Known::SessionStatus if event.is("status", "retrying") => {
                 screen.line(Style::Warning, &retrying(event))
             }
-            "notice" => {
+            Known::Notice => {
                 screen.line(Style::Warning, &safe![text("code"), ": ", text("message").preview(LINE)])
             }
-            "turn.cancelling" | "prompt.cancelling" => {
+            Known::TurnCancelling | Known::PromptCancelling => {
                 screen.line(Style::Faint, &safe!["[cancelling] by ", text("by")])
             }
-            "turn.ended" => {
+            Known::TurnEnded => {
                 self.writing = None;
                 self.messages.turn_ended();
                 self.release(screen)?;
                 let style = if event.is("outcome", "completed") { Style::Faint } else { Style::Warning };
                 screen.line(style, &usage::ending(event))
             }
-            "session.ended" => screen.line(Style::Warning, &safe!["the session has ended: ", text("reason")]),
-            _ => Ok(()),
+            Known::SessionEnded => {
+                screen.line(Style::Warning, &safe!["the session has ended: ", text("reason")])
+            }
+            // Nothing for a person, or not in this mode.
+            Known::PromptAccepted
+            | Known::PromptSent
+            | Known::PromptTaken
+            | Known::PromptWithdrawn
+            | Known::QuestionAsked
+            | Known::SessionCreated
+            | Known::SessionStatus
+            | Known::SessionUpdated
+            | Known::TurnStarted => Ok(()),
         }
     }
 

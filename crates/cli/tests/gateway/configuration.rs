@@ -46,6 +46,11 @@ fn what_cannot_be_used_is_refused_by_name() {
     let mut variable = home.command(&["serve"]);
     let variable = variable.env("TURNSTREAM_TIMEOUTS_START", "soon").output().unwrap();
     assert!(stderr(&variable).contains("TURNSTREAM_TIMEOUTS_START = \"soon\""), "{variable:?}");
+    let mut password = home.command(&["serve"]);
+    let password = password.env("TURNSTREAM_OTLP", "http://me:sesame@127.0.0.1").output().unwrap();
+    assert_eq!(password.status.code(), Some(2), "{password:?}");
+    assert!(stderr(&password).contains("TURNSTREAM_OTLP = \"http://*********@127.0.0.1\""), "{password:?}");
+    assert!(!stderr(&password).contains("sesame"), "{password:?}");
 }
 
 #[test]

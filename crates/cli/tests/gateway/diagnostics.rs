@@ -65,10 +65,12 @@ fn a_filter_that_cannot_be_used_is_refused_with_the_way_out() {
         assert!(stderr(&refused).contains(told), "{refused:?}");
     }
     for command in ["serve", "sessions"] {
-        let refused = home.command(&[command]).env("RUST_LOG", "turnstream=loud").output().unwrap();
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        let told = "RUST_LOG = \"turnstream=loud\" cannot be used: ";
-        assert!(stderr(&refused).contains(told), "{refused:?}");
+        for filter in ["turnstream=loud", "verbose"] {
+            let refused = home.command(&[command]).env("RUST_LOG", filter).output().unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+            let told = format!("RUST_LOG = {filter:?} cannot be used: ");
+            assert!(stderr(&refused).contains(&told), "{refused:?}");
+        }
     }
     let variable = home.command(&["serve"]).env("TURNSTREAM_LOG_FORMAT", "xml").output().unwrap();
     let told = "TURNSTREAM_LOG_FORMAT = \"xml\" cannot be used: it must be human or json";

@@ -59,8 +59,8 @@ impl Encoder {
         self.apply(&event.draft, out);
     }
 
-    /// Dispatches by what the event is about. A type without a message in ACP adds nothing: `prompt.sent`
-    /// and `turn.cancelling` show in what the agent does next.
+    /// Dispatches by what the event is about. A type without a message in ACP adds nothing: `prompt.sent`,
+    /// `prompt.cancelling` and `turn.cancelling` show in what the agent does next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
         let Some((subject, _)) = draft.about() else { return };
         match subject {

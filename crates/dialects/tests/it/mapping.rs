@@ -4,6 +4,7 @@ use super::client::Screen;
 use super::{encode, log, messages};
 use serde_json::{Value, json};
 use turnstream_dialects::acp::{AcpEvent, Encoder};
+use turnstream_model::event::Known;
 
 const TURN: &str = r#"{"type":"turn.started","turn":"t1","origin":"prompt","prompts":[]}"#;
 const MESSAGE: &str =
@@ -352,4 +353,14 @@ fn a_repeated_delivery_says_nothing() {
         encoder.encode(event, &mut out);
     }
     assert_eq!(out, encode(&log));
+}
+
+#[test]
+fn the_documentation_maps_every_event() {
+    let page = include_str!("../../../../docs/acp.md");
+    let mapping = page.split("## Mapping").nth(1).unwrap().split("\n## ").next().unwrap();
+    for known in Known::ALL {
+        let name = format!("`{}`", known.as_str());
+        assert!(mapping.contains(&name), "the mapping in docs/acp.md lacks {name}");
+    }
 }

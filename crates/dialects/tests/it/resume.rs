@@ -6,7 +6,7 @@ use super::client::Screen;
 use serde_json::Value;
 use turnstream_dialects::acp::Acp;
 use turnstream_dialects::native::Native;
-use turnstream_dialects::{Dialect, FrameSink, Repeats};
+use turnstream_dialects::{Dialect, FrameSink, Repeats, for_each_dialect};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Event, Kind, Line};
 use turnstream_model::fold::{Fold, State};
@@ -54,8 +54,14 @@ fn acp_client(frames: &[Frame]) -> Screen {
     Screen::of_messages(&messages).for_comparison()
 }
 
+/// The client of a dialect that repeats the conversation.
+fn client_of<D: Dialect>() -> Option<Client> {
+    (D::NAME == Acp::NAME).then_some(acp_client as Client)
+}
+
 /// Holds a dialect to what it promises.
-fn hold<D: Dialect>(client: Option<Client>) {
+fn hold<D: Dialect>() {
+    let client = client_of::<D>();
     for (name, events) in captured_logs() {
         let log = kept(events);
         let whole = encode(D::resume(&State::default()), &log);
@@ -81,9 +87,29 @@ fn hold<D: Dialect>(client: Option<Client>) {
     }
 }
 
+macro_rules! hold_all {
+    ($($dialect:ty),+) => {
+        #[test]
+        fn every_dialect_continues_every_place_with_the_same_frames_or_shows_the_same_conversation() {
+            $(hold::<$dialect>();)+
+        }
+
+        #[test]
+        fn every_dialect_is_in_the_documentation() {
+            let page = include_str!("../../../../docs/http.md");
+            for (name, member) in [$((<$dialect>::NAME, <$dialect>::ID_MEMBER)),+] {
+                let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
+                let row = row.unwrap_or_else(|| panic!("docs/http.md lacks the dialect {name}"));
+                assert!(row.contains(&format!("| member `{member}` |")), "{row}");
+            }
+        }
+    };
+}
+
+for_each_dialect!(hold_all);
+
 #[test]
-fn native_continues_every_place_with_the_bytes_that_were_committed() {
-    hold::<Native>(None);
+fn native_writes_the_bytes_that_were_committed() {
     for (name, log) in captured_logs() {
         let log = kept(log);
         let frames = encode(Native, &log);
@@ -92,11 +118,6 @@ fn native_continues_every_place_with_the_bytes_that_were_committed() {
             assert_eq!(*frames, [(Some(r#type), json.clone())], "{name}");
         }
     }
-}
-
-#[test]
-fn acp_continues_every_place_with_the_same_messages_or_shows_the_same_conversation() {
-    hold::<Acp>(Some(acp_client));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{AppenderClosed, Keeper, moment};
 use crate::settings::OnTimeout;
 use std::time::Duration;
 use tokio::time::Instant;
-use turnstream_agents::Command;
+use turnstream_adapter::Command;
 use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, QuestionOutcome, Resolution, TurnError};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::signal::Ending;

@@ -10,7 +10,7 @@ use crate::event_counts::Counted;
 use crate::redactor::redact_body;
 use crate::request::answer;
 use tokio::sync::oneshot;
-use turnstream_agents::Command;
+use turnstream_adapter::Command;
 use turnstream_log::{Appender, Receipt};
 use turnstream_model::Chain;
 use turnstream_model::event::{Body, Draft, Subject, Weigh as _};

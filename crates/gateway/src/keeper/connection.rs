@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
-use turnstream_agents::{Command, ConnectError, Known, Link, Observed, OpenWork, Start};
+use turnstream_adapter::{Command, ConnectError, Known, Link, Observed, OpenWork, Start};
 use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};

@@ -46,7 +46,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
-use turnstream_agents::{Agent, Command};
+use turnstream_adapter::{Agent, Command};
 use turnstream_log::{Appender, Imported};
 use turnstream_model::Chain;
 use turnstream_model::event::SessionPatch;

@@ -6,7 +6,7 @@ use super::waits::{OpenAsk, OpenQuestion, option_for};
 use super::{AppenderClosed, Keeper, moment};
 use crate::redactor::Prompts;
 use tokio::time::Instant;
-use turnstream_agents::{Command, Observed};
+use turnstream_adapter::{Command, Observed};
 use turnstream_model::event::{
     ApprovalOutcome, Body, By, Draft, Effect, NoticeCode, Permissions, QuestionOutcome, Resolution, Status,
     Subject, TurnError,

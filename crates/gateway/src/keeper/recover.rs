@@ -6,7 +6,7 @@ use super::commit::Work;
 use super::{AppenderClosed, Keeper};
 use std::collections::{HashMap, HashSet};
 use tokio::time::Instant;
-use turnstream_agents::{Command, Fate, OpenWork};
+use turnstream_adapter::{Command, Fate, OpenWork};
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, QuestionOutcome, TurnError};
 use turnstream_model::fold::State;
 use turnstream_model::id::{Key, PromptId};

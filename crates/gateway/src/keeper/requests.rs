@@ -8,7 +8,7 @@ use crate::error::RequestError;
 use crate::redactor::Forgotten;
 use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval, answer};
 use serde_json::{Map, Value};
-use turnstream_agents::Command;
+use turnstream_adapter::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
-use turnstream_agents::Command;
+use turnstream_adapter::Command;
 use turnstream_model::event::{ApprovalOption, ApprovalOutcome, OptionKind, Question, QuestionOutcome};
 use turnstream_model::fold::{Approval, Asked, State};
 use turnstream_model::id::{ApprovalId, Key, QuestionId};

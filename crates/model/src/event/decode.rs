@@ -45,6 +45,8 @@ impl Event {
     /// Reads an event from an object that was parsed already.
     pub fn from_members(members: Map<String, Value>) -> Result<Self, EventError> {
         let mut members = Members { r#type: String::new(), members };
+        // The id of a frame, which a WebSocket adds to the event: no event has a member of this name.
+        members.members.remove("id");
         members.r#type = members.must("type")?;
         let seq = members.must("seq")?;
         let time: Time = members.must("time")?;

@@ -9,7 +9,7 @@ use crate::stream::StreamKind;
 use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use turnstream_agents::Counts;
+use turnstream_adapter::Counts;
 use turnstream_gateway::{EventCounts, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Serialize;
 use std::sync::Arc;
-use turnstream_agents::Description;
+use turnstream_adapter::Description;
 
 #[derive(Serialize)]
 struct Agents {

@@ -33,7 +33,7 @@ pub(crate) async fn one(
 
 pub(crate) async fn all(State(app): State<Arc<App>>, Params(params): Params<AllParams>) -> Response {
     let watcher = app.gateway.watch();
-    let open = app.streams.open(StreamKind::Board);
+    let open = app.streams.open(StreamKind::SessionStates);
     let closing = app.closing.clone();
     sse_response(session_states_body(watcher, closing, params.heartbeat, app.options.heartbeat, open))
 }

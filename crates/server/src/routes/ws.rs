@@ -43,7 +43,7 @@ pub(crate) async fn several(
     let upgrade = upgraded(upgrade)?;
     Ok(upgrade.on_upgrade(async move |socket| {
         let (watcher, closing) = (app.gateway.watch(), app.closing.clone());
-        let _open = app.streams.open(StreamKind::Board);
+        let _open = app.streams.open(StreamKind::SessionStates);
         serve_sessions(socket, app.hubs.clone(), watcher, app.options.heartbeat, closing.begun()).await;
     }))
 }

@@ -1,16 +1,24 @@
-//! The dialects of streams. A new dialect is a folder in `crates/dialects` and an entry in [`OFFERED`].
+//! The dialects of streams: those of `crates/dialects`, which lists them.
 
-use super::encoder::{DialectEncoder, EncodeError, Encoded};
+use super::encoder::{DialectEncoder, Encoded};
 use super::framing::Framing;
 use bytes::BytesMut;
-use turnstream_dialects::acp::Acp;
 use turnstream_dialects::native::Native;
-use turnstream_dialects::{Dialect, Repeats};
-use turnstream_log::Committed;
+use turnstream_dialects::{Dialect, Repeats, for_each_dialect};
+use turnstream_log::{Committed, DamagedEvent};
 use turnstream_model::fold::State;
 
-/// Every dialect, the default first.
-static OFFERED: [Offered; 2] = [Offered::of::<Native>(), Offered::of::<Acp>()];
+macro_rules! offered {
+    ($($dialect:ty),+) => {
+        /// Every dialect.
+        static OFFERED: &[Offered] = &[$(Offered::of::<$dialect>()),+];
+    };
+}
+
+for_each_dialect!(offered);
+
+/// The default.
+static NATIVE: Offered = Offered::of::<Native>();
 
 /// A dialect by its name. Its encoder is generic: only a batch of events costs a call through a pointer.
 pub(crate) struct Offered {
@@ -22,7 +30,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    const fn of<D: Dialect>() -> Self {
+    pub(super) const fn of<D: Dialect>() -> Self {
         Self {
             name: D::NAME,
             repeats: D::REPEATS,
@@ -39,7 +47,7 @@ impl Offered {
 
     /// The default.
     pub(crate) fn native() -> &'static Self {
-        &OFFERED[0]
+        &NATIVE
     }
 
     /// The dialect with this name; the default without a name.
@@ -77,11 +85,11 @@ impl<D: Dialect> DialectEncoder for D {
         events: &[Committed],
         framing: &mut Framing,
         out: &mut Encoded,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<(), DamagedEvent> {
         for event in events {
             let mut frames = framing.event(event.seq(), &mut out.bytes);
             Dialect::encode(self, &event.line(), &mut frames)
-                .map_err(|source| EncodeError { seq: event.seq(), source })?;
+                .map_err(|error| DamagedEvent::new(event.seq(), &error))?;
             out.end_of_event();
         }
         Ok(())

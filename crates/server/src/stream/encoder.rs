@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use turnstream_dialects::Repeats;
-use turnstream_log::Committed;
+use turnstream_log::{Committed, DamagedEvent};
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::event::{EventError, Known};
+use turnstream_model::event::Known;
 use turnstream_model::fold::State;
 
 /// Most checkpoints of one session: the running turn and the turns before it.
@@ -54,15 +54,6 @@ impl Form {
     }
 }
 
-/// An event of the log that cannot be parsed.
-#[derive(Debug, thiserror::Error)]
-#[error("event {seq} cannot be read")]
-pub(crate) struct EncodeError {
-    pub(crate) seq: Seq,
-    #[source]
-    pub(crate) source: EventError,
-}
-
 /// A dialect at its place in one session, as an object.
 pub(crate) trait DialectEncoder: Send {
     /// Adds the frames of these events.
@@ -71,7 +62,7 @@ pub(crate) trait DialectEncoder: Send {
         events: &[Committed],
         framing: &mut Framing,
         out: &mut Encoded,
-    ) -> Result<(), EncodeError>;
+    ) -> Result<(), DamagedEvent>;
 
     /// A copy at the same place.
     fn boxed_clone(&self) -> Box<dyn DialectEncoder>;
@@ -126,7 +117,7 @@ impl Encoder {
     }
 
     /// The frames of the next events.
-    pub(crate) fn encode(&mut self, events: &[Committed]) -> Result<Encoded, EncodeError> {
+    pub(crate) fn encode(&mut self, events: &[Committed]) -> Result<Encoded, DamagedEvent> {
         let mut out = Encoded::for_events(events);
         self.dialect.encode(events, &mut self.framing, &mut out)?;
         Ok(out)
@@ -136,7 +127,7 @@ impl Encoder {
     pub(crate) fn encode_and_keep(
         &mut self,
         events: &[Committed],
-    ) -> Result<(Encoded, Checkpoints), EncodeError> {
+    ) -> Result<(Encoded, Checkpoints), DamagedEvent> {
         let mut kept = Checkpoints::default();
         if !self.form.keeps_state() {
             return Ok((self.encode(events)?, kept));
@@ -190,7 +181,7 @@ impl Encoded {
     }
 
     pub(crate) fn end_of_event(&mut self) {
-        // A batch is far below 4 GiB: one append has about 4 MiB of text.
+        // Far below 4 GiB: a follower reads 64 KiB at a time, or one event, and an append has at most 64 MiB.
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 }

@@ -6,7 +6,9 @@ use super::open_streams::OpenStreams;
 use super::saved_checkpoints::SavedCheckpoints;
 use super::tail::{Place, Tail, TailRead};
 use crate::closing::Closing;
+use futures_util::FutureExt;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
@@ -188,21 +190,37 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
             }
         }
     };
+    let (session, ..) = &key;
+    // After a panic only `shared` is used: the encoder may be anywhere.
+    let feed = AssertUnwindSafe(feed).catch_unwind();
     let end = tokio::select! {
         end = feed => end,
-        () = hubs.closing.begun() => End::Closing,
+        () = hubs.closing.begun() => Ok(End::Closing),
     };
-    let (session, ..) = &key;
-    match &end {
+    let end = match end {
+        Ok(end) => {
+            log_end(session, &end);
+            end
+        }
+        // The message is not repeated: it may quote the conversation.
+        Err(_panic) => {
+            tracing::error!(%session, "the encoder of a session panicked; its streams end");
+            End::Failed(RequestError::log("the encoder panicked"))
+        }
+    };
+    // The next reader creates a new hub.
+    hubs.lock().remove(&key);
+    shared.state.send_modify(|state| state.end = Some(end));
+}
+
+fn log_end(session: &SessionId, end: &End) {
+    match end {
         End::Failed(error) => {
             tracing::warn!(%session, error = %Chain(error), "a session cannot be followed");
         }
         End::Behind => tracing::debug!(%session, "a hub was overtaken by retention"),
         End::Closing | End::Gone => {}
     }
-    // The next reader creates a new hub.
-    hubs.lock().remove(&key);
-    shared.state.send_modify(|state| state.end = Some(end));
 }
 
 impl Hub {
@@ -279,5 +297,117 @@ impl State {
     /// Whether there are frames after this event, or the hub has ended.
     pub(crate) fn is_past(&self, next: Seq) -> bool {
         self.next > next || self.end.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dialects::Offered;
+    use super::super::subscriber::{Piece, Subscriber};
+    use super::super::{Carrier, OpenStreams};
+    use super::{Closing, End, Form, Hubs};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::time::timeout;
+    use turnstream_agents::Agent;
+    use turnstream_agents::demo::{DemoAgent, DemoConfig};
+    use turnstream_dialects::{Dialect, FrameSink, Repeats};
+    use turnstream_gateway::{Gateway, NewSession, Settings};
+    use turnstream_model::cursor::Cursor;
+    use turnstream_model::event::{EventError, Known, Line};
+    use turnstream_model::fold::State;
+    use turnstream_testkit::diagnostics::{Capture, Level, Line as LogLine};
+
+    /// A dialect that fails at the end of a session: it panics, or it quotes the event in its error.
+    #[derive(Clone)]
+    struct Fails<const PANICS: bool>;
+
+    impl<const PANICS: bool> Dialect for Fails<PANICS> {
+        const NAME: &'static str = if PANICS { "panics" } else { "fails" };
+        const REPEATS: Repeats = Repeats::Nothing;
+        const ID_MEMBER: &'static str = "id";
+
+        fn resume(_: &State) -> Self {
+            Self
+        }
+
+        fn replay(_: &State, _: &mut impl FrameSink) -> Self {
+            Self
+        }
+
+        fn encode(&mut self, line: &Line<'_>, out: &mut impl FrameSink) -> Result<(), EventError> {
+            if line.kind().is(Known::SessionEnded) {
+                assert!(!PANICS, "a bug");
+                let problem = "invalid type: string \"sesame\"".to_owned();
+                return Err(EventError::Malformed {
+                    r#type: "session.ended".to_owned(),
+                    member: "reason",
+                    problem,
+                });
+            }
+            out.frame(None, line.json());
+            Ok(())
+        }
+    }
+
+    static PANICS: Offered = Offered::of::<Fails<true>>();
+    static FAILS: Offered = Offered::of::<Fails<false>>();
+
+    /// The line of a stream whose dialect fails. The stream ends, and the next reader gets a new hub.
+    async fn line_of_failure(dialect: &'static Offered) -> LogLine {
+        let capture = Capture::start();
+        let home = tempfile::tempdir().unwrap();
+        let settings = Settings { roots: vec![home.path().to_owned()], ..Settings::default() };
+        let agent = Arc::new(DemoAgent::new(DemoConfig::default())) as Arc<dyn Agent>;
+        let agents = BTreeMap::from([("scripted".to_owned(), agent)]);
+        let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
+        let new = NewSession {
+            agent: "scripted".to_owned(),
+            cwd: home.path().to_owned(),
+            title: None,
+            model: None,
+            permissions: None,
+            redact_prompts: None,
+            key: None,
+        };
+        let id = gateway.create(new).await.unwrap().session.id.unwrap();
+        let hubs = Hubs::new(gateway.clone(), Closing::new(), Arc::new(OpenStreams::default()));
+        let form = Form { dialect, carrier: Carrier::Sse };
+        let info = gateway.session(&id).unwrap();
+        let cursor = Cursor { generation: Some(info.generation), seq: info.head };
+        let opened = Subscriber::open(hubs.clone(), id.clone(), &cursor.into(), form).await;
+        let (mut reader, _) = opened.ok().unwrap();
+        let read = async {
+            loop {
+                if let Piece::End(end) = reader.next().await {
+                    return end;
+                }
+            }
+        };
+        let (end, ended) =
+            tokio::join!(timeout(Duration::from_secs(60), read), gateway.end(&id, "the test is over"));
+        ended.unwrap();
+        assert!(matches!(end, Ok(End::Failed(_))), "{end:?}");
+        assert!(hubs.lock().is_empty());
+        drop(reader);
+        gateway.close().await;
+        let is_wanted =
+            |line: &LogLine| line.target.ends_with("::hub") && line.field("session") == Some(id.as_str());
+        capture.until(is_wanted).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_panic_of_a_dialect_ends_the_streams_and_leaves_a_line() {
+        let line = line_of_failure(&PANICS).await;
+        assert_eq!(line.level, Level::ERROR);
+        assert!(line.message.contains("panicked"), "{line}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_line_about_a_damaged_event_has_nothing_of_its_content() {
+        let line = line_of_failure(&FAILS).await.to_string();
+        assert!(line.contains("is damaged: member \"reason\" is malformed"), "{line}");
+        assert!(!line.contains("sesame"), "{line}");
     }
 }

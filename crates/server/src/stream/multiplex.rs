@@ -79,14 +79,14 @@ pub(crate) async fn serve_sessions(
 ) {
     let (sink, mut source) = socket.split();
     let (waiting, subscriptions) = (FuturesUnordered::new(), HashMap::new());
-    let mut carrier = Multiplex { hubs, sink, waiting, subscriptions, last: 0 };
+    let mut multiplex = Multiplex { hubs, sink, waiting, subscriptions, last: 0 };
     let (received, messages) = mpsc::channel(MOST_UNREAD);
     let reason = tokio::select! {
-        ended = carrier.run(watcher, messages, every) => ended.unwrap_or_else(broken),
+        ended = multiplex.run(watcher, messages, every) => ended.unwrap_or_else(broken),
         () = read_until_closed(&mut source, received) => CloseReason::Gone,
         () = closing => CloseReason::Closing,
     };
-    close(&mut carrier.sink, &mut source, reason).await;
+    close(&mut multiplex.sink, &mut source, reason).await;
 }
 
 /// Passes the client's messages on until it closes the socket.
@@ -110,7 +110,7 @@ impl Multiplex {
         mut messages: mpsc::Receiver<Message>,
         every: Duration,
     ) -> Result<CloseReason, Error> {
-        let mut pulse = HeartbeatTimer::new(every);
+        let mut timer = HeartbeatTimer::new(every);
         let (mut show_at, mut is_first) = (Instant::now(), true);
         loop {
             let gathered = tokio::time::sleep_until(show_at);
@@ -139,9 +139,9 @@ impl Multiplex {
                     // The subscription was ended.
                     Err(_aborted) => continue,
                 },
-                () = pulse.due() => self.sink.send(Message::Ping(Bytes::new())).await?,
+                () = timer.due() => self.sink.send(Message::Ping(Bytes::new())).await?,
             }
-            pulse.sent();
+            timer.sent();
         }
     }
 
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_wish_is_refused_with_what_could_be_said() {
+    fn a_message_that_is_no_request_is_refused() {
         for bad in [
             "hello",
             "[]",

@@ -11,18 +11,18 @@ pub(crate) enum Kind {
     /// The same over a WebSocket.
     WebSocket,
     /// The states of all sessions.
-    Board,
+    SessionStates,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Sse, Self::WebSocket, Self::Board];
+    pub(crate) const ALL: [Self; 3] = [Self::Sse, Self::WebSocket, Self::SessionStates];
 
     /// Its label in the metrics.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sse => "sse",
             Self::WebSocket => "websocket",
-            Self::Board => "board",
+            Self::SessionStates => "board",
         }
     }
 }
@@ -32,7 +32,7 @@ impl Kind {
 pub(crate) struct OpenStreams {
     sse: AtomicU64,
     websocket: AtomicU64,
-    board: AtomicU64,
+    session_states: AtomicU64,
 }
 
 /// The guard of one open stream.
@@ -56,7 +56,7 @@ impl OpenStreams {
         match kind {
             Kind::Sse => &self.sse,
             Kind::WebSocket => &self.websocket,
-            Kind::Board => &self.board,
+            Kind::SessionStates => &self.session_states,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) const GATHER: Duration = Duration::from_millis(20);
 struct StatesStream {
     watcher: SessionWatcher,
     closing: Closing,
-    pulse: HeartbeatTimer,
+    timer: HeartbeatTimer,
     heartbeat: Heartbeat,
     stage: Stage,
     /// Counts the stream as open.
@@ -44,8 +44,8 @@ pub(crate) fn session_states_body(
     every: Duration,
     open: OpenStream,
 ) -> Body {
-    let (pulse, stage) = (HeartbeatTimer::new(every), Stage::First);
-    let states = StatesStream { watcher, closing, pulse, heartbeat, stage, _open: open };
+    let (timer, stage) = (HeartbeatTimer::new(every), Stage::First);
+    let states = StatesStream { watcher, closing, timer, heartbeat, stage, _open: open };
     Body::from_stream(stream::unfold(states, |mut states| async move {
         let bytes = states.next().await?;
         Some((Ok::<_, Infallible>(bytes), states))
@@ -68,12 +68,12 @@ impl StatesStream {
                 return Some(closing());
             }
             entries = self.watcher.next() => entries,
-            () = self.pulse.due() => {
-                self.pulse.sent();
+            () = self.timer.due() => {
+                self.timer.sent();
                 return Some(alive(self.heartbeat));
             }
         };
-        self.pulse.sent();
+        self.timer.sent();
         let mut out = BytesMut::new();
         for entry in &entries {
             out.extend_from_slice(&data_frame("session.status", &status(entry)));

@@ -26,7 +26,7 @@ pub(crate) struct Broken(#[source] RequestError);
 struct Sse {
     subscriber: Subscriber,
     outcome: Option<CursorOutcome>,
-    pulse: HeartbeatTimer,
+    timer: HeartbeatTimer,
     heartbeat: Heartbeat,
     handed_out: usize,
     ended: bool,
@@ -52,7 +52,7 @@ pub(crate) fn sse_body(
     let sse = Sse {
         subscriber,
         outcome: Some(outcome),
-        pulse: HeartbeatTimer::new(every),
+        timer: HeartbeatTimer::new(every),
         heartbeat,
         handed_out: 0,
         ended: false,
@@ -78,12 +78,12 @@ impl Sse {
         let piece = tokio::select! {
             biased;
             piece = self.subscriber.next() => piece,
-            () = self.pulse.due() => {
-                self.pulse.sent();
+            () = self.timer.due() => {
+                self.timer.sent();
                 return Some(Ok(alive(self.heartbeat)));
             }
         };
-        self.pulse.sent();
+        self.timer.sent();
         match piece {
             Piece::Frames(bytes) => {
                 self.handed_out += bytes.len();

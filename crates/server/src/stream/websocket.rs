@@ -88,15 +88,15 @@ async fn send(
     outcome: &CursorOutcome,
     every: Duration,
 ) -> Result<CloseReason, Error> {
-    let mut pulse = HeartbeatTimer::new(every);
+    let mut timer = HeartbeatTimer::new(every);
     sink.send(Message::text(outcome.to_json())).await?;
     loop {
         let piece = tokio::select! {
             biased;
             piece = subscriber.next() => piece,
-            () = pulse.due() => {
+            () = timer.due() => {
                 sink.send(Message::Ping(Bytes::new())).await?;
-                pulse.sent();
+                timer.sent();
                 continue;
             }
         };
@@ -109,7 +109,7 @@ async fn send(
                     sink.feed(Message::Text(Utf8Bytes::try_from(line).map_err(Error::new)?)).await?;
                 }
                 sink.flush().await?;
-                pulse.sent();
+                timer.sent();
             }
             Piece::End(End::Closing) => return Ok(CloseReason::Closing),
             // `Behind` is handled by the subscriber, and does not end a stream.

@@ -199,7 +199,7 @@ async fn an_odd_query_has_an_answer_or_a_reason() {
     for (params, kind, told) in [
         (&[("q", "")][..], "bad-query", "there is no word in it"),
         (&[("q", " .,;- ")], "bad-query", "there is no word in it"),
-        (&[("q", "-x")], "bad-query", "only excluded words"),
+        (&[("q", "-x")], "bad-query", "it has only excluded words"),
         (&[("q", "x*")], "bad-query", "at least 2 letters"),
         (&[("q", &long)], "bad-query", "10240 bytes and may have 1024"),
         (&[("q", "x"), ("limit", "0")], "bad-query", "1 to 100"),

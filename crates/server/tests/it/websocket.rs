@@ -1,6 +1,6 @@
 //! The same frames over a WebSocket.
 
-use crate::support::{PATIENCE, Rig};
+use crate::support::{PATIENCE, Rig, answer};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -82,4 +82,25 @@ async fn a_silent_websocket_is_pinged_and_told_when_the_gateway_ends() {
     let (last, close) = reading.await.unwrap();
     assert_eq!(last.unwrap(), r#"{"type":"stream","outcome":"closing"}"#);
     assert_eq!(u16::from(close.code), 1001);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_of_a_frame_is_its_own_also_if_an_imported_event_has_one() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    rig.played(&id, json!([{"do": "text", "text": "one"}])).await;
+    let url = rig.url(&format!("/v1/sessions/{id}/export"));
+    let file = rig.http.get(url).send().await.unwrap().text().await.unwrap();
+    let file = file.replace("{\"seq\":", "{\"id\":\"mine\",\"seq\":");
+    assert!(file.contains("mine"));
+    let copy = answer(rig.http.post(rig.url("/v1/import?new_id=true")).body(file)).await;
+    assert_eq!(copy.status, 201, "{copy:?}");
+    let (copied, generation) = (&copy.body["id"], copy.body["generation"].as_str().unwrap());
+    let mut socket = connect(&rig, &format!("/v1/sessions/{}/ws", copied.as_str().unwrap())).await;
+    object(&mut socket).await;
+    for seq in 1..=copy.body["head"].as_u64().unwrap() {
+        assert_eq!(object(&mut socket).await["id"], format!("{generation}:{seq}"));
+    }
+    socket.close(None).await.unwrap();
+    rig.stop().await;
 }

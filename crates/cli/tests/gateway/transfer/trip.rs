@@ -94,7 +94,10 @@ fn an_agent_that_is_not_here_is_said_and_the_session_can_be_read() {
     assert!(stdout(&there.run(&["export", &id, "--format", "markdown"])).contains("\nMine.\n"));
     let prompted = there.play(&script, &["--session", &id]);
     assert_ne!(prompted.status.code(), Some(0), "{prompted:?}");
-    assert!(stderr(&prompted).contains("there is no agent \"mine\" in the configuration"), "{prompted:?}");
+    assert!(
+        stderr(&prompted).contains("there is no agent \"mine\" in the configuration; add it to continue"),
+        "{prompted:?}"
+    );
 }
 
 #[test]
