@@ -160,7 +160,7 @@ pub struct Start {
     /// What was open when the last link ended.
     pub open_work: Option<OpenWork>,
     /// What the log already has of the agent's session.
-    pub known: Known,
+    pub known: LoggedWork,
     /// The caller's deadline. An agent that is restarting is waited for until then.
     pub until: Instant,
 }
@@ -168,7 +168,7 @@ pub struct Start {
 /// What the log has of an agent's session, by the agent's own ids. Anything else in that session was done
 /// by other clients of the agent.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct LoggedWork {
     /// The prompts that were sent.
     pub prompts: Vec<String>,
     /// Prompts that were cancelled before they had a turn, and for which the log has no work. If one of
@@ -178,7 +178,7 @@ pub struct Known {
     pub calls: Vec<Key>,
 }
 
-impl Known {
+impl LoggedWork {
     /// Reads it from the fold of a session.
     pub fn of(state: &State) -> Self {
         let prompts = state.prompts.iter().chain(&state.queue);

@@ -33,7 +33,7 @@
 //! 5. **Gaps are reported.** When events may have been missed, send
 //!    [`Signal::Gap`](turnstream_model::signal::Signal::Gap) and then the state as snapshots.
 //! 6. **No process is left behind.** A dropped `connect` future or a dropped link ends what was started for
-//!    it. [`ProcessGroup`] helps: it also finds processes that left their parent and their session.
+//!    it. [`ControlGroup`] helps: it also finds processes that left their parent and their session.
 //! 7. **Log lines without content.** Text of prompts, models and tools is not logged at info or above.
 //!
 //! The folders of `crates/agents` are examples: `opencode` for an agent behind a server, `demo` for one
@@ -45,9 +45,9 @@ mod counts;
 mod link;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, Known, OpenWork, Probing,
+    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, LoggedWork, OpenWork, Probing,
     Start, Stopping, UnknownModel,
 };
-pub use cgroup::{NoProcessGroups, ProcessGroup, ProcessGroups};
+pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

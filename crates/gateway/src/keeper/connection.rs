@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
-use turnstream_agents::{Command, ConnectError, Known, Link, Observed, OpenWork, Start};
+use turnstream_agents::{Command, ConnectError, Link, LoggedWork, Observed, OpenWork, Start};
 use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
@@ -154,15 +154,15 @@ fn command_name(command: &Command) -> &'static str {
 }
 
 /// What the log has of the agent's session. Without it, turns of other clients are not recognised.
-async fn known(log: Log, id: SessionId) -> Known {
+async fn known(log: Log, id: SessionId) -> LoggedWork {
     let read = tokio::task::spawn_blocking(move || log.snapshot(&id)).await;
     let error = match read {
-        Ok(Ok(snapshot)) => return Known::of(&snapshot.state),
+        Ok(Ok(snapshot)) => return LoggedWork::of(&snapshot.state),
         Ok(Err(error)) => RequestError::of_read(error),
         Err(error) => RequestError::log(error),
     };
     tracing::warn!(error = %Chain(&error), "the agent's session cannot be compared with the log");
-    Known::default()
+    LoggedWork::default()
 }
 
 fn turn_error(error: &ConnectError) -> TurnError {
@@ -261,7 +261,7 @@ impl Keeper {
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
             open_work: left,
-            known: Known::default(),
+            known: LoggedWork::default(),
             until,
         };
         let closing_links = self.closing_links.clone();

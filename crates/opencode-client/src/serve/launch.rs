@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
-use turnstream_adapter::{Counted, ProcessGroup, ProcessGroups};
+use turnstream_adapter::{ControlGroup, ControlGroups, Counted};
 use turnstream_model::Chain;
 
 /// The line that a ready server prints. Before it, the server accepts requests and never answers them.
@@ -93,7 +93,7 @@ pub(super) async fn launch(
 /// The path of the control group for the server with this mark, if groups can be used. Nobody can guess the
 /// mark, so the name is free.
 fn cgroup(launch: &Launch, mark: &str) -> Option<PathBuf> {
-    match ProcessGroups::find() {
+    match ControlGroups::find() {
         Ok(groups) => Some(groups.group(&format!("turnstream-{mark}")).path().to_owned()),
         Err(error) => {
             let error = Chain(&error);
@@ -110,7 +110,7 @@ fn cgroup(launch: &Launch, mark: &str) -> Option<PathBuf> {
 /// without one.
 fn create_cgroup(launch: &Launch, record: &mut Record) {
     if let Some(path) = &record.cgroup
-        && let Err(error) = ProcessGroup::at(path.clone()).create()
+        && let Err(error) = ControlGroup::at(path.clone()).create()
     {
         tracing::warn!(agent = %launch.name, path = %path.display(), %error, "cannot create a control group");
         record.cgroup = None;
