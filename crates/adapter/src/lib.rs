@@ -26,7 +26,7 @@
 //!    turn.
 //! 2. **Stable names.** Every item, model call, permission and question has a key that survives a reconnect
 //!    and a restart. The log stores it as `native_id`.
-//! 3. **Recovery.** With [`Start::open_work`], report first what became of it, in the order that
+//! 3. **Recovery.** With [`Start::open_work`], report first how that work ended or goes on, in the order that
 //!    [`OpenWork`] states.
 //! 4. **Idempotent commands.** After a crash the keeper repeats commands that it had stored as sent. A
 //!    repeated prompt must not run twice; a repeated answer is ignored.
@@ -42,12 +42,14 @@
 mod agent;
 mod cgroup;
 mod counts;
+mod error;
 mod link;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, LoggedWork, OpenWork, Probing,
-    Start, Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
+    Stopping, UnknownModel,
 };
 pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
+pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

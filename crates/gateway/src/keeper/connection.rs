@@ -5,12 +5,13 @@ use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
 use crate::redactor::still_a_name;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
-use turnstream_agents::{Command, ConnectError, Link, LoggedWork, Observed, OpenWork, Start};
+use turnstream_agents::{AdapterFailed, Command, ConnectError, Link, LoggedWork, Observed, OpenWork, Start};
 use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
@@ -82,7 +83,7 @@ impl Connection {
                 let made = (&mut making.task).await;
                 let made = made.unwrap_or_else(|error| {
                     tracing::error!(error = %Chain(&error), "the adapter of an agent failed");
-                    let problem = format!("its adapter failed: {error}");
+                    let problem = Arc::new(AdapterFailed(error));
                     Err(ConnectError::Unavailable { agent: "this agent".to_owned(), problem })
                 });
                 LinkEvent::Connected(made)

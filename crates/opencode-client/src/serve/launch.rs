@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::processes::{MARK, Process, ServerProcesses};
 use super::record::Record;
-use super::{Launch, ServeError, enter_cgroup, pipe};
+use super::{Launch, NotReady, ServeError, enter_cgroup, pipe};
 use crate::client::Client;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -57,7 +57,7 @@ pub(super) async fn launch(
         let status = child.wait().await.map_err(not_started)?;
         client.counters().count(Counted::ServerExit);
         log_exit(launch, id, Some(status), output);
-        return Err(exited(status, output));
+        return Err(not_ready(NotReady::Exited(status), output));
     };
     record.process = Some(process.clone());
     unready.processes = Some(record.processes());
@@ -66,10 +66,7 @@ pub(super) async fn launch(
     record.write(&launch.state)?;
     let mut started = Started { child, process };
     let ready = match wait_for_ready_line(&mut started, output, launch.ready).await {
-        Ok(()) => client
-            .health_check()
-            .await
-            .map_err(|error| ServeError::NotReady { reason: error.to_string(), output: output.tail() }),
+        Ok(()) => client.health_check().await.map_err(|error| not_ready(NotReady::Unhealthy(error), output)),
         Err(error) => {
             client.counters().count(Counted::ServerExit);
             Err(error)
@@ -170,18 +167,17 @@ async fn wait_for_ready_line(
             return Ok(());
         }
         if let Ok(Some(status)) = started.child.try_wait() {
-            return Err(exited(status, output));
+            return Err(not_ready(NotReady::Exited(status), output));
         }
         if start.elapsed() > ready {
-            let reason = format!("it did not say so within {ready:?}");
-            return Err(ServeError::NotReady { reason, output: output.tail() });
+            return Err(not_ready(NotReady::Silent(ready), output));
         }
         tokio::time::sleep(POLL).await;
     }
 }
 
-fn exited(status: ExitStatus, output: &Output) -> ServeError {
-    ServeError::NotReady { reason: format!("it ended with {status}"), output: output.tail() }
+fn not_ready(reason: NotReady, output: &Output) -> ServeError {
+    ServeError::NotReady { reason, output: output.tail() }
 }
 
 /// A port that is free at this moment.
