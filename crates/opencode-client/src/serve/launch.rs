@@ -1,6 +1,6 @@
 //! Starts a server: command, environment, port, and the wait until it is ready.
 
-use super::output::Output;
+use super::output::{FILE, Output};
 use super::processes::{MARK, Process, ServerProcesses};
 use super::record::Record;
 use super::{Launch, NotReady, ServeError, enter_cgroup, pipe};
@@ -19,7 +19,7 @@ const READY: &str = "listening on ";
 /// The variables of this process that a server inherits.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 const POLL: Duration = Duration::from_millis(50);
-/// How many lines of the output a log line shows.
+/// How many lines of the output a log line for debugging shows.
 const LOGGED_LINES: usize = 5;
 
 /// A process that was started here.
@@ -114,11 +114,13 @@ fn create_cgroup(launch: &Launch, record: &mut Record) {
     }
 }
 
-/// One line for a server that ended or did not become ready, with the end of its redacted output.
+/// One line for a server that ended or did not become ready. Its output may have text of models and tools,
+/// also after redaction, so the end of it is only in a line for debugging.
 pub(super) fn log_exit(launch: &Launch, pid: Option<i32>, status: Option<ExitStatus>, output: &Output) {
     let status = status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
+    tracing::warn!(agent = %launch.name, pid, %status, "opencode ended; its output is in {FILE}");
     let output = last_lines(&output.tail());
-    tracing::warn!(agent = %launch.name, pid, %status, %output, "opencode ended");
+    tracing::debug!(agent = %launch.name, pid, %output, "the last output of opencode");
 }
 
 /// The last lines of a text in one line.
