@@ -455,7 +455,6 @@ async fn end(record: &Record, grace: Duration) -> Result<(), ServeError> {
         Ok(())
     } else {
         let pids: Vec<i32> = remaining.iter().map(|process| process.id).collect();
-        tracing::error!(?pids, "processes of opencode do not end");
         Err(ServeError::Undying(pids))
     }
 }
