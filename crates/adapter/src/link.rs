@@ -202,14 +202,15 @@ impl Link {
     pub async fn stop(mut self, deadline: Duration) {
         self.commands = None;
         self.observed.close();
-        let Some(mut adapter) = self.adapter.take() else { return };
-        let ended = match tokio::time::timeout(deadline, &mut adapter).await {
+        // It stays in `self`: a caller that drops this future aborts the adapter.
+        let Some(adapter) = &mut self.adapter else { return };
+        let ended = match tokio::time::timeout(deadline, &mut *adapter).await {
             Ok(ended) => ended,
             Err(_) => {
                 tracing::warn!(?deadline, "the adapter did not end in time and is aborted");
                 adapter.abort();
                 // It ends at its next await. A task that never awaits must not block the keeper.
-                match tokio::time::timeout(ABORT_LIMIT, &mut adapter).await {
+                match tokio::time::timeout(ABORT_LIMIT, &mut *adapter).await {
                     Ok(ended) => ended,
                     Err(_) => {
                         let limit = ABORT_LIMIT;
