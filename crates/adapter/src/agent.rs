@@ -1,6 +1,7 @@
 //! The [`Agent`] trait: one configured agent, and how links to it are made.
 
 use crate::counts::Counts;
+use crate::error::{ConnectError, RefusedBlock, StopError};
 use crate::link::Link;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +17,7 @@ use turnstream_model::id::{Key, PromptId, SessionId, TurnId};
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send + 'a>>;
 
 /// The future of [`Agent::stop`] and [`Agent::forget`]. The error says what is left.
-pub type Stopping<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+pub type Stopping<'a> = Pin<Box<dyn Future<Output = Result<(), StopError>> + Send + 'a>>;
 
 /// The future of [`Agent::probe`].
 pub type Probing<'a> = Pin<Box<dyn Future<Output = Description> + Send + 'a>>;
@@ -50,12 +51,12 @@ pub trait Agent: Send + Sync {
     /// Refuses a content block that the agent cannot take. The error says what it takes.
     ///
     /// Called before a prompt is accepted, so that a user learns of it at once.
-    fn check_block(&self, block: &Value) -> Result<(), String> {
+    fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
         let kind = block["type"].as_str().unwrap_or_default();
         if ACP_CONTENT.contains(&kind) {
             return Ok(());
         }
-        Err(format!("the type {kind:?} is not known; the agent takes {}", ACP_CONTENT.join(", ")))
+        Err(RefusedBlock::UnknownType { kind: kind.to_owned() })
     }
 
     /// Refuses a model that the agent does not have in this directory.
@@ -71,8 +72,8 @@ pub trait Agent: Send + Sync {
     ///
     /// - If the agent has its own id of the session, the link reports it first, as `native_id` of a session
     ///   patch.
-    /// - With [`Start::open_work`] it then reports what became of that, in the order that [`OpenWork`]
-    ///   states.
+    /// - With [`Start::open_work`] it then reports how each piece of that work ended or goes on, in the
+    ///   order that [`OpenWork`] states.
     /// - The caller enforces its deadline by dropping the future. Nothing that was started may then go on.
     /// - A failure that may pass is waited for until [`Start::until`]; see [`ConnectError`] for the others.
     fn connect(&self, start: Start) -> Connecting<'_>;
@@ -160,7 +161,7 @@ pub struct Start {
     /// What was open when the last link ended.
     pub open_work: Option<OpenWork>,
     /// What the log already has of the agent's session.
-    pub known: Known,
+    pub known: LoggedWork,
     /// The caller's deadline. An agent that is restarting is waited for until then.
     pub until: Instant,
 }
@@ -168,7 +169,7 @@ pub struct Start {
 /// What the log has of an agent's session, by the agent's own ids. Anything else in that session was done
 /// by other clients of the agent.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct LoggedWork {
     /// The prompts that were sent.
     pub prompts: Vec<String>,
     /// Prompts that were cancelled before they had a turn, and for which the log has no work. If one of
@@ -178,7 +179,7 @@ pub struct Known {
     pub calls: Vec<Key>,
 }
 
-impl Known {
+impl LoggedWork {
     /// Reads it from the fold of a session.
     pub fn of(state: &State) -> Self {
         let prompts = state.prompts.iter().chain(&state.queue);
@@ -251,37 +252,4 @@ impl OpenWork {
         let Self { turn, turn_native_id: _, taken: _, calls: _, prompts, asks, questions } = self;
         turn.is_none() && prompts.is_empty() && asks.is_empty() && questions.is_empty()
     }
-}
-
-/// Why a link could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectError {
-    /// The agent is not installed, not reachable or not logged in. It may work later.
-    #[error("agent {agent} cannot be started: {problem}")]
-    Unavailable {
-        /// The name of the agent.
-        agent: String,
-        /// What went wrong and what to do.
-        problem: String,
-    },
-    /// The agent answers and refuses the credentials.
-    #[error("agent {agent} cannot be used: {problem}")]
-    Unauthorized {
-        /// The name of the agent.
-        agent: String,
-        /// What was refused and what to do.
-        problem: String,
-        /// The HTTP status of the refusal, if there was one.
-        status: Option<u16>,
-    },
-    /// The agent no longer has this session.
-    #[error("agent {agent} no longer has session {native_id}: {problem}")]
-    Forgotten {
-        /// The name of the agent.
-        agent: String,
-        /// Its id of the session.
-        native_id: String,
-        /// The reason.
-        problem: String,
-    },
 }

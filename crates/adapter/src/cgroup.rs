@@ -25,19 +25,19 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(25);
 
 /// The control group of this process, below which groups can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessGroups {
+pub struct ControlGroups {
     own: PathBuf,
 }
 
 /// The control group of one agent process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessGroup {
+pub struct ControlGroup {
     path: PathBuf,
 }
 
 /// Why control groups cannot be used.
 #[derive(Debug, Error)]
-pub enum NoProcessGroups {
+pub enum NoControlGroups {
     /// This is not Linux, or it has no cgroup v2.
     #[error("there is no cgroup v2 mount that shows the group of this process")]
     NotMounted,
@@ -60,29 +60,29 @@ pub enum NoProcessGroups {
     },
 }
 
-// === impl ProcessGroups ===
+// === impl ControlGroups ===
 
-impl ProcessGroups {
+impl ControlGroups {
     /// Finds the control group of this process, and checks that groups can be created below it.
-    pub fn find() -> Result<Self, NoProcessGroups> {
-        let text = |file| fs::read_to_string(file).map_err(|_| NoProcessGroups::NotMounted);
+    pub fn find() -> Result<Self, NoControlGroups> {
+        let text = |file| fs::read_to_string(file).map_err(|_| NoControlGroups::NotMounted);
         let candidates = own_groups(&text(MOUNTS)?, &text(OWN)?);
         let own = candidates.into_iter().find(|path| path.join(PROCESSES).is_file());
-        let groups = Self { own: own.ok_or(NoProcessGroups::NotMounted)? };
+        let groups = Self { own: own.ok_or(NoControlGroups::NotMounted)? };
         groups.check()?;
         Ok(groups)
     }
 
     /// The group with this name. It is not created yet. A name must not be used twice.
-    pub fn group(&self, name: &str) -> ProcessGroup {
-        ProcessGroup { path: self.own.join(name) }
+    pub fn group(&self, name: &str) -> ControlGroup {
+        ControlGroup { path: self.own.join(name) }
     }
 
     /// Moving a process needs write access to its new group and to the common parent of both groups.
-    fn check(&self) -> Result<(), NoProcessGroups> {
+    fn check(&self) -> Result<(), NoControlGroups> {
         let path = self.own.clone();
-        let refused = |error| NoProcessGroups::NotAllowed { path: path.clone(), error };
-        let useless = |problem| NoProcessGroups::Useless { path: path.clone(), problem };
+        let refused = |error| NoControlGroups::NotAllowed { path: path.clone(), error };
+        let useless = |problem| NoControlGroups::Useless { path: path.clone(), problem };
         let probe = self.group(&format!("turnstream-probe-{}-{}", std::process::id(), unique()));
         probe.create().map_err(refused)?;
         let writable = |file: PathBuf| OpenOptions::new().write(true).open(file).map(drop);
@@ -99,9 +99,9 @@ impl ProcessGroups {
     }
 }
 
-// === impl ProcessGroup ===
+// === impl ControlGroup ===
 
-impl ProcessGroup {
+impl ControlGroup {
     /// The group at this path, which an earlier process may have created.
     pub fn at(path: PathBuf) -> Self {
         Self { path }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_process_that_left_everything_else_is_killed_with_its_group() {
-        let groups = match ProcessGroups::find() {
+        let groups = match ControlGroups::find() {
             Ok(groups) => groups,
             Err(error) => return eprintln!("not tried, because no groups can be made here: {error}"),
         };

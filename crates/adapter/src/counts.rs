@@ -16,8 +16,8 @@ pub struct Counts {
     pub unknown_events: u64,
     /// Prompts that the server refused because another one was running.
     pub prompt_conflicts: u64,
-    /// Permissions that a rule allowed. Counted where the rule is applied: here by the client library; the
-    /// gateway counts its own in its log.
+    /// Permissions that a rule of the client library allowed. The gateway has rules of its own, and counts
+    /// the permissions that they allow from its log.
     pub unexpected_permissions: u64,
     /// Server processes that were started.
     pub server_starts: u64,

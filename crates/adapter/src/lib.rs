@@ -26,14 +26,14 @@
 //!    turn.
 //! 2. **Stable names.** Every item, model call, permission and question has a key that survives a reconnect
 //!    and a restart. The log stores it as `native_id`.
-//! 3. **Recovery.** With [`Start::open_work`], report first what became of it, in the order that
+//! 3. **Recovery.** With [`Start::open_work`], report first how that work ended or goes on, in the order that
 //!    [`OpenWork`] states.
 //! 4. **Idempotent commands.** After a crash the keeper repeats commands that it had stored as sent. A
 //!    repeated prompt must not run twice; a repeated answer is ignored.
 //! 5. **Gaps are reported.** When events may have been missed, send
 //!    [`Signal::Gap`](turnstream_model::signal::Signal::Gap) and then the state as snapshots.
 //! 6. **No process is left behind.** A dropped `connect` future or a dropped link ends what was started for
-//!    it. [`ProcessGroup`] helps: it also finds processes that left their parent and their session.
+//!    it. [`ControlGroup`] helps: it also finds processes that left their parent and their session.
 //! 7. **Log lines without content.** Text of prompts, models and tools is not logged at info or above.
 //!
 //! The folders of `crates/agents` are examples: `opencode` for an agent behind a server, `demo` for one
@@ -42,12 +42,14 @@
 mod agent;
 mod cgroup;
 mod counts;
+mod error;
 mod link;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, ConnectError, Connecting, Description, Known, OpenWork, Probing,
-    Start, Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
+    Stopping, UnknownModel,
 };
-pub use cgroup::{NoProcessGroups, ProcessGroup, ProcessGroups};
+pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
+pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};

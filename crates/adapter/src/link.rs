@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument;
-use turnstream_model::event::{ApprovalOutcome, Permissions, QuestionOutcome};
+use turnstream_model::event::{ApprovalOutcome, ErrorClass, Permissions, QuestionOutcome, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Need, Signal};
 
@@ -135,19 +135,27 @@ pub struct Link {
     away: Option<String>,
     commands: Option<mpsc::Sender<Command>>,
     observed: mpsc::Receiver<Observed>,
-    adapter: JoinHandle<()>,
+    /// `None` once the task has ended and its result was read.
+    adapter: Option<JoinHandle<()>>,
 }
 
 impl Link {
     /// Starts an adapter task. It ends when its commands end, or when the agent is gone for good. Before
-    /// the latter it reports [`Signal::LinkLost`]. The task runs in the current `tracing` span.
+    /// the latter it reports [`Signal::LinkLost`]; for a task that panics, the link reports it. The task runs
+    /// in the current `tracing` span.
     pub fn spawn<F>(adapter: impl FnOnce(mpsc::Receiver<Command>, Observer) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (commands, received) = mpsc::channel(COMMAND_QUEUE);
         let (sender, observed) = mpsc::channel(OBSERVED_QUEUE);
-        let adapter = tokio::spawn(adapter(received, Observer(sender)).in_current_span());
+        let adapter = adapter(received, Observer(sender.clone()));
+        // Holds a sender, so that the observations end only when the task ends.
+        let task = async move {
+            adapter.await;
+            drop(sender);
+        };
+        let adapter = Some(tokio::spawn(task.in_current_span()));
         Self { away: None, commands: Some(commands), observed, adapter }
     }
 
@@ -170,9 +178,19 @@ impl Link {
         }
     }
 
-    /// The next observation; `None` when the adapter has ended.
+    /// The next observation; `None` when the adapter has ended. A panic of the adapter is observed as
+    /// [`Signal::LinkLost`]. Safe to drop and call again.
     pub async fn observe(&mut self) -> Option<Observed> {
-        self.observed.recv().await
+        if let Some(observed) = self.observed.recv().await {
+            return Some(observed);
+        }
+        let ended = self.adapter.as_mut()?.await;
+        self.adapter = None;
+        let lost = ended.is_err_and(|error| log_panic(&error));
+        lost.then(|| {
+            let error = TurnError::new(ErrorClass::AgentExited, "the agent's adapter panicked");
+            Observed::Signal(Signal::LinkLost(error))
+        })
     }
 
     /// The next observation if it has already arrived.
@@ -184,19 +202,91 @@ impl Link {
     pub async fn stop(mut self, deadline: Duration) {
         self.commands = None;
         self.observed.close();
-        if tokio::time::timeout(deadline, &mut self.adapter).await.is_err() {
-            tracing::warn!(?deadline, "the adapter did not end in time and is aborted");
-            self.adapter.abort();
-            // It ends at its next await. A task that never awaits must not block the keeper.
-            if tokio::time::timeout(ABORT_LIMIT, &mut self.adapter).await.is_err() {
-                tracing::error!(limit = ?ABORT_LIMIT, "the adapter does not end, not even when aborted");
+        // It stays in `self`: a caller that drops this future aborts the adapter.
+        let Some(adapter) = &mut self.adapter else { return };
+        let ended = match tokio::time::timeout(deadline, &mut *adapter).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                tracing::warn!(?deadline, "the adapter did not end in time and is aborted");
+                adapter.abort();
+                // It ends at its next await. A task that never awaits must not block the keeper.
+                match tokio::time::timeout(ABORT_LIMIT, &mut *adapter).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        let limit = ABORT_LIMIT;
+                        tracing::error!(?limit, "the adapter does not end, not even when aborted");
+                        return;
+                    }
+                }
             }
+        };
+        if let Err(error) = ended {
+            log_panic(&error);
         }
     }
 }
 
+/// Logs that an adapter panicked. False for one that was aborted. The message of the panic may quote the
+/// agent, so it is only in the line for debugging.
+fn log_panic(error: &JoinError) -> bool {
+    if error.is_panic() {
+        tracing::error!("the adapter of an agent panicked");
+        tracing::debug!(%error, "how the adapter panicked");
+    }
+    error.is_panic()
+}
+
 impl Drop for Link {
     fn drop(&mut self) {
-        self.adapter.abort();
+        if let Some(adapter) = &self.adapter {
+            adapter.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use turnstream_testkit::diagnostics::{Capture, Level};
+
+    /// What the agent says. It may be text of a model.
+    const AGENT_TEXT: &str = "the model said blue";
+
+    #[tokio::test]
+    async fn an_adapter_that_panics_is_reported_as_lost_after_its_observations_and_logged() {
+        let capture = Capture::start();
+        let mut link = Link::spawn(|_commands, observer| async move {
+            observer.observed(Observed::Back).await.unwrap();
+            panic!("{AGENT_TEXT}");
+        });
+        assert_eq!(link.observe().await, Some(Observed::Back));
+        let error = TurnError::new(ErrorClass::AgentExited, "the agent's adapter panicked");
+        assert_eq!(link.observe().await, Some(Observed::Signal(Signal::LinkLost(error))));
+        assert_eq!(link.observe().await, None, "it is lost once");
+        assert!(!link.tell(Command::Cancel).await);
+        link.stop(Duration::from_secs(60)).await;
+        let panicked = |line: &&turnstream_testkit::diagnostics::Line| line.message.contains("panicked");
+        let errors = capture.at_least(Level::ERROR);
+        assert_eq!(errors.iter().filter(panicked).count(), 1, "{}", capture.text());
+        let shown = capture.at_least(Level::INFO);
+        assert!(shown.iter().all(|line| !line.to_string().contains(AGENT_TEXT)), "{}", capture.text());
+    }
+
+    #[tokio::test]
+    async fn an_adapter_that_panics_while_it_is_stopped_is_logged() {
+        let capture = Capture::start();
+        let link = Link::spawn(|mut commands, _observer| async move {
+            while commands.recv().await.is_some() {}
+            panic!("{AGENT_TEXT}");
+        });
+        link.stop(Duration::from_secs(60)).await;
+        capture.until(|line| line.message == "the adapter of an agent panicked").await;
+    }
+
+    #[tokio::test]
+    async fn an_adapter_that_ends_by_itself_is_no_panic() {
+        let mut link = Link::spawn(|_commands, _observer| async {});
+        assert_eq!((link.observe().await, link.observe().await), (None, None));
+        link.stop(Duration::from_secs(60)).await;
     }
 }

@@ -6,7 +6,8 @@ pub mod demo;
 pub mod opencode;
 
 pub use turnstream_adapter::{
-    ACP_CONTENT, Agent, CheckingModel, Command, ConnectError, Connecting, Counters, Counts, Description,
-    Fate, Known, Link, LinkEnd, NoProcessGroups, Observed, Observer, OpenWork, Probing, ProcessGroup,
-    ProcessGroups, Start, Stopping, UnknownModel,
+    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
+    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork,
+    NoControlGroups, Observed, Observer, OpenWork, Probing, RefusedBlock, Start, StopError, Stopping,
+    UnknownModel,
 };

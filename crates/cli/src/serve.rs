@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
-use turnstream_agents::{Description, ProcessGroups};
+use turnstream_agents::{ControlGroups, Description};
 use turnstream_gateway::{Gateway, OpenError, Round};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
@@ -104,7 +104,7 @@ fn warn_of_limits(config: &Config, open_files_limit: Option<u64>) {
         AgentTable::Opencode(table) => table.url.is_none(),
     };
     if config.agents.values().any(starts_processes)
-        && let Err(problem) = ProcessGroups::find()
+        && let Err(problem) = ControlGroups::find()
     {
         warn!(
             error = %problem,

@@ -6,6 +6,7 @@ use crate::keeper::Handle;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use turnstream_model::Chain;
 
 /// How long keepers may take to end before they are aborted.
 const KEEPERS: Duration = Duration::from_millis(1_200);
@@ -68,7 +69,7 @@ impl Gateway {
                 tokio::spawn(async move {
                     let problem = match timeout_at(by, agent.stop()).await {
                         Ok(Ok(())) => return None,
-                        Ok(Err(problem)) => problem,
+                        Ok(Err(error)) => Chain(&error).to_string(),
                         Err(_) => format!("it did not end within {within:.1?}"),
                     };
                     Some(format!("agent {name} could not be stopped: {problem}"))

@@ -212,7 +212,7 @@ impl Shared {
         state.phase = Phase::Live;
         if std::mem::take(&mut state.was_lost) {
             self.counters.count(Counted::StreamReconnect);
-            tracing::info!(directory = %self.directory, "event stream reconnected");
+            tracing::debug!(directory = %self.directory, "event stream reconnected");
         }
         for subscriber in state.subscribers.values_mut() {
             let gap = std::mem::replace(&mut subscriber.was_connected, true);

@@ -181,42 +181,42 @@ impl CallExecutor {
         match replied {
             Ok(()) => {
                 tracing::debug!(
-                    native_session = %session, kind, request = key.as_str(),
+                    native_session = %session, kind, ask = key.as_str(),
                     "replied to opencode"
                 )
             }
             Err(error) if error.is_not_found() => {
                 tracing::debug!(
-                    native_session = %session, kind, request = key.as_str(),
+                    native_session = %session, kind, ask = key.as_str(),
                     "opencode no longer waits for a reply"
                 );
             }
             Err(error) => {
                 let error = error.for_log();
                 tracing::warn!(
-                    native_session = %session, kind, request = key.as_str(), %error,
+                    native_session = %session, kind, ask = key.as_str(), %error,
                     "cannot reply to opencode"
                 );
             }
         }
     }
 
-    fn log_prompt(&self, prompt: &str, answer: &PromptAnswer) {
+    fn log_prompt(&self, native_prompt: &str, answer: &PromptAnswer) {
         let session = &self.session.id;
         match answer {
             PromptAnswer::Accepted => {
-                tracing::debug!(native_session = %session, prompt, "prompt accepted by opencode")
+                tracing::debug!(native_session = %session, native_prompt, "prompt accepted by opencode")
             }
             PromptAnswer::Busy => {
                 tracing::info!(
-                    native_session = %session, prompt,
+                    native_session = %session, native_prompt,
                     "prompt refused by opencode: another one runs"
                 )
             }
             PromptAnswer::Refused(error) | PromptAnswer::Unsent(error) | PromptAnswer::Unclear(error) => {
                 let (class, status) = (error.class.as_str(), error.status);
                 tracing::warn!(
-                    native_session = %session, prompt, class, status,
+                    native_session = %session, native_prompt, class, status,
                     "prompt not accepted by opencode"
                 );
             }

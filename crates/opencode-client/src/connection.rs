@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{self, AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
-use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::time::Time;
 
@@ -172,10 +171,9 @@ impl ServerConnection {
             Err(error) => {
                 if error.is_panic() {
                     let session = &self.executor.session.id;
-                    tracing::error!(
-                        native_session = %session, error = %Chain(&error),
-                        "a call to opencode panicked"
-                    );
+                    tracing::error!(native_session = %session, "a call to opencode panicked");
+                    // The message of the panic may quote the server.
+                    tracing::debug!(native_session = %session, %error, "how a call to opencode panicked");
                 }
                 self.fallbacks.remove(&error.id()).flatten()
             }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
+use turnstream_adapter::AgentError;
 
 /// The most characters of a body that an error holds.
 const EXCERPT: usize = 200;
@@ -170,6 +171,12 @@ impl ClientError {
     /// a tool.
     pub fn for_log(&self) -> ForLog<'_> {
         ForLog(self)
+    }
+}
+
+impl AgentError for ClientError {
+    fn for_log(&self) -> String {
+        ForLog(self).to_string()
     }
 }
 

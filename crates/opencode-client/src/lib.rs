@@ -100,7 +100,7 @@ pub use prompt::{Model, PartContent, Prompt, PromptPart};
 pub use prompt_content::check as check_block;
 pub use rest::{Ensured, Health, Pending, PermissionReply, Session, SessionRef, SessionTime, StoredMessage};
 pub use secret::Secret;
-pub use serve::{Launch, Restarts, ServeError, Server, ServerState};
+pub use serve::{Launch, NotReady, Restarts, ServeError, Server, ServerState};
 pub use settings::{ClientInfo, Timeouts};
 pub use subscription::{BusItem, Closed, Lag, Loss, Subscription};
 pub use transport::check_url;

@@ -3,6 +3,7 @@
 use super::ids;
 use super::prompt::{Model, PartContent, Prompt, PromptPart};
 use serde_json::Value;
+use turnstream_adapter::{ACP_CONTENT, RefusedBlock};
 use turnstream_model::event::{ErrorClass, TurnError};
 
 /// The prompt for this message id. The same id gives the same part ids, so that a repeat is not a second
@@ -22,18 +23,20 @@ pub(super) fn prompt(
     };
     let part = |(place, block): (usize, &Value)| {
         let id = ids::part_of(message, place as u32);
-        Ok(PromptPart { id, content: part_content(block)? })
+        let content = part_content(block)
+            .map_err(|refused| TurnError::new(ErrorClass::InvalidRequest, refused.to_string()))?;
+        Ok(PromptPart { id, content })
     };
     let parts = content.iter().enumerate().map(part).collect::<Result<_, TurnError>>()?;
     Ok(Prompt { message_id: message.to_owned(), parts, model, agent: mode.map(str::to_owned) })
 }
 
 /// Refuses a content block that opencode cannot take.
-pub fn check(block: &Value) -> Result<(), String> {
-    part_content(block).map(drop).map_err(|error| error.message)
+pub fn check(block: &Value) -> Result<(), RefusedBlock> {
+    part_content(block).map(drop)
 }
 
-fn part_content(block: &Value) -> Result<PartContent, TurnError> {
+fn part_content(block: &Value) -> Result<PartContent, RefusedBlock> {
     let text = |member: &str| block[member].as_str().map(str::to_owned);
     let kind = block["type"].as_str().unwrap_or_default();
     let content = match kind {
@@ -53,12 +56,10 @@ fn part_content(block: &Value) -> Result<PartContent, TurnError> {
         "resource" => resource(&block["resource"]),
         _ => None,
     };
-    content.ok_or_else(|| {
-        let problem = format!(
-            "opencode cannot take the content block of the type {kind:?} as it is; it takes text, image, audio, \
-             resource_link and resource, each with the members of ACP"
-        );
-        TurnError::new(ErrorClass::InvalidRequest, problem)
+    content.ok_or_else(|| RefusedBlock::Unsupported {
+        agent: "opencode",
+        kind: kind.to_owned(),
+        takes: ACP_CONTENT,
     })
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         if attempts == shared.settings.attempts {
             tracing::error!(
-                directory = %shared.directory, attempts, reason = %loss.for_log(),
+                directory = %shared.directory, tries = attempts, reason = %loss.for_log(),
                 "gave up reconnecting the event stream"
             );
             shared.close(&Closed::GaveUp { attempts, last: loss });
@@ -44,16 +44,17 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         attempts += 1;
         let pause = pause(&shared, attempts);
+        // The sessions of the directory are told, and log the outage.
         // opencode ends the stream when it disposes of a directory's instance: that is no failure.
         if matches!(loss, Loss::Ended) {
-            tracing::info!(
-                directory = %shared.directory, attempt = attempts, ?pause,
+            tracing::debug!(
+                directory = %shared.directory, tries = attempts, ?pause,
                 "event stream ended; reconnecting"
             );
         } else {
             let reason = loss.for_log();
-            tracing::warn!(
-                directory = %shared.directory, %reason, attempt = attempts, ?pause,
+            tracing::debug!(
+                directory = %shared.directory, %reason, tries = attempts, ?pause,
                 "event stream lost; reconnecting"
             );
         }

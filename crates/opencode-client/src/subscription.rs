@@ -7,7 +7,7 @@ use super::queue::Queue;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use turnstream_adapter::Counted;
+use turnstream_adapter::{AgentError, Counted};
 
 /// A subscription to the events of one session and its descendants. Dropping it unsubscribes.
 #[derive(Debug)]
@@ -104,12 +104,25 @@ impl Loss {
 
 impl Closed {
     /// The failed request, if the stream could not be opened.
-    pub fn cause(&self) -> Option<&ClientError> {
+    pub fn cause(&self) -> Option<&Arc<ClientError>> {
         match self {
             Self::Refused(error) | Self::GaveUp { last: Loss::NotOpened(error), .. } => Some(error),
             Self::GaveUp { last: Loss::Ended | Loss::Broke(_) | Loss::Silent(_), .. } | Self::ReaderGone => {
                 None
             }
+        }
+    }
+}
+
+impl AgentError for Closed {
+    fn for_log(&self) -> String {
+        match self {
+            Self::GaveUp { attempts, last } => {
+                let last = last.for_log();
+                format!("gave up after {attempts} attempts to open the event stream again: {last}")
+            }
+            Self::Refused(error) => format!("the event stream is refused: {}", error.for_log()),
+            Self::ReaderGone => self.to_string(),
         }
     }
 }

@@ -58,11 +58,13 @@ mod welcome;
 pub use script::{DemoScript, DemoScriptError};
 
 use memory::Memory;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use turnstream_adapter::Link;
-use turnstream_adapter::{Agent, ConnectError, Connecting, Description, Start, Stopping};
+use turnstream_adapter::{
+    Agent, AgentError, ConnectError, Connecting, Description, Link, Start, StopError, Stopping,
+};
 use turnstream_model::id::SessionId;
 
 /// The default delay between pieces of text: a person can watch them stream.
@@ -95,6 +97,21 @@ pub struct DemoAgent {
     config: Arc<DemoConfig>,
 }
 
+/// Why the memory of the demo agent cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum MemoryError {
+    #[error("its memory cannot be opened: {0}")]
+    Open(#[source] io::Error),
+    #[error("what the scripted agent remembers cannot be removed: {0}")]
+    Remove(#[source] io::Error),
+}
+
+impl AgentError for MemoryError {
+    fn for_log(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl DemoAgent {
     /// An agent with this configuration.
     pub fn new(config: DemoConfig) -> Self {
@@ -120,8 +137,8 @@ impl Agent for DemoAgent {
         });
         Box::pin(async move {
             let Some(forgotten) = forgotten else { return Ok(()) };
-            let forgotten = forgotten.await.map_err(std::io::Error::other).and_then(|forgotten| forgotten);
-            forgotten.map_err(|error| format!("what the scripted agent remembers cannot be removed: {error}"))
+            let forgotten = forgotten.await.map_err(io::Error::other).and_then(|forgotten| forgotten);
+            forgotten.map_err(|error| StopError::new(MemoryError::Remove(error)))
         })
     }
 
@@ -133,8 +150,8 @@ impl Agent for DemoAgent {
                     let session = start.session.clone();
                     let opened =
                         tokio::task::spawn_blocking(move || Memory::open(&directory, &session)).await;
-                    opened.map_err(std::io::Error::other).and_then(|opened| opened).map_err(|error| {
-                        let problem = format!("its memory cannot be opened: {error}");
+                    opened.map_err(io::Error::other).and_then(|opened| opened).map_err(|error| {
+                        let problem = Arc::new(MemoryError::Open(error));
                         ConnectError::Unavailable { agent: "scripted".to_owned(), problem }
                     })?
                 }

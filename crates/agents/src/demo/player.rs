@@ -129,7 +129,8 @@ impl Player {
             stopped => stopped,
         };
         if let Err(Stop::Crash(error)) = stop {
-            tracing::warn!(class = error.class.as_str(), "the demo agent stops");
+            // The keeper logs what was lost with it.
+            tracing::debug!(class = error.class.as_str(), "the demo agent stops");
             if let Err(LinkEnd) = self.observer.signal(Signal::LinkLost(error)).await {
                 tracing::debug!("the keeper has already dropped the link");
             }

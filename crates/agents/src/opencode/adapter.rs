@@ -100,7 +100,7 @@ impl Adapter {
         let session = &self.session;
         match observed {
             Observed::Signal(Signal::AttemptBegan { key, .. }) => {
-                self.attempt = Some(tracing::info_span!("attempt", %session, attempt = key.as_str()));
+                self.attempt = Some(tracing::info_span!("attempt", %session, native_attempt = key.as_str()));
             }
             Observed::Signal(Signal::AttemptEnded { .. } | Signal::TurnIdle { .. }) => self.attempt = None,
             Observed::Signal(Signal::Gap(reason)) => {
@@ -111,15 +111,15 @@ impl Adapter {
                 tracing::warn!(%session, class, status, "opencode reports an error");
             }
             Observed::Signal(Signal::LinkLost(error)) => {
-                tracing::warn!(%session, class = error.class.as_str(), "link to opencode lost");
+                // The keeper logs what was lost with it.
+                tracing::debug!(%session, class = error.class.as_str(), "link to opencode lost");
                 self.attempt = None;
             }
-            // The reason may quote the server; the client has logged it without that.
-            Observed::Away(_) => tracing::warn!(%session, "opencode is not reachable"),
-            Observed::Back => tracing::info!(%session, "opencode is reachable again"),
+            // The keeper logs an outage and its end, and the client the reason.
+            Observed::Away(_) | Observed::Back => {}
             Observed::Fate { native_id, fate } => {
                 tracing::info!(
-                    %session, prompt = native_id.as_str(), ?fate,
+                    %session, native_prompt = native_id.as_str(), ?fate,
                     "fate of a prompt sent before a restart"
                 );
             }

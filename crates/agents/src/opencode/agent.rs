@@ -4,15 +4,15 @@ use super::adapter::Adapter;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 use turnstream_adapter::{
-    Agent, CheckingModel, ConnectError, Connecting, Counters, Counts, Description, Link, Probing, Start,
-    Stopping,
+    Agent, AgentError, CheckingModel, ConnectError, Connecting, Counters, Counts, Description, Link, Probing,
+    RefusedBlock, Start, StopError, Stopping,
 };
-use turnstream_model::Chain;
 use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::Signal;
@@ -69,20 +69,20 @@ impl Opencode {
         Self { name: name.into(), config, server: Mutex::new(None), counters: Counters::default() }
     }
 
-    fn unavailable(&self, problem: impl ToString) -> ConnectError {
-        ConnectError::Unavailable { agent: self.name.clone(), problem: problem.to_string() }
+    fn unavailable(&self, problem: Arc<dyn AgentError>) -> ConnectError {
+        ConnectError::Unavailable { agent: self.name.clone(), problem }
     }
 
     /// Classifies a failed request. A server that refuses the password is not the same as one that is not
     /// there.
-    fn failure(&self, error: &ClientError) -> LinkFailure {
-        match error {
+    fn failure(&self, error: Arc<ClientError>) -> LinkFailure {
+        match &*error {
             ClientError::Connect { .. } | ClientError::Timeout { .. } | ClientError::Broken { .. } => {
-                LinkFailure::Temporary(error.to_string())
+                LinkFailure::Temporary(error)
             }
             ClientError::Unauthorized { .. } | ClientError::Password(_) => {
-                let (agent, problem) = (self.name.clone(), error.to_string());
-                LinkFailure::Permanent(ConnectError::Unauthorized { agent, problem, status: error.status() })
+                let (agent, status) = (self.name.clone(), error.status());
+                LinkFailure::Permanent(ConnectError::Unauthorized { agent, problem: error, status })
             }
             ClientError::BaseUrl { .. }
             | ClientError::Setup(_)
@@ -156,16 +156,17 @@ impl Opencode {
     /// Makes a link. Temporary failures are retried until the caller's deadline: a server that died is
     /// restarted.
     async fn link(&self, start: Start) -> Result<Link, ConnectError> {
-        let mut last = None;
+        let mut last: Option<Arc<dyn AgentError>> = None;
         loop {
             match timeout_at(start.until, self.link_once(&start)).await {
                 Ok(Ok(link)) => return Ok(link),
                 Ok(Err(LinkFailure::Permanent(error))) => return Err(error),
                 Ok(Err(LinkFailure::Temporary(problem))) => {
                     // One line per state, not per attempt.
-                    if last.as_ref() != Some(&problem) {
+                    let reason = problem.for_log();
+                    if last.is_none_or(|last| last.for_log() != reason) {
                         tracing::info!(
-                            agent = %self.name, session = %start.session,
+                            agent = %self.name, session = %start.session, %reason,
                             "opencode does not answer yet"
                         );
                     }
@@ -175,30 +176,30 @@ impl Opencode {
             }
             tokio::time::sleep(RETRY_PAUSE).await;
         }
-        let restarting = match self.server.try_lock().ok().and_then(|held| Some(held.as_ref()?.0.state())) {
-            Some(ServerState::Restarting { reason, .. }) => {
-                Some(format!("it is being started again: {reason}"))
-            }
-            _ => None,
+        let state = self.server.try_lock().ok().and_then(|held| Some(held.as_ref()?.0.state()));
+        let problem = match (state, last) {
+            (Some(ServerState::Restarting { reason, .. }), _) => Arc::new(NoLink::Restarting { reason }),
+            (_, Some(last)) => last,
+            (_, None) => Arc::new(NoLink::NoAnswer),
         };
-        tracing::warn!(
-            agent = %self.name, session = %start.session,
+        // The keeper logs the failure; this is why.
+        tracing::debug!(
+            agent = %self.name, session = %start.session, reason = %problem.for_log(),
             "no link to opencode before the deadline"
         );
-        let problem = restarting.or(last).unwrap_or_else(|| "it did not answer in time".to_owned());
         Err(self.unavailable(problem))
     }
 
     async fn link_once(&self, start: &Start) -> Result<Link, LinkFailure> {
         let client = self.client().await.map_err(|error| match error {
-            ServeError::Client(error) => self.failure(&error),
-            error => LinkFailure::Permanent(self.unavailable(error)),
+            ServeError::Client(error) => self.failure(Arc::new(error)),
+            error => LinkFailure::Permanent(self.unavailable(Arc::new(error))),
         })?;
         let directory =
-            Directory::new(&start.cwd).map_err(|error| LinkFailure::Permanent(self.unavailable(error)))?;
+            Directory::new(&start.cwd).map_err(|error| self.failure(Arc::new(ClientError::from(error))))?;
         let native_id = start.native_id.as_deref();
         let ensured = client.ensure_session(native_id, &directory, None).await;
-        let ensured = ensured.map_err(|error| self.failure(&error))?;
+        let ensured = ensured.map_err(|error| self.failure(Arc::new(error)))?;
         let forgotten = native_id.filter(|_| ensured.created);
         if let Some(native_id) = forgotten
             && start.open_work.is_some()
@@ -216,8 +217,8 @@ impl Opencode {
         let (conversation, catches_up) = self.conversation(start, &ensured, clock);
         let mut connection = ServerConnection::new(&client, &ensured.at);
         connection.connected().await.map_err(|closed| match closed.cause() {
-            Some(error) => self.failure(error),
-            None => LinkFailure::Temporary(closed.to_string()),
+            Some(error) => self.failure(Arc::clone(error)),
+            None => LinkFailure::Temporary(Arc::new(closed)),
         })?;
         let adapter = Adapter::new(conversation, connection, clock, start.session.clone());
         let notice = forgotten.map(forgotten_notice);
@@ -261,18 +262,36 @@ impl Opencode {
                 "cannot delete an unused session of opencode"
             );
         }
-        let problem = "it was deleted, or its server has lost its data".to_owned();
         let (agent, native_id) = (self.name.clone(), native_id.to_owned());
-        LinkFailure::Permanent(ConnectError::Forgotten { agent, native_id, problem })
+        LinkFailure::Permanent(ConnectError::Forgotten { agent, native_id })
     }
 }
 
 /// Why a link could not be made.
 enum LinkFailure {
     /// A retry may succeed.
-    Temporary(String),
+    Temporary(Arc<dyn AgentError>),
     /// A retry does not help.
     Permanent(ConnectError),
+}
+
+/// Why there was no link before the deadline, if no request has failed.
+#[derive(Debug, thiserror::Error)]
+enum NoLink {
+    /// The server ended, for this reason, which has the end of its output.
+    #[error("it is being started again: {reason}")]
+    Restarting { reason: String },
+    #[error("it did not answer in time")]
+    NoAnswer,
+}
+
+impl AgentError for NoLink {
+    fn for_log(&self) -> String {
+        match self {
+            Self::Restarting { reason: _ } => "it is being started again".to_owned(),
+            Self::NoAnswer => self.to_string(),
+        }
+    }
 }
 
 /// The notice for a session that opencode no longer has, and that is replaced by a new one.
@@ -302,7 +321,7 @@ impl Agent for Opencode {
         Box::pin(self.probe_server())
     }
 
-    fn check_block(&self, block: &Value) -> Result<(), String> {
+    fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
         turnstream_opencode_client::check_block(block)
     }
 
@@ -319,7 +338,8 @@ impl Agent for Opencode {
         ids::for_prompt(session.as_str(), prompt.as_str(), Time::now().0).message()
     }
 
-    /// A server that was found running goes on; one that was started here ends with the gateway.
+    /// A server that is given by its URL goes on. One that was started by a gateway ends with this one, also
+    /// if it was adopted after a crash.
     fn outlives_gateway(&self) -> bool {
         matches!(self.config.source, Source::Attach { .. })
     }
@@ -337,7 +357,7 @@ impl Agent for Opencode {
                 (None, Source::Start(launch)) => Server::end_leftover(launch).await,
                 (None, Source::Attach { .. }) => Ok(()),
             };
-            stopped.map_err(|error| Chain(&error).to_string())
+            stopped.map_err(StopError::new)
         })
     }
 }

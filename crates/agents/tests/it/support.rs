@@ -110,7 +110,7 @@ impl Keeper {
             mode: None,
             permissions: Permissions::Ask,
             open_work: left,
-            known: turnstream_agents::Known::default(),
+            known: turnstream_agents::LoggedWork::default(),
             until: tokio::time::Instant::now() + Duration::from_secs(60),
         };
         self.link = Some(self.agent().connect(start).await.unwrap());

@@ -194,7 +194,7 @@ fn a_gateway_that_may_make_no_control_groups_says_so_once_at_start() {
         .unwrap();
     let config = config.display().to_string();
     let said = home.path("said");
-    let mut is_hidden = turnstream_agents::ProcessGroups::find().is_err();
+    let mut is_hidden = turnstream_agents::ControlGroups::find().is_err();
     let serving = home.serve_armed(&["--config", &config], |command| {
         is_hidden = is_hidden || hide_cgroups(command);
         command.stdout(File::create(home.path("serve.out")).unwrap());

@@ -5,12 +5,13 @@ use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
 use crate::redactor::still_a_name;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
-use turnstream_adapter::{Command, ConnectError, Known, Link, Observed, OpenWork, Start};
+use turnstream_adapter::{AdapterFailed, Command, ConnectError, Link, LoggedWork, Observed, OpenWork, Start};
 use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
@@ -84,7 +85,7 @@ impl Connection {
                 let made = (&mut making.task).await;
                 let made = made.unwrap_or_else(|error| {
                     tracing::error!(error = %Chain(&error), "the adapter of an agent failed");
-                    let problem = format!("its adapter failed: {error}");
+                    let problem = Arc::new(AdapterFailed(error));
                     Err(ConnectError::Unavailable { agent: making.agent.clone(), problem })
                 });
                 LinkEvent::Connected(made)
@@ -156,15 +157,15 @@ fn command_name(command: &Command) -> &'static str {
 }
 
 /// What the log has of the agent's session. Without it, turns of other clients are not recognised.
-async fn known(log: Log, id: SessionId) -> Known {
+async fn known(log: Log, id: SessionId) -> LoggedWork {
     let read = tokio::task::spawn_blocking(move || log.snapshot(&id)).await;
     let error = match read {
-        Ok(Ok(snapshot)) => return Known::of(&snapshot.state),
+        Ok(Ok(snapshot)) => return LoggedWork::of(&snapshot.state),
         Ok(Err(error)) => RequestError::of_read(error),
         Err(error) => RequestError::log(error),
     };
     tracing::warn!(error = %Chain(&error), "the agent's session cannot be compared with the log");
-    Known::default()
+    LoggedWork::default()
 }
 
 fn turn_error(error: &ConnectError) -> TurnError {
@@ -263,7 +264,7 @@ impl Keeper {
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
             open_work,
-            known: Known::default(),
+            known: LoggedWork::default(),
             until,
         };
         let closing_links = self.closing_links.clone();

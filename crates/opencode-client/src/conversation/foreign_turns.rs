@@ -4,7 +4,7 @@ use super::Conversation;
 use crate::translate::{Stored, Translated, Want};
 use std::collections::HashSet;
 use std::time::Duration;
-use turnstream_adapter::Known;
+use turnstream_adapter::LoggedWork;
 use turnstream_adapter::Observed;
 use turnstream_model::event::NoticeCode;
 use turnstream_model::signal::Signal;
@@ -21,7 +21,7 @@ pub(super) struct LoggedMessages {
 }
 
 impl LoggedMessages {
-    fn of(known: &Known) -> Self {
+    fn of(known: &LoggedWork) -> Self {
         let of_call = |call: &str| call.split('#').next().unwrap_or_default().to_owned();
         let calls = known.calls.iter().map(|call| of_call(call.as_str()));
         let prompts = known.prompts.iter().filter(|prompt| !known.unwanted.contains(prompt));
@@ -37,7 +37,7 @@ impl LoggedMessages {
 impl Conversation {
     /// Compares an older session with the log. Turns that the log lacks are reported first, then
     /// [`Observed::Back`]. Returns false if the log has nothing to compare with.
-    pub fn catch_up_from(&mut self, known: &Known) -> bool {
+    pub fn catch_up_from(&mut self, known: &LoggedWork) -> bool {
         self.unwanted.extend(known.unwanted.iter().cloned());
         let logged = LoggedMessages::of(known);
         let may_compare = !logged.ids.is_empty();

@@ -1,9 +1,9 @@
 //! Starts a server: command, environment, port, and the wait until it is ready.
 
-use super::output::Output;
+use super::output::{FILE, Output};
 use super::processes::{MARK, Process, ServerProcesses};
 use super::record::Record;
-use super::{Launch, ServeError, enter_cgroup, pipe};
+use super::{Launch, NotReady, ServeError, enter_cgroup, pipe};
 use crate::client::Client;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
-use turnstream_adapter::{Counted, ProcessGroup, ProcessGroups};
+use turnstream_adapter::{ControlGroup, ControlGroups, Counted};
 use turnstream_model::Chain;
 
 /// The line that a ready server prints. Before it, the server accepts requests and never answers them.
@@ -19,7 +19,7 @@ const READY: &str = "listening on ";
 /// The variables of this process that a server inherits.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 const POLL: Duration = Duration::from_millis(50);
-/// How many lines of the output a log line shows.
+/// How many lines of the output a log line for debugging shows.
 const LOGGED_LINES: usize = 5;
 
 /// A process that was started here.
@@ -57,7 +57,7 @@ pub(super) async fn launch(
         let status = child.wait().await.map_err(not_started)?;
         client.counters().count(Counted::ServerExit);
         log_exit(launch, id, Some(status), output);
-        return Err(exited(status, output));
+        return Err(not_ready(NotReady::Exited(status), output));
     };
     record.process = Some(process.clone());
     unready.processes = Some(record.processes());
@@ -66,10 +66,7 @@ pub(super) async fn launch(
     record.write(&launch.state)?;
     let mut started = Started { child, process };
     let ready = match wait_for_ready_line(&mut started, output, launch.ready).await {
-        Ok(()) => client
-            .health_check()
-            .await
-            .map_err(|error| ServeError::NotReady { reason: error.to_string(), output: output.tail() }),
+        Ok(()) => client.health_check().await.map_err(|error| not_ready(NotReady::Unhealthy(error), output)),
         Err(error) => {
             client.counters().count(Counted::ServerExit);
             Err(error)
@@ -93,7 +90,7 @@ pub(super) async fn launch(
 /// The path of the control group for the server with this mark, if groups can be used. Nobody can guess the
 /// mark, so the name is free.
 fn cgroup(launch: &Launch, mark: &str) -> Option<PathBuf> {
-    match ProcessGroups::find() {
+    match ControlGroups::find() {
         Ok(groups) => Some(groups.group(&format!("turnstream-{mark}")).path().to_owned()),
         Err(error) => {
             let error = Chain(&error);
@@ -110,18 +107,20 @@ fn cgroup(launch: &Launch, mark: &str) -> Option<PathBuf> {
 /// without one.
 fn create_cgroup(launch: &Launch, record: &mut Record) {
     if let Some(path) = &record.cgroup
-        && let Err(error) = ProcessGroup::at(path.clone()).create()
+        && let Err(error) = ControlGroup::at(path.clone()).create()
     {
         tracing::warn!(agent = %launch.name, path = %path.display(), %error, "cannot create a control group");
         record.cgroup = None;
     }
 }
 
-/// One line for a server that ended or did not become ready, with the end of its redacted output.
+/// One line for a server that ended or did not become ready. Its output may have text of models and tools,
+/// also after redaction, so the end of it is only in a line for debugging.
 pub(super) fn log_exit(launch: &Launch, pid: Option<i32>, status: Option<ExitStatus>, output: &Output) {
     let status = status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
+    tracing::warn!(agent = %launch.name, pid, %status, "opencode ended; its output is in {FILE}");
     let output = last_lines(&output.tail());
-    tracing::warn!(agent = %launch.name, pid, %status, %output, "opencode ended");
+    tracing::debug!(agent = %launch.name, pid, %output, "the last output of opencode");
 }
 
 /// The last lines of a text in one line.
@@ -170,18 +169,17 @@ async fn wait_for_ready_line(
             return Ok(());
         }
         if let Ok(Some(status)) = started.child.try_wait() {
-            return Err(exited(status, output));
+            return Err(not_ready(NotReady::Exited(status), output));
         }
         if start.elapsed() > ready {
-            let reason = format!("it did not say so within {ready:?}");
-            return Err(ServeError::NotReady { reason, output: output.tail() });
+            return Err(not_ready(NotReady::Silent(ready), output));
         }
         tokio::time::sleep(POLL).await;
     }
 }
 
-fn exited(status: ExitStatus, output: &Output) -> ServeError {
-    ServeError::NotReady { reason: format!("it ended with {status}"), output: output.tail() }
+fn not_ready(reason: NotReady, output: &Output) -> ServeError {
+    ServeError::NotReady { reason, output: output.tail() }
 }
 
 /// A port that is free at this moment.

@@ -19,11 +19,12 @@ use record::Record;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 use supervise::{Supervisor, SupervisorCommand};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
-use turnstream_adapter::Counters;
+use turnstream_adapter::{AgentError, Counters};
 use turnstream_redact::Rules;
 
 /// How many ports are tried if another program takes the one that was free a moment ago.
@@ -130,7 +131,8 @@ pub enum ServeError {
     #[error("opencode did not become ready: {reason}; its output ends with:\n{output}")]
     NotReady {
         /// The reason.
-        reason: String,
+        #[source]
+        reason: NotReady,
         /// The end of its output, redacted.
         output: String,
     },
@@ -168,6 +170,44 @@ pub enum ServeError {
     /// The server to attach to does not answer, or the client could not be created.
     #[error(transparent)]
     Client(#[from] ClientError),
+}
+
+/// Why a server that was started did not become ready.
+#[derive(Debug, Error)]
+pub enum NotReady {
+    /// It ended.
+    #[error("it ended with {0}")]
+    Exited(ExitStatus),
+    /// It did not print that it is ready.
+    #[error("it did not say so within {0:?}")]
+    Silent(Duration),
+    /// It said so, and does not answer a health check.
+    #[error(transparent)]
+    Unhealthy(ClientError),
+}
+
+// === impl ServeError ===
+
+impl AgentError for ServeError {
+    fn for_log(&self) -> String {
+        match self {
+            Self::NotReady { reason, output: _ } => {
+                let reason = match reason {
+                    NotReady::Unhealthy(error) => AgentError::for_log(error),
+                    NotReady::Exited(_) | NotReady::Silent(_) => reason.to_string(),
+                };
+                format!("opencode did not become ready: {reason}; see {}", output::FILE)
+            }
+            Self::Client(error) => AgentError::for_log(error),
+            Self::Command { .. }
+            | Self::Io { .. }
+            | Self::Record { .. }
+            | Self::Pipe(_)
+            | Self::Port(_)
+            | Self::Random(_)
+            | Self::Undying(_) => self.to_string(),
+        }
+    }
 }
 
 // === impl Launch ===
@@ -415,7 +455,6 @@ async fn end(record: &Record, grace: Duration) -> Result<(), ServeError> {
         Ok(())
     } else {
         let pids: Vec<i32> = remaining.iter().map(|process| process.id).collect();
-        tracing::error!(?pids, "processes of opencode do not end");
         Err(ServeError::Undying(pids))
     }
 }

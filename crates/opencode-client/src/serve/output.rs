@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use turnstream_redact::{Held, Rules, Stream};
 
 /// The file in the state directory of the server.
-const FILE: &str = "opencode.log";
+pub(super) const FILE: &str = "opencode.log";
 /// The bytes of its end that are shown.
 const TAIL: u64 = 4 * 1024;
 /// A file larger than this is emptied.

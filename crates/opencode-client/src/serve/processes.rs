@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use turnstream_adapter::ProcessGroup;
+use turnstream_adapter::ControlGroup;
 
 /// The environment variable that holds the mark.
 pub(super) const MARK: &str = "TURNSTREAM_OPENCODE";
@@ -43,7 +43,7 @@ pub(super) struct ServerProcesses {
     /// The value of [`MARK`] in the environment of all of them.
     pub(super) mark: String,
     /// Their control group, if there is one.
-    pub(super) cgroup: Option<ProcessGroup>,
+    pub(super) cgroup: Option<ControlGroup>,
 }
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl ServerProcesses {
         // A process group has the id of its leader. If another process has that id now, so has another group.
         let group = leader
             .filter(|leader| !table.iter().any(|row| row.process.id == leader.id && row.process != **leader));
-        let members = self.cgroup.as_ref().map(ProcessGroup::processes).unwrap_or_default();
+        let members = self.cgroup.as_ref().map(ControlGroup::processes).unwrap_or_default();
         let ours = |row: &&Row| {
             known.contains(&row.process)
                 || members.contains(&row.process.id)
@@ -178,7 +178,7 @@ impl ServerProcesses {
                 // A process stays on the list when its parent dies, and so do the processes it starts then.
                 ours = self.living(&ours);
                 if ours.is_empty() && !self.is_populated() {
-                    self.cgroup.iter().for_each(ProcessGroup::remove);
+                    self.cgroup.iter().for_each(ControlGroup::remove);
                     return Vec::new();
                 }
                 ours.difference(&signalled).for_each(|process| process.signal(signal));
@@ -191,7 +191,7 @@ impl ServerProcesses {
 
     /// True while any process is in the control group, also one that cannot be listed.
     fn is_populated(&self) -> bool {
-        self.cgroup.as_ref().is_some_and(ProcessGroup::is_populated)
+        self.cgroup.as_ref().is_some_and(ControlGroup::is_populated)
     }
 
     /// Kills them all without waiting.
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_control_group_that_was_removed_before_its_first_process_was_in_is_made_again() {
-        let groups = match turnstream_adapter::ProcessGroups::find() {
+        let groups = match turnstream_adapter::ControlGroups::find() {
             Ok(groups) => groups,
             Err(error) => return eprintln!("not tried, because no groups can be made here: {error}"),
         };

@@ -7,7 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use turnstream_adapter::ProcessGroup;
+use turnstream_adapter::ControlGroup;
 
 /// The file in the state directory of the server.
 const FILE: &str = "opencode.json";
@@ -74,7 +74,7 @@ impl Record {
 
     /// The processes of the server.
     pub(super) fn processes(&self) -> ServerProcesses {
-        let cgroup = self.cgroup.clone().map(ProcessGroup::at);
+        let cgroup = self.cgroup.clone().map(ControlGroup::at);
         ServerProcesses { leader: self.process.clone(), mark: self.mark.clone(), cgroup }
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
-use turnstream_adapter::Counted;
+use turnstream_adapter::{AgentError, Counted};
 use turnstream_model::Chain;
 
 /// How often an adopted server, which is not a child of this process, is checked.
@@ -123,7 +123,7 @@ impl Supervision {
             let agent = self.launch.name.clone();
             if self.attempts == self.launch.restarts.attempts {
                 tracing::error!(
-                    %agent, attempts = self.attempts,
+                    %agent, tries = self.attempts,
                     "opencode ended too often and is not restarted"
                 );
                 self.state.send_replace(ServerState::GaveUp { reason });
@@ -135,7 +135,7 @@ impl Supervision {
             }
             self.attempts += 1;
             let attempt = self.attempts;
-            tracing::info!(%agent, attempt, pause = ?self.pause(), "restarting opencode");
+            tracing::info!(%agent, tries = attempt, pause = ?self.pause(), "restarting opencode");
             self.state.send_replace(ServerState::Restarting { attempt, reason });
             let restarted = tokio::select! {
                 restarted = self.restart_once() => restarted,
@@ -144,7 +144,8 @@ impl Supervision {
             match restarted {
                 Ok(started) => return Ok(started),
                 Err(error) => {
-                    tracing::warn!(%agent, attempt, "opencode could not be restarted");
+                    let shown = error.for_log();
+                    tracing::warn!(%agent, tries = attempt, error = %shown, "opencode could not be restarted");
                     reason = error.to_string();
                 }
             }
@@ -173,7 +174,7 @@ impl Supervision {
             Some(SupervisorCommand::Leave(done)) => {
                 self.guard.processes = None;
                 tracing::info!(%agent, "opencode is left running");
-                reply(done, Ok(()));
+                reply(&agent, done, Ok(()));
             }
             Some(SupervisorCommand::Stop(done)) => {
                 let ended = super::end(&self.record, self.launch.grace).await;
@@ -181,12 +182,11 @@ impl Supervision {
                     self.guard.processes = None;
                 }
                 let ended = ended.and_then(|()| Record::remove(&self.launch.state));
-                match &ended {
-                    Ok(()) => tracing::info!(%agent, "opencode stopped"),
-                    Err(error) => tracing::error!(%agent, error = %Chain(error), "cannot stop opencode"),
+                if ended.is_ok() {
+                    tracing::info!(%agent, "opencode stopped");
                 }
                 self.state.send_replace(ServerState::Stopped);
-                reply(done, ended);
+                reply(&agent, done, ended);
             }
         }
         // Kept until here: no other process can get its id before it is waited for.
@@ -197,9 +197,11 @@ impl Supervision {
 /// A command of the owner came first; `None` if the owner is gone.
 struct Interrupted(Option<SupervisorCommand>);
 
-/// The owner may have stopped waiting for the result.
-fn reply(done: oneshot::Sender<Result<(), ServeError>>, result: Result<(), ServeError>) {
-    drop(done.send(result));
+/// The owner logs a failure. If it has stopped waiting for the result, nobody else does.
+fn reply(agent: &str, done: oneshot::Sender<Result<(), ServeError>>, result: Result<(), ServeError>) {
+    if let Err(Err(error)) = done.send(result) {
+        tracing::error!(agent, error = %Chain(&error), "cannot stop opencode");
+    }
 }
 
 /// Waits until the server has ended. The status of an adopted server is not known.

@@ -1,6 +1,6 @@
 //! Messages and their parts: the model calls and items that they stand for.
 
-use super::thread::{Author, Known};
+use super::thread::{Author, KnownPart};
 use super::usage::{dollars, usage_of};
 use super::{Translated, Translator, Want, is_finish, retried, text_of};
 use crate::event::Delta;
@@ -27,7 +27,7 @@ impl Translator {
             thread.part(&delta.part, &delta.message);
         }
         // The server's store was ahead of its stream: a part that is over has this piece already.
-        let goes_on = |known: &&mut Known| !known.void && !known.over;
+        let goes_on = |known: &&mut KnownPart| !known.void && !known.over;
         let Some(known) = thread.known_mut(&delta.part).filter(goes_on) else { return };
         let text = known.seam.join(delta.delta.clone()).into_owned();
         // Half a character waits for its other half.

@@ -19,7 +19,7 @@ pub(super) struct Thread {
     session: String,
     pub(super) place: ThreadPlace,
     pub(super) messages: HashMap<String, Message>,
-    parts: HashMap<String, Known>,
+    parts: HashMap<String, KnownPart>,
     /// The items of tool calls, by the model's id of the call.
     calls: HashMap<String, Key>,
     /// Its last status was idle, and the idle event that follows has not come yet.
@@ -41,7 +41,7 @@ pub(super) enum ThreadPlace {
 }
 
 /// What is known of a part.
-pub(super) struct Known {
+pub(super) struct KnownPart {
     pub(super) key: Key,
     pub(super) message: String,
     /// The part itself was seen, not only deltas of it.
@@ -57,7 +57,7 @@ pub(super) struct Known {
     turn: u64,
 }
 
-impl Known {
+impl KnownPart {
     /// U+FFFD for half a character at its end, if nothing more comes.
     pub(super) fn flush_half_character(&mut self) -> Option<Signal> {
         let lost = self.seam.end().filter(|_| !self.void && !self.over)?;
@@ -159,21 +159,21 @@ impl Thread {
     }
 
     /// A part, if it is known.
-    pub(super) fn known(&self, part: &str) -> Option<&Known> {
+    pub(super) fn known(&self, part: &str) -> Option<&KnownPart> {
         self.parts.get(part)
     }
 
     /// Like [`Thread::known`], mutable.
-    pub(super) fn known_mut(&mut self, part: &str) -> Option<&mut Known> {
+    pub(super) fn known_mut(&mut self, part: &str) -> Option<&mut KnownPart> {
         self.parts.get_mut(part)
     }
 
     /// Ends all open texts: half a character at the end of one becomes U+FFFD.
     pub(super) fn flush_half_characters(&mut self, out: &mut Translated) {
-        let holds = |known: &&mut Known| known.seam.is_holding();
-        let mut parts: Vec<&mut Known> = self.parts.values_mut().filter(holds).collect();
+        let holds = |known: &&mut KnownPart| known.seam.is_holding();
+        let mut parts: Vec<&mut KnownPart> = self.parts.values_mut().filter(holds).collect();
         parts.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
-        out.signals.extend(parts.into_iter().filter_map(Known::flush_half_character));
+        out.signals.extend(parts.into_iter().filter_map(KnownPart::flush_half_character));
     }
 
     /// Drops half characters: the open texts are void.
@@ -183,9 +183,9 @@ impl Thread {
 
     /// The entry of a part, which is created if it is new. Part ids of two sessions may be the same, so the
     /// keys of subagents contain their session.
-    pub(super) fn part(&mut self, part: &str, message: &str) -> &mut Known {
+    pub(super) fn part(&mut self, part: &str, message: &str) -> &mut KnownPart {
         let (place, session, turn) = (&self.place, &self.session, self.turn);
-        self.parts.entry(part.to_owned()).or_insert_with(|| Known {
+        self.parts.entry(part.to_owned()).or_insert_with(|| KnownPart {
             key: match place {
                 ThreadPlace::Root => Key::from(part),
                 ThreadPlace::Unlinked(_) | ThreadPlace::Below(_) => Key::from(format!("{session}/{part}")),
@@ -203,7 +203,7 @@ impl Thread {
     /// A model call is repeated: its incomplete texts are void, also those of which only deltas came.
     pub(super) fn void_texts(&mut self, message: &str, out: &mut Translated) {
         let open =
-            |known: &&mut Known| known.message == message && known.is_text && !known.over && !known.void;
+            |known: &&mut KnownPart| known.message == message && known.is_text && !known.over && !known.void;
         for known in self.parts.values_mut().filter(open) {
             known.void = true;
             if !known.introduced {
@@ -212,7 +212,7 @@ impl Thread {
         }
     }
 
-    pub(super) fn forget_part(&mut self, part: &str) -> Option<Known> {
+    pub(super) fn forget_part(&mut self, part: &str) -> Option<KnownPart> {
         self.parts.remove(part)
     }
 
@@ -223,7 +223,10 @@ impl Thread {
     }
 
     /// The parts of a message.
-    pub(super) fn parts_of<'a>(&'a self, message: &'a str) -> impl Iterator<Item = (&'a String, &'a Known)> {
+    pub(super) fn parts_of<'a>(
+        &'a self,
+        message: &'a str,
+    ) -> impl Iterator<Item = (&'a String, &'a KnownPart)> {
         self.parts.iter().filter(move |(_, known)| known.message == message)
     }
 
@@ -232,7 +235,7 @@ impl Thread {
         let is_over = |message: &str| {
             self.messages.get(message).is_some_and(|message| message.over && message.turn == self.turn)
         };
-        let unended = |known: &&Known| known.introduced && !known.over && !known.void;
+        let unended = |known: &&KnownPart| known.introduced && !known.over && !known.void;
         self.parts.values().filter(unended).any(|known| is_over(&known.message))
     }
 

@@ -3,7 +3,7 @@
 
 use crate::desk::{ONE, SESSION, TWO, answer_info};
 use serde_json::{Value, json};
-use turnstream_adapter::{Command, Known, Observed};
+use turnstream_adapter::{Command, LoggedWork, Observed};
 use turnstream_model::event::NoticeCode;
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
@@ -16,12 +16,15 @@ const NOW: Time = Time(1_794_770_000_000);
 /// What is said when the server has these messages, and the log has the prompt [`ONE`] and its answer
 /// `msg_a1`.
 fn told(messages: Vec<Stored>) -> Vec<&'static str> {
-    let known =
-        Known { prompts: vec![ONE.to_owned()], calls: vec![Key::from("msg_a1#2")], ..Known::default() };
+    let known = LoggedWork {
+        prompts: vec![ONE.to_owned()],
+        calls: vec![Key::from("msg_a1#2")],
+        ..LoggedWork::default()
+    };
     words(&mut caught_up(&known, messages))
 }
 
-fn caught_up(known: &Known, messages: Vec<Stored>) -> Conversation {
+fn caught_up(known: &LoggedWork, messages: Vec<Stored>) -> Conversation {
     let mut conversation = Conversation::new(SESSION, Pace::default(), Budget::default(), NOW);
     conversation.continue_session();
     assert!(conversation.catch_up_from(known));
@@ -88,7 +91,7 @@ fn messages_of_which_the_log_knows_none_are_a_gap_and_not_turns() {
 
 #[test]
 fn a_cancelled_prompt_that_runs_when_the_next_gateway_comes_is_stopped_before_the_next_prompt() {
-    let known = Known {
+    let known = LoggedWork {
         prompts: vec![ONE.to_owned(), TWO.to_owned()],
         unwanted: vec![TWO.to_owned()],
         calls: vec![Key::from("msg_a1#1")],

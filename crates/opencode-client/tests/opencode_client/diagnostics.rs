@@ -11,7 +11,7 @@ use turnstream_testkit::diagnostics::{Capture, Level};
 const SERVER_TEXT: &str = "the model said blue";
 
 #[tokio::test]
-async fn a_lost_stream_has_lines_with_reason_and_attempt() {
+async fn a_lost_stream_has_lines_for_debugging_because_its_sessions_log_the_outage() {
     let capture = Capture::start();
     let mut fake = Fake::streaming().await;
     let quick = BusSettings { first_pause: Duration::from_millis(20), ..BusSettings::default() };
@@ -29,10 +29,10 @@ async fn a_lost_stream_has_lines_with_reason_and_attempt() {
     let unreadable = capture.until(|line| line.message == "unreadable event").await;
     assert_eq!((unreadable.level, unreadable.field("category")), (Level::WARN, Some("Syntax")));
     let lost = capture.until(|line| line.message.contains("reconnecting")).await;
-    assert_eq!(lost.field("attempt"), Some("1"), "{lost}");
+    assert_eq!((lost.level, lost.field("tries")), (Level::DEBUG, Some("1")), "{lost}");
     assert_eq!(lost.field("directory"), Some("/workspace"), "{lost}");
     let back = capture.until(|line| line.message == "event stream reconnected").await;
-    assert_eq!(back.level, Level::INFO);
+    assert_eq!(back.level, Level::DEBUG);
     assert!(!capture.text().contains(SERVER_TEXT), "{}", capture.text());
 }
 

@@ -4,7 +4,7 @@ use super::{Lab, ended, prompt, session};
 use crate::support::{read, wait_for};
 use rustix::process::Signal;
 use serde_json::json;
-use turnstream_agents::ProcessGroups;
+use turnstream_agents::ControlGroups;
 use turnstream_fake_provider::{Completion, Part, Step};
 
 /// What is said at the start where there are no control groups.
@@ -46,7 +46,7 @@ fn a_process_that_left_everything_but_its_control_group_ends_with_the_gateway() 
     let (status, _) = serving.end(Signal::TERM);
     assert!(status.success());
     let said = read(&lab.home.path("serve.err"));
-    match ProcessGroups::find() {
+    match ControlGroups::find() {
         Ok(_) => {
             assert!(!runs(left), "it outlived its agent");
             assert!(!said.contains(WITHOUT), "{said}");
@@ -69,7 +69,7 @@ fn such_a_process_of_an_opencode_that_outlived_a_killed_gateway_ends_with_the_ne
     let serving = lab.serve();
     let (status, _) = serving.end(Signal::TERM);
     assert!(status.success());
-    match ProcessGroups::find() {
+    match ControlGroups::find() {
         Ok(_) => assert!(!runs(left), "it outlived its agent"),
         Err(_) => end_by_hand(left),
     }
