@@ -361,11 +361,14 @@ mod tests {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
+    /// A span, a field of it, and its value.
+    type RecordedField = (u64, &'static str, String);
+
     /// The fields that were recorded after their span was made, as an exporter receives them.
     #[derive(Clone, Default)]
     struct Recorded {
         spans: Arc<AtomicU64>,
-        fields: Arc<Mutex<Vec<(u64, &'static str, String)>>>,
+        fields: Arc<Mutex<Vec<RecordedField>>>,
     }
 
     impl Subscriber for Recorded {
