@@ -1,7 +1,7 @@
 //! Dialects: pure encodings of a session's log, one for each kind of client. No clock, no I/O, no transport.
 //!
-//! Each dialect is a folder, implements [`Dialect`] and is listed in [`for_each_dialect!`]. The server finds it
-//! by its name. `docs/http.md` describes it.
+//! Each dialect is a folder, implements [`Dialect`] and is listed in [`for_each_dialect!`]. The server finds
+//! it by its name. `docs/http.md` describes it.
 //!
 //! - [`native`] is Turnstream's own wire. It copies the committed bytes.
 //! - [`acp`] is the Agent Client Protocol. `docs/acp.md` has the mapping of every event, which a test checks.
