@@ -8,10 +8,10 @@ use turnstream_model::fold::State;
 /// An implementor promises the following for every log and every position `k` in it. `state_k` is the state
 /// after event `k`.
 ///
-/// - **The frames of an event depend only on the log up to that event.** A dialect that was resumed from
+/// - The frames of an event depend only on the log up to that event. A dialect that was resumed from
 ///   `state_k` writes the same bytes for the events after `k` as one that read the log from the start. So
 ///   one instance can serve many readers, and `SEQ.K` always names the same frame.
-/// - **A client that reconnects ends with the same conversation as one that never disconnected.** It may
+/// - A client that reconnects ends with the same conversation as one that never disconnected. It may
 ///   receive again what [`Dialect::REPEATS`] declares.
 /// - It uses no clock, no I/O and no randomness. It may keep state, but no more than the open turns need.
 pub trait Dialect: Clone + Send + Sized + 'static {
