@@ -5,6 +5,7 @@
 //! refused before any route runs.
 
 use crate::app::App;
+use crate::caller::Caller;
 use crate::options::Token;
 use crate::problem::{Kind, Problem};
 use axum::extract::{Request, State};
@@ -17,11 +18,18 @@ use base64::prelude::BASE64_STANDARD;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Passes a request on, or refuses it.
-pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+/// The name of the gateway's own token.
+const OWNER: &str = "owner";
+
+/// Passes a request on with its [`Caller`], or refuses it.
+pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let authority = request.uri().authority().map(Authority::as_str);
     match allowed(app.options.token.as_ref(), authority, request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let name = app.options.token.as_ref().map(|_| Arc::from(OWNER));
+            request.extensions_mut().insert(Caller(name));
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     }
 }

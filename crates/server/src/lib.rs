@@ -4,6 +4,7 @@
 mod access;
 mod app;
 mod body;
+mod caller;
 mod closing;
 mod gateway_problems;
 mod json_errors;

@@ -1,0 +1,20 @@
+//! Who sent a request.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// The client behind a request: the name of its token. `None` if the gateway needs no token.
+///
+/// The access check puts it into the extensions of every request that passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caller(pub(crate) Option<Arc<str>>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
+}
