@@ -33,8 +33,7 @@ impl Side for Ours {
     fn start(&self, home: &Path) -> Result<Server, String> {
         let mut command = process::command(&self.program, home)?;
         let address = process::free_address()?;
-        let config =
-            json!({ "listen": address.to_string(), "data": home.join("log"), "roots": [home.join("home")] });
+        let config = json!({ "listen": address.to_string(), "data": home.join("log"), "roots": [home.join("home")], "auth": "none" });
         let file = home.join("turnstream.toml");
         std::fs::write(&file, toml(&config))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;

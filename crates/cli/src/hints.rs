@@ -6,6 +6,7 @@ use crate::config::{Config, Place};
 use crate::shell::quoted_path;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use turnstream_server::{Auth, Origin};
 
 /// The commands. Flags and variables of this process (`place`) are repeated, because another terminal does
 /// not have them.
@@ -19,12 +20,16 @@ pub(crate) fn of(config: &Config, place: &Place, address: SocketAddr, agents: Ve
     if let Some(agent) = needed_agent(config.default_agent.as_deref(), agents) {
         run += &format!(" --agent {agent}");
     }
-    let second = match config.token {
-        None => format!("curl http://{}/v1/health", reachable(address)),
-        // curl would need the token, which is not printed. The command reads it from the configuration.
-        Some(_) => format!("{program} sessions{reach}"),
+    let base = config
+        .public_url
+        .as_ref()
+        .map_or_else(|| format!("http://{}", reachable(address)), Origin::to_string);
+    // A token is never printed: the command reads it from the configuration or the data directory.
+    let token = match config.auth {
+        Auth::None => String::new(),
+        Auth::Token(_) | Auth::File(_) => format!(" -H \"Authorization: Bearer $({program} token{reach})\""),
     };
-    vec![run + &reach, second]
+    vec![run + &reach, format!("curl{token} {base}/v1/sessions")]
 }
 
 /// Whether the commands need the variable with the token.

@@ -5,9 +5,12 @@ use crate::config::{Config, ConfigError};
 use std::fs::DirBuilder;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use turnstream_gateway::{Gateway, OpenError};
 use turnstream_server::{ListenError, Options, Server};
+
+/// Pages that have signed in, in the data directory.
+const SIGNED_IN: &str = "pages.json";
 
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -25,16 +28,21 @@ pub(crate) enum HostError {
 /// Opens the data directory and binds the address. Requests are answered once the server runs.
 pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway, Server), HostError> {
     config.check_roots()?;
-    // Other users of this machine must not read the sessions.
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.data);
+    let made = make_data_directory(&config.data);
     made.map_err(|error| HostError::Directory { path: config.data.clone(), error })?;
     let agents = agents::of(config);
     let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;
-    let defaults = Options::default();
-    let heartbeat = config.heartbeat.unwrap_or(defaults.heartbeat);
-    let import = config.import.unwrap_or(defaults.import);
-    let default_agent = config.default_agent.clone();
-    let options = Options { token: config.token.clone(), heartbeat, import, default_agent, ..defaults };
+    let defaults = Options::new(config.auth.clone());
+    let options = Options {
+        issued: Some(config.data.join(SIGNED_IN)),
+        public_url: config.public_url.clone(),
+        origins: config.origins.clone(),
+        metrics_listen: config.metrics_listen,
+        heartbeat: config.heartbeat.unwrap_or(defaults.heartbeat),
+        import: config.import.unwrap_or(defaults.import),
+        default_agent: config.default_agent.clone(),
+        ..defaults
+    };
     match Server::bind(listen, gateway.clone(), options).await {
         Ok(server) => Ok((gateway, server)),
         Err(error) => {
@@ -42,4 +50,9 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
             Err(error.into())
         }
     }
+}
+
+/// Makes the data directory if it does not exist. Other users of this machine cannot read it.
+pub(crate) fn make_data_directory(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

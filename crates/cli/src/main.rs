@@ -30,6 +30,7 @@ mod shell;
 mod show;
 mod signals;
 mod tail;
+mod token;
 mod verbs;
 
 use clap::{Parser, Subcommand};
@@ -71,6 +72,8 @@ enum Command {
     Sessions(sessions::Args),
     Delete(verbs::delete::Args),
     Agents(verbs::agents::Args),
+    Token(token::Args),
+    Login(verbs::login::Args),
     Search(search::Args),
     Tail(tail::Args),
     Export(export::Args),
@@ -92,6 +95,8 @@ fn main() -> ExitCode {
         Command::Cancel(args) => block_on(verbs::cancel::run(args)),
         Command::Delete(args) => block_on(verbs::delete::run(args)),
         Command::Agents(args) => block_on(verbs::agents::run(args)),
+        Command::Token(args) => token::run(&args).map_err(|error| Failure::of(&error)),
+        Command::Login(args) => block_on(verbs::login::run(args)),
         Command::Sessions(args) => block_on(sessions::run(args)),
         Command::Search(args) => block_on(search::run(args)),
         Command::Tail(args) => block_on(tail::run(args)),

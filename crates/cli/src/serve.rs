@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use turnstream_agents::{ControlGroups, Description};
 use turnstream_gateway::{Gateway, OpenError, Round};
+use turnstream_server::{Auth, NoRandomness, Origin};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ const FEW_OPEN_FILES: u64 = 4_096;
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// The address to listen on [default: 127.0.0.1:4180]; any other than loopback needs a token
+    /// The address to listen on [default: 127.0.0.1:4180]
     #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN", value_parser = config::address)]
     listen: Option<SocketAddr>,
 }
@@ -73,7 +74,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     warn_of_limits(&config, open_files_limit);
     tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
-    tokio::spawn(print_first_screen(config, args.place, address, gateway));
+    let login = server.login_link();
+    tokio::spawn(print_first_screen(config, args.place, address, login, gateway));
     let mut exit_at = None;
     let problems = server
         .run(async {
@@ -144,7 +146,13 @@ fn in_use(error: HostError, config: &Config) -> ServeError {
 }
 
 /// The first screen: the address, the agents, and commands to try.
-async fn print_first_screen(config: Config, place: Place, address: SocketAddr, gateway: Gateway) {
+async fn print_first_screen(
+    config: Config,
+    place: Place,
+    address: SocketAddr,
+    login: Result<String, NoRandomness>,
+    gateway: Gateway,
+) {
     let (mut agents, mut candidates) = (Vec::new(), Vec::new());
     for (name, description) in gateway.probe_agents().await {
         let state = match (&description.problem, description.scripted) {
@@ -160,10 +168,20 @@ async fn print_first_screen(config: Config, place: Place, address: SocketAddr, g
     let with = if hints::need_token(&place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
     let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
     let file = config.file.as_ref().map_or("none".to_owned(), |file| file.display().to_string());
-    let token = if config.token.is_some() { " (a token is needed)" } else { "" };
+    let access = match (&config.auth, login) {
+        (Auth::None, _) => "everybody on this machine: no token is needed (auth = \"none\")".to_owned(),
+        (Auth::Token(_) | Auth::File(_), Ok(link)) => {
+            format!("with a token\n  browser  {link} (one sign-in, within 10 minutes)")
+        }
+        (Auth::Token(_) | Auth::File(_), Err(error)) => {
+            format!("with a token; no browser can sign in: {error}")
+        }
+    };
+    let url = config.public_url.as_ref().map_or_else(|| format!("http://{address}"), Origin::to_string);
     let screen = format!(
         "turnstream {version}\n\n  \
-         address  http://{address}{token}\n  \
+         address  {url}\n  \
+         access   {access}\n  \
          data     {data}\n  \
          config   {file}\n  \
          roots    {roots}\n  \

@@ -1,12 +1,13 @@
 //! The routes, and the state that they share.
 
-use crate::access;
+use crate::access::{self, Access};
 use crate::closing::Closing;
 use crate::options::Options;
 use crate::problem::{Kind, Problem};
 use crate::request_span;
 use crate::routes::{
-    agents, events, export, health, history, import, metrics, prompts, search, sessions, waits, ws,
+    agents, events, export, health, history, import, login, metrics, prompts, search, sessions, tickets,
+    waits, ws,
 };
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
@@ -21,6 +22,7 @@ use turnstream_gateway::Gateway;
 pub(crate) struct App {
     pub(crate) gateway: Gateway,
     pub(crate) options: Options,
+    pub(crate) access: Arc<Access>,
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
@@ -28,17 +30,26 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(gateway: Gateway, options: Options, closing: Closing) -> Arc<Self> {
+    pub(crate) fn new(
+        gateway: Gateway,
+        options: Options,
+        access: Arc<Access>,
+        closing: Closing,
+    ) -> Arc<Self> {
         let streams = Arc::new(OpenStreams::default());
         let hubs = Hubs::new(gateway.clone(), closing.clone(), streams.clone());
-        Arc::new(Self { gateway, options, hubs, closing, streams, started: SystemTime::now() })
+        Arc::new(Self { gateway, options, access, hubs, closing, streams, started: SystemTime::now() })
     }
 
     /// All routes.
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);
         Router::new()
-            .route("/v1/health", get(health::show))
+            .route("/v1/health", get(health::alive))
+            .route("/v1/ready", get(health::ready))
+            .route("/v1/login", post(login::sign_in).delete(login::sign_out))
+            .route("/v1/login-codes", post(login::new_code))
+            .route("/v1/tickets", post(tickets::add))
             .route("/metrics", get(metrics::show))
             .route("/v1/agents", get(agents::list))
             .route("/v1/events", get(events::all))
@@ -61,9 +72,19 @@ impl App {
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method)
             .layer(from_fn_with_state(self.clone(), access::check))
+            .layer(from_fn(access::protect))
             .layer(from_fn(request_span::trace))
             .with_state(self)
     }
+}
+
+/// The routes of the address for metrics only.
+pub(crate) fn metrics_router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics::show))
+        .fallback(nothing)
+        .layer(from_fn(access::protect))
+        .with_state(app)
 }
 
 async fn nothing(request: Request) -> Problem {

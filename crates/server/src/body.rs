@@ -49,18 +49,24 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
     }
 }
 
-/// A body without a content type counts as JSON.
+/// A page of another site can send a body without asking the gateway first, but not with this type.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(given) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let given = given.to_str().unwrap_or_default();
-    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    check_content_type(headers, "application/json", "curl: --json instead of -d")
+}
+
+/// Refuses a body of another type than this one.
+pub(crate) fn check_content_type(headers: &HeaderMap, wanted: &str, with_curl: &str) -> Result<(), Problem> {
+    let mut all = headers.get_all(header::CONTENT_TYPE).iter();
+    let given = all.next().map(|given| given.to_str().unwrap_or_default());
+    let essence = given.and_then(|given| given.split(';').next()).unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(wanted) && all.next().is_none() {
         return Ok(());
     }
-    let detail = format!(
-        "the content type of the body is {given:?}; send JSON with `Content-Type: application/json` (curl: --json instead \
-         of -d)"
+    let given = given.map_or_else(
+        || "the body has no content type".to_owned(),
+        |given| format!("the content type of the body is {given:?}"),
     );
+    let detail = format!("{given}; send it with `Content-Type: {wanted}` ({with_curl})");
     Err(Problem::new(Kind::NotJson, detail))
 }
 

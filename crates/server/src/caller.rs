@@ -1,5 +1,6 @@
 //! Who sent a request.
 
+use crate::access::OWNER;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use std::convert::Infallible;
@@ -10,6 +11,13 @@ use std::sync::Arc;
 /// The access check puts it into the extensions of every request that passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caller(pub(crate) Option<Arc<str>>);
+
+impl Caller {
+    /// Whether the gateway's own token was sent. Everybody is the owner of a gateway that needs no token.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.0.as_deref().is_none_or(|name| name == OWNER)
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;

@@ -18,6 +18,7 @@ mod routes;
 mod server;
 mod stream;
 
-pub use options::{Options, Token, TokenError};
+pub use access::{Auth, NoRandomness, Origin, OriginError, Token, TokenError, TokenFile, TokenFileError};
+pub use options::Options;
 pub use problem::Kind;
 pub use server::{ListenError, Server, serve};

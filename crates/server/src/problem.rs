@@ -66,6 +66,8 @@ kinds! {
     BadImport = "bad-import", BAD_REQUEST, "The file cannot be imported";
     /// The token is missing or wrong.
     Unauthorized = "unauthorized", UNAUTHORIZED, "A token is required";
+    /// The token is right, and does not allow this.
+    Forbidden = "forbidden", FORBIDDEN, "This token does not allow it";
     /// The request names another host.
     ForeignHost = "foreign-host", FORBIDDEN, "The request is for another host";
     /// The request comes from a page of another origin.
@@ -106,8 +108,8 @@ kinds! {
     QuestionSettled = "question-settled", CONFLICT, "The question was already answered";
     /// The body is too large.
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The body is too large";
-    /// The content type of the body is not JSON.
-    NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body must be JSON";
+    /// The content type of the body is missing or another one.
+    NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong content type";
     /// Too many searches run.
     Busy = "busy", SERVICE_UNAVAILABLE, "Too many searches are running";
     /// The session is being recovered after a restart.

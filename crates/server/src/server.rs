@@ -1,13 +1,17 @@
 //! The accept loop and the shutdown.
 
-use crate::app::App;
+use crate::access::{Access, Auth, Connection, NoRandomness, TokenFileError};
+use crate::app::{App, metrics_router};
 use crate::closing::Closing;
 use crate::options::Options;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
@@ -35,12 +39,21 @@ pub enum ListenError {
         /// The system's error.
         source: io::Error,
     },
-    /// The address is not loopback and no token is configured, so everybody could use the agents.
+    /// The address is not loopback and no token is needed, so everybody could use the agents.
     #[error(
-        "{0} can be reached from other machines, and no token is configured; listen on 127.0.0.1, or set a token \
-         (`token` in the configuration, or TURNSTREAM_TOKEN)"
+        "{0} can be reached from other machines, and auth = \"none\" would let everybody use the agents; listen on \
+         127.0.0.1, or leave auth out so that a token is needed"
     )]
     Open(SocketAddr),
+    /// The address is not loopback and the token can be guessed.
+    #[error(
+        "{0} can be reached from other machines, and the token has less than 128 bits; leave token out so that a \
+         strong one is made, or use one from `openssl rand -hex 16`"
+    )]
+    WeakToken(SocketAddr),
+    /// The token cannot be read.
+    #[error(transparent)]
+    Token(#[from] TokenFileError),
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -58,23 +71,34 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    metrics: Option<TcpListener>,
     gateway: Gateway,
     options: Options,
+    access: Arc<Access>,
 }
 
 impl Server {
     /// Listens on an address; port 0 means any free port.
     pub async fn bind(address: SocketAddr, gateway: Gateway, options: Options) -> Result<Self, ListenError> {
-        if !address.ip().is_loopback() && options.token.is_none() {
-            return Err(ListenError::Open(address));
-        }
-        let bind = async {
-            let listener = TcpListener::bind(address).await?;
-            let address = listener.local_addr()?;
-            Ok((listener, address))
+        check_token(address, &options.auth)?;
+        let (listener, address) = listen(address).await?;
+        let metrics = match options.metrics_listen {
+            Some(address) => Some(listen(address).await?.0),
+            None => None,
         };
-        let (listener, address) = bind.await.map_err(|source| ListenError::Bind { address, source })?;
-        Ok(Self { listener, address, gateway, options })
+        let access = Arc::new(Access::new(&options, address));
+        Ok(Self { listener, address, metrics, gateway, options, access })
+    }
+
+    /// The address for metrics, if they have one of their own.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        // It fails only for a descriptor that is no socket.
+        self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// An address for a browser, with a login code that can be used once within ten minutes.
+    pub fn login_link(&self) -> Result<String, NoRandomness> {
+        self.access.login_link()
     }
 
     /// The address it listens on.
@@ -85,39 +109,74 @@ impl Server {
     /// Serves until `shutdown` returns. Then streams are told, connections that do not end are cut, and the
     /// gateway is closed, all within five seconds. Returns what could not be stopped.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
-        let Self { listener, address: _, gateway, options } = self;
+        let Self { listener, address: _, metrics, gateway, options, access } = self;
         let closing = Closing::new();
-        let app = App::new(gateway.clone(), options, closing.clone());
+        let app = App::new(gateway.clone(), options, access, closing.clone());
+        let metrics_service = TowerToHyperService::new(metrics_router(app.clone()));
         let service = TowerToHyperService::new(app.router());
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         // One line for a series of failures, which may come ten times a second.
         let mut is_failing = false;
         loop {
-            tokio::select! {
+            let accepted = tokio::select! {
                 () = &mut shutdown => break,
-                accepted = listener.accept() => match accepted {
-                    Ok((socket, _)) => {
-                        is_failing = false;
-                        connections.spawn(serve_connection(socket, service.clone(), closing.clone()));
+                accepted = listener.accept() => accepted.map(|(socket, peer)| (socket, peer, &service)),
+                accepted = accept(metrics.as_ref()) => {
+                    accepted.map(|(socket, peer)| (socket, peer, &metrics_service))
+                }
+                Some(ended) = connections.join_next() => {
+                    log_panic(ended);
+                    continue;
+                }
+            };
+            match accepted {
+                Ok((socket, peer, service)) => {
+                    is_failing = false;
+                    connections.spawn(serve_connection(socket, peer, service.clone(), closing.clone()));
+                }
+                Err(error) if is_of_one_connection(&error) => {
+                    tracing::debug!(%error, "a client went away before it was accepted");
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::error!(%error, "connections cannot be accepted");
                     }
-                    Err(error) if is_of_one_connection(&error) => {
-                        tracing::debug!(%error, "a client went away before it was accepted");
-                    }
-                    Err(error) => {
-                        if !std::mem::replace(&mut is_failing, true) {
-                            tracing::error!(%error, "connections cannot be accepted");
-                        }
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-                Some(ended) = connections.join_next() => log_panic(ended),
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
-        drop(listener);
+        drop((listener, metrics));
         closing.begin();
         let ((), unstopped) = tokio::join!(close_connections(&mut connections), gateway.close());
         unstopped
+    }
+}
+
+/// Refuses an address that others reach, if they need no token or one that can be guessed.
+fn check_token(address: SocketAddr, auth: &Auth) -> Result<(), ListenError> {
+    match auth.token()? {
+        _ if address.ip().is_loopback() => Ok(()),
+        None => Err(ListenError::Open(address)),
+        Some(token) if !token.is_strong() => Err(ListenError::WeakToken(address)),
+        Some(_) => Ok(()),
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let bind = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    bind.await.map_err(|source| ListenError::Bind { address, source })
+}
+
+/// Accepts a connection. Waits for ever without a listener.
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -160,7 +219,18 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn serve_connection(socket: TcpStream, service: TowerToHyperService<axum::Router>, closing: Closing) {
+async fn serve_connection(
+    socket: TcpStream,
+    peer: SocketAddr,
+    service: TowerToHyperService<axum::Router>,
+    closing: Closing,
+) {
+    // Unknown only for a connection that is gone.
+    let Ok(local) = socket.local_addr() else { return };
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Connection { peer, local });
+        service.call(request)
+    });
     // Frames are small and should not wait for each other. Without it they are only slower.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");

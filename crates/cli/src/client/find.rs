@@ -157,7 +157,8 @@ pub(crate) async fn connect_running(reach: &Reach) -> Result<Client, FindError> 
     }
 }
 
-/// The gateway of `--url`. It gets the token, because the user named it.
+/// The gateway of `--url`. It gets the configured token, because the user named it. The token in the data
+/// directory is only for the gateway that serves that directory.
 fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
     let Some(url) = &reach.url else { return Ok(None) };
     let wrong = |problem: &str| FindError::Url { url: url.clone(), problem: problem.to_owned() };
@@ -171,12 +172,25 @@ fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
         }
         Ok(_) => {}
     }
-    Ok(Some(Client::new(url, reach.place.token_text()?)?))
+    let Contact { data, token_text, is_configured } = reach.place.contact()?;
+    if is_configured {
+        return Ok(Some(Client::new(url, token_text)?));
+    }
+    let is_served_there =
+        |address: &SocketAddr| url.trim_end_matches('/') == format!("http://{}", reachable(*address));
+    let running = gateway_file::read(&data).map(|running| running.address).filter(is_served_there);
+    let owner = running.map(|address| Owner::new(&data, address));
+    Ok(Some(match owner.map(|owner| (owner.check(), owner)) {
+        Some((Ok(()), owner)) => Client::new(url, token_text)?.only_to(owner),
+        // This system cannot check it, and the user named it.
+        Some((Err(Doubt::Unseen(_)), _)) => Client::new(url, token_text)?,
+        Some((Err(Doubt::Other(_)), _)) | None => Client::new(url, None)?,
+    }))
 }
 
 /// Looks for the gateway that serves the data directory.
 async fn find(contact: &Contact) -> Result<Found, FindError> {
-    let Contact { data, token_text } = contact;
+    let Contact { data, token_text, is_configured: _ } = contact;
     let Some(running) = gateway_file::read(data) else { return Ok(Found::Nobody(None)) };
     let owner = Owner::new(data, running.address);
     let is_sure = match (owner.check(), token_text) {

@@ -23,8 +23,12 @@ pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
 /// The advice for the command line.
 fn advice(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "unauthorized" => "give it with TURNSTREAM_TOKEN, with --token or in the configuration",
-        "foreign-host" => "use --url with one of these, or configure a token",
+        "unauthorized" => {
+            "`turnstream token` prints it where the gateway runs; give it with TURNSTREAM_TOKEN or --token"
+        }
+        "foreign-host" => {
+            "use --url with one of these, or set public_url in the configuration of the gateway"
+        }
         "outside-roots" => "choose one with --cwd, or start the gateway with another --root",
         "unknown-session" => "`turnstream sessions` lists those there are",
         "session-exists" => "`--new-id` imports it beside that one",

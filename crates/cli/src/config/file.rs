@@ -1,5 +1,6 @@
 //! `turnstream.toml`: the keys at the top and `[timeouts]`. An unknown key is refused by name.
 
+use super::access::{AuthChoice, Origins, PublicUrl};
 use super::agent::AgentTable;
 use super::duration::Span;
 use super::keys::{FromVariable, keys};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 keys! {
     /// The whole file.
     pub(super) struct File in "" {
-        /// The address to listen on. Anything but loopback needs a token. Default: `127.0.0.1:4180`.
+        /// The address to listen on. Default: `127.0.0.1:4180`.
         listen: ListenAddress = "\"127.0.0.1:4180\"", flag;
         /// The data directory. Default: `turnstream` in the user's data directory
         /// (`$XDG_DATA_HOME`, `~/.local/share`; on macOS `~/Library/Application Support`).
@@ -25,9 +26,21 @@ keys! {
         /// The flag can be repeated; the variable separates them with colons.
         /// Default: the directory in which turnstream was started.
         roots: Roots = "[\"/srv/work\"]", flag;
-        /// The token that clients must send. `openssl rand -hex 16` makes a good one.
-        /// Default: none, for clients on this machine only.
-        token: TokenText = "\"change-me-4f1d0c9b\"", flag;
+        /// `token`: every request needs a token. `none`: nobody needs one, only on loopback.
+        /// Default: `token`.
+        auth: AuthChoice = "\"token\"", variable;
+        /// The token that clients must send. Anything but loopback needs one with 128 bits.
+        /// Default: a random one, made at the first start and kept in the data directory.
+        /// `turnstream token` prints it.
+        token: TokenText = "\"4f1d0c9b7a6e5d3c2b1a09f8e7d6c5b4\"", flag;
+        /// The address that clients see, if the gateway is behind a proxy: scheme and host.
+        /// It decides the links that are printed, and its name is accepted as `Host`.
+        public_url: PublicUrl = "\"https://agents.example\"", variable;
+        /// Other origins whose web pages may use the gateway.
+        origins: Origins = "[\"https://app.example\"]", file;
+        /// An address of its own for `/metrics`, where no token is needed.
+        /// Default: none; `/metrics` is at `listen`, and needs the token.
+        metrics_listen: ListenAddress = "\"127.0.0.1:9180\"", variable;
         /// The largest file that can be imported, in MiB.
         import_mib: u64 = "4096", flag, zero "refuse every import" "allow 4096 MiB";
         /// The agent of `turnstream run` without `--agent`.
@@ -54,6 +67,7 @@ keys! {
 pub(super) struct ContactKeys {
     pub(super) data: Option<PathBuf>,
     pub(super) token: Option<TokenText>,
+    pub(super) auth: Option<AuthChoice>,
 }
 
 keys! {
@@ -137,6 +151,12 @@ impl<'de> Deserialize<'de> for Roots {
             ));
         }
         Ok(Self(roots))
+    }
+}
+
+impl FromVariable for ListenAddress {
+    fn from_variable(text: &str) -> Result<Self, String> {
+        address(text).map(Self)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The configuration of a command: flags win over variables, and variables over the file.
 
+mod access;
 mod agent;
 mod directories;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod toml_errors;
 mod variables;
 
 use crate::diagnostics::{Collector, LogFilter, LogFormat};
+use access::AuthChoice;
 use duration::Span;
 use file::{ContactKeys, File, Timeouts};
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
-use turnstream_server::{Token, TokenError};
+use turnstream_server::{Auth, Origin, TokenError, TokenFile, TokenFileError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
@@ -43,6 +45,7 @@ pub(crate) struct Place {
     #[arg(long = "root", value_name = "DIR", env = "TURNSTREAM_ROOTS", value_delimiter = ':')]
     pub(crate) roots: Vec<PathBuf>,
     /// The token of the gateway. Other users can see flags: prefer the variable or the configuration file
+    /// [default: the one in the data directory]
     #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<TokenText>,
     /// The largest file that the gateway imports, in MiB [default: 4096]
@@ -59,15 +62,43 @@ impl Place {
     /// The part of the configuration that a client needs. The rest may name variables and files that only the
     /// gateway can see.
     pub(crate) fn contact(&self) -> Result<Contact, ConfigError> {
-        let file: ContactKeys = file::read(self.file().as_deref())?;
-        let data = self.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
-        Ok(Contact { data, token_text: self.token.clone().or(file.token) })
+        let Settled { data, auth, configured } = self.settled()?;
+        let token_text = access::sent_token(auth, configured.clone(), &data)?;
+        Ok(Contact { data, token_text, is_configured: configured.is_some() })
     }
 
-    /// The token alone, for a gateway that is named by its URL.
-    pub(crate) fn token_text(&self) -> Result<Option<TokenText>, ConfigError> {
+    /// The token of the gateway, as `turnstream token` prints it. It is made if there is none yet. `None`: the
+    /// gateway needs no token.
+    pub(crate) fn own_token(&self) -> Result<Option<TokenText>, ConfigError> {
+        let Settled { data, auth, configured } = self.settled()?;
+        access::auth(auth, configured.as_ref(), &data)?;
+        access::sent_token(auth, configured, &data)
+    }
+
+    /// Replaces the token in the data directory.
+    pub(crate) fn new_token(&self) -> Result<TokenText, ConfigError> {
+        let Settled { data, auth, configured } = self.settled()?;
+        match (auth, configured) {
+            (AuthChoice::None, _) => return Err(ConfigError::NoTokenToReplace),
+            (AuthChoice::Token, Some(_)) => return Err(ConfigError::TokenIsConfigured),
+            (AuthChoice::Token, None) => {}
+        }
+        crate::host::make_data_directory(&data)
+            .map_err(|error| ConfigError::DataDirectory { path: data.clone(), error })?;
+        let token = TokenFile::replace(&data)?.token()?;
+        Ok(TokenText::from(token.expose().to_owned()))
+    }
+
+    fn settled(&self) -> Result<Settled, ConfigError> {
         let file: ContactKeys = file::read(self.file().as_deref())?;
-        Ok(self.token.clone().or(file.token))
+        let data = self.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
+        let chosen = File::key("auth").map(keys::Key::variable).and_then(|name| {
+            let value = std::env::var(&name).ok()?;
+            let parsed = keys::FromVariable::from_variable(&value);
+            Some(parsed.map_err(|problem| ConfigError::Variable { variable: name, value, problem }))
+        });
+        let auth = chosen.transpose()?.or(file.auth).unwrap_or_default();
+        Ok(Settled { data, auth, configured: self.token.clone().or(file.token) })
     }
 
     /// The configuration file, if there is one.
@@ -80,6 +111,15 @@ impl Place {
 pub(crate) struct Contact {
     pub(crate) data: PathBuf,
     pub(crate) token_text: Option<TokenText>,
+    /// Whether a flag, a variable or the file names the token. Otherwise it is that of the data directory.
+    pub(crate) is_configured: bool,
+}
+
+/// The part of the configuration that decides about the token.
+struct Settled {
+    data: PathBuf,
+    auth: AuthChoice,
+    configured: Option<TokenText>,
 }
 
 /// The whole configuration of a gateway, with all defaults applied.
@@ -87,9 +127,12 @@ pub(crate) struct Contact {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
-    pub(crate) token: Option<Token>,
-    /// The text of the token, for requests to a gateway.
+    pub(crate) auth: Auth,
+    /// The text of the token, for requests to the gateway.
     pub(crate) token_text: Option<TokenText>,
+    pub(crate) public_url: Option<Origin>,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) heartbeat: Option<Duration>,
     /// The largest import, in bytes.
     pub(crate) import: Option<u64>,
@@ -125,6 +168,22 @@ pub(crate) enum ConfigError {
     Redaction { what: String, problem: String },
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    TokenFile(#[from] TokenFileError),
+    #[error(
+        "auth = \"none\" and a token are both given; leave auth out, or remove the token (`token`, --token, \
+         TURNSTREAM_TOKEN)"
+    )]
+    TokenWithoutAuth,
+    #[error("the gateway needs no token (auth = \"none\"), so there is none to replace")]
+    NoTokenToReplace,
+    #[error(
+        "the token is given by `token` in the configuration, --token or TURNSTREAM_TOKEN; change it there, or remove \
+         it to use one in the data directory"
+    )]
+    TokenIsConfigured,
+    #[error("cannot create the data directory {}: {error}; name another one with --data DIR", path.display())]
+    DataDirectory { path: PathBuf, error: std::io::Error },
     #[error("this user has no home directory for the data; name a directory with --data DIR")]
     NoData,
     #[error("cannot read the current directory: {0}; name the directory for sessions with --root DIR")]
@@ -167,8 +226,6 @@ impl Config {
         let retention = file.retention.with_environment(variable)?.decided();
         let redaction = file.redaction.with_environment(variable)?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
-        let token_text = place.token.clone().or(file.token);
-        let token = token_text.as_ref().map(|text| Token::new(text.expose())).transpose()?;
         let from_flags = Some(place.roots.clone()).filter(|roots| !roots.is_empty());
         let roots = match from_flags.or(file.roots.map(|roots| roots.0)).or(root.map(|root| vec![root])) {
             Some(roots) => roots,
@@ -184,12 +241,19 @@ impl Config {
         agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
+        let configured = place.token.clone().or(file.token);
+        let auth_choice = file.auth.unwrap_or_default();
+        let auth = access::auth(auth_choice, configured.as_ref(), &data)?;
+        let token_text = access::sent_token(auth_choice, configured, &data)?;
         settings.secrets = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
             data,
-            token,
+            auth,
             token_text,
+            public_url: file.public_url.map(|url| url.0),
+            origins: file.origins.map(|origins| origins.0).unwrap_or_default(),
+            metrics_listen: file.metrics_listen.map(|address| address.0),
             heartbeat: timeouts.heartbeat.map(|span| span.0),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
             agents,

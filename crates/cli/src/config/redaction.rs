@@ -57,6 +57,10 @@ impl LiteralTable {
     }
 }
 
+/// Secrets that the gateway makes itself, and how they begin: its tokens, login codes and tickets.
+const OWN_SECRETS: [(&str, &str); 3] =
+    [("turnstream_token", "tst_"), ("turnstream_login", "tsl_"), ("turnstream_ticket", "tsq_")];
+
 impl Redaction {
     /// The rules, with the secrets that the gateway and its agents get from this configuration.
     pub(super) fn rules(
@@ -85,6 +89,11 @@ impl Redaction {
             let value = table.read().map_err(|problem| wrong(what(), problem))?;
             builder =
                 builder.literal(&table.name, &value).map_err(|error| wrong(what(), error.to_string()))?;
+        }
+        for (name, prefix) in OWN_SECRETS {
+            let regex = format!("{prefix}[A-Za-z0-9_-]{{43}}");
+            let pattern = Pattern { name: name.to_owned(), regex, prefix: Some(prefix.to_owned()) };
+            builder = builder.pattern(pattern).map_err(|error| wrong(name.to_owned(), error.to_string()))?;
         }
         for (name, value) in handed_over(token, agents) {
             let what = || format!("the value of {name}");

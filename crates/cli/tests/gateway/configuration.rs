@@ -11,7 +11,7 @@ fn a_file_decides_unless_the_environment_or_a_flag_does() {
         .unwrap();
     let serving = home.serve(&["--config", config.to_str().unwrap()]);
     let screen = serving.screen();
-    assert!(screen.contains("a token is needed") && screen.contains("demo (scripted"), "{screen}");
+    assert!(screen.contains("with a token") && screen.contains("demo (scripted"), "{screen}");
 
     let without = home.run(&["sessions"]);
     assert_eq!(without.status.code(), Some(2), "{without:?}");
@@ -40,9 +40,16 @@ fn what_cannot_be_used_is_refused_by_name() {
     let unknown = home.run(&["serve", "--config", config.to_str().unwrap()]);
     assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
     assert!(stderr(&unknown).contains("lisen") && stderr(&unknown).contains("`listen`"), "{unknown:?}");
-    let open = home.run(&["--listen", "0.0.0.0:0"]);
+    let mut open = home.command(&["--listen", "0.0.0.0:0"]);
+    let open = open.env("TURNSTREAM_AUTH", "none").output().unwrap();
     assert_eq!(open.status.code(), Some(2), "{open:?}");
-    assert!(stderr(&open).contains("no token is configured"), "{open:?}");
+    assert!(stderr(&open).contains("auth = \"none\" would let everybody"), "{open:?}");
+    let weak = home.run(&["--listen", "0.0.0.0:0", "--token", "change-me"]);
+    assert_eq!(weak.status.code(), Some(2), "{weak:?}");
+    assert!(stderr(&weak).contains("less than 128 bits"), "{weak:?}");
+    let mut both = home.command(&["serve", "--token", "change-me"]);
+    let both = both.env("TURNSTREAM_AUTH", "none").output().unwrap();
+    assert!(stderr(&both).contains("auth = \"none\" and a token are both given"), "{both:?}");
     let mut variable = home.command(&["serve"]);
     let variable = variable.env("TURNSTREAM_TIMEOUTS_START", "soon").output().unwrap();
     assert!(stderr(&variable).contains("TURNSTREAM_TIMEOUTS_START = \"soon\""), "{variable:?}");
@@ -119,7 +126,7 @@ fn the_configuration_of_the_documentation_starts() {
         command.env("WAREHOUSE_PASSWORD", "open sesame 42").env_remove("TURNSTREAM_DATA");
     });
     let screen = serving.screen();
-    assert!(screen.contains("a token is needed"), "{screen}");
+    assert!(screen.contains("with a token"), "{screen}");
     let place = ["--config", config.to_str().unwrap(), "--agent", "demo"];
     let turn = home.run(&[&["run", "Hello"][..], &place].concat());
     assert_eq!((turn.status.code(), stdout(&turn)), (Some(0), "From the script.\n"), "{turn:?}");

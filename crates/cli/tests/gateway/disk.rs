@@ -27,7 +27,7 @@ fn nothing_is_accepted_that_cannot_be_kept_and_what_waited_is_kept_later() {
         move || ask(&address, "POST", &path, &body)
     });
     let health = wait_for(|| {
-        let health = ask(&address, "GET", "/v1/health", &json!({})).1;
+        let health = ask(&address, "GET", "/v1/ready", &json!({})).1;
         Some(health).filter(|health| health["status"] == "degraded")
     });
     assert!(!health["problem"].as_str().unwrap().is_empty());
@@ -40,7 +40,7 @@ fn nothing_is_accepted_that_cannot_be_kept_and_what_waited_is_kept_later() {
     assert!(head.starts_with("http/1.1 202 "), "{head}");
     assert_eq!(accepted["prompt"], "p1");
     wait_for(|| {
-        let health = ask(&address, "GET", "/v1/health", &json!({})).1;
+        let health = ask(&address, "GET", "/v1/ready", &json!({})).1;
         Some(()).filter(|()| health["status"] == "sound")
     });
     wait_for(|| {

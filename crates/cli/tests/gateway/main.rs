@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
+mod access;
 mod choice;
 mod configuration;
 mod diagnostics;

@@ -235,10 +235,15 @@ fn an_approval_waits_over_a_kill_of_the_gateway_and_is_answered_after_it() {
         Some(()).filter(|()| stdout(&listed).contains("\"waiting\""))
     });
     assert!(!lab.home.path("work/asked.txt").exists());
+    let token = serving.token();
     let url = format!("http://{}/v1/sessions/{session}/approvals/{approval}", serving.address);
     let answered = lab.runtime.block_on(async {
         let body = json!({"outcome": "allow_once"}).to_string();
-        let request = reqwest::Client::new().post(url).header("content-type", "application/json").body(body);
+        let request = reqwest::Client::new()
+            .post(url)
+            .bearer_auth(&token)
+            .header("content-type", "application/json")
+            .body(body);
         request.send().await.unwrap().status()
     });
     assert_eq!(answered, 200);

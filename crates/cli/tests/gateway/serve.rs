@@ -19,7 +19,8 @@ fn a_newcomer_sees_where_it_is_what_it_offers_and_what_to_try() {
         &data,
         "scripted",
         "turnstream run \"Hello\"",
-        "curl http://",
+        "curl -H \"Authorization: Bearer $(",
+        "/#login=tsl_",
     ] {
         assert!(screen.contains(words), "{words} is not in:\n{screen}");
     }

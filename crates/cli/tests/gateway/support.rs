@@ -2,11 +2,13 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// How long anything may take here before the test fails; nothing should come near it.
@@ -14,6 +16,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(400);
 
 /// A directory for everything a command could touch.
 pub(crate) struct Home(tempfile::TempDir);
+
+/// The tokens of the gateways that run, by address.
+static TOKENS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 /// A gateway that runs. Killed with the test.
 pub(crate) struct Serving {
@@ -85,6 +90,8 @@ impl Home {
                 .unwrap_or_default();
             if running["pid"] == pid {
                 let address = running["address"].as_str().unwrap().to_owned();
+                let token = self.token(&command, args);
+                TOKENS.lock().unwrap().insert(address.clone(), token);
                 return Serving { child, address, out };
             }
             if let Some(status) = child.try_wait().unwrap() {
@@ -96,7 +103,42 @@ impl Home {
     }
 }
 
+impl Home {
+    /// The token of a gateway that was started like this, as a person gets it. Empty if it needs none.
+    fn token(&self, started: &Command, args: &[&str]) -> String {
+        let mut command = self.command(&["token"]);
+        for (at, flag) in args.iter().enumerate() {
+            if ["--config", "--data", "--token"].contains(flag) {
+                command.args(&args[at..at + 2]);
+            }
+        }
+        for (name, value) in started.get_envs() {
+            match (name.to_str(), value) {
+                (
+                    Some("TURNSTREAM_TOKEN" | "TURNSTREAM_DATA" | "TURNSTREAM_CONFIG" | "TURNSTREAM_AUTH"),
+                    Some(value),
+                ) => command.env(name, value),
+                (Some("TURNSTREAM_DATA"), None) => command.env_remove(name),
+                _ => &mut command,
+            };
+        }
+        let token = command.output().unwrap();
+        assert!(matches!(token.status.code(), Some(0 | 1)), "{token:?}");
+        stdout(&token).trim().to_owned()
+    }
+}
+
+/// The token of the gateway at an address.
+pub(crate) fn token_of(address: &str) -> String {
+    TOKENS.lock().unwrap().get(address).cloned().unwrap_or_default()
+}
+
 impl Serving {
+    /// Its token.
+    pub(crate) fn token(&self) -> String {
+        token_of(&self.address)
+    }
+
     /// What it printed.
     pub(crate) fn screen(&self) -> String {
         // The note is written before the screen is.
@@ -164,10 +206,11 @@ pub(crate) fn stderr(output: &Output) -> &str {
 pub(crate) fn ask(address: &str, method: &str, path: &str, body: &Value) -> (String, Value) {
     let body = body.to_string();
     let mut socket = TcpStream::connect(address).unwrap();
-    let length = body.len();
+    let (length, token) = (body.len(), token_of(address));
     write!(
         socket,
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();

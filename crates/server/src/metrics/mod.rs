@@ -34,6 +34,12 @@ fn process(page: &mut Page, app: &App) {
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     page.family("turnstream_start_time_seconds", Kind::Gauge, "Start time of the gateway, in Unix seconds.")
         .seconds(unix(app.started));
+    page.family(
+        "turnstream_failed_logins_total",
+        Kind::Counter,
+        "Requests with a wrong token, ticket or login code.",
+    )
+    .sample(&[], app.access.failures());
     let mut streams = page.family("turnstream_streams_open", Kind::Gauge, "Open event streams, by kind.");
     for kind in StreamKind::ALL {
         streams.sample(&[("kind", kind.word())], app.streams.count(kind));

@@ -1,4 +1,5 @@
-//! `GET /v1/health`: the health of the log. It answers at once, whatever the sessions do.
+//! `GET /v1/health`: whether the gateway is alive, for everybody; `GET /v1/ready`: whether it can be used, and
+//! why not. Both answer at once, whatever the sessions do.
 
 use super::Answer;
 use crate::app::App;
@@ -10,19 +11,30 @@ use serde_json::json;
 use std::sync::Arc;
 use turnstream_log::Health;
 
-pub(crate) async fn show(State(app): State<Arc<App>>, _: Params<Nothing>) -> impl IntoResponse {
-    let (status, problem) = match app.gateway.health() {
-        Health::Sound => ("sound", None),
-        Health::Degraded { since: _, problem } => ("degraded", Some(problem)),
-        Health::Failed { problem } => ("failed", Some(problem)),
+/// Needs no token, so it says one word.
+pub(crate) async fn alive(State(app): State<Arc<App>>, _: Params<Nothing>) -> impl IntoResponse {
+    let status = match app.gateway.health() {
+        Health::Sound => "alive",
+        Health::Degraded { .. } | Health::Failed { .. } => "degraded",
     };
-    let mut health = json!({
+    Answer(StatusCode::OK, json!({"status": status}))
+}
+
+pub(crate) async fn ready(State(app): State<Arc<App>>, _: Params<Nothing>) -> impl IntoResponse {
+    let (code, status, problem) = match app.gateway.health() {
+        Health::Sound => (StatusCode::OK, "sound", None),
+        Health::Degraded { since: _, problem } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "degraded", Some(problem))
+        }
+        Health::Failed { problem } => (StatusCode::SERVICE_UNAVAILABLE, "failed", Some(problem)),
+    };
+    let mut ready = json!({
         "status": status,
         "version": env!("CARGO_PKG_VERSION"),
         "recovering": app.gateway.recovering(),
     });
     if let Some(problem) = problem {
-        health["problem"] = json!(problem);
+        ready["problem"] = json!(problem);
     }
-    Answer(StatusCode::OK, health)
+    Answer(code, ready)
 }

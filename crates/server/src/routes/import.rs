@@ -2,17 +2,20 @@
 
 use super::Answer;
 use crate::app::App;
-use crate::body::discard;
+use crate::body::{check_content_type, discard};
 use crate::params::Params;
 use crate::problem::{Kind, Problem};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::sync::Arc;
 use turnstream_gateway::{ImportAs, Spool};
+
+/// `curl -d` would join the lines of a file.
+const WITH_CURL: &str = "curl: -H 'Content-Type: application/x-ndjson' --data-binary @FILE";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +30,7 @@ pub(crate) async fn add(
     Params(params): Params<ImportParams>,
     request: Request,
 ) -> Result<impl IntoResponse, Problem> {
-    check_type(request.headers())?;
+    check_content_type(request.headers(), "application/x-ndjson", WITH_CURL)?;
     let mut body = request.into_body();
     let spool = match spooled(&app, &mut body).await {
         Ok(spool) => spool,
@@ -70,17 +73,4 @@ async fn spooled(app: &App, body: &mut Body) -> Result<Spool, Problem> {
     }
     spool.flush().await?;
     Ok(spool)
-}
-
-/// Refuses only the type of a form: `curl -d` sends it, and joins the lines of a file.
-fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let given = headers.get(header::CONTENT_TYPE).map(|given| given.to_str().unwrap_or_default());
-    if given.is_some_and(|given| {
-        given.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
-    }) {
-        let detail = "the content type of the body is a form; send the file unchanged as application/x-ndjson \
-                      (curl: -H 'Content-Type: application/x-ndjson' --data-binary @FILE)";
-        return Err(Problem::new(Kind::NotJson, detail));
-    }
-    Ok(())
 }

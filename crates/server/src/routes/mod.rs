@@ -6,10 +6,12 @@ pub(crate) mod export;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod import;
+pub(crate) mod login;
 pub(crate) mod metrics;
 pub(crate) mod prompts;
 pub(crate) mod search;
 pub(crate) mod sessions;
+pub(crate) mod tickets;
 pub(crate) mod waits;
 pub(crate) mod ws;
 

@@ -32,12 +32,11 @@ struct Sse {
     ended: bool,
 }
 
-/// An event stream as a response that proxies must neither cache nor buffer.
+/// An event stream as a response that proxies must not buffer. No response is cached.
 pub(crate) fn sse_response(body: Body) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

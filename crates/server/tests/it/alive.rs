@@ -1,13 +1,13 @@
 //! A stream on which nothing happens says that it is alive.
 
-use crate::support::Rig;
+use crate::support::{Rig, options};
 use serde_json::json;
 use std::time::Duration;
 use turnstream_server::Options;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_stream_says_that_it_is_alive() {
-    let rig = Rig::start_with(Options { heartbeat: Duration::from_millis(40), ..Options::default() }).await;
+    let rig = Rig::start_with(Options { heartbeat: Duration::from_millis(40), ..options() }).await;
     let id = rig.session().await;
     let head = rig.head(&id).await;
     for path in

@@ -78,7 +78,7 @@ fn a_session_is_imported_with_its_halves_as_lost_characters() {
     texts(30, |units| {
         let file = file.replace("@0@", &escaped(&units));
         runtime.block_on(async {
-            let copy = answer(rig.http.post(rig.url("/v1/import?new_id=true")).body(file)).await;
+            let copy = answer(rig.import("?new_id=true", file)).await;
             assert_eq!(copy.status, 201, "{copy:?}");
             let log = rig.log(copy.body["id"].as_str().unwrap()).await;
             let events = log.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -1,8 +1,7 @@
 //! The list of sessions, a page at a time.
 
-use crate::support::{Lasting, Rig};
+use crate::support::{Lasting, Rig, options};
 use serde_json::{Value, json};
-use turnstream_server::Options;
 
 async fn titled(rig: &Rig, title: &str) -> String {
     let made =
@@ -53,7 +52,7 @@ async fn sessions_come_in_pages_by_last_activity_and_the_plain_list_stays_whole(
     // After a restart the log knows it.
     let home = rig.home();
     rig.stop().await;
-    let rig = Rig::open(home, Options::default(), Lasting::There).await;
+    let rig = Rig::open(home, options(), Lasting::There).await;
     assert_eq!(all(&rig, "order=activity").await, newest_first);
     rig.stop().await;
 }

@@ -1,6 +1,6 @@
 //! A turn that lasts longer than most things between a client and a server have patience.
 
-use crate::support::Rig;
+use crate::support::{Rig, options};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use turnstream_server::Options;
@@ -12,7 +12,7 @@ use turnstream_testkit::lawful::Tail;
 async fn a_turn_of_more_than_two_minutes_is_followed_to_its_end_on_one_connection() {
     let full = std::env::var_os("TURNSTREAM_FULL").is_some();
     let scale = if full { 1 } else { 100 };
-    let options = Options { heartbeat: Options::default().heartbeat / scale, ..Options::default() };
+    let options = Options { heartbeat: options().heartbeat / scale, ..options() };
     let rig = Rig::start_with(options).await;
     let id = rig.session().await;
     let mut stream = rig.stream(&format!("/v1/sessions/{id}/events")).await;

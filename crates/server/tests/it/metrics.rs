@@ -1,9 +1,9 @@
 //! `GET /metrics`: a strict parser reads the whole page, and its numbers are compared with what was done.
 
-use crate::support::{Lasting, Rig, answer};
+use crate::support::{Lasting, Rig, answer, options};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use turnstream_server::{Options, Token};
+use turnstream_server::{Auth, Options, Token};
 
 /// The samples of a page, by name and labels as they are written.
 type Samples = BTreeMap<String, f64>;
@@ -185,7 +185,7 @@ async fn an_approval_that_waits_over_a_restart_is_still_waiting() {
     rig.until(&id, |snapshot| snapshot["session"]["status"] == "waiting").await;
     let home = rig.home();
     rig.stop().await;
-    let rig = Rig::open(home, Options::default(), Lasting::There).await;
+    let rig = Rig::open(home, options(), Lasting::There).await;
     rig.until(&id, |snapshot| snapshot["session"]["status"] == "waiting").await;
     assert_eq!(metrics(&rig).await["turnstream_approvals_waiting agent=lasting"], 1.0);
     rig.post(&format!("/v1/sessions/{id}/approvals/q1"), json!({"outcome": "allow_once"})).await;
@@ -200,7 +200,7 @@ async fn an_approval_that_waits_over_a_restart_is_still_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_served_like_every_other_route() {
     let token = Token::new("s3cret").unwrap();
-    let rig = Rig::start_with(Options { token: Some(token), ..Options::default() }).await;
+    let rig = Rig::start_with(Options::new(Auth::Token(token))).await;
     assert_eq!(rig.get("/metrics").await.status, 401);
     let shown = rig.http.get(rig.url("/metrics")).bearer_auth("s3cret").send().await.unwrap();
     assert_eq!(shown.status(), 200);

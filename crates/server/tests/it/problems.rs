@@ -1,6 +1,6 @@
 //! Everything that can be wrong with a request, and what is said about it.
 
-use crate::support::{Answer, Lasting, PATIENCE, Rig, answer, raw};
+use crate::support::{Answer, Lasting, PATIENCE, Rig, answer, options, raw};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -262,7 +262,7 @@ async fn a_body_above_ten_mebibytes_is_refused_however_it_is_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_does_not_come_to_its_end_is_given_up() {
-    let rig = Rig::start_with(Options { body: Duration::from_millis(200), ..Options::default() }).await;
+    let rig = Rig::start_with(Options { body: Duration::from_millis(200), ..options() }).await;
     let id = rig.session().await;
     for path in ["/v1/sessions".to_owned(), format!("/v1/sessions/{id}/cancel")] {
         let head = format!(
@@ -283,7 +283,7 @@ async fn a_log_that_cannot_be_read_is_named() {
     rig.played(&id, json!([{"do": "burst", "count": 100, "bytes": 10_000, "messages": 10}])).await;
     let home = rig.home();
     rig.stop().await;
-    let rig = Rig::open(home.clone(), Options::default(), Lasting::There).await;
+    let rig = Rig::open(home.clone(), options(), Lasting::There).await;
     // Somebody writes into the database while it is in use.
     let path = home.path().join("data/log.db");
     let length = std::fs::metadata(&path).unwrap().len();
@@ -304,8 +304,8 @@ async fn a_session_that_recovers_takes_no_prompts_yet_and_says_when_to_ask_again
     rig.until(&id, |snapshot| snapshot["turns"][0]["turn"] == "t1").await;
     let home = rig.home();
     rig.stop().await;
-    let rig = Rig::open(home, Options::default(), Lasting::Away).await;
-    assert_eq!(rig.get("/v1/health").await.body["recovering"], 1);
+    let rig = Rig::open(home, options(), Lasting::Away).await;
+    assert_eq!(rig.get("/v1/ready").await.body["recovering"], 1);
     let answer = rig.play(&id, json!([])).await;
     assert_problem(&answer, 503, "recovering", &[&id]);
     assert_eq!(answer.headers["retry-after"], "1");

@@ -1,12 +1,11 @@
 //! Deleted and trimmed sessions as clients see them.
 
-use crate::support::{Rig, Seen};
+use crate::support::{Rig, Seen, options};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 use turnstream_gateway::{Retention, Settings};
-use turnstream_server::Options;
 use turnstream_testkit::diagnostics::{Capture, Level, Line};
 
 const GONE: &str = r#"{"type":"stream","outcome":"gone"}"#;
@@ -109,7 +108,7 @@ fn only_turns(turns: u64) -> Settings {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cursor_before_the_oldest_event_is_reset_and_goes_on_at_the_oldest() {
-    let rig = Rig::start_retaining(Options::default(), only_turns(1)).await;
+    let rig = Rig::start_retaining(options(), only_turns(1)).await;
     let id = rig.session().await;
     let events = format!("/v1/sessions/{id}/events");
     let generation =
@@ -157,7 +156,7 @@ async fn a_cursor_before_the_oldest_event_is_reset_and_goes_on_at_the_oldest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_overtaken_by_retention_is_reset_in_the_middle() {
     let capture = Capture::start();
-    let rig = Rig::start_retaining(Options::default(), only_turns(1)).await;
+    let rig = Rig::start_retaining(options(), only_turns(1)).await;
     let id = rig.session().await;
     let mut stream = rig.stream(&format!("/v1/sessions/{id}/events")).await;
     assert_eq!(stream.next().await.json()["outcome"], "replayed");

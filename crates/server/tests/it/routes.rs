@@ -8,7 +8,7 @@ use turnstream_testkit::lawful::Tail;
 async fn a_session_from_its_first_request_to_its_last() {
     let rig = Rig::start().await;
     assert_eq!(
-        rig.get("/v1/health").await.body,
+        rig.get("/v1/ready").await.body,
         json!({"status": "sound", "version": env!("CARGO_PKG_VERSION"), "recovering": 0})
     );
     let agents = rig.get("/v1/agents").await.body;

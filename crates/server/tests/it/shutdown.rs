@@ -50,7 +50,8 @@ async fn a_request_that_comes_too_late_is_told_so() {
     let (first, rest) = body.split_at(5);
     let mut socket = TcpStream::connect(rig.address).await.unwrap();
     let head = format!(
-        "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{first}",
+        "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{first}",
         body.len()
     );
     socket.write_all(head.as_bytes()).await.unwrap();

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::{Agent, Connecting, Description, Start};
 use turnstream_gateway::{Gateway, Settings};
-use turnstream_server::{Options, Server};
+use turnstream_server::{Auth, Options, Server};
 use turnstream_sse::{Decoder, Frame};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
@@ -29,6 +29,8 @@ pub(crate) const ENDED: Duration = Duration::from_secs(20);
 /// A server, and the directories it works in.
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
+    /// The address for metrics only.
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) http: reqwest::Client,
     home: Arc<tempfile::TempDir>,
     end: oneshot::Sender<()>,
@@ -71,9 +73,14 @@ impl Agent for Odd {
     }
 }
 
+/// The usual options, without a token.
+pub(crate) fn options() -> Options {
+    Options::new(Auth::None)
+}
+
 impl Rig {
     pub(crate) async fn start() -> Self {
-        Self::start_with(Options::default()).await
+        Self::start_with(options()).await
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
@@ -116,13 +123,13 @@ impl Rig {
         let settings = Settings { roots: vec![home.path().join("work")], ..settings };
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), gateway, options).await.unwrap();
-        let address = server.address();
+        let (address, metrics) = (server.address(), server.metrics_address());
         let (end, ended) = oneshot::channel::<()>();
         let run = tokio::spawn(server.run(async {
             let _ = ended.await;
         }));
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { address, http, home, end, run }
+        Self { address, metrics, http, home, end, run }
     }
 
     pub(crate) fn home(&self) -> Arc<tempfile::TempDir> {
@@ -152,6 +159,12 @@ impl Rig {
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
         self.ask("POST", path, Some(body)).await
+    }
+
+    /// An import of this file.
+    pub(crate) fn import(&self, query: &str, file: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+        let request = self.http.post(self.url(&format!("/v1/import{query}")));
+        request.header("content-type", "application/x-ndjson").body(file)
     }
 
     /// A new session's id.
@@ -272,7 +285,7 @@ impl Stream {
         let response = request.send().await.unwrap();
         assert_eq!(response.status().as_u16(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        assert_eq!(response.headers()["cache-control"], "no-cache");
+        assert_eq!(response.headers()["cache-control"], "no-store");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
         Self { response, decoder: Decoder::new(), seen: VecDeque::new(), comments: 0 }
     }

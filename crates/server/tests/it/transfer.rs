@@ -1,7 +1,7 @@
 //! `…/export` and `/v1/import` over real sockets.
 
 use crate::problems::assert_problem;
-use crate::support::{Rig, answer, raw};
+use crate::support::{Rig, answer, options, raw};
 use serde_json::json;
 use std::time::Duration;
 use turnstream_server::Options;
@@ -32,7 +32,7 @@ async fn a_session_is_a_file_and_comes_back_from_it() {
     assert_eq!(headers["content-type"], "text/markdown; charset=utf-8");
     assert!(page.starts_with("# ") && page.contains("\nHello\n"), "{page}");
 
-    let import = |query: &str| rig.http.post(rig.url(&format!("/v1/import{query}"))).body(file.clone());
+    let import = |query: &str| rig.import(query, file.clone());
     let exists = answer(import("")).await;
     assert_problem(&exists, 409, "session-exists", &[&id, "new_id=true"]);
     assert_eq!(exists.body["session"], id);
@@ -48,7 +48,7 @@ async fn a_session_is_a_file_and_comes_back_from_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_exported_or_imported_is_a_problem() {
-    let options = Options { import: 4_000, body: Duration::from_millis(300), ..Options::default() };
+    let options = Options { import: 4_000, body: Duration::from_millis(300), ..options() };
     let rig = Rig::start_with(options).await;
     let id = rig.session().await;
     for (query, words) in [("?wait=301", "300 seconds"), ("?format=pdf", "pdf"), ("?formt=jsonl", "formt")] {
@@ -58,17 +58,18 @@ async fn what_cannot_be_exported_or_imported_is_a_problem() {
     assert_problem(&rig.get("/v1/sessions/ses_nope/export").await, 404, "unknown-session", &["ses_nope"]);
     assert_problem(&rig.get("/v1/import").await, 405, "wrong-method", &[]);
 
-    let import = |body: String| rig.http.post(rig.url("/v1/import")).body(body);
+    let import = |body: String| rig.import("", body);
     let large = answer(import("x".repeat(100_000))).await;
     assert_problem(&large, 413, "too-large", &["4000 bytes"]);
     assert_eq!(large.body["limit"], 4_000);
     let other = answer(import("{\"seq\":1}\n".to_owned())).await;
     assert_problem(&other, 400, "bad-import", &["line 1", "turnstream export"]);
     assert_eq!((&other.body["line"], &other.body["fault"]), (&json!(1), &json!("damaged")));
-    let form = import("a=b".to_owned()).header("content-type", "application/x-www-form-urlencoded");
+    let form = rig.http.post(rig.url("/v1/import")).body("a=b");
+    let form = form.header("content-type", "application/x-www-form-urlencoded");
     assert_problem(&answer(form).await, 415, "not-json", &["--data-binary"]);
-    let slow =
-        "POST /v1/import HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\nConnection: close\r\n\r\n{";
+    let slow = "POST /v1/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nContent-Length: 99\r\n\
+         Connection: close\r\n\r\n{";
     let told = raw(rig.address, slow).await;
     assert!(told.starts_with("HTTP/1.1 408 ") && told.contains("slow-body"), "{told}");
     assert_eq!(rig.get("/v1/sessions").await.body["sessions"].as_array().unwrap().len(), 1);

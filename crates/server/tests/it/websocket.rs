@@ -1,6 +1,6 @@
 //! The same frames over a WebSocket.
 
-use crate::support::{PATIENCE, Rig, answer};
+use crate::support::{PATIENCE, Rig, answer, options};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn a_websocket_has_the_same_frames_with_their_ids() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_websocket_is_pinged_and_told_when_the_gateway_ends() {
-    let rig = Rig::start_with(Options { heartbeat: Duration::from_millis(50), ..Options::default() }).await;
+    let rig = Rig::start_with(Options { heartbeat: Duration::from_millis(50), ..options() }).await;
     let id = rig.session().await;
     let head = rig.head(&id).await;
     let mut socket = connect(&rig, &format!("/v1/sessions/{id}/ws?after={head}")).await;
@@ -93,7 +93,7 @@ async fn the_id_of_a_frame_is_its_own_also_if_an_imported_event_has_one() {
     let file = rig.http.get(url).send().await.unwrap().text().await.unwrap();
     let file = file.replace("{\"seq\":", "{\"id\":\"mine\",\"seq\":");
     assert!(file.contains("mine"));
-    let copy = answer(rig.http.post(rig.url("/v1/import?new_id=true")).body(file)).await;
+    let copy = answer(rig.import("?new_id=true", file)).await;
     assert_eq!(copy.status, 201, "{copy:?}");
     let (copied, generation) = (&copy.body["id"], copy.body["generation"].as_str().unwrap());
     let mut socket = connect(&rig, &format!("/v1/sessions/{}/ws", copied.as_str().unwrap())).await;

@@ -84,7 +84,8 @@ impl Team {
         wait_for(|| {
             let metrics = self.runtime.block_on(async {
                 let url = format!("http://{}/metrics", serving.address);
-                reqwest::get(url).await.unwrap().text().await.unwrap()
+                let request = reqwest::Client::new().get(url).bearer_auth(serving.token());
+                request.send().await.unwrap().text().await.unwrap()
             });
             Some(()).filter(|()| metrics.contains("turnstream_sessions_awake 0"))
         });

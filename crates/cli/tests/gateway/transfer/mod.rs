@@ -49,9 +49,11 @@ fn exported(home: &Home, id: &str) -> (Value, Vec<String>) {
 /// The status and the body of an answer.
 fn ask(serving: &Serving, method: &str, path: &str, body: &[u8]) -> (u16, Value) {
     let mut socket = TcpStream::connect(&serving.address).unwrap();
-    let length = body.len();
+    let (length, token) = (body.len(), serving.token());
+    let kind = if path.starts_with("/v1/import") { "application/x-ndjson" } else { "application/json" };
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
     );
     // One that refuses early may close before it has read everything.
     let _ = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body));

@@ -1,0 +1,337 @@
+//! Access control. Whoever can send a request runs commands as the gateway's user, so every request must
+//! show a token, and must come from a page and for a name that the gateway knows.
+//!
+//! | file | check |
+//! |---|---|
+//! | [`origin`] | the headers `Host` and `Origin` |
+//! | [`cors`] | answers for pages of other origins that are listed |
+//! | [`token`], [`token_file`] | the gateway's own token |
+//! | [`issued`] | tokens of pages, login codes, tickets for streams |
+//! | [`failures`] | wrong tokens |
+//! | [`headers`] | what a browser may do with a response |
+
+mod cors;
+mod failures;
+mod headers;
+mod issued;
+mod origin;
+mod ticket;
+mod token;
+mod token_file;
+
+pub(crate) use headers::protect;
+pub(crate) use issued::{CODE_LIFE, SignedIn, TICKET_FIRST_USE};
+pub use origin::{Origin, OriginError};
+pub use token::{NoRandomness, Token, TokenError};
+pub use token_file::{TokenFile, TokenFileError};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::options::Options;
+use crate::problem::{Kind, Problem};
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use failures::Failures;
+use issued::{Issued, TicketHolder};
+use origin::{Page, Sites};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+use ticket::ShownTicket;
+use token::Fingerprint;
+use turnstream_model::Chain;
+
+/// The name of the gateway's own token.
+pub(crate) const OWNER: &str = "owner";
+
+const HOW_TO_SEND: &str = "send it as `Authorization: Bearer TOKEN`, or as the password of Basic with any user name; \
+                           `turnstream token` prints it";
+
+/// Who may use a gateway.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// Everybody who reaches it. Only possible on loopback.
+    None,
+    /// Whoever sends this token.
+    Token(Token),
+    /// Whoever sends the token in this file.
+    File(TokenFile),
+}
+
+/// Both ends of the connection that a request came on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// Decides who is served.
+#[derive(Debug)]
+pub(crate) struct Access {
+    auth: Auth,
+    sites: Sites,
+    issued: Arc<Issued>,
+    failures: Failures,
+}
+
+// === impl Auth ===
+
+impl Auth {
+    /// The token that is right now. `None`: no token is needed.
+    pub(crate) fn token(&self) -> Result<Option<Token>, TokenFileError> {
+        match self {
+            Self::None => Ok(None),
+            Self::Token(token) => Ok(Some(token.clone())),
+            Self::File(file) => file.token().map(Some),
+        }
+    }
+}
+
+// === impl Access ===
+
+impl Access {
+    pub(crate) fn new(options: &Options, listen: SocketAddr) -> Self {
+        let Options { auth, public_url, origins, issued, .. } = options;
+        let sites = Sites { listen, public_url: public_url.clone(), origins: origins.clone() };
+        let issued = Arc::new(Issued::open(issued.clone()));
+        Self { auth: auth.clone(), sites, issued, failures: Failures::default() }
+    }
+
+    /// An address for a browser, with a login code. The code is in the fragment, which browsers send to nobody.
+    pub(crate) fn login_link(&self) -> Result<String, NoRandomness> {
+        let code = self.issued.new_code()?;
+        let base = match &self.sites.public_url {
+            Some(url) => url.to_string(),
+            None => format!("http://{}", reachable(self.sites.listen)),
+        };
+        Ok(format!("{base}/#login={code}"))
+    }
+
+    /// Exchanges a login code for a page token.
+    pub(crate) async fn sign_in(&self, code: &str, from: Option<Connection>) -> Result<SignedIn, Problem> {
+        let Some(owner) = self.owner()? else {
+            let detail = "the gateway needs no token (auth = \"none\"), so there is nothing to sign in to";
+            return Err(Problem::new(Kind::BadBody, detail));
+        };
+        let code = code.to_owned();
+        match self.on_disk(move |issued| issued.sign_in(&code, owner)).await?.map_err(no_randomness)? {
+            Some(signed_in) => {
+                tracing::info!(name = signed_in.name, address = ?from.map(|from| from.peer.ip()), "a page signed in");
+                Ok(signed_in)
+            }
+            None => {
+                self.refuse_slowly(from).await;
+                let detail = "the login code is wrong, was used before, or is older than 10 minutes";
+                Err(Problem::new(Kind::Unauthorized, detail).advice("`turnstream login` prints a new one"))
+            }
+        }
+    }
+
+    /// Ends the token of the page that asks.
+    pub(crate) async fn sign_out(&self, headers: &HeaderMap) -> Result<bool, Problem> {
+        let Some(shown) = shown_token(headers)? else { return Ok(false) };
+        self.on_disk(move |issued| issued.sign_out(Fingerprint::of(&shown))).await
+    }
+
+    /// A ticket that opens streams, for whoever sent this request.
+    pub(crate) fn new_ticket(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        session: Option<String>,
+    ) -> Result<String, Problem> {
+        let shown = shown_token(headers)?.unwrap_or_default();
+        let name = caller.0.as_deref().unwrap_or_default().to_owned();
+        self.issued.new_ticket(Fingerprint::of(&shown), name, session).map_err(no_randomness)
+    }
+
+    /// Wrong tokens and login codes since the start.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.total()
+    }
+
+    /// The client behind a request, if it may pass. Removes a ticket from the query.
+    async fn admit(&self, request: &mut Request) -> Result<Caller, Problem> {
+        let from = request.extensions().get::<Connection>().copied();
+        let ticket = ticket::take(request);
+        if is_open(request.method(), request.uri().path()) {
+            return Ok(Caller::default());
+        }
+        let Some(owner) = self.owner()? else { return Ok(Caller::default()) };
+        let name = match (shown_token(request.headers())?, ticket) {
+            (Some(shown), _) => self.name_of(&shown, owner),
+            (None, Some(ticket)) => {
+                let ShownTicket { text, session: asked } = ticket;
+                let holder = self.on_disk(move |issued| issued.use_ticket(&text, owner)).await?;
+                if let Some(TicketHolder { session: Some(session), .. }) = &holder
+                    && asked.as_ref() != Some(session)
+                {
+                    let detail = format!("the ticket is for the streams of session {session} only");
+                    return Err(Problem::new(Kind::Unauthorized, detail));
+                }
+                holder.map(|holder| Arc::from(holder.name))
+            }
+            (None, None) => {
+                let detail = "the gateway requires a token, and none was sent";
+                return Err(Problem::new(Kind::Unauthorized, detail).advice(HOW_TO_SEND));
+            }
+        };
+        match name {
+            Some(name) => Ok(Caller(Some(name))),
+            None => {
+                self.refuse_slowly(from).await;
+                let detail = "the token or ticket is wrong, or has ended";
+                Err(Problem::new(Kind::Unauthorized, detail).advice(HOW_TO_SEND))
+            }
+        }
+    }
+
+    /// The fingerprint of the gateway's own token. `None`: no token is needed.
+    fn owner(&self) -> Result<Option<Fingerprint>, Problem> {
+        match self.auth.token() {
+            Ok(token) => Ok(token.map(|token| token.fingerprint())),
+            Err(error) => {
+                tracing::error!(%error, "nobody is served: the token cannot be read");
+                let detail = "the gateway cannot read its token; its log says why";
+                Err(Problem::new(Kind::Internal, detail))
+            }
+        }
+    }
+
+    fn name_of(&self, shown: &str, owner: Fingerprint) -> Option<Arc<str>> {
+        let shown = Fingerprint::of(shown);
+        if shown == owner {
+            return Some(Arc::from(OWNER));
+        }
+        self.issued.page(shown, owner).map(Arc::from)
+    }
+
+    /// Runs what may write to the disk without holding up other requests.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Issued) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let issued = self.issued.clone();
+        tokio::task::spawn_blocking(move || act(&issued)).await.map_err(|error| {
+            tracing::error!(error = %Chain(&error), "the access check failed");
+            Problem::new(Kind::Internal, "the access check failed; the gateway's log says why")
+        })
+    }
+
+    async fn refuse_slowly(&self, from: Option<Connection>) {
+        let address: Option<IpAddr> = from.map(|from| from.peer.ip().to_canonical());
+        tokio::time::sleep(self.failures.add(address, Instant::now())).await;
+    }
+}
+
+/// Passes a request on with its [`Caller`], or refuses it.
+pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let access = &app.access;
+    let connection = request.extensions().get::<Connection>().copied();
+    let host = host(&request).to_owned();
+    let page = access.sites.check_host(&host, connection);
+    let page = match page.and_then(|kind| access.sites.page(&host, kind, request.headers())) {
+        Ok(page) => page,
+        Err(problem) => return problem.into_response(),
+    };
+    if let Some(answer) = cors::preflight(request.method(), request.headers(), page) {
+        return answer;
+    }
+    let mut response = match access.admit(&mut request).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    };
+    if let Page::Listed(origin) = page {
+        cors::allow(&mut response, origin);
+    }
+    response
+}
+
+/// The address for browsers on this machine: loopback, if the gateway listens on all addresses.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let loopback = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(loopback, listen.port())
+}
+
+/// The host that a request is for.
+fn host(request: &Request) -> &str {
+    let authority = request.uri().authority().map(Authority::as_str);
+    authority.or_else(|| text(request.headers(), header::HOST)).unwrap_or_default()
+}
+
+/// The routes that need no token: whether the gateway is alive, and how a page gets its token.
+fn is_open(method: &Method, path: &str) -> bool {
+    match path {
+        "/v1/health" => method == Method::GET || method == Method::HEAD,
+        "/v1/login" => method == Method::POST,
+        _ => false,
+    }
+}
+
+/// The token that a request shows.
+fn shown_token(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(shown) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let shown = shown.to_str().unwrap_or_default();
+    let (scheme, shown) = shown.split_once(' ').unwrap_or((shown, ""));
+    let shown = shown.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(Some(shown.to_owned()))
+    } else if scheme.eq_ignore_ascii_case("basic") {
+        // Damaged Basic counts as a wrong password.
+        Ok(Some(password(shown).unwrap_or_default()))
+    } else {
+        let detail = format!("the scheme {scheme:?} is not supported");
+        Err(Problem::new(Kind::Unauthorized, detail).advice(HOW_TO_SEND))
+    }
+}
+
+fn password(basic: &str) -> Option<String> {
+    let pair = String::from_utf8(BASE64_STANDARD.decode(basic).ok()?).ok()?;
+    pair.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The problem of a secret that cannot be made.
+pub(crate) fn no_randomness(error: NoRandomness) -> Problem {
+    tracing::error!(%error, "no secret can be made");
+    Problem::new(Kind::Internal, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown_token;
+    use axum::http::{HeaderMap, HeaderValue, header};
+
+    #[test]
+    fn the_token_is_taken_from_bearer_and_basic() {
+        let shown = |value: &str| {
+            let pair = (header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            shown_token(&HeaderMap::from_iter([pair])).ok().flatten()
+        };
+        assert_eq!(shown("Bearer t0ken").as_deref(), Some("t0ken"));
+        assert_eq!(shown("bearer  t0ken").as_deref(), Some("t0ken"));
+        // user:t0ken and :t0ken
+        assert_eq!(shown("Basic dXNlcjp0MGtlbg==").as_deref(), Some("t0ken"));
+        assert_eq!(shown("Basic OnQwa2Vu").as_deref(), Some("t0ken"));
+        for wrong in ["Bearer", "Basic t0ken"] {
+            assert_eq!(shown(wrong).as_deref(), Some(""), "{wrong}");
+        }
+        assert_eq!([shown("Digest t0ken"), shown("")], [None, None]);
+        assert_eq!(shown_token(&HeaderMap::new()).unwrap(), None);
+    }
+}
