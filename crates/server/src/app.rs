@@ -3,6 +3,7 @@
 use crate::access::{self, Access};
 use crate::closing::Closing;
 use crate::options::Options;
+use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::request_span;
 use crate::routes::{
@@ -45,6 +46,9 @@ impl App {
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);
         Router::new()
+            .route("/", get(page::index))
+            .route("/page.css", get(page::style))
+            .route("/page.js", get(page::script))
             .route("/v1/health", get(health::alive))
             .route("/v1/ready", get(health::ready))
             .route("/v1/login", post(login::sign_in).delete(login::sign_out))

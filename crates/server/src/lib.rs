@@ -10,6 +10,7 @@ mod gateway_problems;
 mod json_errors;
 mod metrics;
 mod options;
+mod page;
 mod params;
 mod problem;
 mod query;

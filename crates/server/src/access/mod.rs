@@ -28,6 +28,7 @@ pub use token_file::{TokenFile, TokenFileError};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::options::Options;
+use crate::page;
 use crate::problem::{Kind, Problem};
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
@@ -271,12 +272,13 @@ fn host(request: &Request) -> &str {
     authority.or_else(|| text(request.headers(), header::HOST)).unwrap_or_default()
 }
 
-/// The routes that need no token: whether the gateway is alive, and how a page gets its token.
+/// The routes that need no token: whether the gateway is alive, the page, and how it gets its token.
 fn is_open(method: &Method, path: &str) -> bool {
+    let reads = method == Method::GET || method == Method::HEAD;
     match path {
-        "/v1/health" => method == Method::GET || method == Method::HEAD,
+        "/v1/health" => reads,
         "/v1/login" => method == Method::POST,
-        _ => false,
+        other => reads && page::PATHS.contains(&other),
     }
 }
 
