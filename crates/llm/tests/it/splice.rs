@@ -41,7 +41,8 @@ fn a_second_completion_that_is_cut_itself_is_never_folded_into_the_first() {
     assert_eq!(Count { cases: 0, ..count }, clean());
 }
 
-/// Cuts the first stream at each of its `positions` after its first event. The second one follows without its beginning.
+/// Cuts the first stream at each of its `positions` after its first event. The second one follows without
+/// its beginning.
 fn splice_rests(pair: &Pair, mut each: impl FnMut(&Read)) {
     let first = pair.first.bytes();
     for skipped in [1, 2, 5, 9] {
