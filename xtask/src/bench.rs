@@ -20,6 +20,8 @@ fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
     if !rest.is_empty() {
         bench.arg("--").args(rest);
     }
+    // Checks that a benchmark shares with tests are counted at every place.
+    bench.env("TURNSTREAM_FULL", "1");
     cargo::run(bench)
 }
 

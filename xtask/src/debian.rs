@@ -1,6 +1,10 @@
 //! Programs from Debian packages, installed if they are missing.
 
 use crate::cargo::{answer, command, run};
+use std::sync::{Mutex, PoisonError};
+
+/// apt-get refuses to run twice at once.
+static APT: Mutex<()> = Mutex::new(());
 
 /// Packages that could not be installed.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result
         return Ok(());
     }
     let names = packages.join(" ");
+    let _turn = APT.lock().unwrap_or_else(PoisonError::into_inner);
     println!("installing {names} from Debian's packages for {what_for}");
     let root = answer(command("id", &["-u"])).is_some_and(|id| id.trim() == "0");
     let update = run(apt_get(root, &["update", "--quiet"]));

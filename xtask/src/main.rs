@@ -1,6 +1,7 @@
 //! Development commands: `cargo xtask <command>`.
 
 mod agents;
+mod background;
 mod bench;
 mod cargo;
 mod debian;
@@ -13,6 +14,7 @@ mod peer;
 mod properties;
 mod prose;
 mod report;
+mod suite;
 mod test;
 mod tools;
 

@@ -47,7 +47,8 @@ impl Tool {
             &["install", &package, "--version", version, "--locked", "--quiet", "--force", "--root"],
         );
         install.arg(target().join("tools")).env("CARGO_TARGET_DIR", target().join("tools-build"));
-        install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        // To build it takes much longer than to run it.
+        install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
         install.env("CARGO_PROFILE_RELEASE_LTO", "off");
         install.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         run(install)

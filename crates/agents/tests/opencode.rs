@@ -39,7 +39,7 @@ async fn a_refused_session_keeps_the_real_error_and_has_a_text_without_words_of_
         permissions: Permissions::Ask,
         open_work: None,
         known: LoggedWork::default(),
-        until: tokio::time::Instant::now() + Duration::from_secs(60),
+        until: tokio::time::Instant::now() + Duration::from_secs(300),
     };
     let error = Opencode::new("helper", config).connect(start).await.err().unwrap();
     assert!(matches!(&error, ConnectError::Unavailable { agent, .. } if agent == "helper"), "{error:?}");

@@ -56,7 +56,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     /// How long anything may take here before the test fails; nothing should come near it.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const PATIENCE: Duration = Duration::from_secs(300);
 
     async fn gateway(home: &tempfile::TempDir, search: Duration) -> Gateway {
         let settings = Settings { search, ..Settings::default() };

@@ -16,7 +16,7 @@ use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Dispatch, Event, Interest, Metadata, Subscriber, dispatcher};
 
 /// How long [`Capture::until`] waits. Long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Names and values in the order in which the code gives them.
 pub type Fields = Vec<(String, String)>;

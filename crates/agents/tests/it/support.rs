@@ -111,7 +111,7 @@ impl Keeper {
             permissions: Permissions::Ask,
             open_work: left,
             known: turnstream_agents::LoggedWork::default(),
-            until: tokio::time::Instant::now() + Duration::from_secs(60),
+            until: tokio::time::Instant::now() + Duration::from_secs(300),
         };
         self.link = Some(self.agent().connect(start).await.unwrap());
     }

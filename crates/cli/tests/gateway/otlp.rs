@@ -1,6 +1,6 @@
 //! Turns at an OpenTelemetry collector.
 
-use crate::support::{Home, prompt, read};
+use crate::support::{ENDED, Home, PATIENCE, prompt, read};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -10,7 +10,6 @@ use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
-use std::time::Duration;
 
 /// One request to the collector: its head in lower case, and the decoded body.
 type Exported = (String, ExportTraceServiceRequest);
@@ -37,7 +36,7 @@ impl Collector {
 
     /// Everything that came; the gateway has ended.
     fn requests(&self) -> Vec<Exported> {
-        let first = self.requests.recv_timeout(Duration::from_secs(60)).expect("no request came");
+        let first = self.requests.recv_timeout(PATIENCE).expect("no request came");
         std::iter::once(first).chain(self.requests.try_iter()).collect()
     }
 }
@@ -100,7 +99,7 @@ fn a_turn_reaches_the_collector_with_its_model_tokens_and_cost_and_without_its_t
     let turn = home.run(&["run", &priced_turn()]);
     assert_eq!(turn.status.code(), Some(0), "{turn:?}");
     let (status, took) = serving.end(Signal::TERM);
-    assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+    assert!(status.success() && took < ENDED, "{status} after {took:?}");
 
     let requests = collector.requests();
     let mut spans = Vec::new();
@@ -149,7 +148,7 @@ fn a_collector_that_is_away_costs_two_warnings_at_most_and_no_time() {
         assert_eq!(turn.status.code(), Some(0), "{turn:?}");
     }
     let (status, took) = serving.end(Signal::TERM);
-    assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+    assert!(status.success() && took < ENDED, "{status} after {took:?}");
     let log = read(&home.path("serve.err"));
     // The first loss, and the rest at the end. Each turn has a span, and so has its model call.
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("could not be exported")).collect();

@@ -1,11 +1,10 @@
 //! A gateway from its start to its end.
 
-use crate::support::{Home, prompt, read, send, stderr, stdout, wait_for};
+use crate::support::{ENDED, Home, prompt, read, send, stderr, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 #[test]
@@ -32,7 +31,7 @@ fn a_newcomer_sees_where_it_is_what_it_offers_and_what_to_try() {
     assert_eq!(turn.status.code(), Some(0), "{turn:?}");
     assert!(stdout(&turn).starts_with("Hello! I am the scripted agent"), "{turn:?}");
     let (status, took) = serving.end(Signal::TERM);
-    assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+    assert!(status.success() && took < ENDED, "{status} after {took:?}");
     assert!(!home.path("data/gateway.json").exists());
     assert!(read(&home.path("serve.err")).contains("shutting down signal=\"SIGTERM\""));
 }
@@ -62,7 +61,7 @@ fn an_open_turn_does_not_keep_it_from_ending_and_is_settled_afterwards() {
         home.command(&["run", &stalled]).stdout(File::create(home.path("run.out")).unwrap()).spawn().unwrap();
     wait_for(|| Some(()).filter(|()| read(&home.path("run.out")).contains("begun")));
     let (status, took) = serving.end(Signal::INT);
-    assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+    assert!(status.success() && took < ENDED, "{status} after {took:?}");
     run.kill().unwrap();
     run.wait().unwrap();
 
@@ -131,7 +130,7 @@ fn no_process_of_an_agent_is_left_behind() {
         assert_eq!(below(pid).len(), 6);
 
         let (status, took) = serving.end(signal);
-        assert!(status.success() && took < Duration::from_secs(5), "{status} after {took:?}");
+        assert!(status.success() && took < ENDED, "{status} after {took:?}");
         let left: Vec<_> = started.iter().filter(|(own, _)| is_there(*own)).collect();
         assert!(left.is_empty(), "{left:?} is left");
         for mut run in runs {

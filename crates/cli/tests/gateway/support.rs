@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 /// How long anything may take here before the test fails; nothing should come near it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(400);
 
+/// What the end of a gateway may take here: less than five seconds, and more on a machine that has other
+/// work to do. What keeps it from ending in these tests would do so for ever.
+pub(crate) const ENDED: Duration = Duration::from_secs(60);
+
 /// A directory for everything a command could touch.
 pub(crate) struct Home(tempfile::TempDir);
 
@@ -160,7 +164,7 @@ impl Drop for Serving {
             send(&self.child, Signal::TERM);
         }
         let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(30) {
+        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < ENDED {
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.child.kill();
@@ -180,6 +184,11 @@ pub(crate) fn read(path: &Path) -> String {
     let mut text = String::new();
     File::open(path).unwrap().read_to_string(&mut text).unwrap();
     text
+}
+
+/// Whether this is a run with the long matrices.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("TURNSTREAM_FULL").is_some()
 }
 
 /// Waits until there is something.

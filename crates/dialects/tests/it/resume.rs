@@ -1,5 +1,5 @@
-//! The law of every dialect, on every log of the corpus and at every place: a client that comes back has
-//! the same conversation as one that never left.
+//! The law of every dialect, on every log of the corpus: a client that comes back has the same conversation
+//! as one that never left. By default at every fifth place; `TURNSTREAM_FULL=1` tries all.
 
 use super::captured_logs;
 use super::client::Screen;
@@ -62,12 +62,17 @@ fn client_of<D: Dialect>() -> Option<Client> {
 /// Holds a dialect to what it promises.
 fn hold<D: Dialect>() {
     let client = client_of::<D>();
+    let full = std::env::var_os("TURNSTREAM_FULL").is_some();
     for (name, events) in captured_logs() {
         let log = kept(events);
         let whole = encode(D::resume(&State::default()), &log);
         let stayed = client.map(|client| client(&whole.concat()));
         let mut fold = Fold::new();
         for cut in 0..=log.len() {
+            if !(full || cut % 5 == 0 || cut == log.len()) {
+                fold.apply(&log[cut].0);
+                continue;
+            }
             let rest = encode(D::resume(fold.state()), &log[cut..]);
             assert_eq!(rest, whole[cut..], "{} of {name} from {cut}", D::NAME);
             match (D::REPEATS, client) {

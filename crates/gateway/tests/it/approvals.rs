@@ -152,13 +152,16 @@ async fn an_answer_that_was_not_offered_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_answers_expires_as_configured() {
-    for (policy, outcome) in [(OnTimeout::Reject, "completed end_turn"), (OnTimeout::Cancel, "cancelled")] {
+    // A cancel is to come while the agent works on.
+    for (policy, outcome, work) in
+        [(OnTimeout::Reject, "completed end_turn", 0), (OnTimeout::Cancel, "cancelled", 600_000)]
+    {
         let mut home = Home::new();
         home.settings.approval = Some(Duration::from_millis(50));
         home.settings.on_timeout = policy;
         let gateway = home.open().await;
         let id = session(&gateway, &home, "scripted").await;
-        prompt(&gateway, &id, json!([effect("tool"), {"do": "sleep", "ms": 100}])).await;
+        prompt(&gateway, &id, json!([effect("tool"), {"do": "sleep", "ms": work}])).await;
         let snapshot = settled(&gateway, &id, 1).await;
         assert_eq!(outcomes(&snapshot), [outcome]);
         assert_eq!(snapshot.state.approvals[0].outcome, Some(ApprovalOutcome::Expired));

@@ -257,7 +257,7 @@ fn kill_again_and_again(agent: &str, wanted: u32) {
 }
 
 fn kills(quick: u32, full: u32) -> u32 {
-    if std::env::var_os("TURNSTREAM_FULL").is_some() { full } else { quick }
+    if is_full() { full } else { quick }
 }
 
 #[test]

@@ -11,7 +11,8 @@ use turnstream_agents::Command;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_that_the_agent_swallows_gets_a_failed_turn() {
     let mut home = Home::new();
-    home.settings.start = Duration::from_millis(60);
+    // A prompt that the agent takes begins within milliseconds.
+    home.settings.start = Duration::from_secs(1);
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
     prompt(&gateway, &id, json!([{"do": "silent"}])).await;
@@ -24,7 +25,7 @@ async fn a_prompt_that_the_agent_swallows_gets_a_failed_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_agent_is_asked_and_then_stopped() {
     let mut home = Home::new();
-    home.settings.inactivity = Duration::from_millis(80);
+    home.settings.inactivity = Duration::from_secs(1);
     home.settings.status_probe = Duration::from_millis(40);
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
@@ -38,21 +39,21 @@ async fn a_silent_agent_is_asked_and_then_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_activity_renews_the_wait_and_a_person_stops_it() {
     let mut home = Home::new();
-    home.settings.inactivity = Duration::from_millis(150);
+    home.settings.inactivity = Duration::from_secs(2);
     home.settings.status_probe = Duration::from_millis(20);
     let gateway = home.open().await;
     let id = session(&gateway, &home, "scripted").await;
-    // Several times as long as the agent may be silent, and never silent for so long.
+    // Longer than the agent may be silent, and each pause is a tenth of that.
     let words: Vec<_> =
         (0..12).map(|number| json!({"do": "text", "text": number.to_string(), "chunks": 1})).collect();
     let mut steps = Vec::new();
     for word in words {
-        steps.extend([word, json!({"do": "sleep", "ms": 40})]);
+        steps.extend([word, json!({"do": "sleep", "ms": 200})]);
     }
     steps.push(json!({"do": "tool", "ask": true}));
     prompt(&gateway, &id, json!(steps)).await;
     let snapshot = until(&gateway, &id, "the ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
     let ask = snapshot.state.approvals[0].approval.clone();
     gateway.resolve(&id, &ask, allow()).await.unwrap();
     let snapshot = settled(&gateway, &id, 1).await;
@@ -135,7 +136,7 @@ impl Drop for Counted {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_does_not_end_is_ended_before_the_next_one_begins() {
     let mut home = Home::new();
-    home.settings.start = Duration::from_millis(50);
+    home.settings.start = Duration::from_secs(1);
     home.settings.cancel = Duration::from_millis(50);
     let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, high) = (alive.clone(), most.clone());

@@ -142,7 +142,7 @@ async fn no_text_of_prompts_models_or_tools_is_in_a_line_at_info_or_above() {
 async fn the_words_of_an_agent_that_is_away_are_only_in_lines_for_debugging() {
     let capture = Capture::start();
     let mut home = Home::new();
-    home.settings.connect = Duration::from_millis(100);
+    home.settings.connect = Duration::from_secs(1);
     let gateway = stage(&home, false, |_, mut commands, observer| async move {
         while let Some(command) = commands.recv().await {
             if let Command::Prompt { native_id, .. } = command {

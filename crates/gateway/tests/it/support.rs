@@ -22,7 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// What a close may take here. Its deadlines add up to less than five seconds (`closing.rs` proves that
 /// when it is built), and a machine that has other work to do adds to them. In these tests nothing but a
 /// deadline ends what it waits for.
-pub(crate) const CLOSED: Duration = Duration::from_secs(20);
+pub(crate) const CLOSED: Duration = Duration::from_secs(60);
+
+/// Whether this is a run with the long matrices.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("TURNSTREAM_FULL").is_some()
+}
 
 /// Directories of a gateway that can be opened again and again.
 pub(crate) struct Home {

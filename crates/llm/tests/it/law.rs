@@ -2,7 +2,7 @@
 //! benchmark share this check.
 
 use crate::corpus::Pair;
-use crate::reading::{Read, read, read_stream};
+use crate::reading::{Read, positions, read, read_stream};
 use std::collections::BTreeMap;
 use turnstream_llm::StreamEnd;
 
@@ -51,11 +51,11 @@ impl Originals {
     }
 }
 
-/// Cuts the first stream at every byte. The second one follows from `from` on.
+/// Cuts the first stream at each of its `positions`. The second one follows from `from` on.
 pub(crate) fn splice(pair: &Pair, from: &[u8], count: &mut Count, endings: &mut BTreeMap<String, u64>) {
     let originals = Originals::of(pair);
     let first = pair.first.bytes();
-    for cut in 0..=first.len() {
+    for cut in positions(&first) {
         let bytes = [&first[..cut], from].concat();
         let read = read(pair.first.format, &pair.first.profile, &bytes);
         originals.judge(&read, count);

@@ -38,7 +38,19 @@ pub(crate) fn read_stream(stream: &Stream) -> Read {
     read(stream.format, &stream.profile, &stream.bytes())
 }
 
-/// Reads a stream whole, at every split position and byte by byte, and asserts equal results.
+/// Positions at which these bytes are split or cut. `TURNSTREAM_FULL=1` takes all of them. By default these
+/// are all near the end of a line, in an escape or in a character, and every seventh of the others.
+pub(crate) fn positions(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let full = std::env::var_os("TURNSTREAM_FULL").is_some();
+    let is_delicate = |at: usize| {
+        let around = &bytes[at.saturating_sub(2)..bytes.len().min(at + 2)];
+        let is_in_character = bytes.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+        is_in_character || around.iter().any(|byte| matches!(byte, b'\n' | b'\r' | b'\\'))
+    };
+    (0..=bytes.len()).filter(move |at| full || at % 7 == 0 || is_delicate(*at))
+}
+
+/// Reads a stream whole, split at each of the `positions` and byte by byte, and asserts equal results.
 #[track_caller]
 pub(crate) fn read_in_every_split(format: Format, profile: &Profile, head: &Head, bytes: &[u8]) -> Read {
     read_in_every_split_ended(format, profile, head, Transport::Clean, bytes)
@@ -56,7 +68,7 @@ pub(crate) fn read_in_every_split_ended(
     let pieces =
         |pieces: &[&[u8]]| read_pieces(format, profile, head.clone(), transport, pieces.iter().copied());
     let whole = pieces(&[bytes]);
-    for at in 0..=bytes.len() {
+    for at in positions(bytes) {
         let (first, second) = bytes.split_at(at);
         assert_eq!(pieces(&[first, second]), whole, "split at {at}");
     }

@@ -152,6 +152,6 @@ fn a_second_message_at_any_byte_of_a_recorded_one_is_never_folded_into_it() {
         }
     }
     println!("{} splices, {} wrong calls, {} folded texts", count.cases, count.wrong_calls, count.folded);
-    assert!(count.cases > 10_000);
+    assert!(count.cases > 1_000);
     assert_eq!(Count { cases: 0, ..count }, Count::default());
 }

@@ -3,7 +3,7 @@
 
 use crate::corpus::{Pair, Stream, pairs};
 use crate::law::{Count, splice};
-use crate::reading::{Read, read, read_stream};
+use crate::reading::{Read, positions, read, read_stream};
 use std::collections::BTreeMap;
 use turnstream_llm::{Format, StreamEnd};
 
@@ -41,12 +41,13 @@ fn a_second_completion_that_is_cut_itself_is_never_folded_into_the_first() {
     assert_eq!(Count { cases: 0, ..count }, clean());
 }
 
-/// Cuts the first stream at every byte after its first event. The second one follows without its beginning.
+/// Cuts the first stream at each of its `positions` after its first event. The second one follows without
+/// its beginning.
 fn splice_rests(pair: &Pair, mut each: impl FnMut(&Read)) {
     let first = pair.first.bytes();
     for skipped in [1, 2, 5, 9] {
         let rest = Stream { events: pair.second.events[skipped..].to_vec(), ..pair.second.clone() }.bytes();
-        for cut in pair.first.events[0].len()..=first.len() {
+        for cut in positions(&first).filter(|cut| *cut >= pair.first.events[0].len()) {
             let bytes = [&first[..cut], &rest].concat();
             each(&read(pair.first.format, &pair.first.profile, &bytes));
         }

@@ -87,7 +87,7 @@ async fn a_trim_that_fails_keeps_the_error_of_the_database() {
     log.flush().await;
     let capture = Capture::start();
     let connection = rusqlite::Connection::open(directory.path().join("log.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(60)).unwrap();
+    connection.busy_timeout(Duration::from_secs(300)).unwrap();
     connection.execute_batch("DROP TABLE entry;").unwrap();
     drop(connection);
     let error = log.trim(&id("s"), &Keep { turns: Some(1), ..Keep::default() }).await.unwrap_err();
@@ -99,7 +99,7 @@ async fn a_trim_that_fails_keeps_the_error_of_the_database() {
     assert!(line.message.starts_with("the store failed permanently"), "{line}");
     assert!(line.field("error").unwrap().contains("no such table"), "{line}");
     drop(appender);
-    tokio::time::timeout(Duration::from_secs(60), log.close()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(300), log.close()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

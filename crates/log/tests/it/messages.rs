@@ -15,7 +15,7 @@ fn open_with(directory: &Path, debounce: Duration) -> Log {
 
 fn database(directory: &Path) -> Connection {
     let connection = Connection::open(directory.join("log.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    connection.busy_timeout(Duration::from_secs(300)).unwrap();
     connection
 }
 
@@ -84,14 +84,13 @@ async fn one_projection_write_per_debounce_window() {
     let mut appender = talking(&log, "s").await;
     let connection = watch(directory.path());
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(1_500) {
+    while writes(&connection, "fold") < 2 || begin.elapsed() < Duration::from_millis(1_500) {
         append(&mut appender, vec![delta("t1", "i1", "word ")]).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let written = writes(&connection, "fold");
     let windows = begin.elapsed().as_millis() / debounce.as_millis() + 1;
     assert!(written as u128 <= windows, "{written} writes in {windows} windows");
-    assert!(written >= 2, "it was written on the way");
 }
 
 #[tokio::test]

@@ -29,14 +29,16 @@ impl Ended {
         Self { _home: home, disk, seen }
     }
 
-    /// Checks several cuts. Returns how many changes they lost.
+    /// Checks cuts of all kinds, by default one: the next kind for the next seed. Returns how many changes
+    /// they lost.
     fn after_cuts(&self, seed: u64, look: impl Fn(&Path, PowerCut)) -> usize {
-        let some = (0..u64::from(rounds(1, 12))).map(|round| match (seed + round) % 2 {
-            0 => PowerCut::Subset(1_000 * seed + round),
+        let cuts = (0..u64::from(rounds(1, 18))).map(|round| match (seed + round) % 3 {
+            0 => PowerCut::Nothing,
+            1 => PowerCut::Subset(1_000 * seed + round),
             _ => PowerCut::Torn(1_000 * seed + round),
         });
         let mut forgotten = 0;
-        for cut in [PowerCut::Nothing].into_iter().chain(some) {
+        for cut in cuts {
             let image = tempfile::tempdir().unwrap();
             forgotten += self.disk.image(cut, image.path()).unwrap().forgotten;
             look(image.path(), cut);

@@ -1,5 +1,6 @@
 //! How many bytes the log reads from disk to answer, as counted by the kernel. Each test has its own process.
 
+use crate::crash::rounds;
 use crate::support::*;
 use std::path::Path;
 use turnstream_log::Log;
@@ -94,7 +95,7 @@ async fn an_event_that_was_read_is_never_beyond_the_head_for_whoever_follows_it(
         }));
     }
     let began = std::time::Instant::now();
-    while began.elapsed() < std::time::Duration::from_secs(10) {
+    while began.elapsed() < std::time::Duration::from_secs(rounds(3, 10).into()) {
         append(&mut appender, vec![delta("t1", "i1", "a")]).await;
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Copies of rows that SQLite leaves inside pages: they contain nothing that was removed.
 
+use crate::crash::rounds;
 use crate::removal::{assert_whole, found, planted, settled};
 use crate::support::*;
 use std::os::unix::fs::FileExt;
@@ -89,7 +90,7 @@ async fn nothing_is_left_of_rows_that_grew() {
             append(&mut appender, vec![created(&name), turn_started("t1"), item_started("t1", "i1")]).await;
             appenders.push(appender);
         }
-        for round in 1..=20_u64 {
+        for round in 1..=u64::from(rounds(8, 20)) {
             for (number, appender) in appenders.iter_mut().enumerate() {
                 if random.u8(..) < 100 {
                     continue;

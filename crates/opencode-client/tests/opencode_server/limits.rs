@@ -88,13 +88,13 @@ async fn waiting_for_a_person_is_no_silence_but_takes_its_time(lab: &Lab) {
     // The first turn of a directory takes longer.
     lab.ask(&session, "Say hello").ended().await;
     let settings = TurnSettings {
-        inactivity: Duration::from_secs(6),
-        wall_clock: Some(Duration::from_secs(15)),
+        inactivity: Duration::from_secs(12),
+        wall_clock: Some(Duration::from_secs(25)),
         ..TurnSettings::default()
     };
     let seen = lab.send(&session, "Ask me", settings).ended().await;
     assert!(seen.events.iter().any(|event| matches!(event, AcpEvent::Permission(_))), "{:?}", seen.events);
-    assert!(seen.fault().message.contains("longer than 15 seconds"), "{:?}", seen.fault());
+    assert!(seen.fault().message.contains("longer than 25 seconds"), "{:?}", seen.fault());
     assert_eq!(seen.open_asks(), 0);
     is_over(lab, &session, &seen, (-1, "timeout")).await;
     assert_eq!(lab.asks(&session).await, 0);

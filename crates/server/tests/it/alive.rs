@@ -29,7 +29,8 @@ async fn a_silent_stream_says_that_it_is_alive() {
         stream.until("turn.ended").await;
         stream.comments
     });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Time for fifty.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     rig.play(&id, json!([{"do": "text", "text": "x"}])).await;
     assert!(reading.await.unwrap() >= 3);
     rig.stop().await;

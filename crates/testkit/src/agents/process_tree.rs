@@ -11,7 +11,7 @@ use tokio::process::Child;
 
 /// How long processes may take after SIGTERM, and again after SIGKILL.
 const SIGNALS: [(Signal, Duration); 2] =
-    [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_secs(10))];
+    [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_secs(60))];
 const POLL: Duration = Duration::from_millis(20);
 
 /// A process. Its start time tells it apart from a later one with the same id.
@@ -40,7 +40,7 @@ pub(super) fn family(leader: i32) -> Vec<Process> {
     relatives(leader, &BTreeSet::new()).into_iter().collect()
 }
 
-/// Ends the child, its group and its descendants: SIGTERM, then SIGKILL for the rest. Blocks for at most 12
+/// Ends the child, its group and its descendants: SIGTERM, then SIGKILL for the rest. Blocks for at most 62
 /// s.
 pub(super) fn end(child: &mut Child, leader: i32) {
     let mut ours = BTreeSet::new();

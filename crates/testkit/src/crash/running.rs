@@ -11,7 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the pipes may stay open after the kill.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// How long a child may take to end after it closed its output.
+const EXIT: Duration = Duration::from_secs(10);
 
 /// How long other members of the killed group may take to end.
 const DESCENDANTS: Duration = Duration::from_millis(200);
@@ -84,7 +87,7 @@ impl Running {
             Waited::Closed => {
                 // Standard output closes shortly before the process ends. Without this pause its own end
                 // would be reported as a kill.
-                self.wait_exit(by.min(Instant::now() + Duration::from_secs(1)))?;
+                self.wait_exit(by.min(Instant::now() + EXIT))?;
                 let (program, point) = (self.program.clone(), point.clone());
                 Err(CrashError::EndedEarly { program, point, seen: Box::new(self.stop()?) })
             }

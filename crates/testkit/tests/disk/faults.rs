@@ -23,7 +23,7 @@ fn suffering_child() {
         let syncing = file.try_clone().unwrap();
         let sync = std::thread::spawn(move || syncing.sync_data().unwrap());
         let go = PathBuf::from(std::env::var(GO).unwrap());
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(300);
         while !go.exists() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -49,7 +49,7 @@ fn suffering_child() {
             }
         }
         "until healed" => {
-            let until = Instant::now() + Duration::from_secs(20);
+            let until = Instant::now() + Duration::from_secs(300);
             let mut failed = 0;
             while Instant::now() < until {
                 match file.write(&[7; 100]) {
@@ -132,7 +132,7 @@ fn a_sync_does_not_stop_other_writes_and_does_not_cover_those_made_meanwhile() {
     let go = outside.path().join("go");
     let done = KillPoint::failpoint("done", 1);
     let running = child(&disk, CHILD, "write during a sync").env(GO, &go).start(&done).unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(300);
     while disk.counters().unwrap().syncs == 0 {
         assert!(Instant::now() < until, "the child does not sync");
         std::thread::sleep(Duration::from_millis(1));

@@ -2,7 +2,7 @@
 //! follows it.
 
 use super::{Lab, of_type};
-use crate::support::{Serving, ask, stdout, wait_for};
+use crate::support::{Serving, ask, is_full, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use turnstream_fake_provider::{Completion, Delivery, Ended, Part, Step, Usage};
@@ -123,14 +123,16 @@ fn the_end_of_a_turn_with_subagents_has_all_they_took_whenever_the_gateway_is_ki
     let moments = [Moment::SubagentsBegin, Moment::SubagentsTalk, Moment::OneIsBack, Moment::BothAreBack];
     let of = |moment, restart, pause| Round { moment, restart, pause };
     let mut rounds: Vec<Round> = moments.map(|moment| of(moment, Restart::AtOnce, 60)).to_vec();
-    rounds.extend(moments.map(|moment| of(moment, Restart::AfterTheTurn, 10)));
-    // The turn ends before, while and after another gateway takes it up: more of these moments in the long
-    // run.
-    let pauses: &[u64] = match std::env::var_os("TURNSTREAM_FULL") {
-        Some(_) => &[20, 30, 40, 50, 80, 110],
-        None => &[30],
-    };
-    rounds.extend(pauses.iter().map(|pause| of(Moment::BothAreBack, Restart::AtOnce, *pause)));
+    rounds.extend(
+        [Moment::SubagentsTalk, Moment::BothAreBack].map(|moment| of(moment, Restart::AfterTheTurn, 10)),
+    );
+    if is_full() {
+        rounds.extend(
+            [Moment::SubagentsBegin, Moment::OneIsBack].map(|moment| of(moment, Restart::AfterTheTurn, 10)),
+        );
+        // The turn ends before, while and after another gateway takes it up.
+        rounds.extend([20, 30, 40, 50, 80, 110].map(|pause| of(Moment::BothAreBack, Restart::AtOnce, pause)));
+    }
     let lab = Lab::new(script(&rounds));
     // A million tokens cost a dollar, or ten where the model writes them.
     let priced =

@@ -87,7 +87,7 @@ mod tests {
     use std::time::Instant;
 
     /// A limit for hanging tests.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_secs(300);
 
     /// Reads one snapshot of the database until it is interrupted, like a search that finds nothing.
     fn look(readers: &Readers, connection: &Connection, is_over: &AtomicBool) {
