@@ -122,7 +122,8 @@ impl Access {
         let code = code.to_owned();
         match self.on_disk(move |issued| issued.sign_in(&code, owner)).await?.map_err(no_randomness)? {
             Some(signed_in) => {
-                tracing::info!(name = signed_in.name, address = ?from.map(|from| from.peer.ip()), "a page signed in");
+                let address = from.map(|from| tracing::field::display(from.peer.ip()));
+                tracing::info!(name = signed_in.name, address, "a page signed in");
                 Ok(signed_in)
             }
             None => {

@@ -42,7 +42,7 @@ function show() {
       span.textContent = text;
       row.append(span);
     };
-    cell("title", session.title ?? session.id);
+    cell("title", session.title ?? session.cwd ?? session.id);
     cell("agent", session.agent ?? "");
     cell(session.status, WORDS[session.status] ?? session.status);
     return row;
@@ -82,8 +82,9 @@ async function follow() {
   sessions.clear();
   notice("");
   let rest = "";
-  for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + chunk).split("\n");
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+    const lines = (rest + piece.value).split("\n");
     rest = lines.pop();
     for (const line of lines) if (line.startsWith("data: ")) await frame(line.slice(6));
   }

@@ -112,6 +112,21 @@ async fn every_answer_keeps_browsers_from_storing_or_framing_it() {
     rig.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_loaded_without_a_token_and_may_load_nothing_from_elsewhere() {
+    let rig = Rig::start_with(with_token()).await;
+    for (path, kind) in [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+        let answer = rig.http.get(rig.url(path)).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        assert!(answer.headers()["content-type"].to_str().unwrap().starts_with(kind), "{path}");
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "{policy}");
+        let text = answer.text().await.unwrap();
+        assert!(!text.contains("http://") && !text.contains("https://"), "{path}");
+    }
+    rig.stop().await;
+}
+
 /// What browsers send without asking first: a form, or text.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_without_its_content_type_does_nothing() {
