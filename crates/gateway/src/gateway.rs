@@ -193,10 +193,10 @@ impl Gateway {
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
         self.refuse_if_degraded()?;
-        let secrets = &self.shared.settings.secrets;
-        refuse_secret("model", change.model.as_deref(), secrets)?;
-        refuse_secret("mode", change.mode.as_deref(), secrets)?;
-        change.redact(secrets);
+        let rules = &self.shared.settings.redaction;
+        refuse_secret("model", change.model.as_deref(), rules)?;
+        refuse_secret("mode", change.mode.as_deref(), rules)?;
+        change.redact(rules);
         if let Some(session) = self.shared.states.get(id) {
             let cwd = Path::new(&session.cwd);
             self.check_model(&session.agent, change.model.as_deref(), cwd).await?;
@@ -285,7 +285,7 @@ impl Gateway {
         // A request for an unknown session is refused later.
         let prompts = self.shared.states.get(id).map_or(Prompts::Redacted, |session| Prompts::of(&session));
         match prompts {
-            Prompts::Redacted => input.redact(&self.shared.settings.secrets),
+            Prompts::Redacted => input.redact(&self.shared.settings.redaction),
             Prompts::AsTheyAre => {}
         }
         input

@@ -184,7 +184,7 @@ impl Config {
         agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
-        settings.secrets = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
+        settings.redaction = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
             data,
@@ -267,7 +267,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         idle: or(timeouts.idle, defaults.idle),
         search: defaults.search,
         debounce: defaults.debounce,
-        secrets: defaults.secrets,
+        redaction: defaults.redaction,
         retention,
     }
 }
