@@ -13,7 +13,11 @@ use turnstream_server::{ListenError, Options, Server};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {
     #[error("cannot create the data directory {}: {error}; name another one with --data DIR", path.display())]
-    Directory { path: PathBuf, error: std::io::Error },
+    Directory {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]

@@ -22,7 +22,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, _: Params<Nothing>) -> imp
         "recovering": app.gateway.recovering(),
     });
     if let Some(problem) = problem {
-        health["problem"] = json!(problem);
+        health["problem"] = json!(problem.to_string());
     }
     Answer(StatusCode::OK, health)
 }

@@ -339,7 +339,7 @@ mod tests {
         fn encode(&mut self, line: &Line<'_>, out: &mut impl FrameSink) -> Result<(), EventError> {
             if line.kind().is(Known::SessionEnded) {
                 assert!(!PANICS, "a bug");
-                let problem = "invalid type: string \"sesame\"".to_owned();
+                let problem = serde::de::Error::custom("invalid type: string \"sesame\"");
                 return Err(EventError::Malformed {
                     r#type: "session.ended".to_owned(),
                     member: "reason",
