@@ -121,7 +121,19 @@ impl Gateway {
     /// Every session, by id.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let entries = self.shared.states.all();
-        entries.into_iter().filter_map(|entry| self.session(&entry.id).ok()).collect()
+        entries.into_iter().filter_map(|entry| self.session_for_list(&entry.id)).collect()
+    }
+
+    /// A session for a list; `None` if it was deleted meanwhile, or cannot be read.
+    pub(crate) fn session_for_list(&self, id: &SessionId) -> Option<SessionInfo> {
+        match self.session(id) {
+            Ok(info) => Some(info),
+            Err(RequestError::UnknownSession(_)) => None,
+            Err(error) => {
+                tracing::warn!(session = %id, error = %Chain(&error), "a session is missing from a list");
+                None
+            }
+        }
     }
 
     /// One session.
