@@ -51,7 +51,7 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
             let passed =
                 table.pass_env.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
             let given = table.env.iter().map(|(name, value)| (name.into(), value.into()));
-            launch.secrets = settings.secrets.clone();
+            launch.secrets = settings.redaction.clone();
             launch.env = passed.chain(given).collect();
             Source::Start(Box::new(launch))
         }

@@ -16,7 +16,11 @@ const SIGNED_IN: &str = "pages.json";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {
     #[error("cannot create the data directory {}: {error}; name another one with --data DIR", path.display())]
-    Directory { path: PathBuf, error: std::io::Error },
+    Directory {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]

@@ -21,7 +21,11 @@ pub(crate) struct Input {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
     #[error("cannot read {name}: {error}; give the path of a file, or - for standard input")]
-    Unreadable { name: String, error: io::Error },
+    Unreadable {
+        name: String,
+        #[source]
+        error: io::Error,
+    },
     #[error("{name} is empty; check that the data was written to this file")]
     Empty { name: String },
     #[error(

@@ -21,7 +21,7 @@ use turnstream_sse::Decoder;
 
 /// Show what is in a saved stream: every event, comment and anomaly, with byte offsets
 ///
-/// Reads SSE streams and NDJSON files. With the format of a provider it explains the stream. With --session
+/// Reads SSE streams and NDJSON files. With the format of a provider it explains the stream. With --attempts
 /// or --attempt it shows recorded model calls.
 #[derive(clap::Args)]
 pub(crate) struct Args {

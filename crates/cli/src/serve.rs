@@ -54,9 +54,13 @@ pub(crate) enum ServeError {
     #[error("{source}; the gateway with process id {pid} serves it at http://{address}")]
     InUse { pid: u32, address: SocketAddr, source: HostError },
     #[error("cannot handle signals: {0}")]
-    Signals(io::Error),
+    Signals(#[source] io::Error),
     #[error("cannot write gateway.json into {}: {error}", data.display())]
-    GatewayFile { data: PathBuf, error: io::Error },
+    GatewayFile {
+        data: PathBuf,
+        #[source]
+        error: io::Error,
+    },
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {

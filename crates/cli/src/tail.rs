@@ -44,7 +44,7 @@ pub(crate) enum TailError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("cannot handle signals: {0}")]
-    Signals(io::Error),
+    Signals(#[source] io::Error),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }

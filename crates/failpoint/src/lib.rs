@@ -18,6 +18,7 @@ pub const MARKER: &str = "TURNSTREAM_FAILPOINT_REACHED ";
 pub fn reach(name: &str) {
     #[cfg(feature = "armed")]
     armed::reach(name);
+    // Only an armed build uses the name.
     #[cfg(not(feature = "armed"))]
     let _ = name;
 }

@@ -40,8 +40,8 @@ impl Gateway {
     /// Creates a session. It is durable when this returns. Dropping the future does not stop the creation.
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
-        refuse_secret("model", new.model.as_deref(), &self.settings().secrets)?;
-        new.redact(&self.settings().secrets);
+        refuse_secret("model", new.model.as_deref(), &self.settings().redaction)?;
+        new.redact(&self.settings().redaction);
         let gateway = self.clone();
         let make = async move { gateway.make(new).await };
         let made = tokio::spawn(make.in_current_span());

@@ -1,6 +1,6 @@
 //! A disk that refuses writes: requests that wait for it are answered with an error instead of waiting.
 
-use crate::error::RequestError;
+use crate::error::{RequestError, SharedError};
 use std::time::Duration;
 use turnstream_log::{Health, Log};
 
@@ -11,9 +11,9 @@ const GRACE: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub(crate) enum DiskFailure {
     /// The log keeps trying.
-    Temporary(String),
+    Temporary(SharedError),
     /// The log has given up until the gateway is restarted.
-    Permanent(String),
+    Permanent(SharedError),
 }
 
 impl DiskFailure {
@@ -21,7 +21,7 @@ impl DiskFailure {
     pub(crate) fn refused(self) -> RequestError {
         match self {
             Self::Temporary(problem) => RequestError::Degraded(problem),
-            Self::Permanent(problem) => RequestError::log(problem),
+            Self::Permanent(problem) => RequestError::Log(problem),
         }
     }
 
@@ -29,7 +29,7 @@ impl DiskFailure {
     pub(crate) fn not_durable_yet(self) -> RequestError {
         match self {
             Self::Temporary(problem) => RequestError::NotDurableYet(problem),
-            Self::Permanent(problem) => RequestError::log(problem),
+            Self::Permanent(problem) => RequestError::Log(problem),
         }
     }
 }
@@ -61,13 +61,31 @@ pub(crate) fn current(log: &Log) -> Option<DiskFailure> {
 
 #[cfg(test)]
 mod tests {
-    use super::DiskFailure;
-    use crate::error::RequestError;
+    use super::{DiskFailure, RequestError, SharedError};
+    use turnstream_model::Chain;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the segment cannot be written")]
+    struct Segment(#[source] std::io::Error);
+
+    #[test]
+    fn what_a_full_disk_refuses_shows_the_error_of_the_disk() {
+        let full = SharedError::new(Segment(std::io::Error::other("no space left")));
+        for refused in [
+            DiskFailure::Temporary(full.clone()).refused(),
+            DiskFailure::Temporary(full.clone()).not_durable_yet(),
+            DiskFailure::Permanent(full).refused(),
+        ] {
+            let shown = Chain(&refused).to_string();
+            assert_eq!(shown.matches("the segment cannot be written").count(), 1, "{shown}");
+            assert!(shown.ends_with(": no space left"), "{shown}");
+        }
+    }
 
     #[test]
     fn what_a_failed_log_refuses_is_not_said_to_be_tried_again() {
-        let problem = || "no such file".to_owned();
-        let failed = RequestError::log(problem());
+        let problem = || SharedError::new("no such file");
+        let failed = RequestError::Log(problem());
         assert_eq!(DiskFailure::Permanent(problem()).refused(), failed);
         assert_eq!(DiskFailure::Permanent(problem()).not_durable_yet(), failed);
         assert_eq!(DiskFailure::Temporary(problem()).refused(), RequestError::Degraded(problem()));

@@ -1,11 +1,9 @@
 //! The errors of the gateway. Their texts are shown to users.
 
 use std::error::Error;
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use turnstream_log::{AppendError, ClaimError, ReadError, RemoveError};
-use turnstream_model::Chain;
+pub use turnstream_model::SharedError;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
@@ -19,37 +17,6 @@ pub enum OpenError {
     #[error(transparent)]
     Read(#[from] ReadError),
 }
-
-/// An error with its sources that several requests can share: one failed commit answers all of them.
-#[derive(Clone, Debug)]
-pub struct SharedError(Arc<dyn Error + Send + Sync>);
-
-impl SharedError {
-    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Arc::from(error.into()))
-    }
-}
-
-impl fmt::Display for SharedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for SharedError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
-}
-
-/// Errors are equal when a person reads the same.
-impl PartialEq for SharedError {
-    fn eq(&self, other: &Self) -> bool {
-        Chain(self).to_string() == Chain(other).to_string()
-    }
-}
-
-impl Eq for SharedError {}
 
 /// Why a request changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -149,19 +116,19 @@ pub enum RequestError {
     #[error(
         "the log cannot be written at the moment: {0}; the gateway keeps trying, so try again in a moment"
     )]
-    Degraded(String),
+    Degraded(#[source] SharedError),
     /// The request was accepted, and is not durable yet.
     #[error(
         "the request was accepted, but the log cannot be written at the moment: {0}; it is carried out when the disk \
          recovers, unless the gateway stops first, so repeat it with the same key to be sure"
     )]
-    NotDurableYet(String),
+    NotDurableYet(#[source] SharedError),
     /// The agent was told to stop, and this is not durable yet.
     #[error(
         "the agent was told to stop, but the log cannot be written at the moment: {0}; after a crash the agent would not \
          be told again, so repeat the request to be sure"
     )]
-    StopNotDurableYet(String),
+    StopNotDurableYet(#[source] SharedError),
     /// No part of the session can be exported yet.
     #[error("session {session} cannot be exported yet: {open} has been open since its oldest event")]
     NothingSettled {

@@ -45,26 +45,39 @@ pub(crate) enum Counted {
 impl Counted {
     /// `None` for events that are not counted.
     pub(crate) fn of(body: &Body) -> Option<Self> {
-        if let Body::PromptAccepted { .. } = body {
-            Some(Self::PromptAccepted)
-        } else if let Body::PromptWithdrawn { .. } = body {
-            Some(Self::PromptWithdrawn)
-        } else if let Body::TurnStarted { .. } = body {
-            Some(Self::TurnStarted)
-        } else if let Body::TurnEnded { outcome, error, .. } = body {
-            Some(Self::TurnEnded(*outcome, error.as_ref().map(|error| error.class)))
-        } else if let Body::ApprovalRequested { .. } = body {
-            Some(Self::ApprovalRequested)
-        } else if let Body::ApprovalResolved { resolution, .. } = body {
-            Some(Self::ApprovalResolved(resolution.outcome, resolution.by))
-        } else if let Body::QuestionAsked { .. } = body {
-            Some(Self::QuestionAsked)
-        } else if let Body::QuestionAnswered { outcome, .. } = body {
-            Some(Self::QuestionAnswered(*outcome))
-        } else if let Body::Notice { code, .. } = body {
-            Some(Self::Notice(*code))
-        } else {
-            None
+        match body {
+            Body::PromptAccepted { .. } => Some(Self::PromptAccepted),
+            Body::PromptWithdrawn { .. } => Some(Self::PromptWithdrawn),
+            Body::TurnStarted { .. } => Some(Self::TurnStarted),
+            Body::TurnEnded { outcome, error, .. } => {
+                Some(Self::TurnEnded(*outcome, error.as_ref().map(|error| error.class)))
+            }
+            Body::ApprovalRequested { .. } => Some(Self::ApprovalRequested),
+            Body::ApprovalResolved { resolution, .. } => {
+                Some(Self::ApprovalResolved(resolution.outcome, resolution.by))
+            }
+            Body::QuestionAsked { .. } => Some(Self::QuestionAsked),
+            Body::QuestionAnswered { outcome, .. } => Some(Self::QuestionAnswered(*outcome)),
+            Body::Notice { code, .. } => Some(Self::Notice(*code)),
+            Body::SessionCreated { .. }
+            | Body::SessionUpdated(_)
+            | Body::SessionStatus(_)
+            | Body::SessionEnded { .. }
+            | Body::PromptSent { .. }
+            | Body::PromptTaken { .. }
+            | Body::PromptCancelling { .. }
+            | Body::TurnCancelling { .. }
+            | Body::AttemptStarted { .. }
+            | Body::AttemptEnded { .. }
+            | Body::AttemptSuperseded { .. }
+            | Body::ItemStarted { .. }
+            | Body::ItemDelta { .. }
+            | Body::ItemReplaced { .. }
+            | Body::ItemUpdated { .. }
+            | Body::ItemEnded { .. }
+            | Body::ItemRevised { .. }
+            | Body::ItemRemoved
+            | Body::Unknown { .. } => None,
         }
     }
 }

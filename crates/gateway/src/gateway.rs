@@ -121,7 +121,19 @@ impl Gateway {
     /// Every session, by id.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let entries = self.shared.states.all();
-        entries.into_iter().filter_map(|entry| self.session(&entry.id).ok()).collect()
+        entries.into_iter().filter_map(|entry| self.session_for_list(&entry.id)).collect()
+    }
+
+    /// A session for a list; `None` if it was deleted meanwhile, or cannot be read.
+    pub(crate) fn session_for_list(&self, id: &SessionId) -> Option<SessionInfo> {
+        match self.session(id) {
+            Ok(info) => Some(info),
+            Err(RequestError::UnknownSession(_)) => None,
+            Err(error) => {
+                tracing::warn!(session = %id, error = %Chain(&error), "a session is missing from a list");
+                None
+            }
+        }
     }
 
     /// One session.
@@ -193,10 +205,10 @@ impl Gateway {
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
         self.refuse_if_degraded()?;
-        let secrets = &self.shared.settings.secrets;
-        refuse_secret("model", change.model.as_deref(), secrets)?;
-        refuse_secret("mode", change.mode.as_deref(), secrets)?;
-        change.redact(secrets);
+        let rules = &self.shared.settings.redaction;
+        refuse_secret("model", change.model.as_deref(), rules)?;
+        refuse_secret("mode", change.mode.as_deref(), rules)?;
+        change.redact(rules);
         if let Some(session) = self.shared.states.get(id) {
             let cwd = Path::new(&session.cwd);
             self.check_model(&session.agent, change.model.as_deref(), cwd).await?;
@@ -285,7 +297,7 @@ impl Gateway {
         // A request for an unknown session is refused later.
         let prompts = self.shared.states.get(id).map_or(Prompts::Redacted, |session| Prompts::of(&session));
         match prompts {
-            Prompts::Redacted => input.redact(&self.shared.settings.secrets),
+            Prompts::Redacted => input.redact(&self.shared.settings.redaction),
             Prompts::AsTheyAre => {}
         }
         input

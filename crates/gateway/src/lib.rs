@@ -15,6 +15,7 @@ mod history;
 mod idempotency;
 mod import;
 mod keeper;
+mod last_activity;
 mod listing;
 mod provider_requests;
 mod redactor;

@@ -2,12 +2,12 @@
 
 use crate::error::RequestError;
 use crate::gateway::Gateway;
+use crate::last_activity::last_time;
 use crate::request::SessionInfo;
 use crate::session_states::Stage;
 use serde::Serialize;
 use std::cmp::Reverse;
-use turnstream_log::Log;
-use turnstream_model::cursor::Seq;
+use turnstream_model::Chain;
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
@@ -96,27 +96,22 @@ impl Gateway {
         let more = places.len() > listing.limit;
         places.truncate(listing.limit);
         let next = places.last().filter(|_| more).map(|place| cursor_of(place, listing.order));
-        // A session that is deleted during this is left out.
         let sessions = places.into_iter().filter_map(|(Reverse(active), id)| {
-            Some(ListedSession { info: self.session(&id).ok()?, active })
+            Some(ListedSession { info: self.session_for_list(&id)?, active })
         });
         Ok(Listed { sessions: sessions.collect(), next })
     }
 
-    /// The last activity of a session that was not used since the start.
+    /// The last activity of a session that was not used since the start. If it cannot be read, the session
+    /// keeps its place by its creation until it is used again, so this is logged once.
     fn look_up_activity(&self, id: &SessionId, created: Option<Time>) -> Time {
-        let active = last_time(self.log(), id).or(created).unwrap_or(Time(0));
+        let last = last_time(self.log(), id).unwrap_or_else(|error| {
+            tracing::warn!(session = %id, error = %Chain(&error), "the last activity cannot be read");
+            None
+        });
+        let active = last.or(created).unwrap_or(Time(0));
         self.states().touch(id, active);
         active
-    }
-}
-
-/// The time of the last event, also when retention has removed it.
-fn last_time(log: &Log, id: &SessionId) -> Option<Time> {
-    let (_, head) = log.head(id).ok()?;
-    match log.read(id, Seq(head.0.checked_sub(1)?), 1) {
-        Ok(mut events) => events.pop()?.event().ok().map(|event| event.time),
-        Err(_) => log.base(id).ok()?.trimmed,
     }
 }
 

@@ -5,12 +5,13 @@
 
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
+use crate::last_activity::last_time;
 use crate::session_states::SessionEntry;
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use turnstream_log::{Keep, Kept, Log, ReadError};
+use turnstream_log::{Keep, Log, ReadError};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
 use turnstream_model::fold::Activity;
@@ -239,8 +240,17 @@ fn candidates(log: &Log, entries: Vec<SessionEntry>, activities: &mut Activities
         found.sessions += 1;
         found.bytes += kept.bytes;
         let known = activities.get(&id).filter(|(head, _)| *head == kept.head).map(|(_, time)| *time);
+        let last = match known.map_or_else(|| last_time(log, &id), |known| Ok(Some(known))) {
+            Ok(last) => last,
+            // Its age is not known, so it is not deleted for its age.
+            Err(error) => {
+                log_failure(&id, &error);
+                found.failed += 1;
+                continue;
+            }
+        };
         // An earlier version may have trimmed all its events. Then only its creation is known.
-        let active = known.or_else(|| last_time(log, &id, &kept)).or(session.created).unwrap_or(Time(0));
+        let active = last.or(session.created).unwrap_or(Time(0));
         seen.insert(id.clone(), (kept.head, active));
         if session.status == Activity::Idle || session.ended.is_some() {
             found.candidates.push(Candidate { id, bytes: kept.bytes, active });
@@ -248,16 +258,6 @@ fn candidates(log: &Log, entries: Vec<SessionEntry>, activities: &mut Activities
     }
     *activities = seen;
     found
-}
-
-/// The time of the last event, also when retention has removed it.
-fn last_time(log: &Log, id: &SessionId, kept: &Kept) -> Option<Time> {
-    if kept.oldest > kept.head {
-        return log.base(id).ok()?.trimmed;
-    }
-    let before = Seq(kept.head.0.checked_sub(1)?);
-    let last = log.read(id, before, 1).ok()?.pop()?;
-    last.event().ok().map(|event| event.time)
 }
 
 /// The time so long ago.
@@ -295,15 +295,15 @@ mod tests {
             appender.append(vec![draft], Time(time)).await.unwrap().await.unwrap();
         }
         log.flush().await;
-        assert_eq!(last_time(&log, &id, &log.kept(&id).unwrap()), Some(Time(3_000)));
+        assert_eq!(last_time(&log, &id).unwrap(), Some(Time(3_000)));
         let all = Keep { turns: Some(0), ..Keep::default() };
         assert_eq!(log.trim(&id, &all).await.unwrap().turns, 1);
         let kept = log.kept(&id).unwrap();
         assert_eq!((kept.oldest, kept.head), (Seq(4), Seq(3)));
-        assert_eq!(last_time(&log, &id, &kept), Some(Time(3_000)));
+        assert_eq!(last_time(&log, &id).unwrap(), Some(Time(3_000)));
         drop(appender);
         log.close().await;
         let log = Log::open(directory.path(), &Options::default()).unwrap().log;
-        assert_eq!(last_time(&log, &id, &log.kept(&id).unwrap()), Some(Time(3_000)), "after a restart too");
+        assert_eq!(last_time(&log, &id).unwrap(), Some(Time(3_000)), "after a restart too");
     }
 }

@@ -34,7 +34,7 @@ pub struct Settings {
     /// How far a stored fold may be behind while its session is active.
     pub debounce: Duration,
     /// The redaction rules.
-    pub secrets: Rules,
+    pub redaction: Rules,
     /// What is removed, and when. By default nothing.
     pub retention: Retention,
 }
@@ -70,7 +70,7 @@ impl Default for Settings {
             idle: Duration::from_secs(10 * 60),
             search: Duration::from_secs(5),
             debounce: Duration::from_secs(1),
-            secrets: Rules::standard(),
+            redaction: Rules::standard(),
             retention: Retention::default(),
         }
     }

@@ -15,12 +15,15 @@
 //! - [`Piece`] is text that continues in the next event. It knows whether it begins or ends with a half.
 //! - [`Seam`] joins pieces: two matching halves become a character.
 //! - [`Lenient`] is the deserializer for documents with halves.
+//! - [`FormatWords`] says in the words of JSON or TOML why serde refused a value.
 
+mod format_words;
 mod half;
 mod lenient;
 mod piece;
 mod seam;
 
+pub use format_words::FormatWords;
 pub use half::has_lone_half;
 pub use lenient::Lenient;
 pub use piece::{PIECE, Piece, owned};

@@ -1,49 +1,12 @@
 //! The errors of a log, one type per operation.
 
-use std::error::Error;
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use turnstream_model::SharedError;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::EventError;
 
-/// The error behind a failed store operation. Clones share it: one failed commit answers many appends.
-///
-/// It reads as the error inside it, and has the same source.
-#[derive(Clone, Debug)]
-pub struct StoreFault(Arc<dyn Error + Send + Sync>);
-
-impl StoreFault {
-    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Arc::from(error.into()))
-    }
-
-    /// The error itself, for a look at its type.
-    pub fn get_ref(&self) -> &(dyn Error + Send + Sync + 'static) {
-        &*self.0
-    }
-}
-
-impl fmt::Display for StoreFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(out)
-    }
-}
-
-impl Error for StoreFault {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
-}
-
-/// Equal if they read the same.
-impl PartialEq for StoreFault {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl Eq for StoreFault {}
+/// The error behind a failed store operation.
+pub type StoreFault = SharedError;
 
 /// A stored event that cannot be decoded. It names no content: that may be a part of a conversation, and
 /// errors end up in log lines.
@@ -106,6 +69,7 @@ pub enum OpenError {
         /// The database file.
         path: PathBuf,
         /// What is wrong.
+        #[source]
         problem: StoreFault,
     },
     /// A segment file holds acknowledged events that cannot be read. Nothing was changed.
@@ -120,6 +84,7 @@ pub enum OpenError {
         /// The byte at which reading stopped.
         byte: u64,
         /// What was found there.
+        #[source]
         problem: StoreFault,
     },
     /// The database is missing, but other files of the log exist.

@@ -21,12 +21,12 @@ pub enum Health {
         /// When the failures began.
         since: SystemTime,
         /// The latest error.
-        problem: String,
+        problem: StoreFault,
     },
     /// Writes will not succeed again without an operator.
     Failed {
         /// The error.
-        problem: String,
+        problem: StoreFault,
     },
 }
 
@@ -137,7 +137,7 @@ impl HealthReporter {
                 Health::Degraded { since, .. } => *since,
                 Health::Sound | Health::Failed { .. } => began,
             };
-            Some(Health::Degraded { since, problem: fault.to_string() })
+            Some(Health::Degraded { since, problem: fault.clone() })
         });
         let source = self.source.name();
         match previous {
@@ -154,7 +154,7 @@ impl HealthReporter {
     }
 
     pub(crate) fn failed(&self, fault: &StoreFault) {
-        let previous = self.replace(|_| Some(Health::Failed { problem: fault.to_string() }));
+        let previous = self.replace(|_| Some(Health::Failed { problem: fault.clone() }));
         if !matches!(previous, Some(Health::Failed { .. })) {
             let source = self.source.name();
             error!(source, error = %Chain(fault), "the store failed permanently; nothing more is accepted");
@@ -195,7 +195,7 @@ mod tests {
             writer.degraded(&fault);
             writer.degraded(&fault);
             let since = SystemTime::now() - Duration::from_millis(LASTING_MILLIS);
-            writer.replace(|_| Some(Health::Degraded { since, problem: String::new() }));
+            writer.replace(|_| Some(Health::Degraded { since, problem: fault.clone() }));
             (0..20).for_each(|_| writer.degraded(&fault));
             assert_ne!(health.borrow().worst(), Health::Sound);
             writer.sound();

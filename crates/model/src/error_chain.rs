@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Shows an error and its sources: `could not open the log: permission denied`.
 ///
-/// A source whose text the error already repeats at its end is left out.
+/// A source whose text the error before it already repeats is left out.
 pub struct Chain<'a>(pub &'a dyn Error);
 
 impl fmt::Display for Chain<'_> {
@@ -15,7 +15,7 @@ impl fmt::Display for Chain<'_> {
         let mut source = self.0.source();
         while let Some(error) = source {
             let text = error.to_string();
-            if !shown.ends_with(&text) {
+            if !shown.contains(&text) {
                 write!(out, ": {text}")?;
             }
             shown = text;
@@ -35,12 +35,15 @@ mod tests {
     struct Outer(#[source] io::Error);
 
     #[derive(Debug, thiserror::Error)]
-    #[error("start failed: {0}")]
+    #[error("start failed: {0}; try again")]
     struct Repeating(#[source] Outer);
 
     #[test]
     fn a_chain_names_every_source_once() {
         let error = Repeating(Outer(io::Error::other("disk on fire")));
-        assert_eq!(Chain(&error).to_string(), "start failed: could not open the log: disk on fire");
+        assert_eq!(
+            Chain(&error).to_string(),
+            "start failed: could not open the log; try again: disk on fire"
+        );
     }
 }

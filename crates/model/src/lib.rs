@@ -21,8 +21,10 @@ pub mod export;
 pub mod fold;
 pub mod id;
 pub mod machine;
+mod shared_error;
 pub mod signal;
 pub mod time;
 mod words;
 
 pub use error_chain::Chain;
+pub use shared_error::SharedError;

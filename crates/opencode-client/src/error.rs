@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 use turnstream_adapter::AgentError;
+use turnstream_model::SharedError;
 
 /// The most characters of a body that an error holds.
 const EXCERPT: usize = 200;
@@ -91,8 +92,9 @@ pub enum ClientError {
     Unreadable {
         /// Method and path.
         request: String,
-        /// The error of the parser.
-        problem: String,
+        /// The error of the parser, or what is wrong otherwise.
+        #[source]
+        problem: SharedError,
         /// At most 200 characters of the body.
         body: String,
     },

@@ -12,6 +12,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
+use turnstream_model::SharedError;
 
 /// Pauses before a failed connection is retried: a server that is restarting refuses connections for a
 /// moment.
@@ -184,7 +185,7 @@ impl Transport {
 pub(super) fn read<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Result<T, ClientError> {
     turnstream_json::from_slice(body).map_err(|error| ClientError::Unreadable {
         request: call.name.clone(),
-        problem: error.to_string(),
+        problem: SharedError::new(error),
         body: excerpt(&String::from_utf8_lossy(body)),
     })
 }
@@ -211,7 +212,7 @@ async fn body(call: &Call, mut response: Response, cap: usize) -> Result<Bytes, 
         if body.len() + chunk.len() > cap {
             return Err(ClientError::Unreadable {
                 request: call.name.clone(),
-                problem: format!("it is longer than {cap} bytes"),
+                problem: SharedError::new(format!("it is longer than {cap} bytes")),
                 body: excerpt(&String::from_utf8_lossy(&body[..body.len().min(1024)])),
             });
         }

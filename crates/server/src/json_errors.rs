@@ -1,6 +1,7 @@
 //! Errors of the JSON parser in terms of the body, without the names of Rust types.
 
 use serde_json::Error;
+use turnstream_json::FormatWords;
 
 /// Why bytes are not JSON.
 pub(crate) fn of_json(error: &Error) -> String {
@@ -21,45 +22,7 @@ pub(crate) fn of_member(error: &Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = message.strip_suffix(&place).unwrap_or(&message);
-    if let Some(rest) = message.strip_prefix("unknown field ") {
-        return match rest.split_once(", ") {
-            Some((name, "there are no fields")) => {
-                format!("the body has {name}, and this request takes no members")
-            }
-            Some((name, known)) => format!("there is no member {name}; {known}"),
-            None => format!("there is no member {rest}"),
-        };
-    }
-    if let Some(name) = message.strip_prefix("missing field ") {
-        return format!("the member {name} is missing");
-    }
-    if let Some(name) = message.strip_prefix("duplicate field ") {
-        return format!("the member {name} is there twice");
-    }
-    if let Some(rest) = message.strip_prefix("unknown variant ") {
-        return rest.replacen(", expected", " is not known; expected", 1);
-    }
-    let unfit = ["invalid type: ", "invalid value: ", "invalid length "];
-    let rest = unfit.iter().find_map(|beginning| message.strip_prefix(beginning));
-    match rest.and_then(|rest| rest.split_once(", expected ")) {
-        Some((given, expected)) => format!("{} is given, and it must be {}", kind(given), kind(expected)),
-        None => message.to_owned(),
-    }
-}
-
-/// The JSON name of a kind of value.
-fn kind(message: &str) -> &str {
-    match message {
-        "map" | "a map" => "an object",
-        "sequence" | "a sequence" => "a list",
-        "path string" | "str" => "a string",
-        "a boolean" | "bool" => "true or false",
-        "unit" | "unit value" => "null",
-        "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
-        "f32" | "f64" => "a number",
-        message if message.starts_with("struct ") || message.starts_with("enum ") => "an object",
-        message => message,
-    }
+    FormatWords::JSON.explain(message)
 }
 
 #[cfg(test)]
@@ -98,8 +61,11 @@ mod tests {
             (r#"{"name":5}"#, "integer `5` is given, and it must be a string"),
             (r#"{"name":"x","cwd":{}}"#, "an object is given, and it must be a string"),
             (r#"{"name":"x","list":"y"}"#, "string \"y\" is given, and it must be a list"),
-            (r#"{"name":"x","list":["y"]}"#, "string \"y\" is given, and it must be a whole number"),
-            (r#"{"name":"x","word":"three"}"#, "`three` is not known; expected `one` or `two`"),
+            (
+                r#"{"name":"x","list":["y"]}"#,
+                "string \"y\" is given, and it must be a whole number, 0 or more",
+            ),
+            (r#"{"name":"x","word":"three"}"#, "`three` is not known; it must be `one` or `two`"),
             (r#"{"name":"x","inner":5}"#, "integer `5` is given, and it must be an object"),
             (r#"{"name":"x","inner":{"flag":"no"}}"#, "string \"no\" is given, and it must be true or false"),
             (r#"{"cwd":"/"}"#, "the member `name` is missing"),
@@ -110,7 +76,7 @@ mod tests {
             assert_eq!(of_member(&error), expected, "{body}");
         }
         let unknown = serde_json::from_str::<Body>(r#"{"colour":"red"}"#).expect_err("no such member");
-        assert!(of_member(&unknown).starts_with("there is no member `colour`; expected one of `name`"));
+        assert!(of_member(&unknown).starts_with("there is no member `colour` here; there is `name`, "));
         let cut = serde_json::from_str::<Body>("{").expect_err("no end");
         assert_eq!(of_json(&cut), "it ends within an object at line 1 column 1");
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
+use turnstream_model::Chain;
 
 /// One `[agents.NAME]`.
 #[derive(Debug, Deserialize)]
@@ -192,9 +193,11 @@ impl<'de> Deserialize<'de> for AgentUrl {
 impl<'de> Deserialize<'de> for ScriptFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = PathBuf::deserialize(deserializer)?;
-        let wrong =
-            |problem: String| serde::de::Error::custom(format!("script {}: {problem}", path.display()));
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-        DemoScript::from_json(&text).map(Self).map_err(|error| wrong(error.to_string()))
+        // An error of a deserializer is a text: it is given all causes here.
+        let wrong = |error: &dyn std::error::Error| {
+            serde::de::Error::custom(format!("script {}: {}", path.display(), Chain(error)))
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+        DemoScript::from_json(&text).map(Self).map_err(|error| wrong(&error))
     }
 }

@@ -156,6 +156,7 @@ macro_rules! keys {
             /// wants.
             pub(super) fn refuse_zero(&self) -> Result<(), $crate::config::keys::Zero> {
                 $($(
+                    // Two texts of the declaration: naming them here repeats this for each key that has them.
                     let _ = ($would, $otherwise);
                     if self.$key.as_ref().is_some_and($crate::config::keys::Limit::is_zero)
                         && let Some(key) = Self::key(stringify!($key))

@@ -19,11 +19,13 @@ use crate::diagnostics::{Collector, LogFilter, LogFormat};
 use access::AuthChoice;
 use duration::Span;
 use file::{ContactKeys, File, Timeouts};
+use redaction::LiteralError;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
+use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Origin, TokenError, TokenFile, TokenFileError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
@@ -151,7 +153,12 @@ pub(crate) struct Config {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("cannot read the configuration {}: {error}", path.display())]
-    Unreadable { path: PathBuf, error: std::io::Error },
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
+    /// The parser's own error is no source of it: that repeats the line of the file, with its secrets.
     #[error("the configuration {} cannot be used: {problem}", path.display())]
     Bad { path: PathBuf, problem: String },
     #[error("{variable} = {value:?} cannot be used: {problem}")]
@@ -164,8 +171,24 @@ pub(crate) enum ConfigError {
     UnknownVariable { name: String, near: Option<String> },
     #[error("the root {} cannot be used: {problem}", path.display())]
     Root { path: PathBuf, problem: String },
+    #[error("the root {} cannot be used: {error}; make it, or name another directory", path.display())]
+    NoSuchRoot {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error("the redaction cannot be used: {what}: {problem}")]
-    Redaction { what: String, problem: String },
+    Rule {
+        what: String,
+        #[source]
+        problem: RuleError,
+    },
+    #[error("the redaction cannot be used: {what}: {problem}")]
+    Literal {
+        what: String,
+        #[source]
+        problem: LiteralError,
+    },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
@@ -187,7 +210,7 @@ pub(crate) enum ConfigError {
     #[error("this user has no home directory for the data; name a directory with --data DIR")]
     NoData,
     #[error("cannot read the current directory: {0}; name the directory for sessions with --root DIR")]
-    NoRoot(std::io::Error),
+    NoRoot(#[source] std::io::Error),
 }
 
 /// The way out of an unknown variable.
@@ -245,7 +268,7 @@ impl Config {
         let auth_choice = file.auth.unwrap_or_default();
         let auth = access::auth(auth_choice, configured.as_ref(), &data)?;
         let token_text = access::sent_token(auth_choice, configured, &data)?;
-        settings.secrets = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
+        settings.redaction = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
             data,
@@ -282,7 +305,7 @@ impl Config {
                 Ok(_) => {
                     return Err(wrong("it is a file; name the directory sessions may work in".to_owned()));
                 }
-                Err(error) => return Err(wrong(format!("{error}; make it, or name another directory"))),
+                Err(error) => return Err(ConfigError::NoSuchRoot { path: path.clone(), error }),
             }
         }
         Ok(())
@@ -331,14 +354,15 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         idle: or(timeouts.idle, defaults.idle),
         search: defaults.search,
         debounce: defaults.debounce,
-        secrets: defaults.secrets,
+        redaction: defaults.redaction,
         retention,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, ContactKeys, Place, TokenText};
+    use super::{Config, ConfigError, ContactKeys, Place, TokenText};
+    use std::error::Error;
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
@@ -375,6 +399,28 @@ mod tests {
         let keys: ContactKeys = toml::from_str("token = \"sesame\"").unwrap();
         let printed = format!("{place:?} {config:?} {keys:?}");
         assert!(!printed.contains("sesame"), "{printed}");
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_the_cause_of_what_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let is_not_found = |error: &ConfigError| {
+            let causes = std::iter::successors(error.source(), |&cause| cause.source());
+            let found: Vec<_> = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()).collect();
+            found.iter().any(|cause| cause.kind() == std::io::ErrorKind::NotFound)
+        };
+        let mut place = place(directory.path(), "");
+        place.roots = vec![directory.path().join("nowhere")];
+        let no_root = Config::resolve(&place, None, None).unwrap().check_roots().unwrap_err();
+        assert!(is_not_found(&no_root), "{no_root:?}");
+        let file = directory.path().join("nothing");
+        let literal = format!("[[redaction.literals]]\nname = \"a\"\nfile = {file:?}\n");
+        std::fs::write(place.config.as_ref().unwrap(), literal).unwrap();
+        let no_literal = Config::resolve(&place, None, None).unwrap_err();
+        assert!(is_not_found(&no_literal), "{no_literal:?}");
+        place.config = Some(file);
+        let no_file = Config::resolve(&place, None, None).unwrap_err();
+        assert!(is_not_found(&no_file), "{no_file:?}");
     }
 
     #[test]

@@ -5,8 +5,9 @@ use super::keys::keys;
 use super::{ConfigError, Opencode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::path::PathBuf;
-use turnstream_redact::{LONGEST_LITERAL, Pattern, Rules, SHORTEST_LITERAL};
+use turnstream_redact::{LONGEST_LITERAL, Pattern, RuleError, Rules, SHORTEST_LITERAL};
 
 keys! {
     /// `[redaction]`.
@@ -42,17 +43,36 @@ pub(super) struct LiteralTable {
     file: Option<PathBuf>,
 }
 
+/// Why the value of a literal cannot be read. It never holds a part of the value.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LiteralError {
+    #[error("variable {0} is not set")]
+    Unset(String),
+    #[error("the value of variable {0} is not UTF-8")]
+    NotText(String),
+    #[error("{}: {error}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
+    #[error("say where it is: one of value, env or file")]
+    Nowhere,
+}
+
 impl LiteralTable {
-    fn read(&self) -> Result<String, String> {
+    fn read(&self) -> Result<String, LiteralError> {
         match (&self.value, &self.env, &self.file) {
             (Some(value), None, None) => Ok(value.clone()),
-            (None, Some(variable), None) => {
-                std::env::var(variable).map_err(|error| format!("variable {variable}: {error}"))
-            }
+            (None, Some(variable), None) => std::env::var(variable).map_err(|error| match error {
+                VarError::NotPresent => LiteralError::Unset(variable.clone()),
+                // It holds the value, which is a secret.
+                VarError::NotUnicode(_) => LiteralError::NotText(variable.clone()),
+            }),
             (None, None, Some(path)) => std::fs::read_to_string(path)
                 .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
-                .map_err(|error| format!("{}: {error}", path.display())),
-            _ => Err("say where it is: one of value, env or file".to_owned()),
+                .map_err(|error| LiteralError::File { path: path.clone(), error }),
+            _ => Err(LiteralError::Nowhere),
         }
     }
 }
@@ -71,33 +91,28 @@ impl Redaction {
         if self.enabled == Some(false) {
             return Ok(Rules::none());
         }
-        let wrong = |what: String, problem: String| ConfigError::Redaction { what, problem };
+        let wrong = |what: String, problem: RuleError| ConfigError::Rule { what, problem };
         let mut builder = Rules::builder();
         for kind in self.without.iter().flatten() {
-            builder = builder
-                .without(kind)
-                .map_err(|error| wrong(format!("without {kind:?}"), error.to_string()))?;
+            builder = builder.without(kind).map_err(|error| wrong(format!("without {kind:?}"), error))?;
         }
         for PatternTable { name, regex, prefix } in &self.patterns {
             let pattern = Pattern { name: name.clone(), regex: regex.clone(), prefix: prefix.clone() };
-            builder = builder
-                .pattern(pattern)
-                .map_err(|error| wrong(format!("pattern {name:?}"), error.to_string()))?;
+            builder = builder.pattern(pattern).map_err(|error| wrong(format!("pattern {name:?}"), error))?;
         }
         for table in &self.literals {
             let what = || format!("literal {:?}", table.name);
-            let value = table.read().map_err(|problem| wrong(what(), problem))?;
-            builder =
-                builder.literal(&table.name, &value).map_err(|error| wrong(what(), error.to_string()))?;
+            let value = table.read().map_err(|problem| ConfigError::Literal { what: what(), problem })?;
+            builder = builder.literal(&table.name, &value).map_err(|error| wrong(what(), error))?;
         }
         for (name, prefix) in OWN_SECRETS {
             let regex = format!("{prefix}[A-Za-z0-9_-]{{43}}");
             let pattern = Pattern { name: name.to_owned(), regex, prefix: Some(prefix.to_owned()) };
-            builder = builder.pattern(pattern).map_err(|error| wrong(name.to_owned(), error.to_string()))?;
+            builder = builder.pattern(pattern).map_err(|error| wrong(name.to_owned(), error))?;
         }
         for (name, value) in handed_over(token, agents) {
             let what = || format!("the value of {name}");
-            builder = builder.literal(&name, &value).map_err(|error| wrong(what(), error.to_string()))?;
+            builder = builder.literal(&name, &value).map_err(|error| wrong(what(), error))?;
         }
         Ok(builder.build())
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use toml::de::Error;
+use turnstream_json::FormatWords;
 
 /// The error, below the line of the file that it is about.
 pub(super) fn of_file(text: &str, error: &Error) -> String {
@@ -40,50 +41,10 @@ pub(super) fn without_credentials(text: &str) -> String {
 }
 
 fn of_value(said: &str) -> String {
-    if let Some(rest) = said.strip_prefix("unknown field ") {
-        return match rest.split_once(", expected ") {
-            Some((name, known)) => format!("there is no key {name} here; there is {}", listed(known)),
-            None => format!("there is no key {rest} here"),
-        };
+    match said {
+        "wanted string or table" => "it must be a string".to_owned(),
+        said => FormatWords::TOML.explain(said),
     }
-    if let Some(name) = said.strip_prefix("missing field ") {
-        return format!("the key {name} is missing");
-    }
-    if let Some(rest) = said.strip_prefix("unknown variant ") {
-        return rest.replacen(", expected ", " is not known; it must be ", 1);
-    }
-    if said == "wanted string or table" {
-        return "it must be a string".to_owned();
-    }
-    let unfit = ["invalid type: ", "invalid value: ", "invalid length "];
-    let rest = unfit.iter().find_map(|beginning| said.strip_prefix(beginning));
-    match rest.and_then(|rest| rest.split_once(", expected ")) {
-        Some((given, expected)) => format!("{} is given, and it must be {}", kind(given), kind(expected)),
-        None => said.to_owned(),
-    }
-}
-
-/// The names after serde's "expected".
-fn listed(known: &str) -> &str {
-    known.strip_prefix("one of ").unwrap_or(known)
-}
-
-/// A kind of value as TOML calls it.
-fn kind(said: &str) -> String {
-    let known = match said {
-        "map" | "a map" => "a table",
-        "sequence" | "a sequence" => "a list",
-        "path string" | "str" => "a string",
-        "a boolean" | "bool" => "true or false",
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" => "a whole number, 0 or more",
-        "f64" => "a number",
-        said => match said.strip_prefix("floating point ") {
-            Some(number) => return format!("number {number}"),
-            None => said,
-        },
-    };
-    known.to_owned()
 }
 
 #[cfg(test)]

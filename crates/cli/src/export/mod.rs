@@ -68,7 +68,7 @@ pub(crate) enum ExportError {
     #[error(transparent)]
     Target(#[from] TargetError),
     #[error("cannot handle signals: {0}")]
-    Signals(io::Error),
+    Signals(#[source] io::Error),
     #[error("the gateway sent {lines} of {expected} lines; try again")]
     CutOff { lines: u64, expected: u64 },
 }

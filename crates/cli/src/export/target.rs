@@ -13,9 +13,13 @@ pub(crate) enum TargetError {
     #[error("{} is there already; --force replaces it", .0.display())]
     Exists(PathBuf),
     #[error("cannot write {}: {error}", path.display())]
-    File { path: PathBuf, error: io::Error },
+    File {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
     #[error("cannot write the output: {0}")]
-    Output(io::Error),
+    Output(#[source] io::Error),
     #[error("whoever read the output is gone")]
     ReaderGone,
 }

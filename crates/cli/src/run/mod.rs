@@ -85,7 +85,11 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Prompt(#[from] PromptError),
     #[error("cannot use {} as working directory: {error}", path.display())]
-    Directory { path: PathBuf, error: io::Error },
+    Directory {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
     #[error(transparent)]
     Find(#[from] FindError),
     #[error(transparent)]
@@ -95,7 +99,7 @@ pub(crate) enum RunError {
     #[error("cannot read the keyboard: {0}")]
     Keyboard(#[source] io::Error),
     #[error("cannot handle signals: {0}")]
-    Signals(io::Error),
+    Signals(#[source] io::Error),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }

@@ -2,6 +2,8 @@
 
 use crate::support::{Home, ask, stderr, stdout};
 use serde_json::json;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn a_file_decides_unless_the_environment_or_a_flag_does() {
@@ -84,6 +86,12 @@ fn configured_secrets_are_redacted_and_ordinary_text_is_not() {
     let missing = home.run(&["serve", "--config", config.to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(2), "{missing:?}");
     assert!(stderr(&missing).contains("literal \"warehouse\": variable WAREHOUSE"), "{missing:?}");
+    // A value that is no text is refused without being repeated.
+    let mut binary = home.command(&["serve", "--config", config.to_str().unwrap()]);
+    let binary = binary.env("WAREHOUSE", OsStr::from_bytes(b"open sesame \xff")).output().unwrap();
+    assert_eq!(binary.status.code(), Some(2), "{binary:?}");
+    let refused = stderr(&binary);
+    assert!(refused.contains("variable WAREHOUSE is not UTF-8") && !refused.contains("sesame"), "{refused}");
     for (file, told) in [
         ("[redaction]\nwithout = [\"nothing\"]\n", "without \"nothing\""),
         ("[[redaction.patterns]]\nname = \"a\"\nregex = \"(\"\n", "pattern \"a\""),

@@ -12,10 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{
-    ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Subject, Tool,
-};
-use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, QuestionId, TurnId};
+use turnstream_model::event::{ApprovalOption, Body, Context, Cost, Draft, Event, SessionPatch, Tool};
+use turnstream_model::id::{ApprovalId, ItemId, Key, PromptId, TurnId};
 
 /// Encodes one session, for one or more clients that have received the same messages of it.
 ///
@@ -59,71 +57,65 @@ impl Encoder {
         self.apply(&event.draft, out);
     }
 
-    /// Dispatches by what the event is about. A type without a message in ACP adds nothing: `prompt.sent`,
-    /// `prompt.cancelling` and `turn.cancelling` show in what the agent does next.
+    /// Every type has an arm, so that a new one is not forgotten here. `prompt.sent`, `prompt.cancelling` and
+    /// `turn.cancelling` have no message in ACP: they show in what the agent does next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        let Some((subject, _)) = draft.about() else { return };
-        match subject {
-            Subject::Item(item) => self.items.apply(item, draft, out),
-            Subject::Session => self.session(&draft.body, out),
-            Subject::Prompt(prompt) => self.prompt(prompt, draft, out),
-            Subject::Turn(turn) => self.turn(turn, &draft.body, out),
-            Subject::Attempt(_) => self.attempt(draft, out),
-            Subject::Approval(approval) => self.approval(approval, draft, out),
-            Subject::Question(question) => question_event(question, draft, out),
-            Subject::Notice => notice(draft, out),
-        }
-    }
-
-    fn session(&mut self, body: &Body, out: &mut Vec<AcpEvent>) {
-        if let Body::SessionCreated { title: title @ Some(_), .. } = body {
-            let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
-            self.session_updated(&patch, out);
-        } else if let Body::SessionUpdated(patch) = body {
-            self.session_updated(patch, out);
-        } else if let Body::SessionStatus(status) = body {
-            out.push(AcpEvent::Status(status.clone()));
-        } else if let Body::SessionEnded { reason } = body {
-            out.push(AcpEvent::SessionEnded { reason: reason.clone() });
-        }
-    }
-
-    fn prompt(&mut self, prompt: &PromptId, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        if let Body::PromptAccepted { content, .. } = &draft.body {
-            self.prompts.insert(prompt.clone(), content.clone());
-        } else if let Body::PromptTaken { .. } = &draft.body {
-            self.prompt_taken(draft.turn.as_ref(), prompt, out);
-        } else if let Body::PromptWithdrawn { .. } = &draft.body {
-            self.prompts.remove(prompt);
-            out.push(AcpEvent::Withdrawn(prompt.clone()));
-        }
-    }
-
-    fn turn(&mut self, turn: &TurnId, body: &Body, out: &mut Vec<AcpEvent>) {
-        if let Body::TurnStarted { prompts, .. } = body {
-            self.turn_started(turn, prompts);
-        } else if let Body::TurnEnded { .. } = body {
-            self.turn_ended(turn, body, out);
-        }
-    }
-
-    fn attempt(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        if let Body::AttemptStarted { .. } = &draft.body {
-            self.note_finish(draft.turn.as_ref(), None);
-        } else if let Body::AttemptEnded { finish, .. } = &draft.body {
-            self.note_finish(draft.turn.as_ref(), finish.as_ref());
-        }
-        for item in draft.voided_items() {
-            self.items.void(item, draft.turn.as_ref(), Void::Superseded, out);
-        }
-    }
-
-    fn approval(&mut self, approval: &ApprovalId, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        if let Body::ApprovalRequested { tool, options, .. } = &draft.body {
-            out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
-        } else if let Body::ApprovalResolved { resolution, .. } = &draft.body {
-            let (approval, outcome) = (approval.clone(), resolution.outcome);
-            out.push(AcpEvent::PermissionSettled { approval, outcome });
+        let turn = draft.turn.as_ref();
+        match &draft.body {
+            Body::SessionCreated { title, .. } => {
+                let patch = SessionPatch { title: title.clone(), ..SessionPatch::default() };
+                self.session_updated(&patch, out);
+            }
+            Body::SessionUpdated(patch) => self.session_updated(patch, out),
+            Body::SessionStatus(status) => out.push(AcpEvent::Status(status.clone())),
+            Body::SessionEnded { reason } => out.push(AcpEvent::SessionEnded { reason: reason.clone() }),
+            Body::PromptAccepted { prompt, content, .. } => {
+                self.prompts.insert(prompt.clone(), content.clone());
+            }
+            Body::PromptTaken { prompt } => self.prompt_taken(turn, prompt, out),
+            Body::PromptWithdrawn { prompt } => {
+                self.prompts.remove(prompt);
+                out.push(AcpEvent::Withdrawn(prompt.clone()));
+            }
+            Body::TurnStarted { prompts, .. } => self.turn_started(turn, prompts),
+            Body::TurnEnded { cost, .. } => self.turn_ended(turn, cost.as_ref(), &draft.body, out),
+            Body::AttemptStarted { .. } => self.note_finish(turn, None),
+            Body::AttemptEnded { finish, .. } => self.note_finish(turn, finish.as_ref()),
+            Body::AttemptSuperseded { items, .. } => {
+                for item in items {
+                    self.items.void(item, turn, Void::Superseded, out);
+                }
+            }
+            Body::ItemStarted { .. }
+            | Body::ItemDelta { .. }
+            | Body::ItemReplaced { .. }
+            | Body::ItemUpdated { .. }
+            | Body::ItemEnded { .. }
+            | Body::ItemRevised { .. }
+            | Body::ItemRemoved => self.items.apply(draft, out),
+            Body::ApprovalRequested { approval, tool, options, .. } => {
+                out.push(self.permission(approval, draft.item.as_ref(), tool.as_deref(), options));
+            }
+            Body::ApprovalResolved { approval, resolution } => {
+                let (approval, outcome) = (approval.clone(), resolution.outcome);
+                out.push(AcpEvent::PermissionSettled { approval, outcome });
+            }
+            Body::QuestionAsked { question, questions, .. } => {
+                let (question, item, questions) = (question.clone(), draft.item.clone(), questions.clone());
+                out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
+            }
+            Body::QuestionAnswered { question, outcome, .. } => {
+                out.push(AcpEvent::QuestionSettled { question: question.clone(), outcome: *outcome });
+            }
+            Body::Notice { code, message, detail } => {
+                let (message, detail) = (message.clone(), detail.clone());
+                let (turn, item) = (draft.turn.clone(), draft.item.clone());
+                out.push(AcpEvent::Notice(Box::new(Notice { code: *code, message, detail, turn, item })));
+            }
+            Body::PromptSent { .. }
+            | Body::PromptCancelling { .. }
+            | Body::TurnCancelling { .. }
+            | Body::Unknown { .. } => {}
         }
     }
 
@@ -138,7 +130,8 @@ impl Encoder {
         AcpEvent::Permission(Box::new(Permission::new(approval, item, tool, options, tag)))
     }
 
-    pub(super) fn turn_started(&mut self, turn: &TurnId, prompts: &[PromptId]) {
+    pub(super) fn turn_started(&mut self, turn: Option<&TurnId>, prompts: &[PromptId]) {
+        let Some(turn) = turn else { return };
         for prompt in prompts {
             if let Some(content) = self.prompts.get(prompt) {
                 self.items.remember_prompt(turn, content);
@@ -167,8 +160,14 @@ impl Encoder {
         }
     }
 
-    fn turn_ended(&mut self, turn: &TurnId, body: &Body, out: &mut Vec<AcpEvent>) {
-        let Body::TurnEnded { cost, .. } = body else { return };
+    fn turn_ended(
+        &mut self,
+        turn: Option<&TurnId>,
+        cost: Option<&Cost>,
+        body: &Body,
+        out: &mut Vec<AcpEvent>,
+    ) {
+        let Some(turn) = turn else { return };
         let OpenTurn { prompts, finish } = self.turns.remove(turn).unwrap_or_default();
         if let Some(cost) = cost {
             self.add_cost(cost);
@@ -221,28 +220,6 @@ impl Encoder {
         let finite = self.cost.as_ref().filter(|cost| cost.amount.is_finite());
         let cost = finite.map(|cost| AcpCost::new(cost.amount, cost.currency.clone()));
         push_update(SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)), out);
-    }
-}
-
-fn question_event(question: &QuestionId, draft: &Draft, out: &mut Vec<AcpEvent>) {
-    let question = question.clone();
-    if let Body::QuestionAsked { questions, .. } = &draft.body {
-        let (item, questions) = (draft.item.clone(), questions.clone());
-        out.push(AcpEvent::Question(Box::new(Question { question, item, questions })));
-    } else if let Body::QuestionAnswered { outcome, .. } = &draft.body {
-        out.push(AcpEvent::QuestionSettled { question, outcome: *outcome });
-    }
-}
-
-fn notice(draft: &Draft, out: &mut Vec<AcpEvent>) {
-    if let Body::Notice { code, message, detail } = &draft.body {
-        out.push(AcpEvent::Notice(Box::new(Notice {
-            code: *code,
-            message: message.clone(),
-            detail: detail.clone(),
-            turn: draft.turn.clone(),
-            item: draft.item.clone(),
-        })));
     }
 }
 

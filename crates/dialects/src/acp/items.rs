@@ -23,29 +23,49 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// Adds the messages for an event about this item.
-    pub(super) fn apply(&mut self, id: &ItemId, draft: &Draft, out: &mut Vec<AcpEvent>) {
-        if let Body::ItemDelta { field, text } = &draft.body {
-            self.delta(id, *field, text, out);
-        } else if let Body::ItemStarted { kind, role, synthetic, text, tool, native_id: _ } = &draft.body {
-            let (turn, parent) = (draft.turn.clone(), draft.parent.clone());
-            let head = ItemStart { turn, parent, kind: *kind, role: *role, synthetic: *synthetic };
-            self.start(id, head, tool.as_deref(), out);
-            if let Some(text) = text {
-                self.delta(id, Field::Text, text, out);
+    /// Adds the messages for an event about an item. The other types are the encoder's.
+    pub(super) fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
+        let Some(id) = &draft.item else { return };
+        match &draft.body {
+            Body::ItemDelta { field, text } => self.delta(id, *field, text, out),
+            Body::ItemStarted { kind, role, synthetic, text, tool, native_id: _ } => {
+                let (turn, parent) = (draft.turn.clone(), draft.parent.clone());
+                let head = ItemStart { turn, parent, kind: *kind, role: *role, synthetic: *synthetic };
+                self.start(id, head, tool.as_deref(), out);
+                if let Some(text) = text {
+                    self.delta(id, Field::Text, text, out);
+                }
             }
-        } else if let Body::ItemReplaced { field, text } = &draft.body {
-            self.replace(id, *field, text, out);
-        } else if let Body::ItemUpdated { tool } = &draft.body {
-            self.update(id, draft.parent.as_ref(), tool.as_deref(), out);
-        } else if let Body::ItemEnded { state, reason, incomplete, caused_by } = &draft.body {
-            let (reason, caused_by) = (reason.clone(), caused_by.clone());
-            let ended = Ended { state: *state, reason, incomplete: *incomplete, caused_by };
-            self.end(id, ended, out);
-        } else if let Body::ItemRevised { .. } = &draft.body {
-            self.revise(id, draft, out);
-        } else if let Body::ItemRemoved = &draft.body {
-            self.void(id, draft.turn.as_ref(), Void::Removed, out);
+            Body::ItemReplaced { field, text } => self.replace(id, *field, text, out),
+            Body::ItemUpdated { tool } => self.update(id, draft.parent.as_ref(), tool.as_deref(), out),
+            Body::ItemEnded { state, reason, incomplete, caused_by } => {
+                let (reason, caused_by) = (reason.clone(), caused_by.clone());
+                let ended = Ended { state: *state, reason, incomplete: *incomplete, caused_by };
+                self.end(id, ended, out);
+            }
+            Body::ItemRevised { .. } => self.revise(id, draft, out),
+            Body::ItemRemoved => self.void(id, draft.turn.as_ref(), Void::Removed, out),
+            Body::SessionCreated { .. }
+            | Body::SessionUpdated(_)
+            | Body::SessionStatus(_)
+            | Body::SessionEnded { .. }
+            | Body::PromptAccepted { .. }
+            | Body::PromptSent { .. }
+            | Body::PromptTaken { .. }
+            | Body::PromptWithdrawn { .. }
+            | Body::PromptCancelling { .. }
+            | Body::TurnStarted { .. }
+            | Body::TurnCancelling { .. }
+            | Body::TurnEnded { .. }
+            | Body::AttemptStarted { .. }
+            | Body::AttemptEnded { .. }
+            | Body::AttemptSuperseded { .. }
+            | Body::ApprovalRequested { .. }
+            | Body::ApprovalResolved { .. }
+            | Body::QuestionAsked { .. }
+            | Body::QuestionAnswered { .. }
+            | Body::Notice { .. }
+            | Body::Unknown { .. } => {}
         }
     }
 

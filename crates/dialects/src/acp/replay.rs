@@ -70,7 +70,7 @@ impl Encoder {
     }
 
     fn replay_turn(&mut self, turn: &Turn, waiting: &HashSet<&PromptId>, out: &mut Vec<AcpEvent>) {
-        self.turn_started(&turn.turn, &turn.prompts);
+        self.turn_started(Some(&turn.turn), &turn.prompts);
         // A turn names its prompts before it takes them: `prompt.taken` of a queued one is still to come.
         for prompt in turn.prompts.iter().filter(|prompt| !waiting.contains(prompt)) {
             self.prompt_taken(Some(&turn.turn), prompt, out);

@@ -58,7 +58,9 @@ impl Validator {
     fn new(text: &str) -> Result<Self, BadFile> {
         let header = Header::from_json(text).map_err(|error| {
             let fault = match error {
-                HeaderError::NotAHeader | HeaderError::Malformed(_) => Fault::Damaged,
+                HeaderError::NotAHeader | HeaderError::Malformed(_) | HeaderError::BadBase(_) => {
+                    Fault::Damaged
+                }
                 HeaderError::Newer { .. } => Fault::Newer,
             };
             bad(1, fault, error.to_string())

@@ -17,7 +17,7 @@ impl Keeper {
     /// time to start.
     pub(super) fn agent_away(&mut self, reason: String) {
         tracing::warn!("the agent cannot be reached");
-        let shown = self.shared.settings.secrets.redact(&reason);
+        let shown = self.shared.settings.redaction.redact(&reason);
         tracing::debug!(error = %shown, "why the agent cannot be reached");
         self.away = Some(reason);
         let settings = &self.shared.settings;

@@ -65,7 +65,7 @@ impl Keeper {
         let result = act(&mut self.machine, &mut step);
         let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
-            redact_body(&self.shared.settings.secrets, &mut draft.body);
+            redact_body(&self.shared.settings.redaction, &mut draft.body);
             notices.extend(oversized::cut(draft));
         }
         work.drafts.append(&mut notices);

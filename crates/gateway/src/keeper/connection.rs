@@ -334,7 +334,7 @@ impl Keeper {
     pub(super) async fn connect_failed(&mut self, error: TurnError) -> Result<(), AppenderClosed> {
         tracing::warn!(class = error.class.as_str(), "the agent cannot be connected");
         // As for a lost agent: the message may quote what the agent said.
-        let shown = self.shared.settings.secrets.redact(&error.message);
+        let shown = self.shared.settings.redaction.redact(&error.message);
         tracing::debug!(error = %shown, "why the agent cannot be connected");
         let mut work = Work::default();
         if self.recovery.is_some() {
@@ -377,7 +377,7 @@ impl Keeper {
             }
             None => tracing::info!(class, "the agent has ended"),
         }
-        let shown = self.shared.settings.secrets.redact(&error.message);
+        let shown = self.shared.settings.redaction.redact(&error.message);
         tracing::debug!(error = %shown, "why the agent was lost");
     }
 

@@ -8,6 +8,10 @@ use turnstream_model::event::{Body, Draft, NoticeCode, Redact, Secrets, Weigh};
 /// How many bytes of text stay in an event that was too large.
 const KEPT: usize = 4 << 20;
 
+/// The most that a value or a list may weigh in such an event. No event has more than six of them, so the log
+/// accepts what is left.
+const LARGEST_VALUE: usize = 2 * KEPT;
+
 /// Texts of this length stay whole: types, names and titles, by which the rest is understood.
 const SHORT: usize = 1 << 10;
 
@@ -20,39 +24,26 @@ pub(super) fn cut(draft: &mut Draft) -> Option<Draft> {
     if bytes <= Appender::MOST_BYTES {
         return None;
     }
-    cut_body(&mut draft.body);
-    let kind = draft.body.type_name();
-    tracing::warn!(event = kind, bytes, "an event was too large, and its texts were cut");
-    let message = format!("the event {kind} had about {bytes} bytes, which is too large; its texts were cut");
+    let budget = Budget { left: Cell::new(KEPT), unlisted: Cell::new(0) };
+    // Redaction knows where the agent's texts are.
+    draft.body.redact_all(&budget);
+    let (kind, unlisted) = (draft.body.type_name(), budget.unlisted.get());
+    tracing::warn!(event = kind, bytes, unlisted, "an event was too large and was cut");
+    let mut message = format!("the event {kind} had about {bytes} bytes, which is too large; it was cut");
+    if unlisted > 0 {
+        message.push_str(&format!(", and {unlisted} values of its lists were left out"));
+    }
     let body = Body::Notice { code: NoticeCode::Budget, message, detail: None };
     let (turn, item) = (draft.turn.clone(), draft.item.clone());
     Some(Draft { turn, item, ..Draft::new(body) })
 }
 
-/// Goes through the agent's texts as redaction does, which knows where they are. Prompts are bounded when
-/// they are received.
-fn cut_body(body: &mut Body) {
-    let budget = Budget { left: Cell::new(KEPT) };
-    body.redact_here(&budget);
-    if let Body::ItemStarted { text, tool, .. } | Body::ItemRevised { text, tool, .. } = body {
-        text.redact(&budget);
-        tool.redact(&budget);
-    } else if let Body::ItemReplaced { text, .. } = body {
-        text.redact(&budget);
-    } else if let Body::ItemUpdated { tool } | Body::ApprovalRequested { tool, .. } = body {
-        tool.redact(&budget);
-    } else if let Body::QuestionAsked { questions, .. } = body {
-        questions.redact(&budget);
-    } else if let Body::QuestionAnswered { answers, .. } = body {
-        answers.redact(&budget);
-    } else if let Body::SessionUpdated(patch) = body {
-        patch.redact(&budget);
-    }
-}
-
-/// Bytes of text that may still stay.
+/// What may still stay, and what did not.
 struct Budget {
+    /// Bytes of text that may still stay.
     left: Cell<usize>,
+    /// Values that were left out of lists.
+    unlisted: Cell<usize>,
 }
 
 impl Budget {
@@ -82,9 +73,24 @@ impl Secrets for Budget {
     fn redact_json(&self, value: &mut Value) {
         self.cut_strings(value);
         let weight = value.weight();
-        if weight > 2 * KEPT {
+        if weight > LARGEST_VALUE {
             *value = Value::String(left_out(weight));
         }
+    }
+
+    /// Of a list of many small values the first ones stay.
+    fn redact_list<T: Redact + Weigh>(&self, list: &mut Vec<T>) {
+        let (mut weight, mut kept) = (0, 0);
+        for value in list.iter_mut() {
+            value.redact(self);
+            weight += value.weight();
+            if weight > LARGEST_VALUE {
+                break;
+            }
+            kept += 1;
+        }
+        self.unlisted.set(self.unlisted.get() + list.len() - kept);
+        list.truncate(kept);
     }
 }
 
@@ -135,5 +141,23 @@ mod tests {
         cut(&mut draft).expect("it is too large");
         let Body::ItemUpdated { tool: Some(tool) } = draft.body else { panic!("another event") };
         assert_eq!(tool.output, Some(json!(format!("[{} bytes left out]", (5 << 20) * 16 + 16))));
+    }
+
+    #[test]
+    fn a_list_of_millions_of_small_values_keeps_its_beginning() {
+        let values = 5 << 20;
+        let list = || Some(vec![json!(7); values]);
+        let mut draft = updated(Tool { content: list(), locations: list(), ..Tool::default() });
+        let notice = cut(&mut draft).expect("it is too large");
+        assert!(draft.weight() < Appender::MOST_BYTES, "{}", draft.weight());
+        let Body::ItemUpdated { tool: Some(tool) } = draft.body else { panic!("another event") };
+        let (content, locations) = (tool.content.expect("a list"), tool.locations.expect("a list"));
+        assert!(content.len() > 100_000 && content.iter().all(|value| *value == json!(7)));
+        let left_out = 2 * values - content.len() - locations.len();
+        let Body::Notice { message, .. } = notice.body else { panic!("another event") };
+        assert!(
+            message.ends_with(&format!(", and {left_out} values of its lists were left out")),
+            "{message}"
+        );
     }
 }

@@ -59,25 +59,42 @@ impl TracedEvent {
     /// `None` for nearly all events: deltas are in no span.
     pub(super) fn of(event: &Draft) -> Option<Self> {
         let Draft { turn, attempt, body, .. } = event;
-        if let Body::SessionCreated { agent, .. } = body {
-            Some(Self::Agent(agent.clone()))
-        } else if let Body::SessionUpdated(patch) = body {
-            patch.model.clone().map(Self::Model)
-        } else if let Body::TurnStarted { .. } = body {
-            turn.clone().map(Self::TurnStarted)
-        } else if let Body::AttemptStarted { model, .. } = body {
-            Some(Self::AttemptStarted(attempt.clone()?, model.clone()))
-        } else if let Body::AttemptEnded { finish, usage, cost } = body {
-            let end = End { reason: finish.clone(), usage: usage.clone(), cost: cost.clone() };
-            Some(Self::AttemptEnded(attempt.clone()?, end))
-        } else if let Body::AttemptSuperseded { .. } = body {
-            attempt.clone().map(Self::AttemptSuperseded)
-        } else if let Body::TurnEnded { outcome, stop_reason, usage, cost, error, summed: _ } = body {
-            let reason = stop_reason.map(|reason| reason.to_string());
-            let end = End { reason, usage: usage.clone(), cost: cost.clone() };
-            Some(Self::TurnEnded(*outcome, end, error.clone()))
-        } else {
-            None
+        match body {
+            Body::SessionCreated { agent, .. } => Some(Self::Agent(agent.clone())),
+            Body::SessionUpdated(patch) => patch.model.clone().map(Self::Model),
+            Body::TurnStarted { .. } => turn.clone().map(Self::TurnStarted),
+            Body::AttemptStarted { model, .. } => Some(Self::AttemptStarted(attempt.clone()?, model.clone())),
+            Body::AttemptEnded { finish, usage, cost } => {
+                let end = End { reason: finish.clone(), usage: usage.clone(), cost: cost.clone() };
+                Some(Self::AttemptEnded(attempt.clone()?, end))
+            }
+            Body::AttemptSuperseded { .. } => attempt.clone().map(Self::AttemptSuperseded),
+            Body::TurnEnded { outcome, stop_reason, usage, cost, error, summed: _ } => {
+                let reason = stop_reason.map(|reason| reason.to_string());
+                let end = End { reason, usage: usage.clone(), cost: cost.clone() };
+                Some(Self::TurnEnded(*outcome, end, error.clone()))
+            }
+            Body::SessionStatus(_)
+            | Body::SessionEnded { .. }
+            | Body::PromptAccepted { .. }
+            | Body::PromptSent { .. }
+            | Body::PromptTaken { .. }
+            | Body::PromptWithdrawn { .. }
+            | Body::PromptCancelling { .. }
+            | Body::TurnCancelling { .. }
+            | Body::ItemStarted { .. }
+            | Body::ItemDelta { .. }
+            | Body::ItemReplaced { .. }
+            | Body::ItemUpdated { .. }
+            | Body::ItemEnded { .. }
+            | Body::ItemRevised { .. }
+            | Body::ItemRemoved
+            | Body::ApprovalRequested { .. }
+            | Body::ApprovalResolved { .. }
+            | Body::QuestionAsked { .. }
+            | Body::QuestionAnswered { .. }
+            | Body::Notice { .. }
+            | Body::Unknown { .. } => None,
         }
     }
 }
@@ -167,7 +184,7 @@ impl TurnSpans {
     fn open_turn(&self, turn: &TurnId, started: Time) -> OpenTurn {
         OpenTurn {
             turn: turn.clone(),
-            span: turn_span(&self.session, &self.agent, turn),
+            span: turn_span(&SpanPlace { session: &self.session, agent: &self.agent, turn }),
             started,
             attempts: BTreeMap::new(),
             model: self.model.clone(),
@@ -179,7 +196,8 @@ impl TurnSpans {
 
     fn open_attempt(&mut self, attempt: &AttemptId, model: Option<&str>) {
         let Some(open) = &mut self.open else { return };
-        let span = attempt_span(&open.span, &self.session, &self.agent, &open.turn, attempt);
+        let place = SpanPlace { session: &self.session, agent: &self.agent, turn: &open.turn };
+        let span = attempt_span(&open.span, &place, attempt);
         record_models(&span, self.model.as_deref().or(model), model);
         if let Some(model) = model {
             span.record("otel.name", format!("chat {}", split_model(model).1));
@@ -230,63 +248,67 @@ fn end_turn(open: OpenTurn, outcome: Outcome, usage: Option<&Usage>, error: Opti
     debug!(parent: &span, error = error.map(|error| error.message.as_str()), "the turn's span ends");
 }
 
-fn turn_span(session: &SessionId, agent: &str, turn: &TurnId) -> Span {
-    info_span!(
-        target: "turnstream::turn",
-        parent: None,
+/// Makes a span with the fields of turns and attempts, and some of its own. Those that are empty are recorded
+/// later: a span takes only fields that were declared when it was made.
+macro_rules! gen_ai_span {
+    ($parent:expr, $name:literal, $operation:literal, $place:expr, $($field:literal = $value:expr),+) => {{
+        let SpanPlace { session, agent, turn } = $place;
+        info_span!(
+            target: "turnstream::turn",
+            parent: $parent,
+            $name,
+            "otel.status_code" = Empty,
+            "gen_ai.operation.name" = $operation,
+            "gen_ai.agent.name" = agent,
+            "gen_ai.conversation.id" = session.as_str(),
+            "gen_ai.provider.name" = Empty,
+            "gen_ai.request.model" = Empty,
+            "gen_ai.response.model" = Empty,
+            "gen_ai.response.finish_reasons" = Empty,
+            "gen_ai.usage.input_tokens" = Empty,
+            "gen_ai.usage.output_tokens" = Empty,
+            "gen_ai.usage.cache_read.input_tokens" = Empty,
+            "gen_ai.usage.cache_creation.input_tokens" = Empty,
+            "gen_ai.usage.reasoning.output_tokens" = Empty,
+            "turnstream.cost" = Empty,
+            "turnstream.currency" = Empty,
+            "turnstream.session" = session.as_str(),
+            "turnstream.turn" = turn.as_str(),
+            "turnstream.outcome" = Empty,
+            "error.type" = Empty,
+            $($field = $value),+
+        )
+    }};
+}
+
+/// What every span names.
+struct SpanPlace<'a> {
+    session: &'a SessionId,
+    agent: &'a str,
+    turn: &'a TurnId,
+}
+
+fn turn_span(place: &SpanPlace<'_>) -> Span {
+    gen_ai_span!(
+        None,
         "turn",
-        "otel.name" = format!("invoke_agent {agent}"),
+        "invoke_agent",
+        place,
+        "otel.name" = format!("invoke_agent {}", place.agent),
         "otel.kind" = "internal",
-        "otel.status_code" = Empty,
-        "gen_ai.operation.name" = "invoke_agent",
-        "gen_ai.agent.name" = agent,
-        "gen_ai.conversation.id" = session.as_str(),
-        "gen_ai.provider.name" = Empty,
-        "gen_ai.request.model" = Empty,
-        "gen_ai.response.model" = Empty,
-        "gen_ai.response.finish_reasons" = Empty,
-        "gen_ai.usage.input_tokens" = Empty,
-        "gen_ai.usage.output_tokens" = Empty,
-        "gen_ai.usage.cache_read.input_tokens" = Empty,
-        "gen_ai.usage.cache_creation.input_tokens" = Empty,
-        "gen_ai.usage.reasoning.output_tokens" = Empty,
-        "turnstream.cost" = Empty,
-        "turnstream.currency" = Empty,
-        "turnstream.session" = session.as_str(),
-        "turnstream.turn" = turn.as_str(),
-        "turnstream.recovered" = Empty,
-        "turnstream.outcome" = Empty,
-        "error.type" = Empty,
+        "turnstream.recovered" = Empty
     )
 }
 
-fn attempt_span(parent: &Span, session: &SessionId, agent: &str, turn: &TurnId, attempt: &AttemptId) -> Span {
-    info_span!(
-        target: "turnstream::turn",
-        parent: parent,
+fn attempt_span(parent: &Span, place: &SpanPlace<'_>, attempt: &AttemptId) -> Span {
+    gen_ai_span!(
+        parent,
         "attempt",
+        "chat",
+        place,
         "otel.name" = "chat",
         "otel.kind" = "client",
-        "otel.status_code" = Empty,
-        "gen_ai.operation.name" = "chat",
-        "gen_ai.agent.name" = agent,
-        "gen_ai.conversation.id" = session.as_str(),
-        "gen_ai.provider.name" = Empty,
-        "gen_ai.request.model" = Empty,
-        "gen_ai.response.model" = Empty,
-        "gen_ai.response.finish_reasons" = Empty,
-        "gen_ai.usage.input_tokens" = Empty,
-        "gen_ai.usage.output_tokens" = Empty,
-        "gen_ai.usage.cache_read.input_tokens" = Empty,
-        "gen_ai.usage.cache_creation.input_tokens" = Empty,
-        "gen_ai.usage.reasoning.output_tokens" = Empty,
-        "turnstream.cost" = Empty,
-        "turnstream.currency" = Empty,
-        "turnstream.session" = session.as_str(),
-        "turnstream.turn" = turn.as_str(),
-        "turnstream.attempt" = attempt.as_str(),
-        "turnstream.outcome" = Empty,
-        "error.type" = Empty,
+        "turnstream.attempt" = attempt.as_str()
     )
 }
 

@@ -11,30 +11,30 @@ use turnstream_model::id::{Key, SessionId};
 use turnstream_model::signal::Signal;
 use turnstream_testkit::diagnostics::{Capture, Level};
 
-/// An agent whose turn has tool calls with outputs of these sizes.
-async fn with_outputs(home: &Home, sizes: &'static [usize]) -> Gateway {
+/// An agent whose turn has these tool calls.
+async fn with_tools(home: &Home, tools: impl Fn() -> Vec<Tool> + Copy + Send + Sync + 'static) -> Gateway {
     stage(home, false, move |_, mut commands, observer| async move {
         while let Some(command) = commands.recv().await {
             let Command::Prompt { native_id, .. } = command else { continue };
-            let seen = |(index, bytes): (usize, &usize)| Signal::ToolSeen {
-                key: Key::from(format!("call-{index}")),
-                parent: None,
-                tool: Tool {
-                    name: Some("read".to_owned()),
-                    status: Some(ToolStatus::Completed),
-                    output: Some(json!("x".repeat(*bytes))),
-                    ..Tool::default()
-                },
-            };
-            let outputs: Vec<Signal> = sizes.iter().enumerate().map(seen).collect();
             began(&observer, "n1", &[&native_id]).await;
-            for output in outputs {
-                let _ = observer.signal(output).await;
+            for (index, tool) in tools().into_iter().enumerate() {
+                let key = Key::from(format!("call-{index}"));
+                let _ = observer.signal(Signal::ToolSeen { key, parent: None, tool }).await;
             }
             let _ = observer.signal(done("n1")).await;
         }
     })
     .await
+}
+
+/// An agent whose turn has tool calls with outputs of these sizes.
+async fn with_outputs(home: &Home, sizes: &'static [usize]) -> Gateway {
+    let tool = |bytes: &usize| Tool { output: Some(json!("x".repeat(*bytes))), ..ended_tool() };
+    with_tools(home, move || sizes.iter().map(tool).collect()).await
+}
+
+fn ended_tool() -> Tool {
+    Tool { name: Some("read".to_owned()), status: Some(ToolStatus::Completed), ..Tool::default() }
 }
 
 async fn played(gateway: &Gateway, home: &Home) -> (SessionId, Snapshot) {
@@ -71,8 +71,28 @@ async fn an_output_that_is_too_large_for_the_log_is_cut_and_the_session_says_so(
     assert_eq!((lengths[0], lengths[2]), (10, 20));
     assert!((1 << 20..8 << 20).contains(&lengths[1]), "{lengths:?}");
     home.close(gateway).await;
-    let lines = lines(&home, &id).await;
-    let notices = lines.iter().filter(|line| line.contains(r#""type":"notice""#));
-    let notices: Vec<&String> = notices.filter(|line| line.contains(r#""code":"budget""#)).collect();
+    let notices = budget_notices(&home, &id).await;
     assert!(!notices.is_empty() && notices.iter().all(|notice| notice.contains("too large")), "{notices:?}");
+}
+
+// None of the texts is long enough to be cut, and together they are more than one append may hold.
+#[tokio::test]
+async fn a_list_that_is_too_large_for_the_log_keeps_its_beginning_and_the_session_says_so() {
+    const VALUES: usize = 70_000;
+    let home = Home::new();
+    let content = || Some(vec![json!("x".repeat(1000)); VALUES]);
+    let gateway = with_tools(&home, move || vec![Tool { content: content(), ..ended_tool() }]).await;
+    let (id, snapshot) = played(&gateway, &home).await;
+    let kept = snapshot.state.items[0].tool.as_ref().unwrap().content.as_ref().unwrap().len();
+    assert!((1_000..VALUES / 2).contains(&kept), "{kept}");
+    home.close(gateway).await;
+    let notices = budget_notices(&home, &id).await;
+    let left_out = format!("{} values of its lists were left out", VALUES - kept);
+    assert!(notices.iter().any(|notice| notice.contains(&left_out)), "{notices:?}");
+}
+
+async fn budget_notices(home: &Home, id: &SessionId) -> Vec<String> {
+    let lines = lines(home, id).await.into_iter();
+    let notices = lines.filter(|line| line.contains(r#""type":"notice""#));
+    notices.filter(|line| line.contains(r#""code":"budget""#)).collect()
 }

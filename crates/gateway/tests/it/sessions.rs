@@ -3,10 +3,12 @@
 use crate::support::*;
 use serde_json::json;
 use std::time::Duration;
-use turnstream_gateway::{Change, NewSession, RequestError};
+use turnstream_gateway::{Change, Listing, NewSession, RequestError, Retention};
 use turnstream_model::event::Permissions;
 use turnstream_model::fold::Activity;
+use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
+use turnstream_testkit::diagnostics::{Capture, Level};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_creation_with_a_key_is_the_same_session_also_after_a_restart() {
@@ -180,4 +182,49 @@ async fn a_keyed_session_that_was_renamed_is_still_what_its_key_made() {
     let again = gateway.create(new).await.map(|info| id_of(&info));
     assert_eq!(again, Ok(id), "the request is the one that made it");
     home.close(gateway).await;
+}
+
+/// Makes a session whose events cannot be read any more.
+async fn with_damaged_events(home: &Home) -> SessionId {
+    let gateway = home.open().await;
+    let id = session(&gateway, home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "one"}])).await;
+    settled(&gateway, &id, 1).await;
+    home.close(gateway).await;
+    let database = rusqlite::Connection::open(home.path("data").join("log.db")).unwrap();
+    assert!(database.execute("UPDATE chunk SET data = 'damaged'", []).unwrap() > 0);
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_last_event_cannot_be_read_is_listed_and_warned_about_once() {
+    let home = Home::new();
+    let id = with_damaged_events(&home).await;
+    let capture = Capture::start();
+    let gateway = home.open().await;
+    for _ in 0..3 {
+        let listed = gateway.list(&Listing { limit: 10, ..Listing::default() }).unwrap();
+        assert_eq!(listed.sessions.len(), 1);
+    }
+    gateway.close().await;
+    let warned = capture.at_least(Level::WARN).into_iter();
+    let warned: Vec<_> = warned.filter(|line| line.message == "the last activity cannot be read").collect();
+    assert_eq!(warned.len(), 1, "{}", capture.text());
+    assert_eq!(warned[0].field("session"), Some(id.as_str()));
+    assert!(warned[0].field("error").is_some_and(|error| !error.is_empty()), "{}", warned[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_does_not_delete_a_session_whose_age_it_cannot_read() {
+    let mut home = Home::new();
+    let id = with_damaged_events(&home).await;
+    let session_max_age = Some(Duration::from_millis(1));
+    let every = Duration::from_millis(50);
+    home.settings.retention = Retention { session_max_age, every, ..Retention::default() };
+    let capture = Capture::start();
+    let gateway = home.open().await;
+    let warned = capture.until(|line| line.message == "retention failed").await;
+    assert_eq!((warned.level, warned.field("session")), (Level::WARN, Some(id.as_str())));
+    assert!(gateway.session(&id).is_ok());
+    gateway.close().await;
 }

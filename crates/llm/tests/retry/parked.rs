@@ -10,6 +10,7 @@ use turnstream_llm::client::{
 };
 use turnstream_llm::retry::Consumer::AttemptAware;
 use turnstream_log::Attempts;
+use turnstream_model::SharedError;
 use turnstream_model::attempts::{
     Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Parked, Unkept, Verdict, Waits,
 };
@@ -162,7 +163,7 @@ enum Blow {
 }
 
 fn disk_full() -> Unkept {
-    Unkept::Store("disk full".to_owned())
+    Unkept::Store(SharedError::new("disk full"))
 }
 
 impl Ledger for Struck {

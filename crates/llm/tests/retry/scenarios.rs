@@ -15,6 +15,7 @@ use turnstream_fake_provider::{
 use turnstream_llm::client::{CallEvent, CallOutcome, Timeouts, Wait};
 use turnstream_llm::retry::Consumer::{AttemptAware, PlainWire};
 use turnstream_llm::{Format, ItemNo, Profile, StreamEvent};
+use turnstream_model::SharedError;
 use turnstream_model::attempts::{
     Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Tokens, Unkept, Verdict,
 };
@@ -428,7 +429,7 @@ struct FullDisk;
 
 impl Ledger for FullDisk {
     fn begin(&self, _: Begun) -> Answer<()> {
-        Box::pin(std::future::ready(Err(Unkept::Store("the disk is full".to_owned()))))
+        Box::pin(std::future::ready(Err(Unkept::Store(SharedError::new("the disk is full")))))
     }
 
     fn end(&self, name: AttemptName, _: Ended) -> Answer<()> {
@@ -455,7 +456,7 @@ async fn what_cannot_be_written_down_does_not_leave() {
     };
     let client = turnstream_llm::client::Client::new(Default::default(), environment).unwrap();
     let told = all(client.start(call(&bench.provider.base_url(), Format::Chat, AttemptAware))).await;
-    assert_eq!(*ending(&told), CallOutcome::NotRecorded(Unkept::Store("the disk is full".to_owned())));
+    assert_eq!(*ending(&told), CallOutcome::NotRecorded(Unkept::Store(SharedError::new("the disk is full"))));
     assert_eq!(bench.provider.calls().len(), 0);
 }
 

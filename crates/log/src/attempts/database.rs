@@ -8,10 +8,15 @@ use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
 use tracing::{debug, info};
-use turnstream_model::Chain;
 use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
+use turnstream_model::{Chain, SharedError};
+
+/// A row that cannot be decoded, or a value that cannot be encoded for one.
+#[derive(Debug, thiserror::Error)]
+#[error("a row of it is no JSON that this version knows: {0}")]
+struct UnreadableRow(#[source] serde_json::Error);
 
 /// The writing connection, used by one thread.
 pub(super) struct Database {
@@ -72,13 +77,13 @@ impl Database {
         if busy != 0 {
             let problem = "what was deleted is still in attempts.db-wal, because another process reads the database; \
                            ask again when it has ended";
-            return Err(Unkept::Store(problem.to_owned()));
+            return Err(Unkept::Store(SharedError::new(problem)));
         }
         // A cached page would bring the old bytes back at its next write.
         self.connection.execute_batch("PRAGMA shrink_memory").map_err(failed)?;
         let every = scrub::extent(&self.file)
             .and_then(|(_, count)| scrub::pages(&self.file, &(0..count).collect::<Vec<u64>>()));
-        every.map_err(|error| Unkept::Store(error.to_string()))?;
+        every.map_err(|error| Unkept::Store(SharedError::new(error)))?;
         self.is_unscrubbed.set(false);
         Ok(())
     }
@@ -241,9 +246,9 @@ fn json(value: &impl serde::Serialize) -> Result<String, Unkept> {
 }
 
 fn failed(error: rusqlite::Error) -> Unkept {
-    Unkept::Store(error.to_string())
+    Unkept::Store(SharedError::new(error))
 }
 
 fn unreadable(error: serde_json::Error) -> Unkept {
-    Unkept::Store(format!("a row of it is no JSON that this version knows: {error}"))
+    Unkept::Store(SharedError::new(UnreadableRow(error)))
 }

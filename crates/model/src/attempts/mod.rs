@@ -14,6 +14,7 @@ pub use parked::{Parked, Spent};
 pub use row::{Attempt, Begun, Completion, Count, Ended, Evidence, Findings, Loss, Tokens, Verdict};
 
 use crate::id::{SessionId, TurnId};
+use crate::shared_error::SharedError;
 use crate::time::Time;
 use std::pin::Pin;
 
@@ -34,7 +35,7 @@ pub enum Unkept {
     Ended(AttemptName),
     /// The storage failed.
     #[error("the ledger of attempts cannot be used: {0}")]
-    Store(String),
+    Store(#[source] SharedError),
     /// The ledger was closed.
     #[error("the ledger of attempts is closed")]
     Closed,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub enum EventError {
     /// It is not a JSON object.
     #[error("not a JSON object: {0}")]
-    NotAnObject(String),
+    NotAnObject(#[source] serde_json::Error),
     /// A member that this type of event must have is not there.
     #[error("{type}: member \"{member}\" is missing")]
     Missing {
@@ -30,16 +30,15 @@ pub enum EventError {
         /// The member's name.
         member: &'static str,
         /// What is wrong with it.
-        problem: String,
+        #[source]
+        problem: serde_json::Error,
     },
 }
 
 impl Event {
     /// Reads one line of a log.
     pub fn from_json(line: &str) -> Result<Self, EventError> {
-        let members =
-            turnstream_json::from_str(line).map_err(|error| EventError::NotAnObject(error.to_string()))?;
-        Self::from_members(members)
+        Self::from_members(turnstream_json::from_str(line).map_err(EventError::NotAnObject)?)
     }
 
     /// Reads an event from an object that was parsed already.
@@ -81,4 +80,19 @@ fn read_draft(mut members: Members) -> Result<Draft, EventError> {
         body,
         extra: members.members,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Event;
+    use std::error::Error;
+
+    #[test]
+    fn a_line_that_is_not_an_event_keeps_the_error_of_the_parser() {
+        for line in ["{", r#"{"seq":"one","time":1,"type":"notice"}"#] {
+            let error = Event::from_json(line).expect_err(line);
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<serde_json::Error>());
+            assert!(cause.is_some(), "{error:?}");
+        }
+    }
 }

@@ -221,6 +221,20 @@ macro_rules! events {
                     Self::Unknown { .. } => {}
                 }
             }
+
+            /// Goes through all prose, marked `here` or `before`. For what may see a text twice, such as a
+            /// cut of texts that are too long.
+            #[allow(unused_variables, reason = "not every event has members")]
+            pub fn redact_all(&mut self, secrets: &impl $crate::event::Secrets) {
+                use $crate::event::describe::columns;
+                match self {
+                    $(Self::$variant $({ $($member),+ })? $(($whole))? => {
+                        $($(columns::$redacted::redact_always($member, secrets);)+)?
+                        $(columns::$whole_redacted::redact_always($whole, secrets);)?
+                    })+
+                    Self::Unknown { .. } => {}
+                }
+            }
         }
 
         impl $crate::event::Draft {
@@ -240,7 +254,8 @@ macro_rules! events {
     };
 }
 
-/// Makes the JSON and the weight of a struct whose members stand in an event. They are redacted before.
+/// Makes the JSON, the weight and the redaction of a struct whose members stand in an event. They are
+/// redacted before.
 macro_rules! flat_members {
     ($name:ident { $($member:ident: $type:ty = $presence:ident $kind:ident $redacted:ident),+ $(,)? }) => {
         impl $crate::event::json::FlatMembers for $name {
@@ -268,6 +283,14 @@ macro_rules! flat_members {
             fn weight(&self) -> usize {
                 let Self { $($member),+ } = self;
                 0 $(+ $crate::event::Weigh::weight($member))+
+            }
+        }
+
+        impl $crate::event::Redact for $name {
+            fn redact(&mut self, secrets: &impl $crate::event::Secrets) {
+                use $crate::event::describe::columns;
+                let Self { $($member),+ } = self;
+                $(columns::$redacted::redact_always($member, secrets);)+
             }
         }
     };

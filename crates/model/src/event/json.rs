@@ -17,10 +17,10 @@ impl Members {
     pub(super) fn may<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, EventError> {
         match self.members.remove(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => serde_json::from_value(value).map(Some).map_err(|error| EventError::Malformed {
+            Some(value) => serde_json::from_value(value).map(Some).map_err(|problem| EventError::Malformed {
                 r#type: self.r#type.clone(),
                 member: name,
-                problem: error.to_string(),
+                problem,
             }),
         }
     }

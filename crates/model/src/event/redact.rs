@@ -1,7 +1,7 @@
 //! Taking secrets out of events: which parts of a value hold prose, by type. What a secret is, the caller
 //! says.
 
-use super::{ApprovalOption, Choice, Context, Cost, Question, SessionPatch, Status, Tool, TurnError, Usage};
+use super::{ApprovalOption, Choice, Context, Cost, Question, Status, Tool, TurnError, Usage, Weigh};
 use serde_json::{Map, Value};
 
 /// What takes secrets out of texts. Implementors put a marker in place of each secret.
@@ -11,6 +11,16 @@ pub trait Secrets {
 
     /// Redacts the texts inside a JSON value. The name of a member may tell that its value is a secret.
     fn redact_json(&self, value: &mut Value);
+
+    /// Redacts the values of a list. An implementor that limits sizes may shorten the list.
+    fn redact_list<T: Redact + Weigh>(&self, list: &mut Vec<T>)
+    where
+        Self: Sized,
+    {
+        for value in list {
+            value.redact(self);
+        }
+    }
 }
 
 /// A value that may hold secrets. Ids, words and numbers in it stay as they are.
@@ -55,11 +65,9 @@ impl<T: Redact> Redact for Box<T> {
     }
 }
 
-impl<T: Redact> Redact for Vec<T> {
+impl<T: Redact + Weigh> Redact for Vec<T> {
     fn redact(&mut self, secrets: &impl Secrets) {
-        for value in self {
-            value.redact(secrets);
-        }
+        secrets.redact_list(self);
     }
 }
 
@@ -132,16 +140,6 @@ impl Redact for Choice {
     }
 }
 
-impl Redact for SessionPatch {
-    fn redact(&mut self, secrets: &impl Secrets) {
-        let Self { title, model, mode, native_id: _, context, permissions: _, redact_prompts: _ } = self;
-        title.redact(secrets);
-        model.redact(secrets);
-        mode.redact(secrets);
-        context.redact(secrets);
-    }
-}
-
 impl Redact for Status {
     fn redact(&mut self, secrets: &impl Secrets) {
         match self {
@@ -159,12 +157,15 @@ pub(super) mod plain {
     pub(in crate::event) const REDACTED: Redacted = Redacted::Plain;
 
     pub(in crate::event) fn redact<T>(_value: &mut T, _secrets: &impl Secrets) {}
+
+    pub(in crate::event) use redact as redact_always;
 }
 
 /// Members that were redacted before they became part of an event.
 pub(super) mod before {
     use crate::event::Redacted;
 
+    pub(in crate::event) use super::here::redact_always;
     pub(in crate::event) use super::plain::redact;
 
     pub(in crate::event) const REDACTED: Redacted = Redacted::Before;
@@ -180,4 +181,6 @@ pub(super) mod here {
     pub(in crate::event) fn redact<T: Redact>(value: &mut T, secrets: &impl Secrets) {
         value.redact(secrets);
     }
+
+    pub(in crate::event) use redact as redact_always;
 }

@@ -4,6 +4,7 @@ use super::describe::{MemberDescription, MemberKind, Presence, Redacted};
 use super::json::{FlatMembers, Members, may};
 use super::{ErrorClass, EventError};
 use crate::time::Time;
+use serde::de::Error as _;
 use serde::ser::SerializeMap;
 
 /// What the agent of a session is doing.
@@ -92,7 +93,9 @@ impl FlatMembers for Status {
             _ => Err(EventError::Malformed {
                 r#type: members.r#type.clone(),
                 member: "status",
-                problem: format!("{word:?} is not idle, busy, waiting, recovering or retrying"),
+                problem: serde_json::Error::custom(format!(
+                    "{word:?} is not idle, busy, waiting, recovering or retrying"
+                )),
             }),
         }
     }

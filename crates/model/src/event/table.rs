@@ -41,11 +41,13 @@
 //! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
 //! and its redaction in `redact.rs`.
 //!
-//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. To be seen,
-//! the new type also needs its place in these, which ignore what they do not know:
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. These
+//! decide for each type whether it is shown or counted, and the compiler names them for a new one:
 //!
-//! - the ACP dialect (`acp/encoder.rs` in the dialects) and `docs/acp.md`;
-//! - the views of the command line (`show` and `run`).
+//! - the ACP dialect (`acp/encoder.rs` and `acp/items.rs` in the dialects; see also `docs/acp.md`);
+//! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway).
+//!
+//! The views of the command line (`show` and `run`) read JSON and ignore types that they do not know.
 //!
 //! [`Subject`]: super::Subject
 //! [`Effect`]: super::Effect

@@ -3,6 +3,7 @@
 use crate::cursor::{Generation, Seq};
 use crate::fold::State;
 use crate::id::{Counters, SessionId};
+use crate::shared_error::SharedError;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -63,7 +64,10 @@ pub enum HeaderError {
     },
     /// A member is missing or cannot be read.
     #[error("the header cannot be read: {0}")]
-    Malformed(String),
+    Malformed(#[source] SharedError),
+    /// The state before the first event is not what a trim leaves of this session.
+    #[error("the header cannot be read: its base {0}")]
+    BadBase(#[source] SharedError),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -122,9 +126,9 @@ impl Header {
         if let Some(found) = members.get("format").and_then(Value::as_u64).filter(|format| *format > FORMAT) {
             return Err(HeaderError::Newer { found });
         }
-        let malformed = |problem: String| HeaderError::Malformed(problem);
-        let line: Line =
-            serde_json::from_value(Value::Object(members)).map_err(|error| malformed(error.to_string()))?;
+        let malformed = |problem: String| HeaderError::Malformed(SharedError::new(problem));
+        let line: Line = serde_json::from_value(Value::Object(members))
+            .map_err(|error| HeaderError::Malformed(SharedError::new(error)))?;
         let Line {
             r#type: _,
             format,
@@ -155,8 +159,9 @@ impl Header {
 
 /// A base must be exactly what a trim before that event leaves of this session.
 fn read_base(base: Value, session: &SessionId, first: Seq) -> Result<State, HeaderError> {
-    let malformed = |problem: String| HeaderError::Malformed(format!("its base {problem}"));
-    let base: State = serde_json::from_value(base).map_err(|error| malformed(error.to_string()))?;
+    let malformed = |problem: String| HeaderError::BadBase(SharedError::new(problem));
+    let base: State =
+        serde_json::from_value(base).map_err(|error| HeaderError::BadBase(SharedError::new(error)))?;
     if base.seq == Seq(0) || base.seq >= LIMIT || base.seq.next() != first {
         return Err(malformed(format!("ends with event {}, and the file begins with {first}", base.seq)));
     }
@@ -266,7 +271,7 @@ mod tests {
         let without = line.replace("\"base\"", "\"other\"");
         assert_eq!(
             Header::from_json(&without),
-            Err(HeaderError::Malformed("format 2 has a base".to_owned()))
+            Err(HeaderError::Malformed(SharedError::new("format 2 has a base")))
         );
     }
 }

@@ -34,7 +34,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>, _: Params<Nothing>) -> im
         "recovering": app.gateway.recovering(),
     });
     if let Some(problem) = problem {
-        ready["problem"] = json!(problem);
+        ready["problem"] = json!(problem.to_string());
     }
     Answer(code, ready)
 }

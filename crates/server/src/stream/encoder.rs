@@ -12,9 +12,9 @@ use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::event::Known;
 use turnstream_model::fold::State;
 
-/// Most checkpoints of one session: the running turn and the turns before it.
-const CHECKPOINTS: usize = 4;
-/// Most events that are encoded again to reach a place after a checkpoint.
+/// Most resume points of one session: the running turn and the turns before it.
+const RESUME_POINTS: usize = 4;
+/// Most events that are encoded again to reach a place after a resume point.
 const REREAD: u64 = 65_536;
 
 /// The dialect and the carrier of a stream.
@@ -69,14 +69,14 @@ pub(crate) trait DialectEncoder: Send {
 }
 
 /// The state of a dialect after an event. A reader can continue from there.
-pub(crate) struct Checkpoint {
+pub(crate) struct ResumePoint {
     pub(crate) seq: Seq,
     dialect: Box<dyn DialectEncoder>,
 }
 
-/// The checkpoints of one session, the newest last.
+/// The resume points of one session, the newest last.
 #[derive(Default)]
-pub(crate) struct Checkpoints(VecDeque<Checkpoint>);
+pub(crate) struct ResumePoints(VecDeque<ResumePoint>);
 
 /// The frames of some events.
 #[derive(Default)]
@@ -106,14 +106,14 @@ impl Encoder {
         (Self { form, framing, dialect }, out.freeze())
     }
 
-    /// Continues after a checkpoint.
-    pub(crate) fn behind(form: Form, generation: &Generation, checkpoint: &Checkpoint) -> Self {
-        Self { form, framing: framing(form, generation), dialect: checkpoint.dialect.boxed_clone() }
+    /// Continues after a resume point.
+    pub(crate) fn behind(form: Form, generation: &Generation, resume_point: &ResumePoint) -> Self {
+        Self { form, framing: framing(form, generation), dialect: resume_point.dialect.boxed_clone() }
     }
 
-    /// A checkpoint of this encoder, which is after this event.
-    pub(crate) fn checkpoint(&self, seq: Seq) -> Checkpoint {
-        Checkpoint { seq, dialect: self.dialect.boxed_clone() }
+    /// A resume point of this encoder, which is after this event.
+    pub(crate) fn resume_point(&self, seq: Seq) -> ResumePoint {
+        ResumePoint { seq, dialect: self.dialect.boxed_clone() }
     }
 
     /// The frames of the next events.
@@ -123,19 +123,19 @@ impl Encoder {
         Ok(out)
     }
 
-    /// The same, with a checkpoint before every turn if the dialect has state.
+    /// The same, with a resume point before every turn if the dialect has state.
     pub(crate) fn encode_and_keep(
         &mut self,
         events: &[Committed],
-    ) -> Result<(Encoded, Checkpoints), DamagedEvent> {
-        let mut kept = Checkpoints::default();
+    ) -> Result<(Encoded, ResumePoints), DamagedEvent> {
+        let mut kept = ResumePoints::default();
         if !self.form.keeps_state() {
             return Ok((self.encode(events)?, kept));
         }
         let mut out = Encoded::for_events(events);
         for part in events.chunk_by(|_, next| !next.kind().is(Known::TurnStarted)) {
             if let Some(first) = part.first().filter(|first| first.kind().is(Known::TurnStarted)) {
-                kept.push(self.checkpoint(Seq(first.seq().0.saturating_sub(1))));
+                kept.push(self.resume_point(Seq(first.seq().0.saturating_sub(1))));
             }
             self.dialect.encode(part, &mut self.framing, &mut out)?;
         }
@@ -147,20 +147,20 @@ fn framing(form: Form, generation: &Generation) -> Framing {
     Framing::new(form.carrier, form.dialect.id_member, generation)
 }
 
-impl Checkpoints {
-    pub(crate) fn push(&mut self, checkpoint: Checkpoint) {
-        if self.0.back().is_some_and(|newest| newest.seq >= checkpoint.seq) {
+impl ResumePoints {
+    pub(crate) fn push(&mut self, resume_point: ResumePoint) {
+        if self.0.back().is_some_and(|newest| newest.seq >= resume_point.seq) {
             return;
         }
-        self.0.push_back(checkpoint);
-        if self.0.len() > CHECKPOINTS {
+        self.0.push_back(resume_point);
+        if self.0.len() > RESUME_POINTS {
             self.0.pop_front();
         }
     }
 
-    /// The last checkpoint for a reader that has everything up to this event.
-    pub(crate) fn before(&self, last: Seq) -> Option<&Checkpoint> {
-        let near = |kept: &&Checkpoint| kept.seq <= last && last.0 - kept.seq.0 <= REREAD;
+    /// The last resume point for a reader that has everything up to this event.
+    pub(crate) fn before(&self, last: Seq) -> Option<&ResumePoint> {
+        let near = |kept: &&ResumePoint| kept.seq <= last && last.0 - kept.seq.0 <= REREAD;
         self.0.iter().rev().find(near)
     }
 
@@ -168,9 +168,9 @@ impl Checkpoints {
         self.0.is_empty()
     }
 
-    /// Adds newer checkpoints.
+    /// Adds newer resume points.
     pub(crate) fn extend(&mut self, newer: Self) {
-        newer.0.into_iter().for_each(|checkpoint| self.push(checkpoint));
+        newer.0.into_iter().for_each(|resume_point| self.push(resume_point));
     }
 }
 

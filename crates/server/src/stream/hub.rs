@@ -1,9 +1,9 @@
 //! A hub reads one session's log and encodes it once for all readers at its tail. It exists while it has
 //! readers.
 
-use super::encoder::{Checkpoints, Encoder, Form};
+use super::encoder::{Encoder, Form, ResumePoints};
 use super::open_streams::OpenStreams;
-use super::saved_checkpoints::SavedCheckpoints;
+use super::saved_resume_points::SavedResumePoints;
 use super::tail::{Place, Tail, TailRead};
 use crate::closing::Closing;
 use futures_util::FutureExt;
@@ -28,7 +28,7 @@ pub(crate) struct Hubs {
     closing: Closing,
     streams: Arc<OpenStreams>,
     hubs: Mutex<HashMap<Key, Weak<Hub>>>,
-    saved: SavedCheckpoints,
+    saved: SavedResumePoints,
 }
 
 /// A hub, and the fold it began with if it was created for this reader and needed one.
@@ -52,7 +52,7 @@ struct Shared {
     wanted: Notify,
     state: watch::Sender<State>,
     /// Places from which a reader that fell behind the tail can continue.
-    checkpoints: Mutex<Checkpoints>,
+    resume_points: Mutex<ResumePoints>,
 }
 
 /// The progress of a hub.
@@ -82,7 +82,7 @@ impl Hubs {
             closing,
             streams,
             hubs: Mutex::default(),
-            saved: SavedCheckpoints::default(),
+            saved: SavedResumePoints::default(),
         })
     }
 
@@ -142,16 +142,16 @@ impl Hubs {
         let (session, generation, form) = &key;
         let cursor = Cursor { generation: Some(generation.clone()), seq: last };
         let follower = self.gateway.follow(session, &cursor)?;
-        let mut checkpoints = Checkpoints::default();
+        let mut resume_points = ResumePoints::default();
         if form.keeps_state() {
-            checkpoints = self.saved.claim(&key);
-            checkpoints.push(encoder.checkpoint(last));
+            resume_points = self.saved.claim(&key);
+            resume_points.push(encoder.resume_point(last));
         }
         let shared = Arc::new(Shared {
             tail: Mutex::new(Tail::new(form.carrier, last.next())),
             wanted: Notify::new(),
             state: watch::Sender::new(State { next: last.next(), end: None }),
-            checkpoints: Mutex::new(checkpoints),
+            resume_points: Mutex::new(resume_points),
         });
         let run = run(self.clone(), key.clone(), shared.clone(), follower, encoder);
         let task = tokio::spawn(run).abort_handle();
@@ -180,7 +180,7 @@ async fn run(hubs: Arc<Hubs>, key: Key, shared: Arc<Shared>, mut follower: Follo
                         Ok(encoded) => encoded,
                         Err(error) => return End::Failed(RequestError::log(error)),
                     };
-                    shared.checkpoints().extend(begun);
+                    shared.resume_points().extend(begun);
                     let next = shared.tail().push(encoded);
                     shared.state.send_modify(|state| state.next = next);
                 }
@@ -238,9 +238,9 @@ impl Hub {
     /// An encoder for a reader that has everything up to this event, and the event after which it begins.
     pub(crate) fn encoder_before(&self, last: Seq) -> Option<(Encoder, Seq)> {
         let (_, generation, form) = &self.key;
-        let checkpoints = self.shared.checkpoints();
-        let checkpoint = checkpoints.before(last)?;
-        Some((Encoder::behind(*form, generation, checkpoint), checkpoint.seq))
+        let resume_points = self.shared.resume_points();
+        let resume_point = resume_points.before(last)?;
+        Some((Encoder::behind(*form, generation, resume_point), resume_point.seq))
     }
 
     /// Asks for more frames.
@@ -265,7 +265,7 @@ impl Drop for Hub {
         if self.shared.state.borrow().end == Some(End::Gone) {
             return;
         }
-        self.hubs.saved.save(&self.key, std::mem::take(&mut *self.shared.checkpoints()));
+        self.hubs.saved.save(&self.key, std::mem::take(&mut *self.shared.resume_points()));
     }
 }
 
@@ -275,9 +275,9 @@ impl Shared {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
+    fn resume_points(&self) -> MutexGuard<'_, ResumePoints> {
         // The list is valid also after a panic of its holder.
-        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
+        self.resume_points.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -339,7 +339,7 @@ mod tests {
         fn encode(&mut self, line: &Line<'_>, out: &mut impl FrameSink) -> Result<(), EventError> {
             if line.kind().is(Known::SessionEnded) {
                 assert!(!PANICS, "a bug");
-                let problem = "invalid type: string \"sesame\"".to_owned();
+                let problem = serde::de::Error::custom("invalid type: string \"sesame\"");
                 return Err(EventError::Malformed {
                     r#type: "session.ended".to_owned(),
                     member: "reason",

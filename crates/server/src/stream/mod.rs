@@ -6,7 +6,7 @@
 //! can change over at any event without a gap or a repeat.
 //!
 //! A dialect with state can continue only where its state is known: at the tail, after a
-//! [`encoder::Checkpoint`], or at the head. A reader at another place gets a reset and the conversation up
+//! [`encoder::ResumePoint`], or at the head. A reader at another place gets a reset and the conversation up
 //! to the head.
 
 mod carrier;
@@ -18,7 +18,7 @@ mod hub;
 mod log_reader;
 mod multiplex;
 mod open_streams;
-mod saved_checkpoints;
+mod saved_resume_points;
 mod session_states;
 mod sse;
 mod subscriber;

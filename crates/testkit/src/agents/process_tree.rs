@@ -51,7 +51,7 @@ pub(super) fn end(child: &mut Child, leader: i32) {
             // A known process stays in the tree when its parent dies, and so does what it starts later.
             ours = relatives(leader, &ours);
             if ours.is_empty() {
-                // Reaped only now, so that its id cannot be reused before.
+                // Reaped only now, so that its id cannot be reused before. It fails only if it was reaped.
                 let _ = child.try_wait();
                 return;
             }

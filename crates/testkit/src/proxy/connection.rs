@@ -80,7 +80,7 @@ async fn run(
             return Ending::Rst;
         }
     };
-    // Without this the system would delay small writes.
+    // Without this the system would delay small writes. On failure it does.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
@@ -108,6 +108,7 @@ async fn end(mut client: TcpStream, ending: Ending) {
             let _ = client.set_zero_linger();
         }
         Ending::Fin => {
+            // The client may have ended the connection already.
             let _ = client.shutdown().await;
             let mut rest = [0; 4096];
             let drain = async { while let Ok(1..) = client.read(&mut rest).await {} };

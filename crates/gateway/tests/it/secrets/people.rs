@@ -145,14 +145,14 @@ async fn a_session_can_be_made_to_hand_over_secrets() {
 #[tokio::test]
 async fn a_repeat_with_a_key_is_known_also_by_stricter_rules_than_those_it_was_kept_by() {
     let mut home = Home::new();
-    home.settings.secrets = Rules::none();
+    home.settings.redaction = Rules::none();
     let (gateway, _) = listening(&home).await;
     let planted = secrets(12);
     let id = session(&gateway, &home, "puppet").await;
     let first = gateway.prompt(&id, prompt_with(&planted[0])).await.unwrap();
     until(&gateway, &id, "an ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
     gateway.close().await;
-    home.settings.secrets = Rules::standard();
+    home.settings.redaction = Rules::standard();
     let (gateway, _) = listening(&home).await;
     let again = gateway.prompt(&id, prompt_with(&planted[0])).await.unwrap();
     assert_eq!(first.prompt, again.prompt);
@@ -164,7 +164,7 @@ async fn a_repeat_with_a_key_is_known_also_by_stricter_rules_than_those_it_was_k
 #[tokio::test]
 async fn the_agent_is_sent_what_was_committed_also_when_a_secret_is_part_of_a_marker() {
     let mut home = Home::new();
-    home.settings.secrets = Rules::builder().literal("weak_password", "password").unwrap().build();
+    home.settings.redaction = Rules::builder().literal("weak_password", "password").unwrap().build();
     let (gateway, heard) = listening(&home).await;
     let title = Some("the password".to_owned());
     let new = NewSession { title, key: Some("s".into()), ..new_session(&home, "puppet") };

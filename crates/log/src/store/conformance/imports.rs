@@ -124,7 +124,7 @@ pub(super) async fn a_finish_that_nobody_waits_for_shows_all_or_nothing(place: &
             Err(ClaimError::Exists(_)) => break,
             Err(error) => panic!("{error}"),
         };
-        // Polled once and then dropped.
+        // Polled once and then dropped. Whether it was done by then, the log shows below.
         let mut finish = Box::pin(importer.finish(None));
         std::future::poll_fn(|context| {
             let _ = std::future::Future::poll(finish.as_mut(), context);

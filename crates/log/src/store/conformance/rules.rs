@@ -307,6 +307,7 @@ pub(super) async fn a_claim_that_nobody_waits_for_leaves_the_session_free(place:
         let claim = tokio::spawn(async move { other.claim(&name).await.map(drop) });
         tokio::time::sleep(Duration::from_micros(wait * 50)).await;
         claim.abort();
+        // Aborted, granted or refused: the session must be free in each case.
         let _ = claim.await;
         let session = log.find(&id("s")).unwrap();
         // Polled, and dropped together with its answer.
