@@ -239,8 +239,8 @@ impl Gateway {
         self.shared.log.figures()
     }
 
-    /// Counts of durable events since the gateway was opened, by agent: configured agents, and agents that a
-    /// session still names.
+    /// Counts of durable events since the gateway was opened, by configured agent. All other agents that a
+    /// session names are counted together, as `other`.
     pub fn event_counts(&self) -> BTreeMap<String, EventCounts> {
         self.shared.counters.all()
     }
@@ -251,13 +251,9 @@ impl Gateway {
         self.shared.agents.iter().filter_map(counts).collect()
     }
 
-    /// How many sessions of each agent are at which stage. Configured agents without sessions are included.
+    /// How many sessions of each configured agent are at which stage, and those of all others as `other`.
     pub fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
-        let mut stages = self.shared.states.stages();
-        for agent in self.shared.agents.keys() {
-            stages.entry(agent.clone()).or_default();
-        }
-        stages
+        self.shared.states.stages(self.shared.agents.keys())
     }
 
     /// What deletes and retention have removed since the gateway was opened.
