@@ -1,5 +1,6 @@
 //! The errors of the gateway. Their texts are shown to users.
 
+use crate::key_ids::IdSecretError;
 use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
@@ -18,6 +19,9 @@ pub enum OpenError {
     /// The log was opened and cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The secret of the data directory cannot be used.
+    #[error(transparent)]
+    IdSecret(#[from] IdSecretError),
 }
 
 /// An error with its sources that several requests can share: one failed commit answers all of them.

@@ -6,6 +6,7 @@ use crate::error::{OpenError, RequestError};
 use crate::event_counts::{EventCounters, EventCounts};
 use crate::import;
 use crate::keeper::{Handle, Keeper, Restarts};
+use crate::key_ids::KeyIds;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     pub(crate) restarts: Restarts,
     creating: tokio::sync::Mutex<()>,
+    pub(crate) key_ids: KeyIds,
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
     pub(crate) provider_requests: ProviderRequests,
@@ -70,6 +72,7 @@ impl Gateway {
         let opened = Log::open(data, &options)?;
         // The directory is locked by now, so no other gateway imports into it.
         import::remove_leftovers(data);
+        let key_ids = KeyIds::open(data)?;
         let shared = Shared {
             log: opened.log,
             settings,
@@ -80,6 +83,7 @@ impl Gateway {
             tasks: Mutex::default(),
             restarts: Restarts::default(),
             creating: tokio::sync::Mutex::default(),
+            key_ids,
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
             provider_requests: ProviderRequests::new(data),
