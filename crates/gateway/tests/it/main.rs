@@ -9,6 +9,7 @@ mod deadlines;
 mod diagnostics;
 mod edges;
 mod faults;
+mod imported;
 mod keyed;
 mod large;
 mod outage;
