@@ -174,6 +174,7 @@ impl Gateway {
             title,
             key,
             patch: SessionPatch { model, permissions, redact_prompts, ..SessionPatch::default() },
+            actor: self.actor(),
         };
         let agent_name = origins.agent.clone();
         Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;

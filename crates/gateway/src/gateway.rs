@@ -9,7 +9,9 @@ use crate::keeper::{Handle, Keeper, Restarts};
 use crate::key_ids::KeyIds;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
-use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
+use crate::request::{
+    AnswerQuestion, Change, ClientRequest, NewPrompt, Request, ResolveApproval, SessionInfo,
+};
 use crate::retention::{self, Round};
 use crate::search;
 use crate::session_states::{SessionStates, SessionWatcher, Stage};
@@ -25,6 +27,7 @@ use turnstream_adapter::{Agent, Counts, Description};
 use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
+use turnstream_model::event::Actor;
 use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
@@ -36,6 +39,8 @@ const TRIES: usize = 16;
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
+    /// The client that uses this handle.
+    actor: Option<Actor>,
 }
 
 /// State shared by keepers and requests.
@@ -92,11 +97,17 @@ impl Gateway {
             deletions: Deletions::default(),
             rounds: watch::Sender::new(Round::default()),
         };
-        let gateway = Self { shared: Arc::new(shared) };
+        let gateway = Self::of(Arc::new(shared));
         let loaded = start::load_sessions(&gateway, opened.abandoned)?;
         tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
         retention::start(&gateway);
         Ok(gateway)
+    }
+
+    /// The same gateway for the requests of one client. The events that they make name it. A request that
+    /// repeats another client's by its key is still the same request.
+    pub fn on_behalf_of(&self, actor: Option<Actor>) -> Self {
+        Self { shared: self.shared.clone(), actor }
     }
 
     /// The configured agents, by name.
@@ -301,7 +312,8 @@ impl Gateway {
             self.refuse_if_closing()?;
             let keeper = self.keeper(id)?;
             let (reply, answer) = oneshot::channel();
-            if keeper.send(request(reply)).await
+            let request = ClientRequest { actor: self.actor.clone(), request: request(reply) };
+            if keeper.send(request).await
                 && let Ok(answer) = answer.await
             {
                 return answer;
@@ -328,7 +340,11 @@ impl Gateway {
     }
 
     pub(crate) fn of(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, actor: None }
+    }
+
+    pub(crate) fn actor(&self) -> Option<Actor> {
+        self.actor.clone()
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {

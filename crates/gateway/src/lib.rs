@@ -41,3 +41,4 @@ pub use session_states::{SessionEntry, SessionStates, SessionWatcher, Stage};
 pub use settings::{OnTimeout, Settings};
 pub use turnstream_log::{EventsPage, EventsQuery, ItemsPage, ItemsQuery};
 pub use turnstream_log::{Hit, Page, Part, Query, Subject};
+pub use turnstream_model::event::Actor;

@@ -114,7 +114,7 @@ impl Gateway {
             importer.append(events).await.map_err(|error| of_append(&valid, error))?;
         }
         if let Some(patch) = reset(&valid.session) {
-            let draft = Draft::new(Body::SessionUpdated(Box::new(patch)));
+            let draft = Draft { actor: self.actor(), ..Draft::new(Body::SessionUpdated(Box::new(patch))) };
             let event = draft.at(valid.header.head.next(), valid.last.max(Time::now()));
             importer.append(vec![event]).await.map_err(|error| of_append(&valid, error))?;
         }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use crate::transfer::{file, spooled};
 use serde_json::{Value, json};
-use turnstream_gateway::{Change, Gateway, ImportAs, NewSession};
+use turnstream_gateway::{Actor, Change, Gateway, ImportAs, NewSession};
 use turnstream_model::event::Permissions;
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
@@ -41,15 +41,16 @@ async fn an_imported_session_asks_and_redacts_again_also_after_a_restart() {
     let home = Home::new();
     let gateway = home.open().await;
     let original = trusting(&home, &gateway).await;
-    let id = imported(&gateway, &original).await;
+    let carol = gateway.on_behalf_of(Actor::new("carol"));
+    let id = imported(&carol, &original).await;
     let asks = (Some(Permissions::Ask), Some(true));
     assert_eq!(settings(&gateway.session(&id).unwrap().session), asks);
     let (mut kept, before) = (events(&file(&gateway, &id).await), events(&original));
     let reset = kept.pop().unwrap();
     assert_eq!(kept, before, "what was said stays");
     assert_eq!(
-        (&reset["type"], &reset["permissions"], &reset["redact_prompts"]),
-        (&json!("session.updated"), &json!("ask"), &json!(true))
+        (&reset["type"], &reset["permissions"], &reset["redact_prompts"], &reset["actor"]),
+        (&json!("session.updated"), &json!("ask"), &json!(true), &json!("carol"))
     );
     home.close(gateway).await;
 
