@@ -85,9 +85,4 @@ async fn tell(connected: &Connected, session: &Value) {
         );
         out::note(escape::text(&line));
     }
-    if session["permissions"] == "allow" {
-        out::note(safe![
-            "its agent may do everything without asking (permissions: allow), as in the gateway that exported it"
-        ]);
-    }
 }

@@ -5,6 +5,7 @@ use crate::disk_failure;
 use crate::error::{RequestError, SharedError, named};
 use crate::gateway::Gateway;
 use crate::keeper::{Keeper, Origins};
+use crate::key_ids::former_session;
 use crate::redactor::{UserInput, refuse_secret};
 use crate::request::SessionInfo;
 use std::path::{Path, PathBuf};
@@ -61,18 +62,20 @@ impl Gateway {
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
             return self.begin(id, appender, agent, cwd, new).await;
         };
-        let id = SessionId::from(format!("ses_{:032x}", fingerprint(&key)));
         // Before the lock, so that no other request waits while an agent is asked for its models.
-        if new.model.is_some() && self.states().get(&id).is_none() {
+        if new.model.is_some() && self.with_key(&key)?.is_none() {
             let (_, cwd) = self.checked(&new)?;
             self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
         }
         // One at a time: of two requests with one key, the second finds the session of the first.
         let _turn = self.creating().lock().await;
-        // A session of this id that is being deleted has to be gone first.
-        self.shared().deletions.over(&id).await;
+        let id = self.shared().key_ids.session(&key);
+        // A session of this key that is being deleted has to be gone first.
+        for id in [&id, &former_session(&key)] {
+            self.shared().deletions.over(id).await;
+        }
         // Before the checks: a repeated request succeeds also when the agent or the directory is gone by now.
-        if let Some(session) = self.states().get(&id) {
+        if let Some((id, session)) = self.with_key(&key)? {
             return self.made_before(&id, &session, key, &new);
         }
         let (agent, cwd) = self.checked(&new)?;
@@ -82,6 +85,20 @@ impl Gateway {
             created => created,
         };
         self.begin(id, appender.map_err(RequestError::of_claim)?, agent, cwd, new).await
+    }
+
+    /// The session that was created with this key, by this version or by an earlier one.
+    fn with_key(&self, key: &str) -> Result<Option<(SessionId, Session)>, RequestError> {
+        let id = self.shared().key_ids.session(key);
+        if let Some(session) = self.states().get(&id) {
+            return Ok(Some((id, session)));
+        }
+        let id = former_session(key);
+        let has_key = |session: &Session| session.key.as_deref() == Some(key);
+        let Some(session) = self.states().get(&id).filter(has_key) else { return Ok(None) };
+        // A file could bring the id and the key of a session that a client is yet to create.
+        let is_imported = self.log().imported(&id).map_err(RequestError::of_read)?.is_some();
+        Ok((!is_imported).then_some((id, session)))
     }
 
     /// The session that was created with this key, if the request is the same.
@@ -157,6 +174,7 @@ impl Gateway {
             title,
             key,
             patch: SessionPatch { model, permissions, redact_prompts, ..SessionPatch::default() },
+            actor: self.actor(),
         };
         let agent_name = origins.agent.clone();
         Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
@@ -220,12 +238,4 @@ fn real_path(path: &Path) -> PathBuf {
         Some((above, real)) => real.join(path.strip_prefix(above).unwrap_or(Path::new(""))),
         None => path.to_owned(),
     }
-}
-
-/// FNV-1a over 128 bits: the same key gives the same id after a restart. If two keys give one id, the key
-/// in the log tells them apart.
-fn fingerprint(key: &str) -> u128 {
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    key.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }

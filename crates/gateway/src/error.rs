@@ -1,5 +1,6 @@
 //! The errors of the gateway. Their texts are shown to users.
 
+use crate::key_ids::IdSecretError;
 use std::error::Error;
 use std::path::PathBuf;
 use turnstream_log::{AppendError, ClaimError, ReadError, RemoveError};
@@ -16,6 +17,9 @@ pub enum OpenError {
     /// The log was opened and cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The secret of the data directory cannot be used.
+    #[error(transparent)]
+    IdSecret(#[from] IdSecretError),
 }
 
 /// Why a request changed nothing.

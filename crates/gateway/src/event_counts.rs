@@ -104,7 +104,11 @@ impl EventCounts {
     }
 }
 
-/// The counts of all agents, by name.
+/// The name under which agents are counted that are not configured: those of imported sessions, and those
+/// that were configured earlier. A file may name any agent, and labels of metrics have to stay few.
+pub(crate) const OTHER_AGENTS: &str = "other";
+
+/// The counts of all configured agents by name, and of the others together.
 #[derive(Default)]
 pub(crate) struct EventCounters(Mutex<BTreeMap<String, EventCounts>>);
 
@@ -120,7 +124,7 @@ impl EventCounters {
         let (approvals, questions) = (open.approvals.len() as u64, open.questions.len() as u64);
         if approvals + questions > 0 {
             let mut all = self.lock();
-            let counts = all.entry(state.session.agent.clone()).or_default();
+            let counts = counts_of(&mut all, &state.session.agent);
             counts.approvals_waiting += approvals;
             counts.questions_waiting += questions;
         }
@@ -129,7 +133,7 @@ impl EventCounters {
     /// Counts events that are durable.
     pub(crate) fn add(&self, agent: &str, events: &[Counted]) {
         let mut all = self.lock();
-        let counts = all.entry(agent.to_owned()).or_default();
+        let counts = counts_of(&mut all, agent);
         events.iter().for_each(|event| counts.add(*event));
     }
 
@@ -141,4 +145,10 @@ impl EventCounters {
         // The map is valid also after a panic of its holder.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The counts under which an agent is counted. Configured agents are in the map from the start.
+fn counts_of<'a>(all: &'a mut BTreeMap<String, EventCounts>, agent: &str) -> &'a mut EventCounts {
+    let label = if all.contains_key(agent) { agent } else { OTHER_AGENTS };
+    all.entry(label.to_owned()).or_default()
 }

@@ -6,9 +6,12 @@ use crate::error::{OpenError, RequestError};
 use crate::event_counts::{EventCounters, EventCounts};
 use crate::import;
 use crate::keeper::{Handle, Keeper, Restarts};
+use crate::key_ids::KeyIds;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
-use crate::request::{AnswerQuestion, Change, NewPrompt, Request, ResolveApproval, SessionInfo};
+use crate::request::{
+    AnswerQuestion, Change, ClientRequest, NewPrompt, Request, ResolveApproval, SessionInfo,
+};
 use crate::retention::{self, Round};
 use crate::search;
 use crate::session_states::{SessionStates, SessionWatcher, Stage};
@@ -24,6 +27,7 @@ use turnstream_adapter::{Agent, Counts, Description};
 use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
+use turnstream_model::event::Actor;
 use turnstream_model::fold::{Activity, Snapshot};
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
@@ -35,6 +39,8 @@ const TRIES: usize = 16;
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
+    /// The client that uses this handle.
+    actor: Option<Actor>,
 }
 
 /// State shared by keepers and requests.
@@ -49,6 +55,7 @@ pub(crate) struct Shared {
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     pub(crate) restarts: Restarts,
     creating: tokio::sync::Mutex<()>,
+    pub(crate) key_ids: KeyIds,
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
     pub(crate) provider_requests: ProviderRequests,
@@ -70,6 +77,7 @@ impl Gateway {
         let opened = Log::open(data, &options)?;
         // The directory is locked by now, so no other gateway imports into it.
         import::remove_leftovers(data);
+        let key_ids = KeyIds::open(data)?;
         let shared = Shared {
             log: opened.log,
             settings,
@@ -80,6 +88,7 @@ impl Gateway {
             tasks: Mutex::default(),
             restarts: Restarts::default(),
             creating: tokio::sync::Mutex::default(),
+            key_ids,
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
             provider_requests: ProviderRequests::new(data),
@@ -88,11 +97,17 @@ impl Gateway {
             deletions: Deletions::default(),
             rounds: watch::Sender::new(Round::default()),
         };
-        let gateway = Self { shared: Arc::new(shared) };
+        let gateway = Self::of(Arc::new(shared));
         let loaded = start::load_sessions(&gateway, opened.abandoned)?;
         tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
         retention::start(&gateway);
         Ok(gateway)
+    }
+
+    /// The same gateway for the requests of one client. The events that they make name it. A request that
+    /// repeats another client's by its key is still the same request.
+    pub fn on_behalf_of(&self, actor: Option<Actor>) -> Self {
+        Self { shared: self.shared.clone(), actor }
     }
 
     /// The configured agents, by name.
@@ -251,8 +266,8 @@ impl Gateway {
         self.shared.log.figures()
     }
 
-    /// Counts of durable events since the gateway was opened, by agent: configured agents, and agents that a
-    /// session still names.
+    /// Counts of durable events since the gateway was opened, by configured agent. All other agents that a
+    /// session names are counted together, as `other`.
     pub fn event_counts(&self) -> BTreeMap<String, EventCounts> {
         self.shared.counters.all()
     }
@@ -263,13 +278,9 @@ impl Gateway {
         self.shared.agents.iter().filter_map(counts).collect()
     }
 
-    /// How many sessions of each agent are at which stage. Configured agents without sessions are included.
+    /// How many sessions of each configured agent are at which stage, and those of all others as `other`.
     pub fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
-        let mut stages = self.shared.states.stages();
-        for agent in self.shared.agents.keys() {
-            stages.entry(agent.clone()).or_default();
-        }
-        stages
+        self.shared.states.stages(self.shared.agents.keys())
     }
 
     /// What deletes and retention have removed since the gateway was opened.
@@ -313,7 +324,8 @@ impl Gateway {
             self.refuse_if_closing()?;
             let keeper = self.keeper(id)?;
             let (reply, answer) = oneshot::channel();
-            if keeper.send(request(reply)).await
+            let request = ClientRequest { actor: self.actor.clone(), request: request(reply) };
+            if keeper.send(request).await
                 && let Ok(answer) = answer.await
             {
                 return answer;
@@ -340,7 +352,11 @@ impl Gateway {
     }
 
     pub(crate) fn of(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, actor: None }
+    }
+
+    pub(crate) fn actor(&self) -> Option<Actor> {
+        self.actor.clone()
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {

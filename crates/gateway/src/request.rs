@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::event::{ApprovalOutcome, Permissions, QuestionOutcome};
+use turnstream_model::event::{Actor, ApprovalOutcome, Permissions, QuestionOutcome};
 use turnstream_model::fold::Session;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
@@ -77,7 +77,14 @@ pub(crate) fn answer<T>(reply: Reply<T>, result: Result<T, RequestError>) {
     drop(reply.send(result));
 }
 
-/// A request on its way to the keeper.
+/// A request on its way to the keeper, and the client that sent it.
+pub(crate) struct ClientRequest {
+    /// `None` if the client has no name, or the gateway itself makes the request.
+    pub(crate) actor: Option<Actor>,
+    pub(crate) request: Request,
+}
+
+/// What a request asks for.
 pub(crate) enum Request {
     Prompt(NewPrompt, Reply<Accepted>),
     Withdraw(PromptId, Reply<()>),
@@ -91,6 +98,11 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    /// Whether it is a cancel of just this.
+    pub(crate) fn cancels(&self, what: &Cancel) -> bool {
+        matches!(self, Self::Cancel(other, _) if other == what)
+    }
+
     pub(crate) fn refuse(self, error: RequestError) {
         match self {
             Self::Prompt(_, reply) => answer(reply, Err(error)),

@@ -1,6 +1,7 @@
 //! The current state of every session, for lists and for clients that watch all sessions. Watchers get
 //! states, not events: a slow watcher gets the latest state of each session that changed.
 
+use crate::event_counts::OTHER_AGENTS;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,12 +143,21 @@ impl SessionStates {
         self.lock().sessions.values().filter(|(_, session)| session.status == activity).count()
     }
 
-    /// How many sessions of each agent are at which stage.
-    pub(crate) fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
-        let mut stages: BTreeMap<String, BTreeMap<Stage, u64>> = BTreeMap::new();
+    /// How many sessions of each of these agents are at which stage. The others are counted together.
+    pub(crate) fn stages<'a>(
+        &self,
+        agents: impl Iterator<Item = &'a String>,
+    ) -> BTreeMap<String, BTreeMap<Stage, u64>> {
+        let mut stages: BTreeMap<String, BTreeMap<Stage, u64>> =
+            agents.map(|agent| (agent.clone(), BTreeMap::new())).collect();
+        let mut others: BTreeMap<Stage, u64> = BTreeMap::new();
         for (_, session) in self.lock().sessions.values() {
-            let of_agent = stages.entry(session.agent.clone()).or_default();
+            let of_agent = stages.get_mut(&session.agent).unwrap_or(&mut others);
             *of_agent.entry(Stage::of(session)).or_default() += 1;
+        }
+        if !others.is_empty() {
+            let together = stages.entry(OTHER_AGENTS.to_owned()).or_default();
+            others.into_iter().for_each(|(stage, count)| *together.entry(stage).or_default() += count);
         }
         stages
     }

@@ -10,7 +10,7 @@ use std::fmt;
 use turnstream_model::check::{Checker, Law, Tail};
 use turnstream_model::cursor::CursorOutcome;
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Event, ItemKind, ItemState, Known, MemberDescription, MemberKind,
+    Actor, ApprovalOutcome, By, ErrorClass, Event, ItemKind, ItemState, Known, MemberDescription, MemberKind,
     NoticeCode, Origin, Outcome, Presence, QuestionOutcome, Redacted, StopReason,
 };
 
@@ -190,6 +190,28 @@ fn unknown_members_and_types_are_kept() {
         let event = Event::from_json(line).unwrap();
         let again: Value = serde_json::from_str(&event.to_json()).unwrap();
         assert_eq!(again, serde_json::from_str::<Value>(line).unwrap());
+    }
+}
+
+#[test]
+fn an_actor_is_a_name_or_an_unknown_member() {
+    let line =
+        r#"{"seq":1,"time":5,"type":"prompt.withdrawn","prompt":"p1","native":"raw_1","actor":"owner"}"#;
+    let event = Event::from_json(line).unwrap();
+    assert_eq!((event.draft.actor.clone(), event.draft.extra.len()), (Actor::new("owner"), 0));
+    assert_eq!(event.to_json(), line);
+    for odd in [r#""""#, r#""a\nb""#, "7", r#"{"name":"owner"}"#] {
+        let line = format!(r#"{{"seq":1,"time":5,"type":"prompt.withdrawn","prompt":"p1","actor":{odd}}}"#);
+        let event = Event::from_json(&line).unwrap();
+        assert_eq!(
+            (event.draft.actor.clone(), event.to_json()),
+            (None, line.clone()),
+            "an older log is kept"
+        );
+        let mut checker = Checker::new();
+        checker.line(&line);
+        let violations = checker.take_violations();
+        assert!(violations.iter().any(|violation| violation.message.contains("\"actor\"")), "{line}");
     }
 }
 

@@ -19,8 +19,10 @@ use std::fs::File;
 use tokio::sync::MutexGuard;
 use tracing::Instrument;
 use turnstream_log::{AppendError, ClaimError};
-use turnstream_model::event::{Body, Event};
+use turnstream_model::event::{Body, Draft, Event, Permissions, SessionPatch};
+use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 use validate::{ValidFile, validate};
 
 /// The id of an imported session.
@@ -71,12 +73,11 @@ impl Gateway {
             ImportAs::Itself => usable(&valid.header.session)?,
             ImportAs::New => SessionId::from(format!("ses_{:016x}", fastrand::u64(..))),
         };
-        let native_id = valid.native_id.clone();
         // A session of this id that is being deleted has to be gone first: its deletion ends with the id.
         self.shared().deletions.over(&id).await;
         // The lock is held until the session is shown. Otherwise a create with a key could take the session
         // for one that a crash left without events.
-        let _shown = self.fill(&id, valid, file, native_id).await?;
+        let _shown = self.fill(&id, valid, file).await?;
         turnstream_failpoint::reach("gateway.imported");
         let snapshot = self.snapshot(&id).await?;
         self.states().show(&id, snapshot.state.session);
@@ -90,7 +91,6 @@ impl Gateway {
         id: &SessionId,
         valid: ValidFile,
         file: File,
-        native_id: Option<String>,
     ) -> Result<MutexGuard<'_, ()>, ImportError> {
         let mut base = valid.header.base.as_deref().cloned().unwrap_or_default();
         if base.session.id.is_some() {
@@ -113,10 +113,28 @@ impl Gateway {
             rename(&mut events, id);
             importer.append(events).await.map_err(|error| of_append(&valid, error))?;
         }
+        if let Some(patch) = reset(&valid.session) {
+            let draft = Draft { actor: self.actor(), ..Draft::new(Body::SessionUpdated(Box::new(patch))) };
+            let event = draft.at(valid.header.head.next(), valid.last.max(Time::now()));
+            importer.append(vec![event]).await.map_err(|error| of_append(&valid, error))?;
+        }
         let shown = self.creating().lock().await;
-        importer.finish(native_id).await.map_err(|error| of_claim(id, error))?;
+        importer.finish(valid.session.native_id).await.map_err(|error| of_claim(id, error))?;
         Ok(shown)
     }
+}
+
+/// The change that gives an imported session the default permissions and redaction: a file must not decide
+/// what an agent may do here. `None` if it has them, or has ended and so takes no prompts.
+fn reset(session: &Session) -> Option<SessionPatch> {
+    let patch = SessionPatch {
+        permissions: session
+            .permissions
+            .and_then(|had| (had != Permissions::Ask).then_some(Permissions::Ask)),
+        redact_prompts: session.redact_prompts.and_then(|had| (!had).then_some(true)),
+        ..SessionPatch::default()
+    };
+    (session.ended.is_none() && patch != SessionPatch::default()).then_some(patch)
 }
 
 /// The result of work on another thread.

@@ -11,6 +11,8 @@ use turnstream_model::check::{Checker, Tail, Violation};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event};
 use turnstream_model::export::{Header, HeaderError, Settled};
+use turnstream_model::fold::Session;
+use turnstream_model::time::Time;
 
 /// Lines between two checks whether the gateway shuts down.
 const CHECK_EVERY: usize = 1_024;
@@ -18,8 +20,10 @@ const CHECK_EVERY: usize = 1_024;
 /// A file that can be imported.
 pub(super) struct ValidFile {
     pub(super) header: Header,
-    /// The agent's last name of the session.
-    pub(super) native_id: Option<String>,
+    /// The session after the last event.
+    pub(super) session: Session,
+    /// The time of the last event; without events, the beginning of time.
+    pub(super) last: Time,
     /// The line with the longest event.
     pub(super) longest: usize,
 }
@@ -30,9 +34,9 @@ struct Validator {
     checker: Checker,
     settled: Settled,
     ids: Ids,
-    native_id: Option<String>,
+    session: Session,
     /// The last event so far; at the beginning, the one before the file.
-    last: Seq,
+    last: (Seq, Time),
     longest: (usize, usize),
 }
 
@@ -81,8 +85,8 @@ impl Validator {
             checker,
             settled: Settled::after(&base),
             ids: Ids::after(&base),
-            native_id: base.session.native_id,
-            last: base.seq,
+            session: base.session,
+            last: (base.seq, Time(0)),
             longest: (0, 0),
         })
     }
@@ -96,7 +100,7 @@ impl Validator {
             Event::from_json(text).map_err(|error| lines.damaged(format!("it is not an event: {error}")))?;
         // Checked as it will be in the log, where a member that is null is left out.
         self.checker.line(&event.to_json());
-        let expected = self.last.next();
+        let expected = self.last.0.next();
         if event.seq != expected {
             return Err(lines.damaged(format!("event {expected} is missing, this is event {}", event.seq)));
         }
@@ -115,20 +119,16 @@ impl Validator {
                 lines.damaged(format!("the event names session {session}, and the header session {of}"))
             );
         }
-        if let Body::SessionUpdated(patch) = &event.draft.body
-            && patch.native_id.is_some()
-        {
-            self.native_id.clone_from(&patch.native_id);
-        }
+        self.session.apply(&event.draft.body, event.time);
         self.settled.apply(&event);
         self.ids.event(lines.line, &event);
-        self.last = event.seq;
+        self.last = (event.seq, event.time);
         self.longest = self.longest.max((lines.length(), lines.line));
         Ok(())
     }
 
     fn finish(self, line: usize) -> Result<ValidFile, BadFile> {
-        let Self { header, checker, settled, ids, native_id, last, longest } = self;
+        let Self { header, checker, settled, ids, session, last: (last, time), longest } = self;
         if last != header.head {
             let is_empty = last < header.first;
             let ends = if is_empty { "without an event".to_owned() } else { format!("with event {last}") };
@@ -150,7 +150,7 @@ impl Validator {
             let problem = format!("{id} is ahead of the number of ids, so the session would use it again");
             return Err(bad(line, Fault::Unlawful, problem));
         }
-        Ok(ValidFile { header, native_id, longest: longest.1 })
+        Ok(ValidFile { header, session, last: time, longest: longest.1 })
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use turnstream_adapter::Command;
 use turnstream_log::{Appender, Receipt};
 use turnstream_model::Chain;
-use turnstream_model::event::{Body, Draft, Subject, Weigh as _};
+use turnstream_model::event::{Actor, Body, Draft, Subject, Weigh as _};
 use turnstream_model::machine::{Machine, Refusal, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
@@ -21,6 +21,8 @@ use turnstream_model::time::Time;
 /// The events of a step, and what happens when they are durable.
 #[derive(Default)]
 pub(super) struct Work {
+    /// The client whose request this is. The events of further steps name it.
+    pub(super) actor: Option<Actor>,
     pub(super) drafts: Vec<Draft>,
     pub(super) needs: Vec<Need>,
     /// Sent to the agent when the events are durable.
@@ -29,6 +31,11 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// The work of a client's request.
+    pub(super) fn by(actor: Option<Actor>) -> Self {
+        Self { actor, ..Self::default() }
+    }
+
     /// Answers a request when the events are durable.
     pub(super) fn reply<T: Send + 'static>(
         &mut self,
@@ -53,7 +60,8 @@ impl Work {
 }
 
 impl Keeper {
-    /// Runs one step of the machine, redacts its events, and cuts those that are too large for the log.
+    /// Runs one step of the machine, redacts its events, and cuts those that are too large for the log. All
+    /// of them name the client whose request this is.
     pub(super) fn step<T>(
         &mut self,
         work: &mut Work,
@@ -69,6 +77,9 @@ impl Keeper {
             notices.extend(oversized::cut(draft));
         }
         work.drafts.append(&mut notices);
+        for draft in &mut work.drafts[before..] {
+            draft.actor.clone_from(&work.actor);
+        }
         self.track(before, work);
         result
     }
@@ -76,7 +87,7 @@ impl Keeper {
     /// Hands the events to the log. Waits until they are durable only if commands for the agent depend on it.
     pub(super) async fn commit(&mut self, work: Work) -> Result<(), AppenderClosed> {
         if work.commands.is_empty() {
-            let Work { drafts, needs, effects, .. } = work;
+            let Work { actor: _, drafts, needs, commands: _, effects } = work;
             self.append(drafts, effects).await?;
             return self.fetch(needs).await;
         }
@@ -85,7 +96,7 @@ impl Keeper {
 
     /// Hands the events to the log, and returns when they are durable and the commands were sent.
     pub(super) async fn commit_now(&mut self, work: Work) -> Result<(), AppenderClosed> {
-        let Work { drafts, needs, commands, mut effects } = work;
+        let Work { actor: _, drafts, needs, commands, mut effects } = work;
         let (sender, durable) = oneshot::channel();
         effects.push(OnceDurable::Durable(sender));
         self.append(drafts, effects).await?;

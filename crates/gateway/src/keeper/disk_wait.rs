@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::waits::OpenWaits;
 use crate::disk_failure::{self, DiskFailure};
 use crate::error::RequestError;
-use crate::request::{NewPrompt, Request, answer};
+use crate::request::{ClientRequest, NewPrompt, Request, answer};
 use crate::settings::Settings;
 use std::pin::pin;
 use tokio::sync::oneshot;
@@ -44,7 +44,7 @@ impl DiskWait<'_> {
                 biased;
                 done = &mut disk => return done,
                 Some(request) = self.inbox.requests.recv(), if self.inbox.postponed.len() < MOST_POSTPONED => {
-                    self.stop_agent(&request).await;
+                    self.stop_agent(&request.request).await;
                     let postponed = match &failure {
                         Some(failure) => self.answer_without_disk(request, failure),
                         None => Some(request),
@@ -82,7 +82,8 @@ impl DiskWait<'_> {
 
     /// Answers a request while the disk fails. A cancel also stays in the inbox, without its reply: it is
     /// appended when the disk works again.
-    fn answer_without_disk(&self, request: Request, failure: &DiskFailure) -> Option<Request> {
+    fn answer_without_disk(&self, request: ClientRequest, failure: &DiskFailure) -> Option<ClientRequest> {
+        let ClientRequest { actor, request } = request;
         match request {
             Request::Cancel(what, reply) => {
                 let what = match self.machine.cancellable(&what) {
@@ -99,10 +100,11 @@ impl DiskWait<'_> {
                     other => other,
                 };
                 answer(reply, Err(error));
-                let is_same =
-                    |postponed: &Request| matches!(postponed, Request::Cancel(other, _) if *other == what);
-                let is_postponed = self.inbox.postponed.iter().any(is_same);
-                (!is_postponed).then(|| Request::Cancel(what, oneshot::channel().0))
+                // Of several clients that want the same, the first is the one that the log names.
+                let is_postponed =
+                    self.inbox.postponed.iter().any(|postponed| postponed.request.cancels(&what));
+                let request = Request::Cancel(what, oneshot::channel().0);
+                (!is_postponed).then_some(ClientRequest { actor, request })
             }
             other => {
                 let was_accepted = self.was_accepted(&other);

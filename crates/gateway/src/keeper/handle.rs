@@ -1,7 +1,7 @@
 //! The gateway's handle to a keeper.
 
 use super::REQUESTS;
-use crate::request::Request;
+use crate::request::ClientRequest;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, watch};
 
@@ -13,7 +13,7 @@ static KEEPERS: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Handle {
     /// Unique among all keepers of the process.
     pub(crate) number: u64,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<ClientRequest>,
     stop: watch::Sender<bool>,
     /// Closed when the keeper's task has ended.
     done: watch::Receiver<()>,
@@ -23,7 +23,7 @@ pub(crate) struct Handle {
 pub(crate) type Done = watch::Sender<()>;
 
 impl Handle {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Request>, watch::Receiver<bool>, Done) {
+    pub(super) fn new() -> (Self, mpsc::Receiver<ClientRequest>, watch::Receiver<bool>, Done) {
         let (requests, received) = mpsc::channel(REQUESTS);
         let (stop, stopped) = watch::channel(false);
         let (alive, done) = watch::channel(());
@@ -32,7 +32,7 @@ impl Handle {
     }
 
     /// False when the keeper accepts no more requests.
-    pub(crate) async fn send(&self, request: Request) -> bool {
+    pub(crate) async fn send(&self, request: ClientRequest) -> bool {
         self.requests.send(request).await.is_ok()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::disk_failure;
 use crate::error::RequestError;
-use crate::request::Request;
+use crate::request::ClientRequest;
 use std::collections::VecDeque;
 use std::pin::pin;
 use tokio::sync::mpsc;
@@ -10,18 +10,18 @@ use turnstream_log::Log;
 
 /// Requests to one keeper.
 pub(super) struct RequestInbox {
-    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) requests: mpsc::Receiver<ClientRequest>,
     /// Received while the keeper waited for the disk, and not looked at yet.
-    pub(super) postponed: VecDeque<Request>,
+    pub(super) postponed: VecDeque<ClientRequest>,
 }
 
 impl RequestInbox {
-    pub(super) fn new(requests: mpsc::Receiver<Request>) -> Self {
+    pub(super) fn new(requests: mpsc::Receiver<ClientRequest>) -> Self {
         Self { requests, postponed: VecDeque::new() }
     }
 
     /// The next request; `None` when no handle to the keeper is left. Safe to drop and call again.
-    pub(super) async fn next(&mut self) -> Option<Request> {
+    pub(super) async fn next(&mut self) -> Option<ClientRequest> {
         match self.postponed.pop_front() {
             Some(request) => Some(request),
             None => self.requests.recv().await,
@@ -40,7 +40,7 @@ impl RequestInbox {
     /// Answers every request with this error.
     pub(super) async fn refuse_all(mut self, error: RequestError) {
         self.close();
-        while let Some(request) = self.next().await {
+        while let Some(ClientRequest { request, .. }) = self.next().await {
             request.refuse(error.clone());
         }
     }
@@ -58,7 +58,7 @@ impl RequestInbox {
             tokio::select! {
                 biased;
                 claimed = &mut claim => return claimed,
-                Some(request) = self.requests.recv() => {
+                Some(ClientRequest { request, .. }) = self.requests.recv() => {
                     request.refuse(failure.clone().refused());
                 }
             }

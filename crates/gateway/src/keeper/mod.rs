@@ -29,7 +29,7 @@ use crate::disk_failure;
 use crate::error::RequestError;
 use crate::gateway::Shared;
 use crate::redactor::Redactor;
-use crate::request::Request;
+use crate::request::ClientRequest;
 use after_durable::AfterDurable;
 use clocks::Clocks;
 use commit::Work;
@@ -49,7 +49,7 @@ use tracing::Instrument;
 use turnstream_adapter::{Agent, Command};
 use turnstream_log::{Appender, Imported};
 use turnstream_model::Chain;
-use turnstream_model::event::SessionPatch;
+use turnstream_model::event::{Actor, SessionPatch};
 use turnstream_model::fold::{Session, State};
 use turnstream_model::id::{Counters, Key, PromptId, SessionId};
 use turnstream_model::machine::Machine;
@@ -79,6 +79,8 @@ pub(crate) struct Origins {
     pub(crate) title: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) patch: SessionPatch,
+    /// The client that creates it.
+    pub(crate) actor: Option<Actor>,
 }
 
 /// A session in memory.
@@ -123,7 +125,7 @@ pub(crate) struct Keeper {
 /// What the loop woke up for.
 enum Next {
     Stop,
-    Request(Request),
+    Request(ClientRequest),
     LinkEvent(LinkEvent),
     /// A deadline, or a change of the disk's health: the next round checks both.
     Check,
@@ -161,8 +163,8 @@ impl Keeper {
         let mut keeper = span.in_scope(|| {
             Self::new(shared, id.clone(), appender, &State::default(), Some(agent), inbox, stop)
         });
-        let Origins { agent, cwd, title, key, patch } = origins;
-        let mut work = Work::default();
+        let Origins { agent, cwd, title, key, patch, actor } = origins;
+        let mut work = Work::by(actor);
         keeper.step(&mut work, |machine, step| {
             machine.create(id, agent, cwd, title, key, step)?;
             machine.change(patch, step)

@@ -6,7 +6,9 @@ use super::{AppenderClosed, Keeper};
 use crate::disk_failure;
 use crate::error::RequestError;
 use crate::redactor::Forgotten;
-use crate::request::{AnswerQuestion, Change, NewPrompt, Reply, Request, ResolveApproval, answer};
+use crate::request::{
+    AnswerQuestion, Change, ClientRequest, NewPrompt, Reply, Request, ResolveApproval, answer,
+};
 use serde_json::{Map, Value};
 use turnstream_adapter::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
@@ -15,24 +17,31 @@ use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
 impl Keeper {
     /// Carries out a request, or refuses it.
-    pub(super) async fn request(&mut self, request: Request) -> Result<(), AppenderClosed> {
+    pub(super) async fn request(&mut self, request: ClientRequest) -> Result<(), AppenderClosed> {
+        let ClientRequest { actor, request } = request;
+        let work = Work::by(actor);
         match request {
-            Request::Prompt(prompt, reply) => self.accept(prompt, reply).await,
-            Request::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await,
-            Request::Cancel(what, reply) => self.cancel(&what, reply).await,
-            Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, reply).await,
-            Request::Answer(question, answer, reply) => self.answer(&question, answer, reply).await,
-            Request::Change(change, reply) => self.change(change, reply).await,
-            Request::End(reason, reply) => self.end(reason, reply, ()).await,
+            Request::Prompt(prompt, reply) => self.accept(prompt, work, reply).await,
+            Request::Withdraw(prompt, reply) => self.withdraw(&prompt, work, reply).await,
+            Request::Cancel(what, reply) => self.cancel(&what, work, reply).await,
+            Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, work, reply).await,
+            Request::Answer(question, answer, reply) => self.answer(&question, answer, work, reply).await,
+            Request::Change(change, reply) => self.change(change, work, reply).await,
+            Request::End(reason, reply) => self.end(reason, work, reply, ()).await,
             Request::EndIfQuiet(_, reply) if !self.is_quiet() => {
                 answer(reply, Ok(false));
                 Ok(())
             }
-            Request::EndIfQuiet(reason, reply) => self.end(reason, reply, true).await,
+            Request::EndIfQuiet(reason, reply) => self.end(reason, work, reply, true).await,
         }
     }
 
-    async fn accept(&mut self, new: NewPrompt, reply: Reply<Accepted>) -> Result<(), AppenderClosed> {
+    async fn accept(
+        &mut self,
+        new: NewPrompt,
+        mut work: Work,
+        reply: Reply<Accepted>,
+    ) -> Result<(), AppenderClosed> {
         let NewPrompt { content, key } = new;
         if let Some((prompt, same)) = key.as_ref().and_then(|key| self.keys.find(key, &content)) {
             return self.accepted_before(prompt, same, key, reply).await;
@@ -46,7 +55,6 @@ impl Keeper {
         if let Err(problem) = self.check_content(&content) {
             return refuse(reply, RequestError::BadPrompt(problem));
         }
-        let mut work = Work::default();
         let accepted =
             self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
         match accepted {
@@ -92,8 +100,12 @@ impl Keeper {
         self.commit(work).await
     }
 
-    async fn withdraw(&mut self, prompt: &PromptId, reply: Reply<()>) -> Result<(), AppenderClosed> {
-        let mut work = Work::default();
+    async fn withdraw(
+        &mut self,
+        prompt: &PromptId,
+        mut work: Work,
+        reply: Reply<()>,
+    ) -> Result<(), AppenderClosed> {
         match self.step(&mut work, |machine, step| machine.withdraw(prompt, step)) {
             Ok(()) => {
                 work.reply(reply, ());
@@ -103,8 +115,12 @@ impl Keeper {
         }
     }
 
-    async fn cancel(&mut self, what: &Cancel, reply: Reply<Cancelled>) -> Result<(), AppenderClosed> {
-        let mut work = Work::default();
+    async fn cancel(
+        &mut self,
+        what: &Cancel,
+        mut work: Work,
+        reply: Reply<Cancelled>,
+    ) -> Result<(), AppenderClosed> {
         match self.step(&mut work, |machine, step| machine.cancel(what, By::Client, step)) {
             Ok(cancelled) => {
                 // Stopping needs no disk, so the agent is told at once. The client is answered when the
@@ -156,6 +172,7 @@ impl Keeper {
         &mut self,
         approval: &ApprovalId,
         answer: ResolveApproval,
+        mut work: Work,
         reply: Reply<()>,
     ) -> Result<(), AppenderClosed> {
         if let Some(failure) = disk_failure::current(&self.shared.log) {
@@ -172,7 +189,6 @@ impl Keeper {
         let ResolveApproval { outcome, message, stop, key, .. } = answer;
         let resolution =
             Resolution { outcome, by: By::Client, option: option.clone(), message: message.clone(), key };
-        let mut work = Work::default();
         if let Err(refusal) =
             self.step(&mut work, |machine, step| machine.resolve(approval, resolution, step))
         {
@@ -199,6 +215,7 @@ impl Keeper {
         &mut self,
         question: &QuestionId,
         answer: AnswerQuestion,
+        mut work: Work,
         reply: Reply<()>,
     ) -> Result<(), AppenderClosed> {
         if let Some(failure) = disk_failure::current(&self.shared.log) {
@@ -223,7 +240,6 @@ impl Keeper {
             }
         };
         let AnswerQuestion { outcome, answers, key } = answer;
-        let mut work = Work::default();
         if let Err(refusal) =
             self.step(&mut work, |machine, step| machine.answer(question, outcome, answers, key, step))
         {
@@ -248,7 +264,12 @@ impl Keeper {
         self.redactor.labels().as_offered(native, asked, answers).map(Some)
     }
 
-    async fn change(&mut self, change: Change, reply: Reply<()>) -> Result<(), AppenderClosed> {
+    async fn change(
+        &mut self,
+        change: Change,
+        mut work: Work,
+        reply: Reply<()>,
+    ) -> Result<(), AppenderClosed> {
         let Change { title, model, mode, permissions } = change;
         let patch = SessionPatch {
             title,
@@ -257,7 +278,6 @@ impl Keeper {
             permissions,
             ..SessionPatch::default()
         };
-        let mut work = Work::default();
         match self.step(&mut work, |machine, step| machine.change(patch, step)) {
             Ok(()) => {
                 work.commands.push(Command::Change { model, mode, permissions });
@@ -275,13 +295,16 @@ impl Keeper {
     async fn end<T: Send + 'static>(
         &mut self,
         reason: String,
+        mut work: Work,
         reply: Reply<T>,
         done: T,
     ) -> Result<(), AppenderClosed> {
-        let mut work = Work::default();
         let works = self.machine.open_turn().is_some();
         let sent = self.sent_names();
+        // What the agent has said so far is not the client's.
+        let actor = work.actor.take();
         self.flush_texts(&mut work);
+        work.actor = actor;
         match self.step(&mut work, |machine, step| machine.end_session(reason, step)) {
             Ok(()) => {
                 // Before the end is durable: stopping needs no disk, and an ended session has no turn to

@@ -1,6 +1,7 @@
 //! The gateway with the scripted agent, on a real data directory. Every log is judged by the law checker.
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod actors;
 mod approvals;
 mod away;
 mod cancel;
@@ -9,6 +10,8 @@ mod deadlines;
 mod diagnostics;
 mod edges;
 mod faults;
+mod imported;
+mod keyed;
 mod large;
 mod outage;
 mod prompts;

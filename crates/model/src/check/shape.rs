@@ -10,6 +10,8 @@ pub(super) enum Kind {
     Id,
     Ids,
     Text,
+    /// Short text without anything that a terminal or a page does not print.
+    Name,
     /// A whole number.
     Count,
     /// A whole number of at most 16 bits.
@@ -22,7 +24,7 @@ pub(super) enum Kind {
     Word(&'static [&'static str]),
 }
 
-pub(super) use Kind::{Count, Flag, Id, Ids, Number, Object, Objects, Small, Text, Word};
+pub(super) use Kind::{Count, Flag, Id, Ids, Name, Number, Object, Objects, Small, Text, Word};
 
 /// Name, what it looks like, and whether it must be there.
 pub(super) type Member = (&'static str, Kind, bool);
@@ -42,6 +44,7 @@ const ENVELOPE: &[Member] = &[
     ("parent", Id, MAY),
     ("native", Text, MAY),
     ("native_id", Text, MAY),
+    ("actor", Name, MAY),
 ];
 
 /// The shapes of all events, a list for each family.
@@ -212,6 +215,7 @@ impl Kind {
             Id => (is_id(value), "a string that is not empty".to_owned()),
             Ids => (value.as_array().is_some_and(|ids| ids.iter().all(is_id)), "a list of ids".to_owned()),
             Text => (value.is_string(), "a string".to_owned()),
+            Name => (value.as_str().is_some_and(is_name), "1 to 64 printable characters".to_owned()),
             Count => (value.is_u64(), "a whole number".to_owned()),
             Small => {
                 let fits = value.as_u64().is_some_and(|number| u16::try_from(number).is_ok());
@@ -231,4 +235,10 @@ impl Kind {
         };
         (!fits).then_some(wanted)
     }
+}
+
+fn is_name(text: &str) -> bool {
+    let letters = text.chars().count();
+    let is_odd = |letter: char| !letter.is_alphanumeric() && !matches!(letter, ' '..='~');
+    letters > 0 && letters <= 64 && !text.contains(is_odd)
 }

@@ -2,7 +2,7 @@
 //! error by name.
 
 use super::json::Members;
-use super::{Body, Draft, Event, Known};
+use super::{Actor, Body, Draft, Event, Known};
 use crate::time::Time;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -77,9 +77,18 @@ fn read_draft(mut members: Members) -> Result<Draft, EventError> {
         item: members.may("item")?,
         parent: members.may("parent")?,
         native: members.may("native")?,
+        actor: read_actor(&mut members.members),
         body,
         extra: members.members,
     })
+}
+
+/// The member `actor`, if it is one. Earlier versions kept any value of this name as an unknown member, and
+/// their logs stay readable.
+fn read_actor(members: &mut Map<String, Value>) -> Option<Actor> {
+    let actor = members.get("actor").and_then(Value::as_str).and_then(Actor::new)?;
+    members.remove("actor");
+    Some(actor)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Serialize for Event {
 
 fn write_draft<M: SerializeMap>(draft: &Draft, map: &mut M) -> Result<(), M::Error> {
     use super::json::may;
-    let Draft { turn, attempt, item, parent, native, body, extra } = draft;
+    let Draft { turn, attempt, item, parent, native, actor, body, extra } = draft;
     map.serialize_entry("type", body.type_name())?;
     may::write(map, "turn", turn)?;
     may::write(map, "attempt", attempt)?;
@@ -38,6 +38,7 @@ fn write_draft<M: SerializeMap>(draft: &Draft, map: &mut M) -> Result<(), M::Err
     may::write(map, "parent", parent)?;
     body.write_members(map)?;
     may::write(map, "native", native)?;
+    may::write(map, "actor", actor)?;
     for (name, value) in extra {
         map.serialize_entry(name, value)?;
     }

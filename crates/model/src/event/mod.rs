@@ -1,5 +1,6 @@
 //! One line of a session's log. The JSON is the native wire's, member by member; see `docs/wire.md`.
 
+mod actor;
 mod decode;
 mod describe;
 mod encode;
@@ -14,6 +15,7 @@ mod values;
 mod vocabulary;
 mod weight;
 
+pub use actor::Actor;
 pub use decode::EventError;
 pub use describe::{Description, MemberDescription, MemberKind, Presence, Redacted};
 pub use kind::Kind;
@@ -60,6 +62,8 @@ pub struct Draft {
     pub parent: Option<ItemId>,
     /// Opaque reference to the raw payload, where that is kept.
     pub native: Option<String>,
+    /// The client whose request made the event, where that is known.
+    pub actor: Option<Actor>,
     /// The rest, by type.
     pub body: Body,
     /// Members this version does not know, kept so that a copy of a newer log loses nothing.
@@ -69,7 +73,16 @@ pub struct Draft {
 impl Draft {
     /// A draft with nothing but a body.
     pub fn new(body: Body) -> Self {
-        Self { turn: None, attempt: None, item: None, parent: None, native: None, body, extra: Map::new() }
+        Self {
+            turn: None,
+            attempt: None,
+            item: None,
+            parent: None,
+            native: None,
+            actor: None,
+            body,
+            extra: Map::new(),
+        }
     }
 
     /// The event this becomes at its place.

@@ -21,8 +21,9 @@ pub trait Weigh {
 
 impl Weigh for Draft {
     fn weight(&self) -> usize {
-        let Self { turn: _, attempt: _, item: _, parent: _, native, body, extra } = self;
-        ENVELOPE + native.weight() + extra.weight() + body.weight()
+        let Self { turn: _, attempt: _, item: _, parent: _, native, actor, body, extra } = self;
+        let actor = actor.as_ref().map_or(0, |actor| SCALAR + actor.as_str().len());
+        ENVELOPE + native.weight() + actor + extra.weight() + body.weight()
     }
 }
 

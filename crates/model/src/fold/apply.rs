@@ -22,7 +22,7 @@ impl Fold {
             | Body::SessionStatus(_)
             | Body::SessionEnded { .. } => self.state.session.apply(&draft.body, *time),
             Body::PromptAccepted { prompt, key, content } => {
-                self.prompt_accepted(prompt, key.clone(), content, *time);
+                self.prompt_accepted(prompt, key.clone(), content, draft, *time);
             }
             Body::PromptSent { prompt, native_id } => {
                 if let Some(queued) = self.queued(prompt) {
@@ -74,7 +74,9 @@ impl Fold {
             Body::ApprovalRequested { approval, tool, options, native_id } => {
                 self.approval_requested(approval, tool.clone(), options, native_id.clone(), draft, *time);
             }
-            Body::ApprovalResolved { approval, resolution } => self.approval_resolved(approval, resolution),
+            Body::ApprovalResolved { approval, resolution } => {
+                self.approval_resolved(approval, resolution, draft);
+            }
             Body::QuestionAsked { question, questions, native_id } => {
                 self.question_asked(question, questions, native_id.clone(), draft, *time);
             }
@@ -82,6 +84,7 @@ impl Fold {
                 let mut newest_first = self.state.questions.iter_mut().rev();
                 if let Some(open) = newest_first.find(|open| open.question == *question) {
                     open.outcome = Some(*outcome);
+                    open.actor.clone_from(&draft.actor);
                     open.answers.clone_from(answers);
                     open.key.clone_from(key);
                 }
@@ -93,11 +96,19 @@ impl Fold {
 
     // === prompts ===
 
-    fn prompt_accepted(&mut self, prompt: &PromptId, key: Option<String>, content: &[Value], time: Time) {
+    fn prompt_accepted(
+        &mut self,
+        prompt: &PromptId,
+        key: Option<String>,
+        content: &[Value],
+        draft: &Draft,
+        time: Time,
+    ) {
         self.state.counters.prompts += 1;
         self.state.queue.push(Prompt {
             prompt: prompt.clone(),
             key,
+            actor: draft.actor.clone(),
             content: content.to_vec(),
             state: PromptStage::Waiting,
             native_id: None,
@@ -245,6 +256,7 @@ impl Fold {
             native_id,
             outcome: None,
             by: None,
+            actor: None,
             option: None,
             message: None,
             key: None,
@@ -252,11 +264,12 @@ impl Fold {
         });
     }
 
-    fn approval_resolved(&mut self, approval: &ApprovalId, resolution: &Resolution) {
+    fn approval_resolved(&mut self, approval: &ApprovalId, resolution: &Resolution, draft: &Draft) {
         let mut newest_first = self.state.approvals.iter_mut().rev();
         if let Some(open) = newest_first.find(|open| open.approval == *approval) {
             open.outcome = Some(resolution.outcome);
             open.by = Some(resolution.by);
+            open.actor.clone_from(&draft.actor);
             open.option.clone_from(&resolution.option);
             open.message.clone_from(&resolution.message);
             open.key.clone_from(&resolution.key);
@@ -279,6 +292,7 @@ impl Fold {
             questions: questions.to_vec(),
             native_id,
             outcome: None,
+            actor: None,
             answers: None,
             key: None,
             time,

@@ -3,8 +3,8 @@
 use super::trim::SpentKey;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
-    ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin, Outcome,
-    Permissions, Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
+    Actor, ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin,
+    Outcome, Permissions, Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, Counters, ItemId, PromptId, QuestionId, SessionId, TurnId};
 use crate::time::Time;
@@ -187,6 +187,9 @@ pub struct Prompt {
     /// The client's own key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The client that sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
     /// What was said.
     pub content: Vec<Value>,
     /// How far it has come.
@@ -383,6 +386,9 @@ pub struct Approval {
     /// By whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<By>,
+    /// The client that answered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
     /// Which of the offered answers it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
@@ -415,6 +421,9 @@ pub struct Asked {
     /// How it was settled; absent while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<QuestionOutcome>,
+    /// The client that answered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
     /// What was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Map<String, Value>>,

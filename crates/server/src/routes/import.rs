@@ -3,6 +3,7 @@
 use super::Answer;
 use crate::app::App;
 use crate::body::{check_content_type, discard};
+use crate::caller::CallersGateway;
 use crate::params::Params;
 use crate::problem::{Kind, Problem};
 use axum::body::Body;
@@ -27,6 +28,7 @@ pub(crate) struct ImportParams {
 
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Params(params): Params<ImportParams>,
     request: Request,
 ) -> Result<impl IntoResponse, Problem> {
@@ -41,7 +43,7 @@ pub(crate) async fn add(
         }
     };
     let under = if params.new_id { ImportAs::New } else { ImportAs::Itself };
-    let session = app.gateway.import(spool, under).await?;
+    let session = gateway.import(spool, under).await?;
     Ok(Answer(StatusCode::CREATED, session))
 }
 

@@ -1,16 +1,14 @@
 //! `…/prompts` and `…/cancel`: adds, withdraws and cancels prompts, and cancels turns.
 
 use super::Answer;
-use crate::app::App;
 use crate::body::{Optional, Strict};
+use crate::caller::CallersGateway;
 use crate::params::{Ids, Nothing, Params};
 use crate::problem::{Kind, Problem};
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use turnstream_gateway::NewPrompt;
 use turnstream_model::id::{PromptId, SessionId, TurnId};
 use turnstream_model::machine::{Cancel, Cancelled};
@@ -30,27 +28,27 @@ pub(crate) struct Stop {
 }
 
 pub(crate) async fn add(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
     Strict(Add { content, key }): Strict<Add>,
 ) -> Result<impl IntoResponse, Problem> {
-    let accepted = app.gateway.prompt(&id, NewPrompt { content, key }).await?;
+    let accepted = gateway.prompt(&id, NewPrompt { content, key }).await?;
     let answer = json!({"prompt": accepted.prompt, "position": accepted.position});
     Ok(Answer(StatusCode::ACCEPTED, answer))
 }
 
 pub(crate) async fn withdraw(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids((id, prompt)): Ids<(SessionId, PromptId)>,
     _: Params<Nothing>,
 ) -> Result<impl IntoResponse, Problem> {
-    app.gateway.withdraw(&id, &prompt).await?;
+    gateway.withdraw(&id, &prompt).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn cancel(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
     Optional(Stop { turn, prompt }): Optional<Stop>,
@@ -64,7 +62,7 @@ pub(crate) async fn cancel(
             return Err(Problem::new(Kind::BadBody, detail));
         }
     };
-    let Cancelled { turn, prompts } = app.gateway.cancel(&id, what).await?;
+    let Cancelled { turn, prompts } = gateway.cancel(&id, what).await?;
     let named =
         [("turn", turn.map(|turn| json!(turn))), ("prompt", prompts.first().map(|prompt| json!(prompt)))];
     let named = named.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));

@@ -3,6 +3,7 @@
 use super::Answer;
 use crate::app::App;
 use crate::body::Strict;
+use crate::caller::CallersGateway;
 use crate::params::{Ids, Nothing, Params, page_limit};
 use crate::problem::{Kind, Problem};
 use axum::extract::State;
@@ -89,13 +90,13 @@ struct Page {
 }
 
 pub(crate) async fn create(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     _: Params<Nothing>,
     Strict(body): Strict<Create>,
 ) -> Result<impl IntoResponse, Problem> {
     let Create { agent, cwd, model, title, permissions, redact_prompts, key } = body;
     let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, key };
-    let made = app.gateway.create(new).await?;
+    let made = gateway.create(new).await?;
     Ok(Answer(StatusCode::CREATED, made))
 }
 
@@ -147,22 +148,22 @@ pub(crate) async fn show(
 }
 
 pub(crate) async fn change(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
     Strict(body): Strict<Patch>,
 ) -> Result<impl IntoResponse, Problem> {
     let Patch { title, model, mode, permissions } = body;
-    let changed = app.gateway.change(&id, Change { title, model, mode, permissions }).await?;
+    let changed = gateway.change(&id, Change { title, model, mode, permissions }).await?;
     Ok(Answer(StatusCode::OK, changed))
 }
 
 pub(crate) async fn delete(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
 ) -> Result<impl IntoResponse, Problem> {
-    let (status, removed) = match app.gateway.delete(&id).await? {
+    let (status, removed) = match gateway.delete(&id).await? {
         Deleted::Erased => (StatusCode::OK, Removed::Done(true)),
         Deleted::Pending => (StatusCode::ACCEPTED, Removed::Pending("pending")),
     };

@@ -1,16 +1,14 @@
 //! `…/approvals/{approval}` and `…/questions/{question}`: answers to the agent. The first answer wins.
 
 use super::Answer;
-use crate::app::App;
 use crate::body::Strict;
+use crate::caller::CallersGateway;
 use crate::params::{Ids, Nothing, Params};
 use crate::problem::{Kind, Problem};
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 use turnstream_gateway::{AnswerQuestion, ResolveApproval};
 use turnstream_model::event::{ApprovalOutcome, QuestionOutcome};
 use turnstream_model::id::{ApprovalId, QuestionId, SessionId};
@@ -51,7 +49,7 @@ enum Replied {
 }
 
 pub(crate) async fn resolve(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids((id, approval)): Ids<(SessionId, ApprovalId)>,
     _: Params<Nothing>,
     Strict(body): Strict<Resolve>,
@@ -62,12 +60,12 @@ pub(crate) async fn resolve(
         Decision::AllowAlways => ApprovalOutcome::AllowAlways,
         Decision::Reject => ApprovalOutcome::Reject,
     };
-    app.gateway.resolve(&id, &approval, ResolveApproval { outcome, option, message, stop, key }).await?;
+    gateway.resolve(&id, &approval, ResolveApproval { outcome, option, message, stop, key }).await?;
     Ok(Answer(StatusCode::OK, json!({"approval": approval, "outcome": outcome})))
 }
 
 pub(crate) async fn answer(
-    State(app): State<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
     Ids((id, question)): Ids<(SessionId, QuestionId)>,
     _: Params<Nothing>,
     Strict(Reply { outcome, answers, key }): Strict<Reply>,
@@ -78,7 +76,7 @@ pub(crate) async fn answer(
         (None | Some(Replied::Answered), None) => return Err(unclear("`answers` is missing")),
         (Some(Replied::Rejected), Some(_)) => return Err(unclear("a rejected question has no `answers`")),
     };
-    app.gateway.answer(&id, &question, AnswerQuestion { outcome, answers, key }).await?;
+    gateway.answer(&id, &question, AnswerQuestion { outcome, answers, key }).await?;
     Ok(Answer(StatusCode::OK, json!({"question": question, "outcome": outcome})))
 }
 

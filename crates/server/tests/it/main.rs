@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access;
+mod actors;
 mod alive;
 mod dialects;
 mod documented;

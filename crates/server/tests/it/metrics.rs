@@ -198,6 +198,40 @@ async fn an_approval_that_waits_over_a_restart_is_still_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn agents_of_imported_sessions_are_counted_together() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    rig.played(&id, json!([{"do": "text", "text": "Hello"}])).await;
+    let exported = rig.http.get(rig.url(&format!("/v1/sessions/{id}/export"))).send().await.unwrap();
+    let file = exported.text().await.unwrap();
+    let mut copies = Vec::new();
+    for name in ["elsewhere-1", "elsewhere-2"] {
+        let copy = file.replace("\"agent\":\"scripted\"", &format!("\"agent\":\"{name}\""));
+        let import = rig.http.post(rig.url("/v1/import?new_id=true")).body(copy);
+        let made = answer(import.header("content-type", "application/x-ndjson")).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        copies.push(made.body["id"].as_str().unwrap().to_owned());
+    }
+    // Its agent is not configured, so the turn fails. That is counted too.
+    rig.played(&copies[0], json!([])).await;
+    let check = async |rig: &Rig| {
+        let found = metrics(rig).await;
+        let foreign: Vec<&String> = found.keys().filter(|key| key.contains("elsewhere")).collect();
+        assert!(foreign.is_empty(), "{foreign:?}");
+        assert_eq!(found["turnstream_sessions agent=other status=idle"], 2.0);
+        found
+    };
+    let found = check(&rig).await;
+    assert_eq!(found["turnstream_prompts_accepted_total agent=other"], 1.0);
+    assert_eq!(found["turnstream_sessions agent=scripted status=idle"], 1.0);
+    let home = rig.home();
+    rig.stop().await;
+    let rig = Rig::open(home, Options::default(), Lasting::There).await;
+    check(&rig).await;
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_is_served_like_every_other_route() {
     let token = Token::new("s3cret").unwrap();
     let rig = Rig::start_with(Options::new(Auth::Token(token))).await;

@@ -18,7 +18,8 @@ fn talked(home: &Home) -> String {
         {"do": "tool", "title": "Write a", "effect": {"write": {"path": "a", "text": "t"}}},
         {"do": "usage", "usage": {"input": 10, "output": 3}},
     ]);
-    assert_eq!(home.play(&first, &[]).status.code(), Some(0));
+    // The default, so that an import has nothing to reset.
+    assert_eq!(home.play(&first, &["--permissions", "ask"]).status.code(), Some(0));
     let id = only_session(home);
     let second =
         json!([{"do": "text", "text": "half"}, {"do": "fail", "class": "overloaded", "message": "too busy"}]);

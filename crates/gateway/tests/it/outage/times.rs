@@ -3,6 +3,7 @@
 use super::{asked, asks, broken, mended, stage, watched};
 use crate::puppet::{began, done, says};
 use crate::support::*;
+use crate::transfer::file;
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use turnstream_agents::{Command, Observer};
-use turnstream_gateway::{Change, RequestError, Settings};
+use turnstream_gateway::{Actor, Change, RequestError, Settings};
 use turnstream_log::Health;
 
 pub(super) async fn prompts_on_a_broken_disk(home: &Path) {
@@ -51,7 +52,7 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
     broken(home).await;
     let refused = gateway.resolve(&id, &ask, allow()).await.unwrap_err();
     assert!(matches!(refused, RequestError::NotDurableYet(_)), "{refused}");
-    let told = gateway.cancel(&id, Cancel::Any).await.unwrap_err();
+    let told = gateway.on_behalf_of(Actor::new("bob")).cancel(&id, Cancel::Any).await.unwrap_err();
     assert!(matches!(told, RequestError::StopNotDurableYet(_)), "{told}");
     while cancels.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -66,6 +67,8 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
         snapshot.state.turns[0].cancelling,
         said(&snapshot)
     );
+    let log = file(&gateway, &id).await;
+    println!("BY {}", log.lines().find(|line| line.contains("turn.cancelling")).unwrap());
 }
 
 /// docs/http.md: "The event `turn.cancelling` follows when the disk works again, and so does the end of the
@@ -74,6 +77,8 @@ pub(super) async fn cancels_an_agent_that_obeys(home: &Path) {
 fn an_agent_that_obeyed_while_the_disk_failed_is_heard_and_not_stopped_by_force() {
     let seen = watched("outage-obeys");
     assert_eq!(seen.lines("TURN "), [r#"cancelled Some(Client) ["hello", "hello"]"#]);
+    let by = seen.lines("BY ");
+    assert!(by[0].contains(r#""actor":"bob""#), "whoever cancelled, also though it waited: {by:?}");
 }
 
 pub(super) async fn asks_a_person(home: &Path) {
