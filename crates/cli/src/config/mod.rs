@@ -9,7 +9,9 @@ mod file;
 mod keys;
 mod redaction;
 mod retention;
+mod secret_keys;
 mod size;
+mod source_line;
 mod token_text;
 mod toml_errors;
 mod variables;
@@ -26,6 +28,7 @@ use turnstream_server::{Token, TokenError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
+pub(crate) use secret_keys::exposure;
 pub(crate) use token_text::TokenText;
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
@@ -181,7 +184,9 @@ impl Config {
             return Err(ConfigError::AgentName(name.clone()));
         }
         // A fresh install has an agent to try.
-        agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
+        if file.demo != Some(false) {
+            agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
+        }
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
         settings.secrets = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
@@ -314,6 +319,19 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn the_demo_agent_can_be_switched_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let agents = |file: &str| {
+            let config = Config::resolve(&place(directory.path(), file), None, None).unwrap();
+            config.agents.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(agents(""), ["scripted"]);
+        assert_eq!(agents("demo = true"), ["scripted"]);
+        assert_eq!(agents("demo = false"), [""; 0]);
+        assert_eq!(agents("demo = false\n[agents.scripted]\nkind = \"scripted\""), ["scripted"]);
+    }
+
     fn a_file_that_cannot_be_used_is_refused_by_name() {
         for (file, told) in [
             ("lisen = 1", "there is no key `lisen` here; there is `listen`"),
