@@ -198,8 +198,10 @@ impl Gateway {
         refuse_secret("mode", change.mode.as_deref(), secrets)?;
         change.redact(secrets);
         if let Some(session) = self.shared.states.get(id) {
-            let cwd = Path::new(&session.cwd);
-            self.check_model(&session.agent, change.model.as_deref(), cwd).await?;
+            // The agent reads its configuration there. Without a directory it is not asked.
+            if let Ok(cwd) = self.settings().open_directory(Path::new(&session.cwd)) {
+                self.check_model(&session.agent, change.model.as_deref(), cwd.path()).await?;
+            }
         }
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
         self.session(id)

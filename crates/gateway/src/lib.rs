@@ -25,6 +25,7 @@ mod session_states;
 mod settings;
 mod start;
 
+mod working_directory;
 pub use create::NewSession;
 pub use delete::Deleted;
 pub use error::{OpenError, RequestError, SharedError};

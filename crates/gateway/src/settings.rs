@@ -1,7 +1,7 @@
 //! Settings of a gateway: time limits, roots, redaction and retention.
 
 use crate::retention::Retention;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_redact::Rules;
 

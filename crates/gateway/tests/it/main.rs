@@ -8,6 +8,7 @@ mod crash;
 mod deadlines;
 mod diagnostics;
 mod edges;
+mod directories;
 mod faults;
 mod large;
 mod outage;
