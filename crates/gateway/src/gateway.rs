@@ -91,7 +91,7 @@ impl Gateway {
         let gateway = Self { shared: Arc::new(shared) };
         let loaded = start::load_sessions(&gateway, opened.abandoned)?;
         tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
-        retention::start(&gateway);
+        retention::start(&gateway, loaded == 0);
         Ok(gateway)
     }
 

@@ -3,6 +3,7 @@
 //! A [`Gateway`] owns a log and the agents. Requests for a session go to its keeper: the one task that owns
 //! the session's appender and its link to the agent.
 
+mod clock;
 mod closing;
 mod create;
 mod delete;
@@ -24,8 +25,9 @@ mod search;
 mod session_states;
 mod settings;
 mod start;
-
 mod working_directory;
+
+pub use clock::{ClockSource, FakeClock};
 pub use create::NewSession;
 pub use delete::Deleted;
 pub use error::{OpenError, RequestError, SharedError};

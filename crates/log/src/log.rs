@@ -25,6 +25,7 @@ use tracing::{error, info, warn};
 use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 /// Bytes per read of the store, regardless of how much is requested.
 const READ_BYTES: usize = 128 * 1024;
@@ -200,9 +201,34 @@ impl Log {
         Ok(self.inner.store.summaries()?.into_iter().map(|summary| summary.id).collect())
     }
 
+        appender.stamp(self.last_time(id).await);
     /// The generation and the last durable event of a session.
     pub fn head(&self, id: &SessionId) -> Result<(Generation, Seq), ReadError> {
         let session = self.find(id)?;
+    /// The time of the last event of a session, also if retention has removed it.
+    async fn last_time(&self, id: &SessionId) -> Time {
+        let (log, of) = (self.clone(), id.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let session = log.find(&of)?;
+            let head = session.head();
+            if head == Seq(0) {
+                return Ok(None);
+            }
+            match log.inner.read_some(&session, head, 1) {
+                Ok(last) => Ok(last.last().and_then(|last| last.event().ok()).map(|last| last.time)),
+                Err(ReadError::Trimmed { .. }) => Ok(log.inner.store.base(session.key)?.trimmed),
+                Err(error) => Err(error),
+            }
+        });
+        let error = match read.await {
+            Ok(Ok(time)) => return time.unwrap_or_default(),
+            Ok(Err(error)) => Chain(&error).to_string(),
+            Err(error) => Chain(&error).to_string(),
+        };
+        warn!(session = %id, error, "the time of the last event cannot be read; the clock alone decides");
+        Time::default()
+    }
+
         Ok((session.generation.clone(), session.head()))
     }
 

@@ -274,6 +274,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         debounce: defaults.debounce,
         secrets: defaults.secrets,
         retention,
+        clock: defaults.clock,
     }
 }
 
@@ -319,7 +320,6 @@ mod tests {
     }
 
     #[test]
-    #[test]
     fn the_demo_agent_can_be_switched_off() {
         let directory = tempfile::tempdir().unwrap();
         let agents = |file: &str| {
@@ -332,6 +332,7 @@ mod tests {
         assert_eq!(agents("demo = false\n[agents.scripted]\nkind = \"scripted\""), ["scripted"]);
     }
 
+    #[test]
     fn a_file_that_cannot_be_used_is_refused_by_name() {
         for (file, told) in [
             ("lisen = 1", "there is no key `lisen` here; there is `listen`"),

@@ -4,11 +4,12 @@
 mod approvals;
 mod away;
 mod cancel;
+mod clock;
 mod crash;
 mod deadlines;
 mod diagnostics;
-mod edges;
 mod directories;
+mod edges;
 mod faults;
 mod large;
 mod outage;
