@@ -45,10 +45,17 @@ impl Gateway {
     pub async fn delete(&self, id: &SessionId) -> Result<Deleted, RequestError> {
         self.refuse_if_closing()?;
         if self.states().get(id).is_some() {
-            self.refuse_if_degraded()?;
+            let is_disk_full = self.log().is_disk_full();
+            if !is_disk_full {
+                self.refuse_if_degraded()?;
+            }
             // In a task of its own, so that it is completed also when the client disconnects.
             let (gateway, of) = (self.clone(), id.clone());
             let work = async move {
+                // There is no room for the events of its end. Its followers only learn that it is gone.
+                if is_disk_full {
+                    return gateway.remove(&of).await;
+                }
                 match gateway.ask(&of, |reply| Request::End(DELETED.to_owned(), reply)).await {
                     Ok(()) | Err(RequestError::Refused(Refusal::SessionEnded)) => gateway.remove(&of).await,
                     // Another request deletes it.
@@ -112,11 +119,18 @@ impl Gateway {
             // Before the log: after a crash in between, the session can be deleted again.
             agent.forget(id).await.map_err(RequestError::log)?;
         }
-        shared.provider_requests.forget(id).await?;
+        let forgotten = shared.provider_requests.forget(id).await;
+        // On a full disk there may be room for it once the session is gone.
+        if !shared.log.is_disk_full() {
+            forgotten.clone()?;
+        }
         turnstream_failpoint::reach("keeper.forgotten");
         match shared.log.delete(id).await {
             Ok(()) | Err(turnstream_log::RemoveError::Unknown(_)) => {}
             Err(error) => return Err(RequestError::of_remove(error)),
+        }
+        if forgotten.is_err() {
+            shared.provider_requests.forget(id).await?;
         }
         turnstream_failpoint::reach("keeper.deleted");
         shared.states.remove(id);

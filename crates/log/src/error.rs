@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_model::cursor::Seq;
@@ -18,10 +19,31 @@ impl StoreFault {
         Self(Arc::from(error.into()))
     }
 
+    /// Whether a disk or a quota is full.
+    pub fn is_disk_full(&self) -> bool {
+        is_disk_full(&*self.0)
+    }
+
     /// The error itself, for a look at its type.
     pub fn get_ref(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.0
     }
+}
+
+/// Whether this error, or one behind it, says that a disk or a quota is full.
+pub(crate) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+        if matches!(io, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+            || sqlite == Some(rusqlite::ErrorCode::DiskFull)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 impl fmt::Display for StoreFault {
@@ -147,6 +169,19 @@ pub enum OpenError {
         #[source]
         problem: StoreFault,
     },
+}
+
+impl OpenError {
+    /// Whether the directory cannot be used because the disk is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Directory { source, .. } => is_disk_full(source),
+            Self::Store { problem, .. } | Self::Corrupt { problem, .. } | Self::Damaged { problem, .. } => {
+                problem.is_disk_full()
+            }
+            Self::InUse(_) | Self::Missing(_) | Self::TooNew { .. } => false,
+        }
+    }
 }
 
 /// Why a session cannot be claimed.
