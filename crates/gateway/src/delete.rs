@@ -1,5 +1,6 @@
 //! Deletion of a session: it ends, its agent is stopped, and then the log removes it.
 
+use crate::disk_failure::{self, DiskFailure};
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
 use crate::request::Request;
@@ -18,6 +19,8 @@ use turnstream_model::machine::Refusal;
 const KEEPER: Duration = Duration::from_secs(5);
 /// How long a delete waits for the bytes to be erased.
 const ERASED: Duration = Duration::from_secs(5);
+/// How long a delete on a full disk is waited for.
+const FULL_DISK: Duration = Duration::from_secs(20);
 
 /// How far a delete has come when it is answered. In both cases the session cannot be found any more, also
 /// after a crash.
@@ -64,7 +67,16 @@ impl Gateway {
                 }
             };
             let work = tokio::spawn(work.in_current_span());
-            work.await.unwrap_or_else(|error| Err(RequestError::log(error)))?;
+            let done = if is_disk_full {
+                // Without enough room it goes on in the background, and is done when there is some.
+                timeout(FULL_DISK, work).await.map_err(|_| {
+                    let full = || DiskFailure::Temporary("the disk is full".to_owned());
+                    disk_failure::current(self.log()).unwrap_or_else(full).not_durable_yet()
+                })?
+            } else {
+                work.await
+            };
+            done.unwrap_or_else(|error| Err(RequestError::log(error)))?;
         }
         if self.log().removal(id).map_err(RequestError::of_read)?.is_none() {
             return Err(RequestError::UnknownSession(id.clone()));

@@ -188,8 +188,8 @@ mod tests {
             ("toekn = \"sesame\"", "1 | toekn = ***\n"),
             ("token = \"\"\"\nsesame\\q\n\"\"\"", "2 | ***\n"),
             ("token = '''\nsesame", "***\n"),
-            ("listen = \"\"\"here\ntoken = \"sesame\"\n", "***\n"),
-            ("roots = [\n\"/a\",\ntoken = \"sesame\"\n", "***\n"),
+            ("listen = \"\"\"here\ntoken = \"sesame\"", "2 | ***\n"),
+            ("roots = [\n\"/a\",\ntoken = \"sesame\"", "3 | ***\n"),
             ("[agents.a]\nkind = \"opencode\"\nenv = \"sesame\"", "3 | env = ***\n"),
             ("[agents.a]\nkind = \"opencode\"\nenv = { KEY = 5, S = \"sesame\" }", "3 | env = ***\n"),
             (

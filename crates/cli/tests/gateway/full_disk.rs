@@ -150,6 +150,9 @@ fn on_a_full_disk_a_session_can_be_deleted_and_the_gateway_started() {
         assert!(disk.prompt(&large, 1 << 20).starts_with("http/1.1 202 "));
         disk.until_idle(&large);
     }
+    // A start makes sure that the database has everything.
+    disk.stop();
+    disk.serve();
     wait_for(|| disk.has_reserve());
     disk.fill("filler");
     // It is accepted as long as there is room in a segment, and is kept in any case.

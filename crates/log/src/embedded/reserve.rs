@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 const NAME: &str = "reserve";
 
@@ -59,7 +59,7 @@ impl Reserve {
         let Err(error) = whole else {
             self.allocated = wanted;
             if wanted == self.size {
-                info!(bytes = wanted, "space is kept in reserve for a full disk");
+                debug!(bytes = wanted, "space is kept in reserve for a full disk");
                 return Ok(());
             }
             return Err(io::ErrorKind::StorageFull.into());
