@@ -3,10 +3,11 @@
 use crate::counts::Counts;
 use crate::error::{ConnectError, RefusedBlock, StopError};
 use crate::link::Link;
+use crate::working_directory::WorkingDirectory;
 use serde::Serialize;
 use serde_json::Value;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use tokio::time::Instant;
 use turnstream_model::event::Permissions;
@@ -148,8 +149,8 @@ pub struct UnknownModel {
 pub struct Start {
     /// The gateway's id of the session.
     pub session: SessionId,
-    /// The working directory. It exists.
-    pub cwd: PathBuf,
+    /// The working directory. Sessions may work there.
+    pub cwd: WorkingDirectory,
     /// The agent's id of the session, if it had one before.
     pub native_id: Option<String>,
     /// The model to use, if one was chosen.

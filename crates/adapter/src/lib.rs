@@ -44,6 +44,8 @@ mod cgroup;
 mod counts;
 mod error;
 mod link;
+mod umask;
+mod working_directory;
 
 pub use agent::{
     ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
@@ -53,3 +55,5 @@ pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use umask::{restrict_umask, with_user_umask};
+pub use working_directory::WorkingDirectory;

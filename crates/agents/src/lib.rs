@@ -9,5 +9,5 @@ pub use turnstream_adapter::{
     ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
     ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork,
     NoControlGroups, Observed, Observer, OpenWork, Probing, RefusedBlock, Start, StopError, Stopping,
-    UnknownModel,
+    UnknownModel, WorkingDirectory, restrict_umask,
 };

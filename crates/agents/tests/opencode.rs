@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use turnstream_agents::opencode::{Budget, Configured, Opencode, OpencodeConfig, Pace, Source, Timeouts};
-use turnstream_agents::{Agent, ConnectError, LoggedWork, Start};
+use turnstream_agents::{Agent, ConnectError, LoggedWork, Start, WorkingDirectory};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
 use turnstream_opencode_client::ClientError;
@@ -32,7 +32,7 @@ async fn a_refused_session_keeps_the_real_error_and_has_a_text_without_words_of_
     let cwd = tempfile::tempdir().unwrap();
     let start = Start {
         session: SessionId::from("ses_1"),
-        cwd: cwd.path().to_owned(),
+        cwd: WorkingDirectory::open(cwd.path()).unwrap(),
         native_id: None,
         model: None,
         mode: None,

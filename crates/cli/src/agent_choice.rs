@@ -35,8 +35,10 @@ pub(crate) enum ChooseError {
          configuration:{}", listed(.0)
     )]
     Several(Vec<Candidate>),
-    #[error("none of the real agents can be used; --agent scripted plays a demo:{}", listed(.0))]
+    #[error("none of the real agents can be used{}:{}", demo_hint(.0), listed(.0))]
     Unusable(Vec<Candidate>),
+    #[error("the gateway has no agent; add one to its configuration, for example [agents.opencode]")]
+    NoAgent,
 }
 
 /// Asks the gateway for its agents and chooses one.
@@ -73,9 +75,16 @@ pub(crate) fn choose(default: Option<&str>, candidates: Vec<Candidate>) -> Resul
     let usable: Vec<&Candidate> = candidates.iter().filter(fits).collect();
     match usable.as_slice() {
         [one] => Ok(one.name.clone()),
+        [] if candidates.is_empty() => Err(ChooseError::NoAgent),
         [] => Err(ChooseError::Unusable(candidates)),
         _ => Err(ChooseError::Several(candidates)),
     }
+}
+
+/// What a person can do without a real agent.
+fn demo_hint(candidates: &[Candidate]) -> &'static str {
+    let has_demo = candidates.iter().any(|one| one.name == BUILTIN && one.problem.is_none());
+    if has_demo { "; --agent scripted plays a demo" } else { "" }
 }
 
 fn listed(candidates: &[Candidate]) -> Safe {
@@ -125,6 +134,9 @@ mod tests {
         let lines =
             "\n  a: cannot be used: it is not installed\n  scripted: can be used; a demo that plays a script";
         assert!(none.starts_with("none of the real agents can be used") && none.ends_with(lines), "{none}");
+        let none = choose(None, vec![broken("a")]).unwrap_err().to_string();
+        assert!(!none.contains("scripted"), "{none}");
+        assert!(matches!(choose(None, Vec::new()), Err(ChooseError::NoAgent)));
         let default = choose(Some("a"), vec![broken("a"), real("b")]).unwrap_err().to_string();
         assert!(
             default.contains("cannot be used: it is not installed")

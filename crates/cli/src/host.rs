@@ -1,11 +1,9 @@
 //! Runs a gateway and its HTTP server in this process.
 
 use crate::agents;
-use crate::config::{Config, ConfigError};
-use std::fs::DirBuilder;
+use crate::config::{self, Config, ConfigError};
+use crate::data_directory::{self, DataDirectoryError};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
 use turnstream_gateway::{Gateway, OpenError};
 use turnstream_server::{ListenError, Options, Server};
 
@@ -15,12 +13,8 @@ const SIGNED_IN: &str = "pages.json";
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {
-    #[error("cannot create the data directory {}: {error}; name another one with --data DIR", path.display())]
-    Directory {
-        path: PathBuf,
-        #[source]
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    Directory(#[from] DataDirectoryError),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -32,8 +26,10 @@ pub(crate) enum HostError {
 /// Opens the data directory and binds the address. Requests are answered once the server runs.
 pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway, Server), HostError> {
     config.check_roots()?;
-    let made = make_data_directory(&config.data);
-    made.map_err(|error| HostError::Directory { path: config.data.clone(), error })?;
+    data_directory::prepare(&config.data)?;
+    if let Some(problem) = config.file.as_deref().and_then(config::exposure) {
+        tracing::warn!("{problem}");
+    }
     let agents = agents::of(config);
     let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;
     let defaults = Options::new(config.auth.clone());
@@ -54,9 +50,4 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
             Err(error.into())
         }
     }
-}
-
-/// Makes the data directory if it does not exist. Other users of this machine cannot read it.
-pub(crate) fn make_data_directory(path: &Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

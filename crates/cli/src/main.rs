@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod completions;
 mod config;
+mod data_directory;
 mod diagnostics;
 mod escape;
 mod exit;
@@ -85,6 +86,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Every command may host a gateway, which writes sessions.
+    turnstream_agents::restrict_umask();
     let Cli { command, serve } = Cli::parse();
     let done = match command.unwrap_or(Command::Serve(serve)) {
         Command::Serve(args) => block_on(serve::run(args)),

@@ -196,7 +196,7 @@ async fn print_first_screen(
         version = env!("CARGO_PKG_VERSION"),
         data = config.data.display(),
         roots = roots.join(", "),
-        agents = agents.join(", "),
+        agents = if agents.is_empty() { "none".to_owned() } else { agents.join(", ") },
         hints = hints.join("\n  "),
     );
     if let Err(error) = out::print(&escape::text(&screen)) {

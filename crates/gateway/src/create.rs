@@ -8,6 +8,7 @@ use crate::keeper::{Keeper, Origins};
 use crate::key_ids::former_session;
 use crate::redactor::{UserInput, refuse_secret};
 use crate::request::SessionInfo;
+use crate::working_directory::DirectoryProblem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::Instrument;
@@ -219,15 +220,15 @@ impl Gateway {
         if !path.is_absolute() {
             return Err(no_directory(SharedError::new("give an absolute path")));
         }
-        let real = path.canonicalize().map_err(|error| no_directory(SharedError::new(error)))?;
-        if !real.is_dir() {
-            return Err(no_directory(SharedError::new("it is a file")));
-        }
-        if !self.settings().allows(&real) {
-            let roots = self.settings().roots.clone();
-            return Err(RequestError::OutsideRoots { path: path.to_owned(), roots });
-        }
-        Ok(real)
+        let opened = self.settings().open_directory(path).map_err(|problem| match problem {
+            DirectoryProblem::Unusable(error) => no_directory(SharedError::new(error)),
+            DirectoryProblem::File => no_directory(SharedError::new("it is a file")),
+            DirectoryProblem::Outside(_) => {
+                let roots = self.settings().roots.clone();
+                RequestError::OutsideRoots { path: path.to_owned(), roots }
+            }
+        })?;
+        Ok(opened.path().to_owned())
     }
 }
 

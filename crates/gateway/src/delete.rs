@@ -1,5 +1,6 @@
 //! Deletion of a session: it ends, its agent is stopped, and then the log removes it.
 
+use crate::disk_failure::{self, DiskFailure};
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
 use crate::request::Request;
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::Instrument;
 use turnstream_model::Chain;
+use turnstream_model::SharedError;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
@@ -18,6 +20,8 @@ use turnstream_model::machine::Refusal;
 const KEEPER: Duration = Duration::from_secs(5);
 /// How long a delete waits for the bytes to be erased.
 const ERASED: Duration = Duration::from_secs(5);
+/// How long a delete on a full disk is waited for.
+const FULL_DISK: Duration = Duration::from_secs(20);
 
 /// How far a delete has come when it is answered. In both cases the session cannot be found any more, also
 /// after a crash.
@@ -45,10 +49,17 @@ impl Gateway {
     pub async fn delete(&self, id: &SessionId) -> Result<Deleted, RequestError> {
         self.refuse_if_closing()?;
         if self.states().get(id).is_some() {
-            self.refuse_if_degraded()?;
+            let is_disk_full = self.log().is_disk_full();
+            if !is_disk_full {
+                self.refuse_if_degraded()?;
+            }
             // In a task of its own, so that it is completed also when the client disconnects.
             let (gateway, of) = (self.clone(), id.clone());
             let work = async move {
+                // There is no room for the events of its end. Its followers only learn that it is gone.
+                if is_disk_full {
+                    return gateway.remove(&of).await;
+                }
                 match gateway.ask(&of, |reply| Request::End(DELETED.to_owned(), reply)).await {
                     Ok(()) | Err(RequestError::Refused(Refusal::SessionEnded)) => gateway.remove(&of).await,
                     // Another request deletes it.
@@ -57,7 +68,16 @@ impl Gateway {
                 }
             };
             let work = tokio::spawn(work.in_current_span());
-            work.await.unwrap_or_else(|error| Err(RequestError::log(error)))?;
+            let done = if is_disk_full {
+                // Without enough room it goes on in the background, and is done when there is some.
+                timeout(FULL_DISK, work).await.map_err(|_| {
+                    let full = || DiskFailure::Temporary(SharedError::new("the disk is full"));
+                    disk_failure::current(self.log()).unwrap_or_else(full).not_durable_yet()
+                })?
+            } else {
+                work.await
+            };
+            done.unwrap_or_else(|error| Err(RequestError::log(error)))?;
         }
         if self.log().removal(id).map_err(RequestError::of_read)?.is_none() {
             return Err(RequestError::UnknownSession(id.clone()));
@@ -112,11 +132,18 @@ impl Gateway {
             // Before the log: after a crash in between, the session can be deleted again.
             agent.forget(id).await.map_err(RequestError::log)?;
         }
-        shared.provider_requests.forget(id).await?;
+        let forgotten = shared.provider_requests.forget(id).await;
+        // On a full disk there may be room for it once the session is gone.
+        if !shared.log.is_disk_full() {
+            forgotten.clone()?;
+        }
         turnstream_failpoint::reach("keeper.forgotten");
         match shared.log.delete(id).await {
             Ok(()) | Err(turnstream_log::RemoveError::Unknown(_)) => {}
             Err(error) => return Err(RequestError::of_remove(error)),
+        }
+        if forgotten.is_err() {
+            shared.provider_requests.forget(id).await?;
         }
         turnstream_failpoint::reach("keeper.deleted");
         shared.states.remove(id);

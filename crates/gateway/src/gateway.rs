@@ -100,7 +100,7 @@ impl Gateway {
         let gateway = Self::of(Arc::new(shared));
         let loaded = start::load_sessions(&gateway, opened.abandoned)?;
         tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
-        retention::start(&gateway);
+        retention::start(&gateway, loaded == 0);
         Ok(gateway)
     }
 
@@ -225,8 +225,10 @@ impl Gateway {
         refuse_secret("mode", change.mode.as_deref(), rules)?;
         change.redact(rules);
         if let Some(session) = self.shared.states.get(id) {
-            let cwd = Path::new(&session.cwd);
-            self.check_model(&session.agent, change.model.as_deref(), cwd).await?;
+            // The agent reads its configuration there. Without a directory it is not asked.
+            if let Ok(cwd) = self.settings().open_directory(Path::new(&session.cwd)) {
+                self.check_model(&session.agent, change.model.as_deref(), cwd.path()).await?;
+            }
         }
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
         self.session(id)

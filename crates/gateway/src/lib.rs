@@ -3,6 +3,7 @@
 //! A [`Gateway`] owns a log and the agents. Requests for a session go to its keeper: the one task that owns
 //! the session's appender and its link to the agent.
 
+mod clock;
 mod closing;
 mod create;
 mod delete;
@@ -15,8 +16,8 @@ mod history;
 mod idempotency;
 mod import;
 mod keeper;
-mod last_activity;
 mod key_ids;
+mod last_activity;
 mod listing;
 mod provider_requests;
 mod redactor;
@@ -26,7 +27,9 @@ mod search;
 mod session_states;
 mod settings;
 mod start;
+mod working_directory;
 
+pub use clock::{ClockSource, FakeClock};
 pub use create::NewSession;
 pub use delete::Deleted;
 pub use error::{OpenError, RequestError, SharedError};

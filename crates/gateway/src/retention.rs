@@ -1,16 +1,18 @@
 //! Retention: trims old turns and deletes old sessions, a little at a time and in the background.
 //!
 //! Nothing that is open is removed: no open turn, waiting prompt or approval. The log checks that for
-//! turns, and the keeper for its session.
+//! turns, and the keeper for its session. Ages are counted by [`crate::clock`], not by the wall clock alone.
 
+use crate::clock::{self, ClockEvent, GRACE, RetentionClock};
 use crate::error::RequestError;
 use crate::gateway::{Gateway, Shared};
 use crate::last_activity::last_time;
 use crate::session_states::SessionEntry;
 use std::collections::HashMap;
 use std::error::Error;
+use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use turnstream_log::{Keep, Log, ReadError};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Seq;
@@ -78,24 +80,71 @@ struct Candidate {
     active: Time,
 }
 
-/// Starts the rounds of retention. They end with the gateway.
-pub(crate) fn start(gateway: &Gateway) {
+/// The time between two stores of the clock's anchor.
+const STORE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Starts the rounds of retention. They end with the gateway. A fresh data directory has nothing old.
+pub(crate) fn start(gateway: &Gateway, is_fresh: bool) {
     let shared = gateway.shared();
+    let data = gateway.data().to_owned();
+    let source = shared.settings.clock.clone();
+    let (mut clock, event) = RetentionClock::resume(clock::load(&data), is_fresh, &source.read());
+    // Also without limits: they may be set later.
+    store(&data, &clock);
     if !shared.settings.retention.wants_something() {
         return;
     }
+    tell(event);
     let (every, shared) = (shared.settings.retention.every, Arc::downgrade(&shared));
     tokio::spawn(async move {
         let mut activities = Activities::new();
+        let mut stored = Instant::now();
         loop {
             tokio::time::sleep(every).await;
             let Some(gateway) = awake(&shared) else { return };
-            let round = gateway.retain(&mut activities).await;
+            let (now, event) = clock.observe(&source.read());
+            tell(event);
+            if stored.elapsed() >= STORE_EVERY {
+                stored = Instant::now();
+                store(&data, &clock);
+            }
+            let round = gateway.retain(now, &mut activities).await;
             if round != Round::default() {
                 gateway.shared().rounds.send_replace(round);
             }
         }
     });
+}
+
+fn store(data: &Path, clock: &RetentionClock) {
+    if let Err(error) = clock::store(data, clock.anchor()) {
+        tracing::warn!(%error, "the time of this run cannot be stored; the next start counts ages anew");
+    }
+}
+
+/// One line for a clock that jumped.
+fn tell(event: Option<ClockEvent>) {
+    let seconds = |by: Duration| by.as_secs();
+    match event {
+        None => {}
+        Some(ClockEvent::Ahead(by)) => tracing::warn!(
+            seconds = seconds(by), grace = ?GRACE,
+            "the clock is ahead of the time that can be known to have passed; retention removes nothing by this \
+             difference until the clock was steady for the grace period"
+        ),
+        Some(ClockEvent::Behind(by)) => {
+            tracing::warn!(
+                seconds = seconds(by),
+                "the clock was set back; retention removes less until it returns"
+            );
+        }
+        Some(ClockEvent::Believed(by)) => {
+            tracing::warn!(
+                seconds = seconds(by),
+                "the clock was steady since its jump; retention goes by it again"
+            );
+        }
+    }
 }
 
 fn awake(shared: &Weak<Shared>) -> Option<Gateway> {
@@ -117,28 +166,28 @@ impl Retention {
 }
 
 impl Gateway {
-    /// One round: first turns, then sessions.
-    async fn retain(&self, activities: &mut Activities) -> Round {
+    /// One round: first turns, then sessions. Ages are counted from `now`.
+    async fn retain(&self, now: Time, activities: &mut Activities) -> Round {
         let retention = self.settings().retention.clone();
         let mut round = Round::default();
         if retention.trims() {
-            self.trim_all(&retention, &mut round).await;
+            self.trim_all(&retention, now, &mut round).await;
         }
         if let Some(age) = retention.max_age
-            && let Err(error) = self.shared().provider_requests.trim(before_now(age)).await
+            && let Err(error) = self.shared().provider_requests.trim(before(now, age)).await
         {
             tracing::warn!(error = %Chain(&error), "retention of provider requests failed");
             round.failed += 1;
         }
         if retention.deletes() {
-            self.delete_some(&retention, activities, &mut round).await;
+            self.delete_some(&retention, now, activities, &mut round).await;
         }
         round
     }
 
-    async fn trim_all(&self, retention: &Retention, round: &mut Round) {
+    async fn trim_all(&self, retention: &Retention, now: Time, round: &mut Round) {
         let keep = Keep {
-            since: retention.max_age.map(before_now),
+            since: retention.max_age.map(|age| before(now, age)),
             bytes: retention.max_bytes,
             turns: retention.max_turns,
         };
@@ -163,7 +212,13 @@ impl Gateway {
         }
     }
 
-    async fn delete_some(&self, retention: &Retention, activities: &mut Activities, round: &mut Round) {
+    async fn delete_some(
+        &self,
+        retention: &Retention,
+        now: Time,
+        activities: &mut Activities,
+        round: &mut Round,
+    ) {
         let (log, entries) = (self.log().clone(), self.states().all());
         let mut known = std::mem::take(activities);
         let looked = tokio::task::spawn_blocking(move || {
@@ -184,7 +239,7 @@ impl Gateway {
         all.sort_by(|one, other| (one.active, &one.id).cmp(&(other.active, &other.id)));
         let mut bytes = found.bytes;
         let mut sessions = found.sessions;
-        let too_old = retention.session_max_age.map(before_now);
+        let too_old = retention.session_max_age.map(|age| before(now, age));
         for Candidate { id, bytes: own, active } in all {
             let goes = too_old.is_some_and(|limit| active < limit)
                 || retention.max_sessions.is_some_and(|most| sessions > most)
@@ -260,10 +315,10 @@ fn candidates(log: &Log, entries: Vec<SessionEntry>, activities: &mut Activities
     found
 }
 
-/// The time so long ago.
-fn before_now(age: Duration) -> Time {
+/// The time so long before.
+fn before(now: Time, age: Duration) -> Time {
     let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-    Time(Time::now().0.saturating_sub(age))
+    Time(now.0.saturating_sub(age))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Settings of a gateway: time limits, roots, redaction and retention.
 
+use crate::clock::ClockSource;
 use crate::retention::Retention;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_redact::Rules;
 
@@ -37,13 +38,8 @@ pub struct Settings {
     pub redaction: Rules,
     /// What is removed, and when. By default nothing.
     pub retention: Retention,
-}
-
-impl Settings {
-    /// Whether sessions may work in this directory, given by its real path.
-    pub(crate) fn allows(&self, real: &Path) -> bool {
-        self.roots.iter().any(|root| root.canonicalize().is_ok_and(|root| real.starts_with(root)))
-    }
+    /// The clocks by which retention counts ages.
+    pub clock: ClockSource,
 }
 
 /// What happens to an approval that nobody answered in time.
@@ -72,6 +68,7 @@ impl Default for Settings {
             debounce: Duration::from_secs(1),
             redaction: Rules::standard(),
             retention: Retention::default(),
+            clock: ClockSource::default(),
         }
     }
 }

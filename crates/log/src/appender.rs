@@ -28,6 +28,8 @@ pub struct Appender {
     log: Arc<Inner>,
     session: Arc<Session>,
     epoch: u64,
+    /// The time of the last event. No later event gets an earlier one, also if the clock is set back.
+    last: Time,
 }
 
 /// Resolves to the seq of the last event once the events are durable. Dropping the receipt does not cancel
@@ -41,7 +43,7 @@ impl Appender {
     pub const MOST_BYTES: usize = 64 << 20;
 
     pub(crate) fn new(log: Arc<Inner>, session: Arc<Session>, epoch: u64) -> Self {
-        Self { log, session, epoch }
+        Self { log, session, epoch, last: Time(0) }
     }
 
     /// The session.
@@ -64,6 +66,12 @@ impl Appender {
         self.session.head()
     }
 
+    /// The time that events get which are appended now: never before the last event of the session.
+    pub fn stamp(&mut self, now: Time) -> Time {
+        self.last = self.last.max(now);
+        self.last
+    }
+
     /// Returns when every commit that began before this call has ended.
     pub(crate) async fn wait_for_earlier_commits(&mut self) -> Result<(), AppendError> {
         self.append(Vec::new(), Time(0)).await?.await.map(drop)
@@ -73,8 +81,9 @@ impl Appender {
     /// the receipt resolves when the events are durable.
     ///
     /// All events of one call become durable together, so a call is limited to about
-    /// [`Appender::MOST_BYTES`].
+    /// [`Appender::MOST_BYTES`]. They get this time, or that of the last event if it is later.
     pub async fn append(&mut self, drafts: Vec<Draft>, time: Time) -> Result<Receipt, AppendError> {
+        let time = self.stamp(time);
         let weight = weight::of_all(&drafts);
         enqueue(&self.log, &self.session, self.epoch, Content::Drafts(drafts, time), weight).await
     }

@@ -1,5 +1,7 @@
 //! The errors of a log, one type per operation.
 
+use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 use turnstream_model::SharedError;
 use turnstream_model::cursor::Seq;
@@ -7,6 +9,22 @@ use turnstream_model::event::EventError;
 
 /// The error behind a failed store operation.
 pub type StoreFault = SharedError;
+
+/// Whether this error, or one behind it, says that a disk or a quota is full.
+pub(crate) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+        if matches!(io, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+            || sqlite == Some(rusqlite::ErrorCode::DiskFull)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
 
 /// A stored event that cannot be decoded. It names no content: that may be a part of a conversation, and
 /// errors end up in log lines.
@@ -112,6 +130,19 @@ pub enum OpenError {
         #[source]
         problem: StoreFault,
     },
+}
+
+impl OpenError {
+    /// Whether the directory cannot be used because the disk is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Directory { source, .. } => is_disk_full(source),
+            Self::Store { problem, .. } | Self::Corrupt { problem, .. } | Self::Damaged { problem, .. } => {
+                is_disk_full(problem.get_ref())
+            }
+            Self::InUse(_) | Self::Missing(_) | Self::TooNew { .. } => false,
+        }
+    }
 }
 
 /// Why a session cannot be claimed.

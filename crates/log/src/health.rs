@@ -1,6 +1,6 @@
 //! Whether the log can make events durable.
 
-use crate::error::StoreFault;
+use crate::error::{StoreFault, is_disk_full};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -10,6 +10,10 @@ use turnstream_model::Chain;
 
 /// An outage of this length is logged as an error: somebody has to look at the disk.
 const LASTING_MILLIS: u64 = 5_000;
+
+/// The line for a full disk.
+const DISK_FULL: &str =
+    "the disk is full: events wait and new prompts are refused; free some space on it, or delete sessions";
 
 /// The health of the disk as the log sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +34,13 @@ pub enum Health {
     },
 }
 
-/// Who reports: the writer thread, for commits, or the store, for its work after commits. Each has its own
-/// state, so that success of one does not hide failure of the other.
+/// Who reports: the writer thread, for commits, the store, for its work after commits, or the store about the
+/// space in reserve. Each has its own state, so that success of one does not hide failure of another.
 #[derive(Clone, Copy)]
 pub(crate) enum HealthSource {
     Writer,
     Store,
+    Reserve,
 }
 
 impl HealthSource {
@@ -44,6 +49,7 @@ impl HealthSource {
         match self {
             Self::Writer => "commit",
             Self::Store => "flush",
+            Self::Reserve => "reserve",
         }
     }
 }
@@ -56,31 +62,60 @@ pub(crate) struct HealthReporter {
     is_escalated: AtomicBool,
 }
 
-/// The health of both sources.
+/// The health of all sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthBySource {
-    writer: Health,
-    store: Health,
+    writer: SourceHealth,
+    store: SourceHealth,
+    reserve: SourceHealth,
+}
+
+/// The health of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SourceHealth {
+    health: Health,
+    /// It is degraded because the disk is full.
+    is_disk_full: bool,
+}
+
+/// One reporter for each source.
+pub(crate) struct HealthReporters {
+    pub(crate) writer: HealthReporter,
+    pub(crate) store: HealthReporter,
+    pub(crate) reserve: HealthReporter,
 }
 
 impl HealthBySource {
-    pub(crate) fn watch() -> (HealthReporter, HealthReporter, watch::Receiver<Self>) {
-        let (sender, receiver) = watch::channel(Self { writer: Health::Sound, store: Health::Sound });
+    pub(crate) fn watch() -> (HealthReporters, watch::Receiver<Self>) {
+        let sound = SourceHealth { health: Health::Sound, is_disk_full: false };
+        let all_sound = Self { writer: sound.clone(), store: sound.clone(), reserve: sound };
+        let (sender, receiver) = watch::channel(all_sound);
         let by_source = Arc::new(sender);
-        (
-            HealthReporter::new(HealthSource::Writer, by_source.clone()),
-            HealthReporter::new(HealthSource::Store, by_source),
-            receiver,
-        )
+        let reporters = HealthReporters {
+            writer: HealthReporter::new(HealthSource::Writer, by_source.clone()),
+            store: HealthReporter::new(HealthSource::Store, by_source.clone()),
+            reserve: HealthReporter::new(HealthSource::Reserve, by_source),
+        };
+        (reporters, receiver)
     }
 
-    /// The worse health of the two.
+    /// The worst health. Of several that are equally bad, that of the writer comes first.
     pub(crate) fn worst(&self) -> Health {
-        match (&self.writer, &self.store) {
-            (Health::Failed { .. }, _)
-            | (Health::Degraded { .. }, Health::Sound | Health::Degraded { .. }) => self.writer.clone(),
-            (_, store) => store.clone(),
-        }
+        let rank = |health: &Health| match health {
+            Health::Sound => 0,
+            Health::Degraded { .. } => 1,
+            Health::Failed { .. } => 2,
+        };
+        // The last one of the largest is taken.
+        let all = [&self.reserve, &self.store, &self.writer].into_iter();
+        all.map(|source| &source.health).max_by_key(|health| rank(health)).cloned().unwrap_or(Health::Sound)
+    }
+
+    /// Whether the disk is full, and nothing else is wrong with it.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        let all = [&self.writer, &self.store, &self.reserve];
+        let mut bad = all.into_iter().filter(|source| source.health != Health::Sound).peekable();
+        bad.peek().is_some() && bad.all(|source| source.is_disk_full)
     }
 }
 
@@ -116,7 +151,7 @@ impl HealthReporter {
     }
 
     pub(crate) fn sound(&self) {
-        let previous = self.replace(|health| match health {
+        let previous = self.replace(false, |health| match health {
             Health::Sound => None,
             Health::Degraded { .. } | Health::Failed { .. } => Some(Health::Sound),
         });
@@ -132,7 +167,8 @@ impl HealthReporter {
     /// Called for every failed try, and logs an outage once; once more, as an error, if it lasts.
     pub(crate) fn degraded(&self, fault: &StoreFault) {
         let began = SystemTime::now();
-        let previous = self.replace(|health| {
+        let is_full = is_disk_full(fault.get_ref());
+        let previous = self.replace(is_full, |health| {
             let since = match health {
                 Health::Degraded { since, .. } => *since,
                 Health::Sound | Health::Failed { .. } => began,
@@ -147,6 +183,9 @@ impl HealthReporter {
                     error!(source, duration_ms, error = %Chain(fault), "writes still fail; events wait");
                 }
             }
+            Some(Health::Sound | Health::Failed { .. }) | None if is_full => {
+                warn!(source, error = %Chain(fault), "{DISK_FULL}");
+            }
             Some(Health::Sound | Health::Failed { .. }) | None => {
                 warn!(source, error = %Chain(fault), "writes fail; events wait and are retried");
             }
@@ -154,7 +193,7 @@ impl HealthReporter {
     }
 
     pub(crate) fn failed(&self, fault: &StoreFault) {
-        let previous = self.replace(|_| Some(Health::Failed { problem: fault.clone() }));
+        let previous = self.replace(false, |_| Some(Health::Failed { problem: fault.clone() }));
         if !matches!(previous, Some(Health::Failed { .. })) {
             let source = self.source.name();
             error!(source, error = %Chain(fault), "the store failed permanently; nothing more is accepted");
@@ -162,14 +201,18 @@ impl HealthReporter {
     }
 
     /// Sets the health to what `change` returns, and returns the previous one. `None` if it stays.
-    fn replace(&self, change: impl FnOnce(&Health) -> Option<Health>) -> Option<Health> {
+    fn replace(&self, is_disk_full: bool, change: impl FnOnce(&Health) -> Option<Health>) -> Option<Health> {
         let mut previous = None;
         self.by_source.send_if_modified(|by_source| {
-            let health = match self.source {
+            let source = match self.source {
                 HealthSource::Writer => &mut by_source.writer,
                 HealthSource::Store => &mut by_source.store,
+                HealthSource::Reserve => &mut by_source.reserve,
             };
-            previous = change(health).map(|new| std::mem::replace(health, new));
+            if let Some(health) = change(&source.health) {
+                let new = SourceHealth { health, is_disk_full };
+                previous = Some(std::mem::replace(source, new).health);
+            }
             previous.is_some()
         });
         previous
@@ -189,13 +232,13 @@ mod tests {
 
     #[test]
     fn an_outage_that_lasts_is_logged_once_more_as_an_error() {
-        let (writer, _store, health) = HealthBySource::watch();
+        let (HealthReporters { writer, .. }, health) = HealthBySource::watch();
         let fault = StoreFault::new("no space left");
         let ((), lines) = capture(|| {
             writer.degraded(&fault);
             writer.degraded(&fault);
             let since = SystemTime::now() - Duration::from_millis(LASTING_MILLIS);
-            writer.replace(|_| Some(Health::Degraded { since, problem: fault.clone() }));
+            writer.replace(false, |_| Some(Health::Degraded { since, problem: fault.clone() }));
             (0..20).for_each(|_| writer.degraded(&fault));
             assert_ne!(health.borrow().worst(), Health::Sound);
             writer.sound();

@@ -25,6 +25,7 @@ use tracing::{error, info, warn};
 use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, Generation, Seq};
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 /// Bytes per read of the store, regardless of how much is requested.
 const READ_BYTES: usize = 128 * 1024;
@@ -41,6 +42,9 @@ pub struct Options {
     pub segment: u64,
     /// How long the stored fold of an active session may lag behind. Readers always see the latest state.
     pub debounce: Duration,
+    /// Bytes of disk that are kept in reserve, for opening the log and deleting sessions when the disk is
+    /// full. Without room for them the log is degraded. Zero keeps none.
+    pub reserve: u64,
 }
 
 impl Default for Options {
@@ -50,6 +54,7 @@ impl Default for Options {
             budget: 64 << 20,
             segment: 8 << 20,
             debounce: Duration::from_secs(1),
+            reserve: 8 << 20,
         }
     }
 }
@@ -87,6 +92,8 @@ pub(crate) struct LogBuilder {
 pub(crate) struct StoreReports {
     /// The health of the store's work after commits.
     pub(crate) health: HealthReporter,
+    /// Whether there is room in reserve.
+    pub(crate) reserve_health: HealthReporter,
     queue: Arc<Queue>,
     refused: Arc<AtomicU64>,
     removed: Arc<RemovalCounts>,
@@ -122,14 +129,16 @@ impl LogBuilder {
         let queue = Arc::new(Queue::new(options.budget));
         let refused = Arc::new(AtomicU64::new(0));
         let removed = Arc::new(RemovalCounts::default());
-        let (writer_health, store_health, health) = HealthBySource::watch();
+        let (reporters, health) = HealthBySource::watch();
         let reports = StoreReports {
-            health: store_health,
+            health: reporters.store,
+            reserve_health: reporters.reserve,
             queue: queue.clone(),
             refused: refused.clone(),
             removed: removed.clone(),
         };
         let (sessions, merge) = (Arc::new(Sessions::default()), options.merge);
+        let writer_health = reporters.writer;
         (Self { queue, sessions, refused, removed, writer_health, health, merge }, reports)
     }
 
@@ -192,7 +201,32 @@ impl Log {
         })?;
         // Events that owners in other processes wrote.
         self.inner.sessions.advance_head(id, known.head);
+        appender.stamp(self.last_time(id).await);
         Ok(appender)
+    }
+
+    /// The time of the last event of a session, also if retention has removed it.
+    async fn last_time(&self, id: &SessionId) -> Time {
+        let (log, of) = (self.clone(), id.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let session = log.find(&of)?;
+            let head = session.head();
+            if head == Seq(0) {
+                return Ok(None);
+            }
+            match log.inner.read_some(&session, head, 1) {
+                Ok(last) => Ok(last.last().and_then(|last| last.event().ok()).map(|last| last.time)),
+                Err(ReadError::Trimmed { .. }) => Ok(log.inner.store.base(session.key)?.trimmed),
+                Err(error) => Err(error),
+            }
+        });
+        let error = match read.await {
+            Ok(Ok(time)) => return time.unwrap_or_default(),
+            Ok(Err(error)) => Chain(&error).to_string(),
+            Err(error) => Chain(&error).to_string(),
+        };
+        warn!(session = %id, error, "the time of the last event cannot be read; the clock alone decides");
+        Time::default()
     }
 
     /// The ids of all sessions, in creation order.
@@ -236,6 +270,11 @@ impl Log {
     /// Whether commits succeed at the moment.
     pub fn health(&self) -> Health {
         self.inner.health.borrow().worst()
+    }
+
+    /// Whether writes fail because the disk is full. Sessions can be deleted then.
+    pub fn is_disk_full(&self) -> bool {
+        self.inner.health.borrow().is_disk_full()
     }
 
     /// Watches the health from now on.

@@ -91,6 +91,12 @@ impl Writer {
 
     /// Records which sessions were delayed, by this commit or an earlier one.
     fn record_delays(&mut self, batch: &Batch, fault: Option<StoreFault>) {
+        // A notice that is late must not have an earlier time than the events before it.
+        for delayed in &mut self.unnotified {
+            let same = batch.groups.iter().filter(|group| group.session.key == delayed.session.key);
+            let last = same.filter_map(|group| group.parsed.last()).map(|event| event.time).max();
+            delayed.time = delayed.time.max(last.unwrap_or_default());
+        }
         let waited = match (fault, &mut self.outage) {
             (Some(fault), outage) => outage.insert(Outage::ended(&fault)).in_failed_commit(batch),
             (None, Some(outage)) if outage.is_past() => {

@@ -1,19 +1,26 @@
 //! What the tools of a script do to files. Every path stays below the session's directory.
 
 use super::act::Effect;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Component, Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::{Component, Path};
+use turnstream_adapter::{WorkingDirectory, with_user_umask};
 
 /// The most bytes that a read returns.
 const MAX_SHOWN: u64 = 64 << 10;
+
+/// The mode of a new file, less the user's umask.
+const NEW_FILE: Mode = Mode::from_bits_retain(0o666);
 
 /// Why a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EffectError {
     #[error(
-        "{path:?} is not allowed: a path must be relative, without \"..\", and stay below the session's directory"
+        "{path:?} is not allowed: a path must be relative, without \"..\" and links, and stay below the session's directory"
     )]
     Outside { path: String },
     #[error("{path:?} is not a regular file")]
@@ -25,17 +32,18 @@ pub(super) enum EffectError {
 }
 
 /// Performs an effect durably and returns the result of the tool.
-pub(super) fn perform(effect: &Effect, cwd: &Path) -> Result<Value, EffectError> {
+pub(super) fn perform(effect: &Effect, cwd: &WorkingDirectory) -> Result<Value, EffectError> {
     let path = effect.path();
-    let file = below(cwd, path)?;
     let failed = |source| EffectError::Io { path: path.to_owned(), source };
     match effect {
         Effect::Write { text, .. } => {
-            write(&file, text).map_err(failed)?;
+            let file = open_below(cwd, path, OFlags::WRONLY | OFlags::CREATE)?;
+            write(file, text).map_err(failed)?;
             Ok(json!({ "bytes": text.len() }))
         }
         Effect::Append { text, .. } => {
-            let written = append(&file, text).map_err(failed)?;
+            let file = open_below(cwd, path, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
+            let written = append(file, text).map_err(failed)?;
             if written != text.len() {
                 return Err(EffectError::Short { path: path.to_owned(), written, wanted: text.len() });
             }
@@ -43,55 +51,64 @@ pub(super) fn perform(effect: &Effect, cwd: &Path) -> Result<Value, EffectError>
         }
         Effect::Read { .. } => {
             let mut bytes = Vec::new();
-            File::open(&file)
-                .and_then(|file| file.take(MAX_SHOWN).read_to_end(&mut bytes))
-                .map_err(failed)?;
+            let file = open_below(cwd, path, OFlags::RDONLY)?;
+            file.take(MAX_SHOWN).read_to_end(&mut bytes).map_err(failed)?;
             Ok(json!({ "text": String::from_utf8_lossy(&bytes) }))
         }
-        Effect::Count { .. } => match fs::read(&file) {
-            Ok(bytes) => Ok(json!({ "lines": bytes.iter().filter(|byte| **byte == b'\n').count() })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(json!({ "lines": 0 })),
-            Err(error) => Err(failed(error)),
-        },
+        Effect::Count { .. } => {
+            let mut bytes = Vec::new();
+            match open_below(cwd, path, OFlags::RDONLY) {
+                Ok(mut file) => file.read_to_end(&mut bytes).map_err(failed)?,
+                Err(EffectError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => 0,
+                Err(error) => return Err(error),
+            };
+            Ok(json!({ "lines": bytes.iter().filter(|byte| **byte == b'\n').count() }))
+        }
     }
 }
 
-/// The real path of a file below the directory. Links are followed, and must stay below it.
-fn below(cwd: &Path, path: &str) -> Result<PathBuf, EffectError> {
+/// Opens a regular file below the open directory. No link is followed, so nothing can lead outside.
+fn open_below(cwd: &WorkingDirectory, path: &str, how: OFlags) -> Result<File, EffectError> {
+    const WITHOUT_LINKS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
     let outside = || EffectError::Outside { path: path.to_owned() };
-    let failed = |source| EffectError::Io { path: path.to_owned(), source };
+    let not_a_file = || EffectError::NotAFile { path: path.to_owned() };
+    let failed = |error: Errno| match error {
+        // A link at the end, and one in the middle. A file in the middle gives the same error.
+        Errno::LOOP | Errno::NOTDIR => outside(),
+        Errno::ISDIR => not_a_file(),
+        error => EffectError::Io { path: path.to_owned(), source: error.into() },
+    };
     let relative = Path::new(path);
     if path.is_empty() || !relative.components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(outside());
     }
-    let root = cwd.canonicalize().map_err(failed)?;
-    let named = root.join(relative);
-    let (Some(parent), Some(name)) = (named.parent(), named.file_name()) else { return Err(outside()) };
-    let place = parent.canonicalize().map_err(failed)?.join(name);
-    let real = match fs::symlink_metadata(&place) {
-        // A dangling link would create a file at its unknown target.
-        Ok(_) => place.canonicalize().map_err(failed)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => place,
-        Err(error) => return Err(failed(error)),
-    };
-    if !real.starts_with(&root) {
-        return Err(outside());
+    let Some(name) = relative.file_name() else { return Err(outside()) };
+    let mut directory = None;
+    for part in relative.parent().into_iter().flat_map(Path::components) {
+        let below = directory.as_ref().map_or(cwd.as_fd(), AsFd::as_fd);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | WITHOUT_LINKS;
+        directory = Some(openat(below, part.as_os_str(), flags, Mode::empty()).map_err(failed)?);
     }
-    if fs::metadata(&real).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(EffectError::NotAFile { path: path.to_owned() });
+    let below = directory.as_ref().map_or(cwd.as_fd(), AsFd::as_fd);
+    // A pipe would block.
+    let flags = how | WITHOUT_LINKS | OFlags::NONBLOCK;
+    let file = File::from(with_user_umask(|| openat(below, name, flags, NEW_FILE)).map_err(failed)?);
+    match file.metadata() {
+        Ok(found) if found.is_file() => Ok(file),
+        Ok(_) => Err(not_a_file()),
+        Err(source) => Err(EffectError::Io { path: path.to_owned(), source }),
     }
-    Ok(real)
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(path)?;
+fn write(mut file: File, text: &str) -> io::Result<()> {
+    // Only now, when it is known to be a regular file.
+    file.set_len(0)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
 /// Appends with one system call: tests count effects by what was appended.
-fn append(path: &Path, text: &str) -> io::Result<usize> {
-    let mut file = File::options().append(true).create(true).open(path)?;
+fn append(mut file: File, text: &str) -> io::Result<usize> {
     let written = file.write(text.as_bytes())?;
     file.sync_all()?;
     Ok(written)
@@ -99,9 +116,16 @@ fn append(path: &Path, text: &str) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EffectError, perform};
+    use super::EffectError;
     use crate::demo::act::Effect;
+    use serde_json::Value;
     use std::fs;
+    use std::path::Path;
+    use turnstream_adapter::WorkingDirectory;
+
+    fn perform(effect: &Effect, cwd: &Path) -> Result<Value, EffectError> {
+        super::perform(effect, &WorkingDirectory::open(cwd).unwrap())
+    }
 
     fn write(path: &str) -> Effect {
         Effect::Write { path: path.to_owned(), text: "x".to_owned() }
@@ -122,7 +146,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_that_lead_outside_are_refused_and_others_are_followed() {
+    fn links_are_not_followed() {
         use std::os::unix::fs::symlink;
         let outer = tempfile::tempdir().unwrap();
         let cwd = outer.path().join("cwd");
@@ -131,14 +155,28 @@ mod tests {
         symlink(outer.path(), cwd.join("up")).unwrap();
         symlink(outer.path().join("a.txt"), cwd.join("a.txt")).unwrap();
         symlink(outer.path().join("new.txt"), cwd.join("dangling")).unwrap();
-        symlink(cwd.join("sub"), cwd.join("inside")).unwrap();
-        for path in ["up/a.txt", "a.txt", "up/new.txt", "dangling"] {
-            assert!(perform(&write(path), &cwd).is_err(), "{path}");
+        symlink("sub", cwd.join("inside")).unwrap();
+        for path in ["up/a.txt", "a.txt", "up/new.txt", "dangling", "inside/b.txt"] {
+            let refused = perform(&write(path), &cwd);
+            assert!(matches!(refused, Err(EffectError::Outside { .. })), "{path}: {refused:?}");
         }
         assert_eq!(fs::read_to_string(outer.path().join("a.txt")).unwrap(), "old");
         assert!(!outer.path().join("new.txt").exists());
-        perform(&write("inside/b.txt"), &cwd).unwrap();
+        perform(&write("sub/b.txt"), &cwd).unwrap();
         assert_eq!(fs::read_to_string(cwd.join("sub/b.txt")).unwrap(), "x");
+    }
+
+    #[test]
+    fn a_directory_that_is_swapped_for_a_link_after_it_was_opened_leads_nowhere() {
+        let outer = tempfile::tempdir().unwrap();
+        let (cwd, moved) = (outer.path().join("cwd"), outer.path().join("moved"));
+        fs::create_dir(&cwd).unwrap();
+        let opened = WorkingDirectory::open(&cwd).unwrap();
+        fs::rename(&cwd, &moved).unwrap();
+        std::os::unix::fs::symlink(outer.path(), &cwd).unwrap();
+        super::perform(&write("a.txt"), &opened).unwrap();
+        assert!(!outer.path().join("a.txt").exists());
+        assert_eq!(fs::read_to_string(moved.join("a.txt")).unwrap(), "x");
     }
 
     #[test]

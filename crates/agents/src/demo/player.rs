@@ -9,12 +9,11 @@ use super::{DemoConfig, welcome};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use turnstream_adapter::{Command, LinkEnd, Observed, Observer, OpenWork, Start};
+use turnstream_adapter::{Command, LinkEnd, Observed, Observer, OpenWork, Start, WorkingDirectory};
 use turnstream_model::event::{ApprovalOutcome, ErrorClass, Origin, QuestionOutcome, StopReason, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Need, ProbedStatus, Signal};
@@ -29,7 +28,7 @@ pub(super) struct Player {
     pub(super) observer: Observer,
     inbox: mpsc::UnboundedReceiver<Command>,
     pub(super) memory: Memory,
-    pub(super) cwd: PathBuf,
+    pub(super) cwd: WorkingDirectory,
     config: Arc<DemoConfig>,
     pub(super) queue: VecDeque<Arc<Run>>,
     /// The run that is being played.

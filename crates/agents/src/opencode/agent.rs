@@ -3,7 +3,7 @@
 use super::adapter::Adapter;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
@@ -195,8 +195,8 @@ impl Opencode {
             ServeError::Client(error) => self.failure(Arc::new(error)),
             error => LinkFailure::Permanent(self.unavailable(Arc::new(error))),
         })?;
-        let directory =
-            Directory::new(&start.cwd).map_err(|error| self.failure(Arc::new(ClientError::from(error))))?;
+        let directory = Directory::new(start.cwd.path())
+            .map_err(|error| self.failure(Arc::new(ClientError::from(error))))?;
         let native_id = start.native_id.as_deref();
         let ensured = client.ensure_session(native_id, &directory, None).await;
         let ensured = ensured.map_err(|error| self.failure(Arc::new(error)))?;
@@ -220,6 +220,11 @@ impl Opencode {
             Some(error) => self.failure(Arc::clone(error)),
             None => LinkFailure::Temporary(Arc::new(closed)),
         })?;
+        // opencode takes a path, not the open directory. Nothing was sent to it yet.
+        if !start.cwd.is_at_its_path() {
+            let path = start.cwd.path().to_owned();
+            return Err(LinkFailure::Permanent(self.unavailable(Arc::new(DirectoryReplaced(path)))));
+        }
         let adapter = Adapter::new(conversation, connection, clock, start.session.clone());
         let notice = forgotten.map(forgotten_notice);
         let native_id = ensured.at.id;
@@ -291,6 +296,17 @@ impl AgentError for NoLink {
             Self::Restarting { reason: _ } => "it is being started again".to_owned(),
             Self::NoAnswer => self.to_string(),
         }
+    }
+}
+
+/// The working directory was replaced while the link was made.
+#[derive(Debug, thiserror::Error)]
+#[error("the working directory {} was replaced meanwhile; send the prompt again", .0.display())]
+struct DirectoryReplaced(PathBuf);
+
+impl AgentError for DirectoryReplaced {
+    fn for_log(&self) -> String {
+        self.to_string()
     }
 }
 

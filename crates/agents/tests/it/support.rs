@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
-use turnstream_agents::{Agent, Command, Fate, Link, Observed, OpenWork, Start};
+use turnstream_agents::{Agent, Command, Fate, Link, Observed, OpenWork, Start, WorkingDirectory};
 use turnstream_model::check::{Checker, Tail};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
@@ -104,7 +104,7 @@ impl Keeper {
     pub(crate) async fn connect(&mut self, left: Option<OpenWork>) {
         let start = Start {
             session: SessionId::from("ses_1"),
-            cwd: self.cwd.path().to_owned(),
+            cwd: WorkingDirectory::open(self.cwd.path()).unwrap(),
             native_id: None,
             model: Some("model-1".to_owned()),
             mode: None,

@@ -201,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_outlives_its_gateway_tells_the_next_one_at_the_port_nothing() {
         let data = tempfile::tempdir().unwrap();
-        let lock = std::fs::File::create(data.path().join("lock")).unwrap();
+        let lock = std::fs::File::open(data.path()).unwrap();
         lock.try_lock().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -59,7 +59,7 @@ impl Owner {
                 "the files of process {pid}, which gateway.json names, cannot be seen: {error}"
             ))
         };
-        let held = Held::read(&process, &self.data.join("lock")).map_err(unseen)?;
+        let held = Held::read(&process, &self.data).map_err(unseen)?;
         if !held.has_lock {
             let data = self.data.display();
             return Err(Doubt::Other(format!(
@@ -88,8 +88,9 @@ struct Held {
 }
 
 impl Held {
-    fn read(process: &Path, lock: &Path) -> std::io::Result<Self> {
-        let lock = fs::metadata(lock).map(|found| (found.dev(), found.ino())).ok();
+    /// The lock is on the directory itself.
+    fn read(process: &Path, directory: &Path) -> std::io::Result<Self> {
+        let lock = fs::metadata(directory).map(|found| (found.dev(), found.ino())).ok();
         let mut held = Self { has_lock: false, sockets: Vec::new() };
         for descriptor in fs::read_dir(process.join("fd"))? {
             let path = descriptor?.path();
@@ -187,8 +188,8 @@ mod tests {
         assert!(why(owner.check()).contains("gateway.json is gone"));
         let note = crate::gateway_file::GatewayFile::write(data.path(), address).unwrap();
         assert!(why(owner.check()).contains("does not hold the lock"));
-        let lock = std::fs::File::create(data.path().join("lock")).unwrap();
-        assert!(why(owner.check()).contains("does not hold the lock"), "an open file is no lock");
+        let lock = std::fs::File::open(data.path()).unwrap();
+        assert!(why(owner.check()).contains("does not hold the lock"), "an open directory is no lock");
         lock.try_lock().unwrap();
         owner.check().unwrap();
         assert_eq!(sockets_at(address).unwrap().len(), 1);

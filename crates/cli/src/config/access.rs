@@ -2,7 +2,7 @@
 
 use super::keys::FromVariable;
 use super::{ConfigError, TokenText};
-use crate::host;
+use crate::data_directory;
 use serde::{Deserialize, Deserializer};
 use std::path::Path;
 use turnstream_server::{Auth, Origin, Token, TokenFile, TokenFileError};
@@ -38,8 +38,7 @@ pub(super) fn auth(
         (AuthChoice::None, None) => Ok(Auth::None),
         (AuthChoice::Token, Some(text)) => Ok(Auth::Token(Token::new(text.expose())?)),
         (AuthChoice::Token, None) => {
-            host::make_data_directory(data)
-                .map_err(|error| ConfigError::DataDirectory { path: data.to_owned(), error })?;
+            data_directory::prepare(data)?;
             Ok(Auth::File(TokenFile::open_or_make(data)?))
         }
     }

@@ -10,11 +10,14 @@ mod file;
 mod keys;
 mod redaction;
 mod retention;
+mod secret_keys;
 mod size;
+mod source_line;
 mod token_text;
 mod toml_errors;
 mod variables;
 
+use crate::data_directory::{self, DataDirectoryError};
 use crate::diagnostics::{Collector, LogFilter, LogFormat};
 use access::AuthChoice;
 use duration::Span;
@@ -30,6 +33,7 @@ use turnstream_server::{Auth, Origin, TokenError, TokenFile, TokenFileError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
+pub(crate) use secret_keys::exposure;
 pub(crate) use token_text::TokenText;
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
@@ -85,8 +89,7 @@ impl Place {
             (AuthChoice::Token, Some(_)) => return Err(ConfigError::TokenIsConfigured),
             (AuthChoice::Token, None) => {}
         }
-        crate::host::make_data_directory(&data)
-            .map_err(|error| ConfigError::DataDirectory { path: data.clone(), error })?;
+        data_directory::prepare(&data)?;
         let token = TokenFile::replace(&data)?.token()?;
         Ok(TokenText::from(token.expose().to_owned()))
     }
@@ -205,8 +208,8 @@ pub(crate) enum ConfigError {
          it to use one in the data directory"
     )]
     TokenIsConfigured,
-    #[error("cannot create the data directory {}: {error}; name another one with --data DIR", path.display())]
-    DataDirectory { path: PathBuf, error: std::io::Error },
+    #[error(transparent)]
+    DataDirectory(#[from] DataDirectoryError),
     #[error("this user has no home directory for the data; name a directory with --data DIR")]
     NoData,
     #[error("cannot read the current directory: {0}; name the directory for sessions with --root DIR")]
@@ -261,7 +264,9 @@ impl Config {
             return Err(ConfigError::AgentName(name.clone()));
         }
         // A fresh install has an agent to try.
-        agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
+        if file.demo != Some(false) {
+            agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
+        }
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
         let configured = place.token.clone().or(file.token);
@@ -356,6 +361,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         debounce: defaults.debounce,
         redaction: defaults.redaction,
         retention,
+        clock: defaults.clock,
     }
 }
 
@@ -421,6 +427,19 @@ mod tests {
         place.config = Some(file);
         let no_file = Config::resolve(&place, None, None).unwrap_err();
         assert!(is_not_found(&no_file), "{no_file:?}");
+    }
+
+    #[test]
+    fn the_demo_agent_can_be_switched_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let agents = |file: &str| {
+            let config = Config::resolve(&place(directory.path(), file), None, None).unwrap();
+            config.agents.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(agents(""), ["scripted"]);
+        assert_eq!(agents("demo = true"), ["scripted"]);
+        assert_eq!(agents("demo = false"), [""; 0]);
+        assert_eq!(agents("demo = false\n[agents.scripted]\nkind = \"scripted\""), ["scripted"]);
     }
 
     #[test]

@@ -154,8 +154,8 @@ fn marker(variable: &str) -> String {
     variable.to_lowercase().chars().map(plain).take(32).collect()
 }
 
-/// Whether the name of a variable says that its value is a secret.
-fn is_secret(variable: &str) -> bool {
+/// Whether the name of a variable or a key says that its value is a secret.
+pub(super) fn is_secret(variable: &str) -> bool {
     let name = variable.to_uppercase();
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
 }

@@ -8,7 +8,7 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 #[test]
 fn nothing_is_accepted_that_cannot_be_kept_and_what_waited_is_kept_later() {
     let home = Home::new();
-    std::fs::create_dir(home.path("data")).unwrap();
+    home.make_data();
     let disk = FaultDisk::new(home.path("data")).unwrap();
     let serving = home.serve_armed(&[], |command| disk.arm(command).unwrap());
     let address = serving.address.clone();

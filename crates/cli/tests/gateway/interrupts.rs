@@ -13,7 +13,7 @@ fn a_command_that_waits_for_a_gateway_ends_at_the_first_interrupt() {
     let home = Home::new();
     let data = home.path("data");
     std::fs::create_dir(&data).unwrap();
-    let lock = File::create(data.join("lock")).unwrap();
+    let lock = File::open(&data).unwrap();
     lock.try_lock().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

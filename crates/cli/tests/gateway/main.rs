@@ -9,6 +9,9 @@ mod configuration;
 mod diagnostics;
 #[cfg(target_os = "linux")]
 mod disk;
+mod files;
+#[cfg(target_os = "linux")]
+mod full_disk;
 #[cfg(feature = "real-agents")]
 mod history;
 mod hostile;

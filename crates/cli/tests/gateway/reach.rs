@@ -1,6 +1,6 @@
 //! Which gateway a command talks to, and what it never tells anybody else.
 
-use crate::support::{Home, Serving, stderr, stdout, wait_for};
+use crate::support::{Home, Serving, private_directory, stderr, wait_for};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -121,7 +121,7 @@ impl Stranger {
     }
 
     fn note(&self, data: &Path, pid: u32) {
-        std::fs::create_dir_all(data).unwrap();
+        private_directory(data);
         let address = self.0.local_addr().unwrap().to_string();
         std::fs::write(data.join("gateway.json"), json!({"address": address, "pid": pid}).to_string())
             .unwrap();

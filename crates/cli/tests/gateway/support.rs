@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
@@ -40,6 +41,11 @@ impl Home {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// Makes the data directory before a gateway does.
+    pub(crate) fn make_data(&self) {
+        private_directory(&self.path("data"));
     }
 
     /// A command in the working directory, with nothing of the surrounding environment that could decide
@@ -170,6 +176,11 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A directory that only this user can enter, as a gateway needs it.
+pub(crate) fn private_directory(path: &Path) {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).unwrap();
 }
 
 pub(crate) fn send(child: &Child, signal: Signal) {

@@ -141,7 +141,7 @@ impl Keeper {
         if drafts.is_empty() && effects.is_empty() {
             return Ok(());
         }
-        let time = Time::now();
+        let time = self.appender.stamp(Time::now());
         let mut changed = false;
         for draft in &drafts {
             changed |= matches!(draft.about(), Some((Subject::Session, _)));

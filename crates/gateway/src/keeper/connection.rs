@@ -4,14 +4,18 @@ use super::commit::{Work, report_refused};
 use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
 use crate::redactor::still_a_name;
-use std::path::PathBuf;
+use crate::working_directory::DirectoryProblem;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
-use turnstream_adapter::{AdapterFailed, Command, ConnectError, Link, LoggedWork, Observed, OpenWork, Start};
+use turnstream_adapter::{
+    AdapterFailed, Command, ConnectError, Link, LoggedWork, Observed, OpenWork, Start, WorkingDirectory,
+};
 use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
@@ -242,20 +246,7 @@ impl Keeper {
                 "there is no agent {name:?} in the configuration; add it to continue"
             )));
         };
-        let cwd = PathBuf::from(&self.session.cwd);
-        if !cwd.is_dir() {
-            let shown = cwd.display();
-            return Err(unreachable(format!("the working directory {shown} no longer exists")));
-        }
-        // The directory of a session that was created here was checked at its creation.
-        if self.imported.is_some() && !cwd.canonicalize().is_ok_and(|real| self.shared.settings.allows(&real))
-        {
-            return Err(unreachable(format!(
-                "the session was imported, and its working directory {} is not below a root; start the gateway with a root \
-                 above it",
-                cwd.display()
-            )));
-        }
+        let cwd = self.working_directory().map_err(unreachable)?;
         let start = Start {
             session: self.id.clone(),
             cwd,
@@ -281,6 +272,30 @@ impl Keeper {
         let task = tokio::spawn(connect.in_current_span());
         let agent = self.session.agent.clone();
         Ok(Connecting { task, agent, deadline: until + CONNECT_GRACE })
+    }
+
+    /// The session's directory, opened. It is checked for every link: roots may be narrower than when the
+    /// session was created, and a part of the path may be a link by now.
+    fn working_directory(&self) -> Result<WorkingDirectory, String> {
+        let path = Path::new(&self.session.cwd);
+        let shown = path.display();
+        self.shared.settings.open_directory(path).map_err(|problem| match problem {
+            DirectoryProblem::Unusable(error) if error.kind() == ErrorKind::NotFound => {
+                format!("the working directory {shown} no longer exists")
+            }
+            DirectoryProblem::Unusable(error) => {
+                format!("the working directory {shown} cannot be opened: {error}")
+            }
+            DirectoryProblem::File => format!("the working directory {shown} is a file now"),
+            DirectoryProblem::Outside(real) => {
+                let imported = if self.imported.is_some() { "the session was imported, and " } else { "" };
+                let leads = if real == path { String::new() } else { format!(" (now {})", real.display()) };
+                format!(
+                    "{imported}the working directory {shown}{leads} is not below a root; start the gateway with a root \
+                     above it"
+                )
+            }
+        })
     }
 
     /// The agent's name of the session. The name in an imported log is ignored: the session it names belongs

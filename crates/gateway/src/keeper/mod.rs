@@ -171,11 +171,7 @@ impl Keeper {
         })?;
         keeper.commit_now(work).await.map_err(|AppenderClosed| RequestError::Closing)?;
         turnstream_failpoint::reach("keeper.created");
-        // A repeated request with the same key reads the creation from the log: the events that have its
-        // time. So the first change after it must have a later time.
-        while keeper.session.created == Some(Time::now()) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        keeper.leave_time_of_creation();
         let (shared, id) = (keeper.shared.clone(), keeper.id.clone());
         supervise(shared, id, handle.number, done, keeper.run().instrument(span));
         Ok(())
@@ -202,6 +198,7 @@ impl Keeper {
                     let agent = shared.agent(&state.session.agent);
                     let mut keeper = Self::new(shared, id, appender, &state, agent, inbox, stop);
                     keeper.imported = imported;
+                    keeper.leave_time_of_creation();
                     match keeper.resume(&state).await {
                         Ok(()) => keeper.run().await,
                         Err(AppenderClosed) => Exit::Interrupted,
@@ -272,6 +269,14 @@ impl Keeper {
             shared,
             id,
             appender,
+        }
+    }
+
+    /// Later events get another time than the creation: a repeated request with the same key reads the
+    /// creation from the log, and takes the events that have its time.
+    fn leave_time_of_creation(&mut self) {
+        if let Some(created) = self.session.created {
+            self.appender.stamp(created.plus_millis(1));
         }
     }
 

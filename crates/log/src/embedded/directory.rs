@@ -2,8 +2,9 @@
 
 use super::note::BootNote;
 use crate::error::OpenError;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -14,28 +15,28 @@ const NOTE: &str = "boot";
 /// Locked for as long as the log is open; another process is refused.
 pub(crate) struct Directory {
     path: PathBuf,
+    /// The lock is on the directory itself, so no file can be removed to get around it.
     _lock: File,
+    /// The only lock of earlier versions, which must not open the directory at the same time.
+    _lock_file: File,
 }
 
 impl Directory {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let failed = |path: PathBuf| move |source| OpenError::Directory { path, source };
         make(path).map_err(failed(path.to_owned()))?;
+        let lock = File::open(path).map_err(failed(path.to_owned()))?;
+        lock_exclusively(&lock, path, path)?;
         let lock_path = path.join(LOCK);
-        let lock = File::options()
+        let lock_file = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&lock_path)
             .map_err(failed(lock_path.clone()))?;
-        match lock.try_lock() {
-            Ok(()) => {
-                turnstream_failpoint::reach("log.locked");
-                Ok(Self { path: path.to_owned(), _lock: lock })
-            }
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
-            Err(TryLockError::Error(error)) => Err(failed(lock_path)(error)),
-        }
+        lock_exclusively(&lock_file, &lock_path, path)?;
+        turnstream_failpoint::reach("log.locked");
+        Ok(Self { path: path.to_owned(), _lock: lock, _lock_file: lock_file })
     }
 
     pub(crate) fn database(&self) -> PathBuf {
@@ -79,11 +80,20 @@ impl Directory {
     }
 }
 
-/// Creates a directory and its parents durably. Otherwise a power cut could remove a directory with
+/// Takes the lock on this file of the directory, or refuses at once.
+fn lock_exclusively(file: &File, path: &Path, directory: &Path) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(directory.to_owned())),
+        Err(TryLockError::Error(source)) => Err(OpenError::Directory { path: path.to_owned(), source }),
+    }
+}
+
+/// Creates a directory and its parents durably, for this user only. Otherwise a power cut could remove a directory with
 /// everything that was synced in it.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
-    fs::create_dir_all(path)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     turnstream_failpoint::reach("log.directory");
     for made in missing {
         let above = made.parent().filter(|above| !above.as_os_str().is_empty());

@@ -98,14 +98,14 @@ impl Eraser {
         }
     }
 
-    /// Works for one time slice.
+    /// Works for one time slice. False if the disk is full.
     pub(crate) fn work(
         &mut self,
         database: &mut Database,
         readers: &Readers,
         pool: &SegmentPool,
         reports: &StoreReports,
-    ) {
+    ) -> bool {
         let begin = Instant::now();
         match self.stage {
             Stage::Idle | Stage::BackgroundScrub if self.is_requested => {
@@ -124,12 +124,14 @@ impl Eraser {
         }
         while !matches!(self.stage, Stage::Idle) && begin.elapsed() < SLICE {
             let step = self.step(database, readers, pool, reports);
+            let is_full = step.as_ref().err().is_some_and(StoreError::is_disk_full);
             // Until a step succeeds, readers already cannot find the removed data.
             match self.steps.note(step) {
                 Some(Step::Done(stage)) => self.stage = stage,
-                Some(Step::Wait) | None => return,
+                Some(Step::Wait) | None => return !is_full,
             }
         }
+        true
     }
 
     fn step(

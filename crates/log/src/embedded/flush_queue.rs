@@ -167,6 +167,12 @@ impl FlushQueue {
         self.lock().serial = serial;
     }
 
+    /// Takes the deletes out of the waiting commands.
+    pub(crate) fn take_deletes(&self) -> Vec<FlusherCommand> {
+        let is_delete = |command: &mut FlusherCommand| matches!(command, FlusherCommand::Delete(..));
+        self.lock().commands.extract_if(.., is_delete).collect()
+    }
+
     /// Closes the queue, and returns the commands that will not be executed.
     pub(crate) fn close(&self) -> Vec<FlusherCommand> {
         let mut state = self.lock();

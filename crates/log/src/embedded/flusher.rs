@@ -6,11 +6,12 @@ use super::erase::Eraser;
 use super::flush_queue::{FlushQueue, FlushWork};
 use super::index_backlog::{BacklogTask, IndexBacklog};
 use super::leases::Leases;
+use super::reserve::Reserve;
 use super::segment::{Pace, SegmentPool};
 use super::sqlite::{Chunks, Database, FlushBatch, Readers, TurnRow};
 use crate::batch::Group;
 use crate::diagnostics::{DamagedFolds, Retried, answer};
-use crate::error::{ClaimError, RemoveError, StoreFault};
+use crate::error::{ClaimError, RemoveError, StoreFault, is_disk_full};
 use crate::log::StoreReports;
 use crate::projection::{FoldWrite, Projection};
 use crate::session::Session;
@@ -19,6 +20,7 @@ use crate::writer::{CLOSING, SLOWEST_RETRY};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -76,6 +78,19 @@ pub(crate) struct Flusher {
     pub(crate) damaged_folds: Arc<DamagedFolds>,
     pub(crate) checkpoints: Retried,
     pub(crate) segment_files: Retried,
+    pub(crate) reserve: Reserve,
+    /// A delete is being recorded, which may use the reserve.
+    pub(crate) is_removing: bool,
+    /// How many deletes were recorded.
+    pub(crate) deletes: Arc<AtomicU64>,
+}
+
+/// Whether a batch was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flushed {
+    Done,
+    /// A session was deleted first.
+    Outdated,
 }
 
 impl Flusher {
@@ -88,6 +103,7 @@ impl Flusher {
             debug!(error = %Chain(&error), "the flusher runs at normal priority");
         }
         let (mut swept, mut looked, mut rest) = (Instant::now(), Instant::now(), Duration::ZERO);
+        self.keep_reserve();
         loop {
             let within = if self.eraser.is_under_way() { ERASING } else { TICK };
             let mut work = self.queue.next_work(rest, within);
@@ -122,6 +138,7 @@ impl Flusher {
                 looked = Instant::now();
                 let truncated = self.database.keep_log_below(LARGE_LOG, &self.readers);
                 self.checkpoints.note(truncated);
+                self.keep_reserve();
             }
             let topped_up = self.pool.top_up(Pace::InSteps);
             self.segment_files.note(topped_up);
@@ -138,34 +155,49 @@ impl Flusher {
     fn flush(&mut self, work: &FlushWork, sweep: bool) -> bool {
         let FlushWork { groups, serial, is_last, .. } = work;
         let now = Instant::now();
-        let mut sessions = HashSet::new();
-        // Events of deleted sessions are dropped.
-        let (deleted, groups): (Vec<&Group>, Vec<&Group>) =
-            groups.iter().partition(|group| group.session.is_deleted());
-        deleted.into_iter().for_each(Group::mark_flushed);
-        for group in &groups {
+        let mut groups: Vec<&Group> = groups.iter().collect();
+        for group in groups.iter().filter(|group| !group.session.is_deleted()) {
             self.project(group, now);
-            sessions.insert(group.session.key);
         }
-        let folds = self.folds(&sessions, sweep, *is_last, now);
-        if groups.is_empty() && folds.is_empty() {
-            return self.note_flushed(*serial);
-        }
-        let (chunks, turns) = rows(&groups);
-        let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: *serial };
-        let Ok(refused) = self.persist(|database| database.flush(&batch)) else { return false };
-        turnstream_failpoint::reach("log.settled");
-        self.reports.refused(refused);
-        for (key, flush) in &folds {
-            if let Some(projection) = self.projections.get_mut(key) {
-                projection.written(flush, now);
+        loop {
+            // Events of deleted sessions are dropped.
+            groups.extract_if(.., |group| group.session.is_deleted()).for_each(Group::mark_flushed);
+            let sessions: HashSet<i64> = groups.iter().map(|group| group.session.key).collect();
+            let folds = self.folds(&sessions, sweep, *is_last, now);
+            if groups.is_empty() && folds.is_empty() {
+                return self.note_flushed(*serial);
             }
+            let (chunks, turns) = rows(&groups);
+            let batch =
+                FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: *serial };
+            match self.persist_batch(&batch) {
+                Err(_) => return false,
+                Ok(Flushed::Outdated) => continue,
+                Ok(Flushed::Done) => {}
+            }
+            turnstream_failpoint::reach("log.settled");
+            for (key, flush) in &folds {
+                if let Some(projection) = self.projections.get_mut(key) {
+                    projection.written(flush, now);
+                }
+            }
+            groups.into_iter().for_each(Group::mark_flushed);
+            self.pool.mark_flushed(*serial);
+            return true;
         }
-        for group in groups {
-            group.mark_flushed();
-        }
-        self.pool.mark_flushed(*serial);
-        true
+    }
+
+    /// Writes a batch, unless a session was deleted while it waited for room: it may have rows of that one.
+    fn persist_batch(&mut self, batch: &FlushBatch<'_>) -> Result<Flushed, StoreFault> {
+        let deletes = self.deletes.clone();
+        let before = deletes.load(Ordering::Relaxed);
+        let refused = self.persist(|database| {
+            let is_current = deletes.load(Ordering::Relaxed) == before;
+            is_current.then(|| database.flush(batch)).transpose()
+        })?;
+        let Some(refused) = refused else { return Ok(Flushed::Outdated) };
+        self.reports.refused(refused);
+        Ok(Flushed::Done)
     }
 
     /// Frees the segments that the database has completely, although there was nothing to write. The database
@@ -206,8 +238,12 @@ impl Flusher {
         let folds = [(key, projection.full_write())];
         let (chunks, turns) = (Chunks::default(), Vec::new());
         let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: 0 };
-        let Ok(refused) = self.persist(|database| database.flush(&batch)) else { return false };
-        self.reports.refused(refused);
+        match self.persist_batch(&batch) {
+            Err(_) => return false,
+            // It is found again, unless it was the one.
+            Ok(Flushed::Outdated) => return true,
+            Ok(Flushed::Done) => {}
+        }
         projection.written(&folds[0].1, now);
         self.projections.insert(key, projection);
         true
@@ -271,6 +307,9 @@ impl Flusher {
                 }
                 Err(StoreError::Transient(fault)) => {
                     self.reports.health.degraded(&fault);
+                    if is_disk_full(fault.get_ref()) {
+                        self.make_room();
+                    }
                     if self.queue.has_ended() && closing.get_or_insert_with(Instant::now).elapsed() > CLOSING
                     {
                         return Err(fault);
@@ -282,7 +321,7 @@ impl Flusher {
         }
     }
 
-    fn execute(&mut self, command: FlusherCommand) {
+    pub(super) fn execute(&mut self, command: FlusherCommand) {
         // The command is executed even if its caller has stopped waiting.
         match command {
             FlusherCommand::Claim(claim) => self.claim(claim),
@@ -293,7 +332,11 @@ impl Flusher {
     }
 
     fn delete(&mut self, session: &Session) -> Result<(), RemoveError> {
-        let deleted = self.persist(|database| database.delete(session.key)).map_err(RemoveError::Store)?;
+        self.is_removing = true;
+        let deleted = self.persist(|database| database.delete(session.key));
+        self.is_removing = false;
+        self.deletes.fetch_add(1, Ordering::Relaxed);
+        let deleted = deleted.map_err(RemoveError::Store)?;
         session.delete();
         if !deleted {
             return Err(RemoveError::Unknown(session.id.to_string()));
@@ -335,17 +378,21 @@ impl Flusher {
         if let Some(flush) = projection.due(now, Duration::ZERO) {
             let (chunks, folds) = (Chunks::default(), [(key, flush)]);
             let batch = FlushBatch { chunks: &chunks, turns: &[], folds: &folds, flushed_segment: 0 };
-            self.persist(|database| database.flush(&batch))?;
-            let [(_, flush)] = folds;
-            projection.written(&flush, now);
+            // If a session was deleted meanwhile, the trim finds the fold behind, and changes nothing.
+            if self.persist_batch(&batch)? == Flushed::Done {
+                let [(_, flush)] = folds;
+                projection.written(&flush, now);
+            }
         }
         Ok(())
     }
 
     /// A time slice for the eraser.
-    fn erase(&mut self) {
+    pub(super) fn erase(&mut self) {
         let Self { eraser, database, readers, pool, reports, .. } = self;
-        eraser.work(database, readers, pool, reports);
+        if !eraser.work(database, readers, pool, reports) {
+            self.release_reserve();
+        }
     }
 }
 

@@ -6,11 +6,13 @@ mod directory;
 mod erase;
 mod flush_queue;
 mod flusher;
+mod full_disk;
 mod index_backlog;
 mod leases;
 mod note;
 mod open;
 mod recover;
+mod reserve;
 mod segment;
 mod sqlite;
 
@@ -95,7 +97,7 @@ impl Embedded {
         options: &Options,
         reports: StoreReports,
     ) -> io::Result<(Commits, Self)> {
-        let Ready { directory, database, readers, segments, entry } = ready;
+        let Ready { directory, database, readers, segments, entry, reserve } = ready;
         let open_directory = OpenDirectory { directory, entry, revision: database.revision().clone() };
         let queue = Arc::new(FlushQueue::new(options.debounce.min(LAG), options.budget));
         let leases = Arc::new(Leases::default());
@@ -117,6 +119,9 @@ impl Embedded {
             damaged_folds: damaged_folds.clone(),
             checkpoints: Retried::new("truncating the write-ahead log"),
             segment_files: Retried::new("making a segment file ahead of time"),
+            reserve,
+            is_removing: false,
+            deletes: Arc::default(),
         };
         let rotation = Retried::new("the change to a new segment");
         let commits = Commits { segments, queue: queue.clone(), serial: 0, rotation };

@@ -4,13 +4,15 @@
 use super::directory::Directory;
 use super::note::{BootEntry, BootNote};
 use super::recover::{RecoveryError, recover};
+use super::reserve::Reserve;
 use super::segment::{Damage, FilePosition, Pace, Replay, ScannedSegments, Segments};
 use super::sqlite::{self, Database, Generations, Meta, Readers};
-use crate::error::{OpenError, StoreFault};
+use crate::error::{OpenError, StoreFault, is_disk_full};
 use crate::log::Options;
 use crate::open::Restored;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::warn;
 
 /// A directory that is ready for a log.
 pub(crate) struct Ready {
@@ -20,6 +22,7 @@ pub(crate) struct Ready {
     pub(super) segments: Segments,
     /// The current entry of the note.
     pub(super) entry: BootEntry,
+    pub(super) reserve: Reserve,
 }
 
 /// The result of opening a directory. Events that a crash left in segments are in the database now.
@@ -32,8 +35,19 @@ pub(crate) struct OpenedDirectory {
     pub(crate) torn: Option<(PathBuf, u64)>,
 }
 
-/// Opens this directory and creates it if needed.
+/// Opens this directory and creates it if needed. On a full disk, the space in reserve is used for it.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenError> {
+    let opened = open_once(path, options);
+    let Err(error) = &opened else { return opened };
+    // Only the owner of the directory gets so far.
+    let is_released = error.is_disk_full()
+        && Reserve::of(path, options.reserve)
+            .release()
+            .map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
+    if is_released { open_once(path, options) } else { opened }
+}
+
+fn open_once(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenError> {
     let directory = Directory::open(path)?;
     let file_path = directory.database();
     let io = |source| OpenError::Directory { path: path.to_owned(), source };
@@ -93,8 +107,15 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<OpenedDirectory, Op
     database.give_up_unfinished_imports().map_err(|error| failed(error.into_fault()))?;
     let segments =
         Segments::begin(scanned, boot, database.revision().clone(), options.segment).map_err(io)?;
-    segments.pool().top_up(Pace::Fast).map_err(io)?;
+    match segments.pool().top_up(Pace::Fast) {
+        // A segment that is free already, or room in reserve, is enough to delete something.
+        Err(error) if is_disk_full(&error) => {
+            warn!(path = %path.display(), "the disk is full: there is no room for new segment files");
+        }
+        topped_up => topped_up.map_err(io)?,
+    }
     turnstream_failpoint::reach("log.open.ready");
-    let ready = Ready { directory, database, readers, segments, entry };
+    let reserve = Reserve::of(path, options.reserve);
+    let ready = Ready { directory, database, readers, segments, entry, reserve };
     Ok(OpenedDirectory { ready, restored, recovered, torn })
 }

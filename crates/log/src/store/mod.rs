@@ -235,6 +235,13 @@ pub(crate) enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a disk or a quota is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Transient(fault) | Self::Permanent(fault) => crate::error::is_disk_full(fault.get_ref()),
+        }
+    }
+
     /// The error itself, whether or not it will go away.
     pub(crate) fn into_fault(self) -> StoreFault {
         match self {

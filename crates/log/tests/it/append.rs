@@ -5,6 +5,7 @@ use turnstream_log::{AppendError, Appender, ClaimError, Log, Merge, Options};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Draft, Tool};
 use turnstream_model::id::ItemId;
+use turnstream_model::time::Time;
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,4 +247,28 @@ async fn a_take_over_that_nobody_waits_for_leaves_the_session_free() {
         }
     }
     panic!("the session is held by nobody");
+}
+
+#[tokio::test]
+async fn times_never_run_backwards_in_a_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let times = |log: &Log| -> Vec<u64> {
+        let events = log.read(&id("s"), Seq(0), usize::MAX).unwrap();
+        events.iter().map(|event| event.event().unwrap().time.0).collect()
+    };
+    let notice = || vec![Draft::new(Body::SessionEnded { reason: "r".into() })];
+    let log = open(directory.path()).log;
+    let mut appender = log.create(&id("s")).await.unwrap();
+    for time in [5_000, 7_000, 6_000, 0] {
+        appender.append(notice(), Time(time)).await.unwrap().await.unwrap();
+    }
+    assert_eq!(times(&log), [5_000, 7_000, 7_000, 7_000]);
+    drop(appender);
+    log.close().await;
+    let log = open(directory.path()).log;
+    let mut appender = log.claim(&id("s")).await.unwrap();
+    for time in [6_000, 8_000] {
+        appender.append(notice(), Time(time)).await.unwrap().await.unwrap();
+    }
+    assert_eq!(times(&log)[4..], [7_000, 8_000], "also after a restart");
 }

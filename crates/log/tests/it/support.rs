@@ -10,7 +10,7 @@ pub(crate) const NOW: Time = Time(1_794_700_000_000);
 
 /// Small segments, so that every test rotates through several.
 pub(crate) fn options() -> Options {
-    Options { merge: Merge::Nothing, segment: 64 * 1024, ..Options::default() }
+    Options { merge: Merge::Nothing, segment: 64 * 1024, reserve: 64 * 1024, ..Options::default() }
 }
 
 pub(crate) fn open(path: &Path) -> Opened {

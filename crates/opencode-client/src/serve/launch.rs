@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
-use turnstream_adapter::{ControlGroup, ControlGroups, Counted};
+use turnstream_adapter::{ControlGroup, ControlGroups, Counted, with_user_umask};
 use turnstream_model::Chain;
 
 /// The line that a ready server prints. Before it, the server accepts requests and never answers them.
@@ -46,7 +46,7 @@ pub(super) async fn launch(
     let mut command = command(launch, record);
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
     let not_started = |error: io::Error| ServeError::Command { command: launch.command.clone(), error };
-    let mut child = command.spawn().map_err(not_started)?;
+    let mut child = with_user_umask(|| command.spawn()).map_err(not_started)?;
     // The command holds ends of the pipe. The output ends only when all ends are closed.
     drop(command);
     client.counters().count(Counted::ServerStart);

@@ -2,7 +2,7 @@
 
 use crate::support::{Rig, answer};
 use serde_json::{Value, json};
-use turnstream_server::{Options, Token};
+use turnstream_server::{Auth, Options, Token};
 
 /// Sends a request with the token, and returns the body of the answer.
 async fn ask(rig: &Rig, method: &str, path: &str, body: Value) -> Value {
@@ -46,7 +46,7 @@ fn actors(file: &str, types: &[&str]) -> Vec<(String, Option<String>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_that_makes_events_names_the_token() {
     let token = Token::new("s3cret").unwrap();
-    let rig = Rig::start_with(Options { token: Some(token), ..Options::default() }).await;
+    let rig = Rig::start_with(Options::new(Auth::Token(token))).await;
     let new = json!({"agent": "scripted", "cwd": rig.work(), "permissions": "allow"});
     let made = ask(&rig, "POST", "/v1/sessions", new).await;
     let session = format!("/v1/sessions/{}", made["id"].as_str().unwrap());

@@ -226,7 +226,7 @@ async fn agents_of_imported_sessions_are_counted_together() {
     assert_eq!(found["turnstream_sessions agent=scripted status=idle"], 1.0);
     let home = rig.home();
     rig.stop().await;
-    let rig = Rig::open(home, Options::default(), Lasting::There).await;
+    let rig = Rig::open(home, options(), Lasting::There).await;
     check(&rig).await;
     rig.stop().await;
 }

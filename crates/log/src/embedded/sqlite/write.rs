@@ -164,6 +164,13 @@ impl Database {
         Self { connection, revision, wal, unscrubbed, is_noted, boot: None, is_urgent: None, cleared: None }
     }
 
+    /// The bytes of pages that are free for new rows.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let number = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let free = number("freelist_count").and_then(|pages| Ok(pages.saturating_mul(number("page_size")?)));
+        u64::try_from(free.unwrap_or_default()).unwrap_or_default()
+    }
+
     /// The revision.
     pub(crate) fn revision(&self) -> &Revision {
         &self.revision

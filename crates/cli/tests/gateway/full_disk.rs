@@ -1,0 +1,182 @@
+//! A disk that is really full: a small file system in memory, mounted for these tests alone.
+
+use crate::support::{Home, ask, read, wait_for};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// A shell in a mount namespace of its own, where the data directory is a file system of 96 MiB. The gateway
+/// is its child.
+struct SmallDisk {
+    home: Home,
+    shell: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl SmallDisk {
+    /// `None` where a user may not mount anything.
+    fn mount() -> Option<Self> {
+        let home = Home::new();
+        let mut shell = Command::new("unshare");
+        shell.args(["--map-root-user", "--mount", "sh"]).current_dir(home.path("work"));
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = shell.spawn().ok()?;
+        let (commands, answers) = (shell.stdin.take()?, BufReader::new(shell.stdout.take()?));
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut disk = Self { home, shell, commands, answers, address: format!("127.0.0.1:{port}") };
+        let data = disk.data();
+        std::fs::create_dir(&data).unwrap();
+        let mount = format!("mount -t tmpfs -o size=96m,mode=700 tmpfs '{}' && echo done", data.display());
+        (disk.ask_shell(&mount)? == "done").then_some(disk)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.home.path("data")
+    }
+
+    /// The first line that a command prints.
+    fn ask_shell(&mut self, command: &str) -> Option<String> {
+        writeln!(self.commands, "{command}").ok()?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).ok()?;
+        (!line.is_empty()).then(|| line.trim().to_owned())
+    }
+
+    /// Uses up all the space there is.
+    fn fill(&mut self, name: &str) {
+        let file = self.data().join(name);
+        let fill = format!("dd if=/dev/zero of='{}' bs=4k; echo full", file.display());
+        assert_eq!(self.ask_shell(&fill).as_deref(), Some("full"));
+    }
+
+    fn remove(&mut self, name: &str) {
+        let file = self.data().join(name);
+        assert_eq!(self.ask_shell(&format!("rm '{}' && echo gone", file.display())).as_deref(), Some("gone"));
+    }
+
+    /// Starts a gateway, and waits until it answers.
+    fn serve(&mut self) {
+        let serve = format!(
+            "'{}' serve --data '{}' --listen {} >'{}' 2>&1 & echo started",
+            env!("CARGO_BIN_EXE_turnstream"),
+            self.data().display(),
+            self.address,
+            self.lines().display()
+        );
+        assert_eq!(self.ask_shell(&serve).as_deref(), Some("started"));
+        wait_for(|| TcpStream::connect(&self.address).ok());
+    }
+
+    fn lines(&self) -> PathBuf {
+        self.home.path("serve.err")
+    }
+
+    fn stop(&mut self) {
+        assert_eq!(self.ask_shell("kill $!; wait $!; echo ended").as_deref(), Some("ended"));
+    }
+
+    /// Whether the space in reserve is allocated.
+    fn has_reserve(&mut self) -> Option<()> {
+        let file = self.data().join("reserve");
+        let size = self.ask_shell(&format!("stat -c %s '{}' || echo 0", file.display()))?;
+        (size == (8 << 20).to_string()).then_some(())
+    }
+
+    fn status(&self) -> Value {
+        ask(&self.address, "GET", "/v1/health", &json!({})).1["status"].clone()
+    }
+
+    fn until_degraded(&self) {
+        wait_for(|| (self.status() == "degraded").then_some(()));
+    }
+
+    fn until_sound(&self) {
+        wait_for(|| (self.status() != "degraded").then_some(()));
+    }
+
+    fn session(&self) -> String {
+        let new = json!({"agent": "scripted", "cwd": self.home.path("work")});
+        let (head, session) = ask(&self.address, "POST", "/v1/sessions", &new);
+        assert!(head.starts_with("http/1.1 201 "), "{head}: {session}");
+        session["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a prompt whose answer has so many bytes, and returns the head of the answer.
+    fn prompt(&self, session: &str, bytes: usize) -> String {
+        let text = "lorem ".repeat(bytes / 6 + 1);
+        let script = json!({"script": [{"do": "text", "text": text, "chunks": 1}], "pace_ms": 0});
+        let body = json!({"content": [{"type": "text", "text": script.to_string()}]});
+        ask(&self.address, "POST", &format!("/v1/sessions/{session}/prompts"), &body).0
+    }
+
+    fn until_idle(&self, session: &str) {
+        let path = format!("/v1/sessions/{session}");
+        wait_for(|| (ask(&self.address, "GET", &path, &json!({})).1["status"] == "idle").then_some(()));
+    }
+
+    /// Deletes a session, and waits until its bytes are gone.
+    fn delete(&self, session: &str) {
+        wait_for(|| {
+            let (head, body) = ask(&self.address, "DELETE", &format!("/v1/sessions/{session}"), &json!({}));
+            assert!(head.starts_with("http/1.1 20"), "{head}: {body}\n{}", read(&self.lines()));
+            (body["removed"] == true).then_some(())
+        });
+        let (head, _) = ask(&self.address, "GET", &format!("/v1/sessions/{session}"), &json!({}));
+        assert!(head.starts_with("http/1.1 404 "), "{head}");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The shell ends its gateway before it ends itself.
+        drop(writeln!(self.commands, "kill $!; wait $!; exit"));
+        drop(self.shell.wait());
+    }
+}
+
+#[test]
+fn on_a_full_disk_a_session_can_be_deleted_and_the_gateway_started() {
+    let Some(mut disk) = SmallDisk::mount() else {
+        eprintln!("skipped: this user may not mount a file system");
+        return;
+    };
+    disk.serve();
+    let (large, small) = (disk.session(), disk.session());
+    for _ in 0..4 {
+        assert!(disk.prompt(&large, 1 << 20).starts_with("http/1.1 202 "));
+        disk.until_idle(&large);
+    }
+    // A start makes sure that the database has everything.
+    disk.stop();
+    disk.serve();
+    wait_for(|| disk.has_reserve());
+    disk.fill("filler");
+    // It is accepted as long as there is room in a segment, and is kept in any case.
+    disk.prompt(&small, 2 << 20);
+    disk.until_degraded();
+    assert!(disk.prompt(&small, 1).starts_with("http/1.1 503 "));
+    let told = read(&disk.lines());
+    assert_eq!(told.matches("the disk is full: events wait").count(), 1, "{told}");
+    disk.delete(&large);
+    disk.until_sound();
+    disk.until_idle(&small);
+    assert!(disk.prompt(&small, 1).starts_with("http/1.1 202 "), "there is room again");
+    disk.until_idle(&small);
+
+    disk.stop();
+    disk.fill("more");
+    disk.serve();
+    disk.until_degraded();
+    let told = read(&disk.lines());
+    assert!(told.contains("the disk is full"), "{told}");
+    disk.delete(&small);
+    disk.remove("filler");
+    disk.until_sound();
+    let again = disk.session();
+    assert!(disk.prompt(&again, 1).starts_with("http/1.1 202 "));
+    disk.until_idle(&again);
+}

@@ -1,0 +1,132 @@
+//! Space kept in reserve: a file of allocated blocks that is emptied when the disk is full. What it frees is
+//! for the two things that help then: opening the log, and deleting sessions.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use tracing::{debug, warn};
+
+const NAME: &str = "reserve";
+
+/// A reserve of this part of its size is better than none.
+const LEAST_PART: u64 = 4;
+
+/// The file, and how much of it is allocated.
+pub(crate) struct Reserve {
+    path: PathBuf,
+    size: u64,
+    allocated: u64,
+}
+
+impl Reserve {
+    /// The reserve of a directory. A size of zero is none.
+    pub(crate) fn of(directory: &Path, size: u64) -> Self {
+        let path = directory.join(NAME);
+        let allocated = path.metadata().map_or(0, |found| found.len());
+        Self { path, size, allocated }
+    }
+
+    /// The full size.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How much is allocated.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.allocated >= self.size
+    }
+
+    /// Allocates the whole size, or at least a part. The error is why it is not whole.
+    pub(crate) fn make(&mut self) -> io::Result<()> {
+        if self.is_whole() {
+            return Ok(());
+        }
+        let file = File::options().create(true).truncate(false).write(true).open(&self.path)?;
+        let mut wanted = self.size;
+        let whole = loop {
+            match allocate(&file, wanted) {
+                Ok(()) => break Ok(()),
+                Err(error) if wanted / 2 < self.allocated.max(self.size / LEAST_PART) => break Err(error),
+                Err(_) => wanted /= 2,
+            }
+        };
+        let Err(error) = whole else {
+            self.allocated = wanted;
+            if wanted == self.size {
+                debug!(bytes = wanted, "space is kept in reserve for a full disk");
+                return Ok(());
+            }
+            return Err(io::ErrorKind::StorageFull.into());
+        };
+        // Blocks that a failed try has left.
+        file.set_len(self.allocated)?;
+        Err(error)
+    }
+
+    /// Gives the space back. False if there was none.
+    pub(crate) fn release(&mut self) -> io::Result<bool> {
+        if self.allocated == 0 {
+            return Ok(false);
+        }
+        File::options().write(true).open(&self.path)?.set_len(0)?;
+        warn!(bytes = self.allocated, "the disk is full: the space that was kept in reserve is released");
+        self.allocated = 0;
+        Ok(true)
+    }
+}
+
+/// Allocates blocks up to this length.
+fn allocate(mut file: &File, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, length) {
+        Ok(()) => Ok(()),
+        // The file system cannot allocate without writing.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let zeros = vec![0; 256 * 1024];
+            let mut left = length.saturating_sub(file.metadata()?.len());
+            while left > 0 {
+                let piece = left.min(zeros.len() as u64);
+                // The file grows at its end only.
+                file.write_all(&zeros[..piece as usize])?;
+                left -= piece;
+            }
+            file.sync_data()
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reserve;
+
+    #[test]
+    fn a_reserve_is_made_found_again_and_released_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::of(directory.path(), 64 << 10);
+        assert!(!reserve.release().unwrap(), "there is nothing to release");
+        reserve.make().unwrap();
+        let mut reserve = Reserve::of(directory.path(), 64 << 10);
+        assert!(reserve.is_whole());
+        assert!(reserve.release().unwrap());
+        assert_eq!(directory.path().join("reserve").metadata().unwrap().len(), 0);
+        assert!(!reserve.is_whole() && !reserve.release().unwrap());
+        reserve.make().unwrap();
+        assert_eq!(reserve.allocated(), 64 << 10);
+    }
+
+    #[test]
+    fn a_reserve_that_does_not_fit_leaves_nothing_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        // More than any disk has.
+        let mut reserve = Reserve::of(directory.path(), 1 << 60);
+        reserve.make().unwrap_err();
+        assert_eq!((reserve.allocated(), reserve.is_whole()), (0, false));
+        assert_eq!(directory.path().join("reserve").metadata().unwrap().len(), 0);
+    }
+}
