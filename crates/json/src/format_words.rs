@@ -54,7 +54,7 @@ impl FormatWords {
     }
 
     /// What this format calls a kind of value.
-    fn kind<'a>(&self, said: &'a str) -> Cow<'a, str> {
+    pub fn kind<'a>(&self, said: &'a str) -> Cow<'a, str> {
         let known = match said {
             "map" | "a map" => self.object,
             "sequence" | "a sequence" => "a list",

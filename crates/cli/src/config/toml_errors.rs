@@ -62,7 +62,7 @@ fn quotes(message: &str, hidden: &str) -> bool {
 
 /// The error without what is given.
 fn without_value(said: &str) -> String {
-    let expected = said.split_once(", expected ").map(|(_, expected)| kind(expected));
+    let expected = said.split_once(", expected ").map(|(_, expected)| FormatWords::TOML.kind(expected));
     expected.map_or("its value cannot be used".to_owned(), |expected| format!("it must be {expected}"))
 }
 
