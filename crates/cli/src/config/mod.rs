@@ -7,6 +7,7 @@ mod documentation;
 mod duration;
 mod file;
 mod keys;
+mod limits;
 mod redaction;
 mod retention;
 mod size;
@@ -165,6 +166,7 @@ impl Config {
         let file = file.with_environment(variable)?;
         let timeouts = file.timeouts.with_environment(variable)?;
         let retention = file.retention.with_environment(variable)?.decided();
+        let limits = file.limits.with_environment(variable)?;
         let redaction = file.redaction.with_environment(variable)?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         let token_text = place.token.clone().or(file.token);
@@ -184,6 +186,7 @@ impl Config {
         agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
+        settings.limits = limits.of_gateway();
         settings.secrets = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
         Ok(Self {
             listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
@@ -228,7 +231,9 @@ impl Config {
 /// Limits of zero in the file, by table and key.
 fn refuse_zeros(file: &File) -> Result<(), String> {
     file.refuse_zero().map_err(|zero| format!("{}: {zero}", zero.0.name))?;
-    file.retention.refuse_zero().map_err(|zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name))
+    let of_table = |zero: keys::Zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name);
+    file.retention.refuse_zero().map_err(of_table)?;
+    file.limits.refuse_zero().map_err(of_table)
 }
 
 /// Refuses a default agent that does not exist.
@@ -265,10 +270,12 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
             Some(file::OnTimeout::Cancel) => OnTimeout::Cancel,
         },
         idle: or(timeouts.idle, defaults.idle),
+        quiet_sessions: defaults.quiet_sessions,
         search: defaults.search,
         debounce: defaults.debounce,
         secrets: defaults.secrets,
         retention,
+        limits: defaults.limits,
     }
 }
 
@@ -364,6 +371,8 @@ mod tests {
             ("[retention]\nmax_sessions = 0", "leave max_sessions out"),
             ("[retention]\ntotal_bytes = \"0GB\"", "leave total_bytes out"),
             ("[retention]\nevery = 0", "look once a minute"),
+            ("[limits]\nlive_agents = 0", "[limits] live_agents: 0 would refuse every prompt"),
+            ("[limits]\nqueued_bytes = \"much\"", "\"much\" is not a size"),
         ] {
             let problem = problem(file);
             assert!(problem.contains(told), "{file}: {problem}");

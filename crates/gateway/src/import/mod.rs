@@ -40,6 +40,8 @@ impl Gateway {
     pub async fn spool(&self) -> Result<Spool, ImportError> {
         self.refuse_if_closing()?;
         self.refuse_if_degraded()?;
+        // Before the file is received. The room itself is taken when the file is known to be valid.
+        self.shared().refusals.note(self.room_for_session())?;
         Spool::new(self.data()).await
     }
 
@@ -48,7 +50,8 @@ impl Gateway {
     pub async fn import(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
         self.refuse_if_closing()?;
         let gateway = self.clone();
-        let bring_in = async move { gateway.bring_in(spool, under).await };
+        let bring_in =
+            async move { gateway.shared().refusals.note_import(gateway.bring_in(spool, under).await) };
         let done = tokio::spawn(bring_in.in_current_span());
         tokio::select! {
             biased;
@@ -71,6 +74,7 @@ impl Gateway {
             ImportAs::Itself => usable(&valid.header.session)?,
             ImportAs::New => SessionId::from(format!("ses_{:016x}", fastrand::u64(..))),
         };
+        let _room = self.room_for_session()?;
         let native_id = valid.native_id.clone();
         // A session of this id that is being deleted has to be gone first: its deletion ends with the id.
         self.shared().deletions.over(&id).await;

@@ -8,6 +8,7 @@ mod dialects;
 mod documented;
 mod halves;
 mod history;
+mod limits;
 mod listing;
 mod long;
 mod metrics;
