@@ -4,7 +4,7 @@
 use super::commit::{Work, report_refused};
 use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
-use crate::live_agents::{Place, Spare};
+use crate::live_agents::Place;
 use crate::redactor::still_a_name;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -99,6 +99,14 @@ impl Connection {
 
     pub(super) fn is_up(&self) -> bool {
         matches!(self, Self::Up(..))
+    }
+
+    fn place(&mut self) -> Option<&mut Place> {
+        match self {
+            Self::Down | Self::WaitingForRoom(_) => None,
+            Self::Connecting(making) => making.place.as_mut(),
+            Self::Up(_, place) => Some(place),
+        }
     }
 
     /// The next event; never returns while the link is down. Safe to drop and call again.
@@ -386,6 +394,9 @@ impl Keeper {
     /// Another session needs the place of this link. The next prompt makes a new one.
     pub(super) fn give_up_link(&mut self) {
         tracing::debug!("the session is quiet, and gives up its agent for another session");
+        if let Some(place) = self.connection.place() {
+            place.give_up();
+        }
         self.close_link();
     }
 
@@ -395,13 +406,14 @@ impl Keeper {
             return;
         }
         self.away = None;
-        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        let mut connection = std::mem::replace(&mut self.connection, Connection::Down);
+        if let Some(place) = connection.place() {
+            place.ends();
+        }
         let (alive, over) = watch::channel(());
         let before = std::mem::replace(&mut self.closing_links, ClosingLinks(Some(over)));
-        let ending = Spare::begin(self.shared.live_agents.clone());
         let close = async move {
             connection.close(super::CLOSE_GRACE).await;
-            drop(ending);
             before.over().await;
             drop(alive);
         };

@@ -154,9 +154,9 @@ async fn sessions_that_are_recovered_wait_for_each_other() {
     })
     .await;
     for _ in &ids {
-        again.notify_one();
-        // A permit is kept for one that is not there yet, but only one.
         let waiting = gateway.live_agents().waiting;
+        // A permit is kept for one that is not there yet, but only one.
+        again.notify_one();
         within(Duration::from_secs(300), "the next one", async {
             while waiting > 0 && gateway.live_agents().waiting == waiting {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -177,7 +177,7 @@ async fn a_queue_takes_so_many_prompts_and_so_many_bytes() {
     let id = session(&gateway, &home, "scripted").await;
     prompt(&gateway, &id, json!([{"do": "text", "text": "x"}, {"do": "stall"}])).await;
     until(&gateway, &id, "the turn", |snapshot| !said(snapshot).is_empty()).await;
-    let long = NewPrompt { content: vec![json!({"type": "text", "text": "y".repeat(6_000)})], key: None };
+    let long = script(json!([{"do": "text", "text": "y".repeat(6_000)}]));
     let first = gateway.prompt(&id, NewPrompt { key: Some("k".to_owned()), ..long.clone() }).await.unwrap();
     let refused = gateway.prompt(&id, long.clone()).await.unwrap_err();
     assert!(matches!(refused, RequestError::QueueTooLarge { most: 10_000, .. }), "{refused}");

@@ -63,6 +63,6 @@ async fn a_session_with_something_open_stays() {
     }
     until_awake(&gateway, 1).await;
     gateway.cancel(&id, Cancel::Any).await.unwrap();
-    assert_eq!(outcomes(&settled(&gateway, &id, 2).await), ["cancelled cancelled", "completed end_turn"]);
+    assert_eq!(outcomes(&settled(&gateway, &id, 2).await), ["cancelled", "completed end_turn"]);
     home.close(gateway).await;
 }
