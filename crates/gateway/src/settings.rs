@@ -29,7 +29,7 @@ pub struct Settings {
     pub on_timeout: OnTimeout,
     /// How long a session may be idle before its keeper ends and its agent is released.
     pub idle: Duration,
-    /// How many quiet sessions without a link to their agent stay in memory, so that their next request is fast.
+    /// How many quiet sessions without a link stay in memory, so that their next request is fast.
     pub quiet_sessions: usize,
     /// How long a search may wait for a free slot before it is refused.
     pub search: Duration,

@@ -12,8 +12,8 @@ use turnstream_model::event::{Effect, Event, Subject as About};
 use turnstream_model::fold::{Applied, Fold, Item, State};
 use turnstream_model::id::{ApprovalId, ItemId, PromptId, QuestionId, TurnId};
 
-/// Changed items and waiting prompts up to this total size are written whenever the debounce allows. Larger ones
-/// wait for new events of half their size, so that the bytes written stay linear in the bytes received.
+/// Changed items and waiting prompts up to this total size are written whenever the debounce allows. Larger
+/// ones wait for new events of half their size, so that the bytes written stay linear in the bytes received.
 const SMALL_BYTES: usize = 4 * 1024;
 
 /// The kind of a row. The number is stored in the database.
@@ -84,8 +84,8 @@ pub(crate) struct Projection {
     unindexed: BTreeMap<Subject, Seq>,
     /// The fold lacks the first events, so nothing can be said about the whole session.
     is_partial: bool,
-    /// Nothing of the session is stored yet. Its first events are usually all there is for long, and are stored
-    /// together with their fold: a second write for each of many new sessions takes minutes.
+    /// Nothing of the session is stored yet. Its first events are stored together with their fold: a second
+    /// write for each of many new sessions takes minutes.
     is_new: bool,
     /// Bytes of events since the last write.
     grown: usize,
@@ -286,7 +286,7 @@ impl Projection {
             return false;
         }
         let items: usize = self.items.iter().filter_map(|id| self.fold.item(id)).map(weight::item).sum();
-        // The whole queue is in the head of a fold. Without it here, 40 prompts of 9 MiB made 2.2 GB of writes.
+        // The whole queue is in the head of a fold. Without this, 40 prompts of 9 MiB took 2.2 GB on disk.
         let queue = self.fold.state().queue.iter().map(|prompt| weight::list(&prompt.content));
         let cost = items + queue.sum::<usize>();
         let is_small = cost <= SMALL_BYTES;

@@ -54,7 +54,7 @@ impl Work {
 }
 
 impl Keeper {
-    /// Runs one step of the machine, redacts its events, and cuts texts that are too long, and events that are
+    /// Runs one step of the machine and redacts its events. Cuts texts that are too long, and events that are
     /// too large for the log.
     pub(super) fn step<T>(
         &mut self,

@@ -1,5 +1,5 @@
-//! The link to the agent: made when there is a prompt to send and room for one more link, and closed by force if
-//! the agent does not end.
+//! The link to the agent: made when there is a prompt to send and room for one more link. It is closed by
+//! force if the agent does not end.
 
 use super::commit::{Work, report_refused};
 use super::{AppenderClosed, Keeper};
@@ -36,8 +36,8 @@ pub(super) enum Connection {
     Up(Link, Place),
 }
 
-/// A session that waits until it may make a link. No deadline runs meanwhile: an accepted prompt must not fail,
-/// and a turn must not be lost, because other agents work.
+/// A session that waits until it may make a link. No deadline runs meanwhile: because other agents work, no
+/// accepted prompt may fail and no turn may be lost.
 pub(super) struct WaitingForRoom {
     place: Pin<Box<dyn Future<Output = Place> + Send + Sync>>,
     open_work: Option<OpenWork>,

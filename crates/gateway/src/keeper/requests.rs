@@ -65,8 +65,8 @@ impl Keeper {
         }
     }
 
-    /// Refuses a prompt that would have to wait for an agent that the gateway may not start, and one for which
-    /// the queue has no room.
+    /// Refuses a prompt that would wait for an agent that the gateway may not start. Refuses one for which the
+    /// queue has no room.
     fn check_room(&self, content: &[Value]) -> Result<(), RequestError> {
         let needs_link = self.connection.is_down() || self.connection.waits_for_room();
         if let Some(most) = self.shared.live_agents.full().filter(|_| needs_link) {
