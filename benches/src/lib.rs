@@ -4,12 +4,14 @@
 pub mod delete;
 pub mod gateway;
 pub mod history;
+pub mod idle;
 mod latencies;
 pub mod llm;
 pub mod log;
 mod results;
 mod scratch;
 pub mod search;
+pub mod shutdown;
 
 pub use latencies::Latencies;
 pub use results::Results;

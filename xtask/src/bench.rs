@@ -5,10 +5,15 @@ use crate::peer;
 
 /// The benchmark that starts processes: the release binary, a peer from npm, and an agent for the peer.
 const GATEWAY: &str = "gateway";
+/// Benchmarks that start the release binary alone.
+const OF_BINARY: [&str; 2] = ["idle", "shutdown"];
 
 fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
     let mut bench =
         command("cargo", &["run", "--release", "--quiet", "--package", "turnstream-benches", "--bin", name]);
+    if OF_BINARY.contains(&name) {
+        cargo::run(command("cargo", &["build", "--release", "--package", "turnstream-cli"]))?;
+    }
     if name == GATEWAY {
         if rest != ["ours"] {
             bench.env("TURNSTREAM_BENCH_PEER", peer::install()?);

@@ -6,12 +6,12 @@
 mod cells;
 mod count;
 mod crowd;
-mod http;
-mod ours;
+pub(crate) mod http;
+pub(crate) mod ours;
 mod peer;
-mod process;
+pub(crate) mod process;
 mod report;
-mod side;
+pub(crate) mod side;
 pub mod stamp;
 
 use crate::scratch::scratch;

@@ -37,6 +37,8 @@ impl Side for Ours {
         let file = home.join("turnstream.toml");
         std::fs::write(&file, toml(&config))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        // More sessions work at the same time than are allowed by default.
+        command.env("TURNSTREAM_LIMITS_LIVE_AGENTS", "10000");
         command.args(["serve", "--config"]).arg(file);
         Server::start(command, address, &home.join("said.txt"))
     }
@@ -65,7 +67,7 @@ impl Side for Ours {
     }
 }
 
-fn post(server: &Server, path: &str, body: &Value, wanted: u16) -> Result<Value, String> {
+pub(crate) fn post(server: &Server, path: &str, body: &Value, wanted: u16) -> Result<Value, String> {
     let (status, answer) = http::request(server.address, "POST", path, &body.to_string(), PATIENCE)?;
     let said = || format!("POST {path}: status {status}: {}", String::from_utf8_lossy(&answer));
     if status != wanted {

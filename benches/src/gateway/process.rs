@@ -1,7 +1,9 @@
 //! A server under test: a process group that ends on drop, and its resource use.
 
 use super::http;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit,
+};
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -68,6 +70,19 @@ impl Server {
             std::thread::sleep(Duration::from_micros(500));
         }
         Err(failed("no good health", &last_words(said)))
+    }
+
+    /// Stops the server as an operator does, and returns how long that took.
+    pub(crate) fn stop(mut self) -> Result<Duration, String> {
+        let begun = Instant::now();
+        kill_process(self.group, Signal::TERM).map_err(|error| format!("cannot stop the server: {error}"))?;
+        let status = self.child.wait().map_err(|error| format!("cannot wait for the server: {error}"))?;
+        let took = begun.elapsed();
+        if status.success() {
+            Ok(took)
+        } else {
+            Err(format!("the server ended with {status} after {took:.1?}"))
+        }
     }
 
     /// The resource use of the server's own process, without its agents.

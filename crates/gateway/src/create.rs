@@ -8,6 +8,8 @@ use crate::keeper::{Keeper, Origins};
 use crate::key_ids::former_session;
 use crate::redactor::{UserInput, refuse_secret};
 use crate::request::SessionInfo;
+use crate::session_states::Room;
+use crate::short_texts::ShortTexts;
 use crate::working_directory::DirectoryProblem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,10 +44,11 @@ impl Gateway {
     /// Creates a session. It is durable when this returns. Dropping the future does not stop the creation.
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
+        self.shared().refusals.note(new.check_lengths())?;
         refuse_secret("model", new.model.as_deref(), &self.settings().redaction)?;
         new.redact(&self.settings().redaction);
         let gateway = self.clone();
-        let make = async move { gateway.make(new).await };
+        let make = async move { gateway.shared().refusals.note(gateway.make(new).await) };
         let made = tokio::spawn(make.in_current_span());
         tokio::select! {
             // A session that is durable is returned, also when the disk fails by now.
@@ -59,6 +62,7 @@ impl Gateway {
         let Some(key) = new.key.clone() else {
             let (agent, cwd) = self.checked(&new)?;
             self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
+            let _room = self.room_for_session()?;
             let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
             return self.begin(id, appender, agent, cwd, new).await;
@@ -80,6 +84,7 @@ impl Gateway {
             return self.made_before(&id, &session, key, &new);
         }
         let (agent, cwd) = self.checked(&new)?;
+        let _room = self.room_for_session()?;
         let appender = match self.log().create(&id).await {
             // A crash came between the session's row and its first event. No client has seen it.
             Err(ClaimError::Exists(_)) => self.log().claim(&id).await,
@@ -100,6 +105,12 @@ impl Gateway {
         // A file could bring the id and the key of a session that a client is yet to create.
         let is_imported = self.log().imported(&id).map_err(RequestError::of_read)?.is_some();
         Ok((!is_imported).then_some((id, session)))
+    }
+
+    /// Room for one more session, held until the session is shown.
+    pub(crate) fn room_for_session(&self) -> Result<Room, RequestError> {
+        let most = self.settings().limits.sessions;
+        Room::take(&self.shared().states, most).ok_or(RequestError::TooManySessions { most })
     }
 
     /// The session that was created with this key, if the request is the same.

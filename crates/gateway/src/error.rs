@@ -113,6 +113,56 @@ pub enum RequestError {
         /// How long this search waited for its turn.
         waited: std::time::Duration,
     },
+    /// A text of the request is too long.
+    #[error("{what} has {length} characters, and at most {most} are allowed")]
+    TooLong {
+        /// The member of the request.
+        what: &'static str,
+        /// How many characters it has.
+        length: usize,
+        /// How many it may have.
+        most: usize,
+    },
+    /// No further session may be created or imported.
+    #[error(
+        "the gateway may hold {most} sessions, and has them; delete sessions that are not needed any more, or raise \
+         `sessions` in `[limits]`"
+    )]
+    TooManySessions {
+        /// How many there may be.
+        most: usize,
+    },
+    /// No further agent may work at the moment. The prompt was not accepted.
+    #[error(
+        "{most} agents may work at the same time, and all of them are busy; try again when a turn has ended, or raise \
+         `live_agents` in `[limits]`"
+    )]
+    TooManyAgents {
+        /// How many may work.
+        most: usize,
+    },
+    /// Too many prompts wait in the session.
+    #[error(
+        "{most} prompts may wait in a session, and do; wait for the end of a turn, withdraw a prompt, or raise \
+         `queued_prompts` in `[limits]`"
+    )]
+    QueueFull {
+        /// How many may wait.
+        most: usize,
+    },
+    /// The prompts that wait in the session would be too large.
+    #[error(
+        "the prompt has {bytes} bytes and {waiting} bytes wait in the session; {most} bytes may wait: wait for the end of \
+         a turn, withdraw a prompt, or raise `queued_bytes` in `[limits]`"
+    )]
+    QueueTooLarge {
+        /// The size of the prompt.
+        bytes: usize,
+        /// The size of the prompts that wait.
+        waiting: usize,
+        /// How much may wait.
+        most: usize,
+    },
     /// The session is being recovered after a restart.
     #[error("session {0} is being recovered after a restart; try again in a moment")]
     Recovering(SessionId),

@@ -5,8 +5,10 @@ use crate::disk_failure;
 use crate::error::{OpenError, RequestError};
 use crate::event_counts::{EventCounters, EventCounts};
 use crate::import;
-use crate::keeper::{Handle, Keeper, Restarts};
+use crate::keeper::{Crowd, Handle, Keeper, Restarts};
 use crate::key_ids::KeyIds;
+use crate::limits::{Limit, Refusals};
+use crate::live_agents::{LiveAgentCounts, LiveAgents};
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::request::{
@@ -16,6 +18,7 @@ use crate::retention::{self, Round};
 use crate::search;
 use crate::session_states::{SessionStates, SessionWatcher, Stage};
 use crate::settings::Settings;
+use crate::short_texts::ShortTexts;
 use crate::start;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -54,6 +57,9 @@ pub(crate) struct Shared {
     /// The tasks of keepers, by the keepers' numbers.
     tasks: Mutex<HashMap<u64, AbortHandle>>,
     pub(crate) restarts: Restarts,
+    pub(crate) live_agents: Arc<LiveAgents>,
+    pub(crate) crowd: Crowd,
+    pub(crate) refusals: Refusals,
     creating: tokio::sync::Mutex<()>,
     pub(crate) key_ids: KeyIds,
     pub(crate) searching: Arc<Semaphore>,
@@ -78,6 +84,7 @@ impl Gateway {
         // The directory is locked by now, so no other gateway imports into it.
         import::remove_leftovers(data);
         let key_ids = KeyIds::open(data)?;
+        let (limits, quiet_sessions) = (settings.limits, settings.quiet_sessions);
         let shared = Shared {
             log: opened.log,
             settings,
@@ -87,6 +94,9 @@ impl Gateway {
             keepers: Mutex::default(),
             tasks: Mutex::default(),
             restarts: Restarts::default(),
+            live_agents: Arc::new(LiveAgents::new(limits.live_agents)),
+            crowd: Crowd::new(quiet_sessions),
+            refusals: Refusals::default(),
             creating: tokio::sync::Mutex::default(),
             key_ids,
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
@@ -160,6 +170,11 @@ impl Gateway {
 
     /// Adds a prompt to the queue. It is durable when this returns.
     pub async fn prompt(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
+        self.shared.refusals.note(self.accept(id, prompt).await)
+    }
+
+    async fn accept(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
+        prompt.check_lengths()?;
         let prompt = self.redacted(id, prompt);
         // With a key it may repeat an accepted prompt, which the keeper knows.
         if prompt.key.is_none() {
@@ -190,6 +205,7 @@ impl Gateway {
         approval: &ApprovalId,
         answer: ResolveApproval,
     ) -> Result<(), RequestError> {
+        self.shared.refusals.note(answer.check_lengths())?;
         let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
@@ -207,6 +223,7 @@ impl Gateway {
         question: &QuestionId,
         answer: AnswerQuestion,
     ) -> Result<(), RequestError> {
+        self.shared.refusals.note(answer.check_lengths())?;
         let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
@@ -219,6 +236,7 @@ impl Gateway {
 
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
+        self.shared.refusals.note(change.check_lengths())?;
         self.refuse_if_degraded()?;
         let rules = &self.shared.settings.redaction;
         refuse_secret("model", change.model.as_deref(), rules)?;
@@ -293,6 +311,16 @@ impl Gateway {
     /// Follows the rounds of retention that removed something or failed.
     pub fn watch_retention(&self) -> watch::Receiver<Round> {
         self.shared.rounds.subscribe()
+    }
+
+    /// How many requests each limit has refused since the gateway was opened.
+    pub fn refusals(&self) -> Vec<(Limit, u64)> {
+        self.shared.refusals.all()
+    }
+
+    /// How many links to agents there are.
+    pub fn live_agents(&self) -> LiveAgentCounts {
+        self.shared.live_agents.counts()
     }
 
     /// How many keepers run.

@@ -71,6 +71,8 @@ struct Shown {
     deleted: VecDeque<(u64, SessionId)>,
     /// The last activity of sessions, where it is known. It is not sent to watchers.
     active: BTreeMap<SessionId, Time>,
+    /// Sessions that are being created or imported, and may be shown already.
+    coming: usize,
     changes: u64,
 }
 
@@ -78,6 +80,27 @@ struct Shown {
 pub struct SessionStates {
     shown: Mutex<Shown>,
     changed: watch::Sender<u64>,
+}
+
+/// Room for a session that is being created or imported.
+pub(crate) struct Room(Arc<SessionStates>);
+
+impl Room {
+    /// `None` when there are as many sessions as there may be, with those that are coming.
+    pub(crate) fn take(states: &Arc<SessionStates>, most: usize) -> Option<Self> {
+        let mut shown = states.lock();
+        if shown.sessions.len() + shown.coming >= most {
+            return None;
+        }
+        shown.coming += 1;
+        Some(Self(states.clone()))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.lock().coming -= 1;
+    }
 }
 
 impl SessionStates {

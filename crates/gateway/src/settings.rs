@@ -1,4 +1,4 @@
-//! Settings of a gateway: time limits, roots, redaction and retention.
+//! Settings of a gateway: time limits, limits of use, roots, redaction and retention.
 
 use crate::clock::ClockSource;
 use crate::retention::Retention;
@@ -30,6 +30,8 @@ pub struct Settings {
     pub on_timeout: OnTimeout,
     /// How long a session may be idle before its keeper ends and its agent is released.
     pub idle: Duration,
+    /// How many quiet sessions without a link stay in memory, so that their next request is fast.
+    pub quiet_sessions: usize,
     /// How long a search may wait for a free slot before it is refused.
     pub search: Duration,
     /// How far a stored fold may be behind while its session is active.
@@ -40,6 +42,27 @@ pub struct Settings {
     pub retention: Retention,
     /// The clocks by which retention counts ages.
     pub clock: ClockSource,
+    /// How much clients may use of the gateway.
+    pub limits: Limits,
+}
+
+/// How much clients may use of the gateway. What is beyond a limit is refused, and nothing is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sessions in all, ended ones included.
+    pub sessions: usize,
+    /// Links to agents that may be up at the same time, over all sessions.
+    pub live_agents: usize,
+    /// Prompts of one session that may wait for their turn.
+    pub queued_prompts: usize,
+    /// Bytes of these prompts together.
+    pub queued_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 100_000, live_agents: 100, queued_prompts: 100, queued_bytes: 32 << 20 }
+    }
 }
 
 /// What happens to an approval that nobody answered in time.
@@ -64,11 +87,13 @@ impl Default for Settings {
             approval: None,
             on_timeout: OnTimeout::Reject,
             idle: Duration::from_secs(10 * 60),
+            quiet_sessions: 1_000,
             search: Duration::from_secs(5),
             debounce: Duration::from_secs(1),
             redaction: Rules::standard(),
             retention: Retention::default(),
             clock: ClockSource::default(),
+            limits: Limits::default(),
         }
     }
 }

@@ -373,6 +373,11 @@ impl Inner {
         })
     }
 
+    /// The session, if it is in memory.
+    pub(crate) fn in_use(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.sessions.in_use(id)
+    }
+
     /// The sessions with events that readers of the store cannot find yet, and the last such event of each.
     pub(crate) fn unflushed(&self) -> Vec<(Arc<Session>, Seq)> {
         let live = self.sessions.live().into_iter().map(|session| (session.head(), session));

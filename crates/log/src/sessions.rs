@@ -39,6 +39,11 @@ impl Sessions {
         Ok(state.add(id, &known))
     }
 
+    /// The session, if it is in memory.
+    pub(crate) fn in_use(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.lock().get(id)
+    }
+
     /// Another process has committed to this session. Its followers here are woken.
     pub(crate) fn advance_head(&self, id: &SessionId, head: Seq) {
         if let Some(session) = self.lock().get(id) {

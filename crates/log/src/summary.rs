@@ -19,8 +19,10 @@ impl Log {
     pub fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
         let mut summaries = self.inner().store.summaries()?;
         for summary in &mut summaries {
-            let (_, head) = self.head(&summary.id)?;
-            summary.state = summary.state.take().filter(|state| state.seq == head);
+            // A session in use may have events that the store does not have yet.
+            if let Some(session) = self.inner().in_use(&summary.id) {
+                summary.state = summary.state.take().filter(|state| state.seq == session.head());
+            }
         }
         Ok(summaries)
     }

@@ -32,6 +32,18 @@ impl From<RequestError> for Problem {
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, message),
             RequestError::BadSearch(_) => Self::new(Kind::BadQuery, message),
             RequestError::SearchBusy { .. } => Self::new(Kind::Busy, message).retry_after(1),
+            RequestError::TooLong { what, length: _, most } => {
+                Self::new(Kind::TooLong, message).with("member", what).with("limit", most)
+            }
+            RequestError::TooManySessions { most } => {
+                Self::new(Kind::TooManySessions, message).with("limit", most)
+            }
+            RequestError::TooManyAgents { most } => {
+                Self::new(Kind::TooManyAgents, message).with("limit", most).retry_after(5)
+            }
+            RequestError::QueueFull { most } | RequestError::QueueTooLarge { most, .. } => {
+                Self::new(Kind::QueueFull, message).with("limit", most).retry_after(5)
+            }
             RequestError::BadCursor(_) => Self::new(Kind::BadCursor, message),
             RequestError::Recovering(_) => Self::new(Kind::Recovering, message).retry_after(1),
             RequestError::Degraded(_) => {

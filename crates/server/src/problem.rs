@@ -62,6 +62,8 @@ kinds! {
     UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
     /// The working directory cannot be used.
     NoDirectory = "no-directory", BAD_REQUEST, "The working directory cannot be used";
+    /// A title, a name, a key or another short text is too long.
+    TooLong = "too-long", BAD_REQUEST, "A text is too long";
     /// The file cannot be imported.
     BadImport = "bad-import", BAD_REQUEST, "The file cannot be imported";
     /// The token is missing or wrong.
@@ -110,6 +112,12 @@ kinds! {
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The body is too large";
     /// The content type of the body is missing or another one.
     NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong content type";
+    /// Too many prompts wait in the session, or too large ones.
+    QueueFull = "queue-full", TOO_MANY_REQUESTS, "The queue of the session is full";
+    /// The gateway has as many sessions as it may have.
+    TooManySessions = "too-many-sessions", SERVICE_UNAVAILABLE, "There are too many sessions";
+    /// As many agents work as may work at the same time.
+    TooManyAgents = "too-many-agents", SERVICE_UNAVAILABLE, "Too many agents are working";
     /// Too many searches run.
     Busy = "busy", SERVICE_UNAVAILABLE, "Too many searches are running";
     /// The session is being recovered after a restart.

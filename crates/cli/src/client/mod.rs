@@ -185,7 +185,9 @@ impl ClientError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused { kind, .. } => matches!(kind.as_str(), "recovering" | "degraded" | "closing"),
+            Self::Refused { kind, .. } => {
+                matches!(kind.as_str(), "recovering" | "degraded" | "closing" | "too-many-agents")
+            }
             Self::Address(_) | Self::Odd { .. } => false,
         }
     }

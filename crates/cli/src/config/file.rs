@@ -4,6 +4,7 @@ use super::access::{AuthChoice, Origins, PublicUrl};
 use super::agent::AgentTable;
 use super::duration::Span;
 use super::keys::{FromVariable, keys};
+use super::limits::Limits;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use super::{ConfigError, TokenText, toml_errors, variables};
@@ -62,6 +63,7 @@ keys! {
         timeouts: Timeouts;
         redaction: Redaction;
         retention: RetentionTable;
+        limits: Limits;
     }
 }
 

@@ -8,6 +8,7 @@ mod documentation;
 mod duration;
 mod file;
 mod keys;
+mod limits;
 mod redaction;
 mod retention;
 mod secret_keys;
@@ -250,6 +251,7 @@ impl Config {
         let file = file.with_environment(variable)?;
         let timeouts = file.timeouts.with_environment(variable)?;
         let retention = file.retention.with_environment(variable)?.decided();
+        let limits = file.limits.with_environment(variable)?;
         let redaction = file.redaction.with_environment(variable)?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         let from_flags = Some(place.roots.clone()).filter(|roots| !roots.is_empty());
@@ -269,6 +271,7 @@ impl Config {
         }
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
+        settings.limits = limits.of_gateway();
         let configured = place.token.clone().or(file.token);
         let auth_choice = file.auth.unwrap_or_default();
         let auth = access::auth(auth_choice, configured.as_ref(), &data)?;
@@ -320,7 +323,9 @@ impl Config {
 /// Limits of zero in the file, by table and key.
 fn refuse_zeros(file: &File) -> Result<(), String> {
     file.refuse_zero().map_err(|zero| format!("{}: {zero}", zero.0.name))?;
-    file.retention.refuse_zero().map_err(|zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name))
+    let of_table = |zero: keys::Zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name);
+    file.retention.refuse_zero().map_err(of_table)?;
+    file.limits.refuse_zero().map_err(of_table)
 }
 
 /// Refuses a default agent that does not exist.
@@ -357,11 +362,13 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
             Some(file::OnTimeout::Cancel) => OnTimeout::Cancel,
         },
         idle: or(timeouts.idle, defaults.idle),
+        quiet_sessions: defaults.quiet_sessions,
         search: defaults.search,
         debounce: defaults.debounce,
         redaction: defaults.redaction,
         retention,
         clock: defaults.clock,
+        limits: defaults.limits,
     }
 }
 
@@ -493,6 +500,8 @@ mod tests {
             ("[retention]\nmax_sessions = 0", "leave max_sessions out"),
             ("[retention]\ntotal_bytes = \"0GB\"", "leave total_bytes out"),
             ("[retention]\nevery = 0", "look once a minute"),
+            ("[limits]\nlive_agents = 0", "[limits] live_agents: 0 would refuse every prompt"),
+            ("[limits]\nqueued_bytes = \"much\"", "\"much\" is not a size"),
         ] {
             let problem = problem(file);
             assert!(problem.contains(told), "{file}: {problem}");

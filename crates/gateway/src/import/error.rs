@@ -18,6 +18,8 @@ pub enum Fault {
     Open,
     /// The beginning was trimmed before the export, and the file does not have the state at that point.
     Trimmed,
+    /// A title, a name or a key is longer than this gateway allows.
+    TooLong,
 }
 
 impl Fault {
@@ -30,6 +32,7 @@ impl Fault {
             Self::Unlawful => "unlawful",
             Self::Open => "open",
             Self::Trimmed => "trimmed",
+            Self::TooLong => "too_long",
         }
     }
 }

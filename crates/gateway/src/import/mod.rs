@@ -42,6 +42,8 @@ impl Gateway {
     pub async fn spool(&self) -> Result<Spool, ImportError> {
         self.refuse_if_closing()?;
         self.refuse_if_degraded()?;
+        // Before the file is received. The room itself is taken when the file is known to be valid.
+        self.shared().refusals.note(self.room_for_session())?;
         Spool::new(self.data()).await
     }
 
@@ -50,7 +52,8 @@ impl Gateway {
     pub async fn import(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
         self.refuse_if_closing()?;
         let gateway = self.clone();
-        let bring_in = async move { gateway.bring_in(spool, under).await };
+        let bring_in =
+            async move { gateway.shared().refusals.note_import(gateway.bring_in(spool, under).await) };
         let done = tokio::spawn(bring_in.in_current_span());
         tokio::select! {
             biased;
@@ -73,6 +76,7 @@ impl Gateway {
             ImportAs::Itself => usable(&valid.header.session)?,
             ImportAs::New => SessionId::from(format!("ses_{:016x}", fastrand::u64(..))),
         };
+        let _room = self.room_for_session()?;
         // A session of this id that is being deleted has to be gone first: its deletion ends with the id.
         self.shared().deletions.over(&id).await;
         // The lock is held until the session is shown. Otherwise a create with a key could take the session

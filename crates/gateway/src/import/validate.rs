@@ -5,6 +5,7 @@ use super::error::{BadFile, Fault, ImportError};
 use super::ids::Ids;
 use super::lines::Lines;
 use crate::error::RequestError;
+use crate::short_texts;
 use std::fs::File;
 use std::io::Seek;
 use turnstream_model::check::{Checker, Tail, Violation};
@@ -78,6 +79,7 @@ impl Validator {
             );
             return Err(bad(1, Fault::Trimmed, problem));
         }
+        short_texts::check_state(&base).map_err(|problem| bad(1, Fault::TooLong, problem))?;
         let mut checker = Checker::new();
         checker.line(text);
         Ok(Self {
@@ -120,6 +122,8 @@ impl Validator {
             );
         }
         self.session.apply(&event.draft.body, event.time);
+        short_texts::check_event(&event.draft.body)
+            .map_err(|problem| bad(lines.line, Fault::TooLong, problem))?;
         self.settled.apply(&event);
         self.ids.event(lines.line, &event);
         self.last = (event.seq, event.time);

@@ -16,6 +16,9 @@ use turnstream_model::time::Time;
 /// How long the loop sleeps at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
+/// How long a quiet session without a link stays in memory.
+const IDLE_WITHOUT_LINK: Duration = Duration::from_secs(15);
+
 /// The running deadlines of a session.
 pub(super) struct Clocks {
     /// When the turn of a sent prompt must have begun.
@@ -153,13 +156,13 @@ impl Keeper {
     pub(super) fn next_deadline(&self) -> Instant {
         let making = match &self.connection {
             Connection::Connecting(making) => Some(making.deadline),
-            Connection::Down | Connection::Up(_) => None,
+            Connection::Down | Connection::WaitingForRoom(_) | Connection::Up(..) => None,
         };
         let deadlines = [
             self.machine.deadline().map(moment),
             making,
             self.away_deadline(),
-            self.recovery.as_ref().map(|recovery| recovery.deadline),
+            self.recovery_deadline(),
             self.start_deadline(),
             self.silence_deadline(),
             self.clocks.stalled,
@@ -208,9 +211,18 @@ impl Keeper {
         Some(self.waits.oldest()? + self.shared.settings.approval?)
     }
 
+    /// None while the session waits for room for its link: the recovery has not begun.
+    fn recovery_deadline(&self) -> Option<Instant> {
+        let begun = self.recovery.as_ref().filter(|_| !self.connection.waits_for_room());
+        begun.map(|recovery| recovery.deadline)
+    }
+
+    /// When a quiet session leaves memory. Without a link only its place in memory is at stake, and the next
+    /// request reads it from the log.
     fn idle_deadline(&self) -> Option<Instant> {
-        let quiet = self.machine.is_quiet() && self.recovery.is_none();
-        quiet.then(|| self.clocks.activity + self.shared.settings.idle)
+        let idle = self.shared.settings.idle;
+        let within = if self.connection.is_down() { idle.min(IDLE_WITHOUT_LINK) } else { idle };
+        self.is_quiet().then(|| self.clocks.activity + within)
     }
 
     /// Handles every deadline that has passed. True when the session has been idle for so long that its
@@ -240,7 +252,7 @@ impl Keeper {
         if due(self.away_deadline()) {
             self.not_reached().await?;
         }
-        if due(self.recovery.as_ref().map(|recovery| recovery.deadline)) {
+        if due(self.recovery_deadline()) {
             let after = self.shared.settings.recovery;
             let error =
                 TurnError::new(ErrorClass::Timeout, format!("the recovery took longer than {after:?}"));

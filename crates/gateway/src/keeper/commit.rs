@@ -9,6 +9,7 @@ use crate::error::RequestError;
 use crate::event_counts::Counted;
 use crate::redactor::redact_body;
 use crate::request::answer;
+use crate::short_texts;
 use tokio::sync::oneshot;
 use turnstream_adapter::Command;
 use turnstream_log::{Appender, Receipt};
@@ -60,8 +61,8 @@ impl Work {
 }
 
 impl Keeper {
-    /// Runs one step of the machine, redacts its events, and cuts those that are too large for the log. All
-    /// of them name the client whose request this is.
+    /// Runs one step of the machine and redacts its events. Cuts texts that are too long, and events that are
+    /// too large for the log. All of them name the client whose request this is.
     pub(super) fn step<T>(
         &mut self,
         work: &mut Work,
@@ -74,6 +75,7 @@ impl Keeper {
         let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.redaction, &mut draft.body);
+            short_texts::cut(&mut draft.body);
             notices.extend(oversized::cut(draft));
         }
         work.drafts.append(&mut notices);

@@ -1,12 +1,15 @@
-//! The link to the agent: made when there is a prompt to send, and closed by force if the agent does not end.
+//! The link to the agent: made when there is a prompt to send and room for one more link. It is closed by
+//! force if the agent does not end.
 
 use super::commit::{Work, report_refused};
 use super::{AppenderClosed, Keeper};
 use crate::error::RequestError;
+use crate::live_agents::Place;
 use crate::redactor::still_a_name;
 use crate::working_directory::DirectoryProblem;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -31,8 +34,17 @@ const CONNECT_GRACE: Duration = Duration::from_millis(500);
 /// The state of the link.
 pub(super) enum Connection {
     Down,
+    /// As many links as may be are up.
+    WaitingForRoom(WaitingForRoom),
     Connecting(Connecting),
-    Up(Link),
+    Up(Link, Place),
+}
+
+/// A session that waits until it may make a link. No deadline runs meanwhile: because other agents work, no
+/// accepted prompt may fail and no turn may be lost.
+pub(super) struct WaitingForRoom {
+    place: Pin<Box<dyn Future<Output = Place> + Send + Sync>>,
+    open_work: Option<OpenWork>,
 }
 
 /// A link that is being made. Dropping it gives the link up.
@@ -41,6 +53,8 @@ pub(super) struct Connecting {
     /// The agent's name.
     agent: String,
     pub(super) deadline: Instant,
+    /// Taken by the link once it is up.
+    place: Option<Place>,
 }
 
 impl Drop for Connecting {
@@ -68,6 +82,8 @@ impl ClosingLinks {
     reason = "nearly all are observations, and a box for each would cost more"
 )]
 pub(super) enum LinkEvent {
+    /// There is room for a link.
+    Room(Place),
     /// The link was made, or could not be.
     Connected(Result<Link, ConnectError>),
     /// The adapter observed something at the agent.
@@ -81,10 +97,27 @@ impl Connection {
         matches!(self, Self::Down)
     }
 
+    pub(super) fn waits_for_room(&self) -> bool {
+        matches!(self, Self::WaitingForRoom(_))
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self, Self::Up(..))
+    }
+
+    fn place(&mut self) -> Option<&mut Place> {
+        match self {
+            Self::Down | Self::WaitingForRoom(_) => None,
+            Self::Connecting(making) => making.place.as_mut(),
+            Self::Up(_, place) => Some(place),
+        }
+    }
+
     /// The next event; never returns while the link is down. Safe to drop and call again.
     pub(super) async fn next_event(&mut self) -> LinkEvent {
         match self {
             Self::Down => std::future::pending().await,
+            Self::WaitingForRoom(waiting) => LinkEvent::Room((&mut waiting.place).await),
             Self::Connecting(making) => {
                 let made = (&mut making.task).await;
                 let made = made.unwrap_or_else(|error| {
@@ -94,16 +127,16 @@ impl Connection {
                 });
                 LinkEvent::Connected(made)
             }
-            Self::Up(link) => link.observe().await.map_or(LinkEvent::Ended, LinkEvent::Observed),
+            Self::Up(link, _) => link.observe().await.map_or(LinkEvent::Ended, LinkEvent::Observed),
         }
     }
 
     /// An event that is already there.
     pub(super) async fn try_next_event(&mut self) -> Option<LinkEvent> {
         match self {
-            Self::Up(link) => link.try_observe().map(LinkEvent::Observed),
+            Self::Up(link, _) => link.try_observe().map(LinkEvent::Observed),
             Self::Connecting(making) if making.task.is_finished() => Some(self.next_event().await),
-            Self::Down | Self::Connecting(_) => None,
+            Self::Down | Self::WaitingForRoom(_) | Self::Connecting(_) => None,
         }
     }
 
@@ -112,8 +145,8 @@ impl Connection {
     pub(super) async fn tell(&self, command: Command) -> bool {
         let name = command_name(&command);
         let told = match self {
-            Self::Up(link) => timeout(COMMAND_TIMEOUT, link.tell(command)).await,
-            Self::Down | Self::Connecting(_) => {
+            Self::Up(link, _) => timeout(COMMAND_TIMEOUT, link.tell(command)).await,
+            Self::Down | Self::WaitingForRoom(_) | Self::Connecting(_) => {
                 tracing::debug!(command = name, "a command was not sent: no link to the agent");
                 return false;
             }
@@ -134,8 +167,9 @@ impl Connection {
     /// Ends the link, by force after the deadline.
     pub(super) async fn close(self, deadline: Duration) {
         match self {
-            Self::Down => {}
-            Self::Up(link) => link.stop(deadline).await,
+            Self::Down | Self::WaitingForRoom(_) => {}
+            // The place is free when the agent has ended.
+            Self::Up(link, _place) => link.stop(deadline).await,
             Self::Connecting(mut making) => {
                 making.task.abort();
                 // The link may have been made a moment ago.
@@ -193,19 +227,20 @@ impl Keeper {
         self.settle_unknown().await?;
         let Some(prompt) = self.machine.next_prompt() else {
             self.clocks.agent_wait = None;
+            if self.connection.waits_for_room() {
+                // The prompt was withdrawn.
+                self.connection = Connection::Down;
+            }
             return Ok(());
         };
         match &self.connection {
-            Connection::Up(_) if self.away.is_some() => {
+            Connection::Up(..) if self.away.is_some() => {
                 self.wait_for_agent(&prompt);
                 Ok(())
             }
-            Connection::Up(_) => self.send(prompt).await,
-            Connection::Connecting(_) => Ok(()),
-            Connection::Down => {
-                let until = self.wait_for_agent(&prompt);
-                self.connect(None, until).await
-            }
+            Connection::Up(..) => self.send(prompt).await,
+            Connection::WaitingForRoom(_) | Connection::Connecting(_) => Ok(()),
+            Connection::Down => self.connect(None).await,
         }
     }
 
@@ -216,20 +251,34 @@ impl Keeper {
         let mut work = Work::default();
         let sent = self.step(&mut work, |machine, step| machine.send(&prompt, Some(native_id.clone()), step));
         if sent.is_ok() {
-            let content = self.contents.get(&prompt).cloned().unwrap_or_default();
+            let content = self.contents.of(&prompt);
             work.commands.push(Command::Prompt { native_id, content });
             self.clocks.sent(self.shared.settings.start);
         }
         self.commit_now(work).await
     }
 
+    /// Begins to make a link, or to wait until there is room for one.
+    pub(super) async fn connect(&mut self, open_work: Option<OpenWork>) -> Result<(), AppenderClosed> {
+        let live_agents = &self.shared.live_agents;
+        if let Some(place) = live_agents.try_take() {
+            return self.connect_in(place, open_work).await;
+        }
+        tracing::debug!("the session waits until another one needs its agent no more");
+        let place = Box::pin(live_agents.clone().take());
+        self.connection = Connection::WaitingForRoom(WaitingForRoom { place, open_work });
+        // The time to reach the agent begins when there is room.
+        self.clocks.agent_wait = None;
+        Ok(())
+    }
+
     /// Begins to make a link. An error that shows at once is handled like a failed attempt.
-    pub(super) async fn connect(
-        &mut self,
-        open_work: Option<OpenWork>,
-        until: Instant,
-    ) -> Result<(), AppenderClosed> {
-        match self.start(open_work, until) {
+    async fn connect_in(&mut self, place: Place, open_work: Option<OpenWork>) -> Result<(), AppenderClosed> {
+        let until = match (&open_work, self.machine.next_prompt()) {
+            (None, Some(prompt)) => self.wait_for_agent(&prompt),
+            (Some(_), _) | (None, None) => Instant::now() + self.shared.settings.connect,
+        };
+        match self.start(place, open_work, until) {
             Ok(making) => {
                 self.connection = Connection::Connecting(making);
                 Ok(())
@@ -238,7 +287,12 @@ impl Keeper {
         }
     }
 
-    fn start(&self, open_work: Option<OpenWork>, until: Instant) -> Result<Connecting, TurnError> {
+    fn start(
+        &self,
+        place: Place,
+        open_work: Option<OpenWork>,
+        until: Instant,
+    ) -> Result<Connecting, TurnError> {
         let unreachable = |problem: String| TurnError::new(ErrorClass::Unreachable, problem);
         let Some(agent) = self.agent.clone() else {
             let name = &self.session.agent;
@@ -271,7 +325,7 @@ impl Keeper {
         };
         let task = tokio::spawn(connect.in_current_span());
         let agent = self.session.agent.clone();
-        Ok(Connecting { task, agent, deadline: until + CONNECT_GRACE })
+        Ok(Connecting { task, agent, deadline: until + CONNECT_GRACE, place: Some(place) })
     }
 
     /// The session's directory, opened. It is checked for every link: roots may be narrower than when the
@@ -308,9 +362,16 @@ impl Keeper {
     /// Handles an event of the link.
     pub(super) async fn link_event(&mut self, event: LinkEvent) -> Result<(), AppenderClosed> {
         match event {
+            LinkEvent::Room(place) => self.room(place).await,
             LinkEvent::Connected(Ok(link)) => {
+                let place = match &mut self.connection {
+                    Connection::Connecting(making) => making.place.take(),
+                    Connection::Down | Connection::WaitingForRoom(_) | Connection::Up(..) => None,
+                };
+                // A link comes from `Connecting`, which has the place.
+                let Some(place) = place else { return Ok(()) };
                 self.away = link.begins_away().map(str::to_owned);
-                self.connection = Connection::Up(link);
+                self.connection = Connection::Up(link, place);
                 tracing::debug!("the agent is connected");
                 turnstream_failpoint::reach("keeper.connected");
                 Ok(())
@@ -328,13 +389,42 @@ impl Keeper {
         }
     }
 
+    /// There is room for the link that the session waits for.
+    async fn room(&mut self, place: Place) -> Result<(), AppenderClosed> {
+        let Connection::WaitingForRoom(waiting) = std::mem::replace(&mut self.connection, Connection::Down)
+        else {
+            return Ok(());
+        };
+        if let Some(recovery) = &mut self.recovery {
+            recovery.deadline = Instant::now() + self.shared.settings.recovery;
+        }
+        self.connect_in(place, waiting.open_work).await
+    }
+
+    /// Whether the link could be given up for another session.
+    pub(super) fn has_spare_link(&self) -> bool {
+        self.connection.is_up() && self.is_quiet()
+    }
+
+    /// Another session needs the place of this link. The next prompt makes a new one.
+    pub(super) fn give_up_link(&mut self) {
+        tracing::debug!("the session is quiet, and gives up its agent for another session");
+        if let Some(place) = self.connection.place() {
+            place.give_up();
+        }
+        self.close_link();
+    }
+
     /// Ends the link in the background.
     pub(super) fn close_link(&mut self) {
         if self.connection.is_down() {
             return;
         }
         self.away = None;
-        let connection = std::mem::replace(&mut self.connection, Connection::Down);
+        let mut connection = std::mem::replace(&mut self.connection, Connection::Down);
+        if let Some(place) = connection.place() {
+            place.ends();
+        }
         let (alive, over) = watch::channel(());
         let before = std::mem::replace(&mut self.closing_links, ClosingLinks(Some(over)));
         let close = async move {

@@ -8,6 +8,8 @@ mod away;
 mod clocks;
 mod commit;
 mod connection;
+mod contents;
+mod crowd;
 mod disk_wait;
 mod handle;
 mod inbox;
@@ -21,6 +23,7 @@ mod restarts;
 mod spans;
 mod waits;
 
+pub(crate) use crowd::Crowd;
 pub(crate) use handle::Handle;
 pub(crate) use restarts::Restarts;
 pub(crate) use waits::option_for;
@@ -34,12 +37,12 @@ use after_durable::AfterDurable;
 use clocks::Clocks;
 use commit::Work;
 use connection::{ClosingLinks, Connection, LinkEvent};
+use contents::Contents;
 use handle::Done;
 use inbox::RequestInbox;
 use keys::Keys;
 use outage::Outage;
 use recover::Recovery;
-use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +54,7 @@ use turnstream_log::{Appender, Imported};
 use turnstream_model::Chain;
 use turnstream_model::event::{Actor, SessionPatch};
 use turnstream_model::fold::{Session, State};
-use turnstream_model::id::{Counters, Key, PromptId, SessionId};
+use turnstream_model::id::{Counters, Key, SessionId};
 use turnstream_model::machine::Machine;
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
@@ -106,7 +109,7 @@ pub(crate) struct Keeper {
     /// The prompt that was sent to the agent last, by its name there.
     at_agent: Option<String>,
     /// The content of prompts without an outcome.
-    contents: HashMap<PromptId, Vec<Value>>,
+    contents: Contents,
     /// Prompts that came with a key.
     keys: Keys,
     waits: OpenWaits,
@@ -127,13 +130,17 @@ enum Next {
     Stop,
     Request(ClientRequest),
     LinkEvent(LinkEvent),
+    /// Another session needs the place of the link.
+    GiveUpLink,
+    /// Too many quiet sessions are in memory.
+    Leave,
     /// A deadline, or a change of the disk's health: the next round checks both.
     Check,
 }
 
 /// Why a keeper's loop ended.
 enum End {
-    /// The session was idle for too long.
+    /// The session was idle for too long, or too many sessions are idle.
     Idle,
     /// The gateway shuts down.
     Stopped,
@@ -239,8 +246,6 @@ impl Keeper {
         stop: watch::Receiver<bool>,
     ) -> Self {
         let after_durable = AfterDurable::start(&shared, id.clone(), state);
-        let content =
-            |prompt: &turnstream_model::fold::Prompt| (prompt.prompt.clone(), prompt.content.clone());
         Self {
             machine: Machine::resume(state),
             ids: state.counters,
@@ -252,7 +257,7 @@ impl Keeper {
             closing_links: ClosingLinks::default(),
             recovery: None,
             at_agent: None,
-            contents: state.queue.iter().map(content).collect(),
+            contents: Contents::resume(state),
             keys: Keys::resume(state, &shared.settings.redaction),
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
@@ -308,6 +313,7 @@ impl Keeper {
             let idle = self.deadlines().await?;
             return Ok(idle.then_some(End::Idle));
         }
+        let (has_spare_link, is_spare) = (self.has_spare_link(), self.is_spare());
         let next = tokio::select! {
             biased;
             _ = self.stop.wait_for(|stop| *stop) => Next::Stop,
@@ -315,12 +321,16 @@ impl Keeper {
             event = self.connection.next_event() => Next::LinkEvent(event),
             () = self.outage.changed() => Next::Check,
             () = tokio::time::sleep_until(deadline) => Next::Check,
+            () = self.shared.live_agents.wanted(), if has_spare_link => Next::GiveUpLink,
+            () = self.shared.crowd.asked_to_leave(), if is_spare => Next::Leave,
         };
         match next {
             // No handle left means that the gateway is gone, which is handled like a stop.
             Next::Stop => return Ok(Some(End::Stopped)),
             Next::Request(request) => self.request(request).await?,
             Next::LinkEvent(event) => self.link_event(event).await?,
+            Next::GiveUpLink => self.give_up_link(),
+            Next::Leave => return Ok(Some(End::Idle)),
             Next::Check => {}
         }
         Ok(None)
@@ -341,7 +351,7 @@ impl Keeper {
         self.inbox.close();
         let outlives = self.agent.as_ref().is_some_and(|agent| agent.outlives_gateway());
         let connection = std::mem::replace(&mut self.connection, Connection::Down);
-        let was_up = !connection.is_down();
+        let was_up = !connection.is_down() && !connection.waits_for_room();
         let stopped = matches!(end, End::Stopped);
         connection.close(if stopped { SHUTDOWN_GRACE } else { CLOSE_GRACE }).await;
         self.closing_links.clone().over().await;

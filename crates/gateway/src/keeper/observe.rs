@@ -31,8 +31,11 @@ impl Keeper {
             }
             self.apply_observation(observed, &mut work);
             next = match &mut self.connection {
-                Connection::Up(link) if applied < AT_ONCE => link.try_observe(),
-                _ => None,
+                Connection::Up(link, _) if applied < AT_ONCE => link.try_observe(),
+                Connection::Up(..)
+                | Connection::Down
+                | Connection::WaitingForRoom(_)
+                | Connection::Connecting(_) => None,
             };
         }
         self.commit(work).await

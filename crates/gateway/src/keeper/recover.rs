@@ -17,6 +17,7 @@ pub(super) struct Recovery {
     asks: HashSet<Key>,
     questions: HashSet<Key>,
     pub(super) fates: HashMap<String, Fate>,
+    /// It is not looked at while the session waits for room for its link.
     pub(super) deadline: Instant,
 }
 
@@ -69,8 +70,7 @@ impl Keeper {
         self.step(&mut work, |machine, step| machine.begin_recovery(step));
         self.commit(work).await?;
         turnstream_failpoint::reach("keeper.recovering");
-        let until = Instant::now() + self.shared.settings.connect;
-        Box::pin(self.connect(Some(open_work), until)).await
+        Box::pin(self.connect(Some(open_work))).await
     }
 
     /// The agent has reported all it knows: the recovery is complete.
@@ -99,7 +99,7 @@ impl Keeper {
                     self.step(work, |machine, step| machine.stop_unstarted(&prompt, step));
                 }
                 (Fate::NeverSeen, Some(native_id)) => {
-                    let content = self.contents.get(&prompt).cloned().unwrap_or_default();
+                    let content = self.contents.of(&prompt);
                     work.commands.push(Command::Prompt { native_id, content });
                     self.clocks.sent(self.shared.settings.start);
                 }

@@ -55,6 +55,9 @@ impl Keeper {
         if let Err(problem) = self.check_content(&content) {
             return refuse(reply, RequestError::BadPrompt(problem));
         }
+        if let Err(error) = self.check_room(&content) {
+            return refuse(reply, error);
+        }
         let accepted =
             self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
         match accepted {
@@ -68,6 +71,16 @@ impl Keeper {
             }
             Err(refusal) => refuse(reply, refusal.into()),
         }
+    }
+
+    /// Refuses a prompt that would wait for an agent that the gateway may not start. Refuses one for which the
+    /// queue has no room.
+    fn check_room(&self, content: &[Value]) -> Result<(), RequestError> {
+        let needs_link = self.connection.is_down() || self.connection.waits_for_room();
+        if let Some(most) = self.shared.live_agents.full().filter(|_| needs_link) {
+            return Err(RequestError::TooManyAgents { most });
+        }
+        self.contents.check_room(content, &self.shared.settings.limits)
     }
 
     /// Refuses invalid content, and blocks that the session's agent does not support. An agent that is not
@@ -288,8 +301,14 @@ impl Keeper {
         }
     }
 
-    fn is_quiet(&self) -> bool {
+    /// Whether nothing is open in the session.
+    pub(super) fn is_quiet(&self) -> bool {
         self.machine.is_quiet() && self.recovery.is_none()
+    }
+
+    /// Whether the session could leave memory at once.
+    pub(super) fn is_spare(&self) -> bool {
+        self.connection.is_down() && self.is_quiet()
     }
 
     async fn end<T: Send + 'static>(

@@ -48,6 +48,9 @@ const REST: u32 = 4;
 const NICE: i32 = 10;
 /// A stored fold that was not used for this long is dropped from memory.
 const IDLE: Duration = Duration::from_secs(60);
+/// The same beyond [`MANY`] folds. A session that is in use says something more often.
+const IDLE_OF_MANY: Duration = Duration::from_secs(5);
+const MANY: usize = 1_000;
 
 /// A command to the flusher.
 pub(crate) enum FlusherCommand {
@@ -114,7 +117,7 @@ impl Flusher {
             let sweep = is_last || swept.elapsed() >= SWEEP;
             if sweep {
                 swept = Instant::now();
-                self.projections.retain(|_, projection| !projection.is_idle(swept, IDLE));
+                self.drop_idle_folds(swept);
             }
             self.database.set_urgent(work.is_urgent);
             if !self.flush(&work, sweep) {
@@ -144,7 +147,24 @@ impl Flusher {
             self.segment_files.note(topped_up);
             rest = begin.elapsed() * REST;
         }
-        self.database.close();
+        let Self { database, projections, .. } = self;
+        database.close();
+        free_in_background(projections);
+    }
+
+    /// Drops folds that are stored and were not used for long; of many, those that were not used for longest.
+    fn drop_idle_folds(&mut self, now: Instant) {
+        self.projections.retain(|_, projection| !projection.is_idle(now, IDLE));
+        let Some(too_many) = self.projections.len().checked_sub(MANY).filter(|too_many| *too_many > 0) else {
+            return;
+        };
+        let idle = self.projections.iter().filter(|(_, projection)| projection.is_idle(now, IDLE_OF_MANY));
+        let mut idle: Vec<(Instant, i64)> =
+            idle.map(|(key, projection)| (projection.touched(), *key)).collect();
+        idle.sort_unstable();
+        for (_, key) in idle.into_iter().take(too_many) {
+            self.projections.remove(&key);
+        }
     }
 
     fn stopped_early(&self) {
@@ -417,6 +437,14 @@ fn load(
             damaged_folds.note(key, || readers.name_of(key), &error);
             None
         }
+    }
+}
+
+/// Whoever closes the log waits for this thread, and a shutdown must not wait until gigabytes are freed.
+fn free_in_background(projections: HashMap<i64, Projection>) {
+    // If no thread can be started, they are freed here.
+    if let Err(error) = thread::Builder::new().name("log-free".into()).spawn(move || drop(projections)) {
+        debug!(error = %Chain(&error), "no thread to free memory in");
     }
 }
 

@@ -295,9 +295,9 @@ impl Store for Embedded {
     }
 
     fn summaries(&self) -> Result<Vec<Summary>, ReadError> {
-        let heads = self.readers.fold_heads().map_err(unreadable)?;
-        let summary = |(id, body): (String, Option<String>)| {
-            let state = body.and_then(|body| match serde_json::from_str(&body) {
+        let mut summaries = Vec::new();
+        let add = |id: &str, head: Seq, body: Option<&str>| {
+            let state: Option<State> = body.and_then(|body| match serde_json::from_str(body) {
                 Ok(state) => Some(state),
                 Err(error) => {
                     // A snapshot is requested instead, which reports it.
@@ -306,9 +306,11 @@ impl Store for Embedded {
                     None
                 }
             });
-            Summary { id: SessionId::from(id), state }
+            let state = state.filter(|state| state.seq == head);
+            summaries.push(Summary { id: SessionId::from(id), state });
         };
-        Ok(heads.into_iter().map(summary).collect())
+        self.readers.fold_heads(add).map_err(unreadable)?;
+        Ok(summaries)
     }
 
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {

@@ -142,7 +142,7 @@ pub(crate) trait Store: Send + Sync {
     /// erased.
     fn removal(&self, id: &SessionId) -> Result<Option<Removal>, ReadError>;
 
-    /// Every session in creation order, with the head of its stored fold.
+    /// Every session in creation order, with the head of its stored fold if that has every stored event.
     fn summaries(&self) -> Result<Vec<Summary>, ReadError>;
 
     /// Turns without an end in sessions whose owner is gone. Decided by epochs, never by a clock.

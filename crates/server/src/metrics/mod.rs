@@ -10,7 +10,7 @@ use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use turnstream_adapter::Counts;
-use turnstream_gateway::{EventCounts, Stage};
+use turnstream_gateway::{EventCounts, LiveAgentCounts, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
 
@@ -21,6 +21,7 @@ pub(crate) fn page(app: &App) -> String {
     log(&mut page, app);
     removed(&mut page, app);
     sessions(&mut page, app);
+    limits(&mut page, app);
     let counts = app.gateway.event_counts();
     prompts_and_turns(&mut page, &counts);
     waits(&mut page, &counts);
@@ -124,6 +125,19 @@ fn sessions(page: &mut Page, app: &App) {
     }
     page.family("turnstream_sessions_awake", Kind::Gauge, "Sessions in memory.")
         .sample(&[], app.gateway.awake() as u64);
+}
+
+fn limits(page: &mut Page, app: &App) {
+    let help = "Requests that a limit of the gateway refused.";
+    let mut refused = page.family("turnstream_limit_refusals_total", Kind::Counter, help);
+    for (limit, count) in app.gateway.refusals() {
+        refused.sample(&[("limit", limit.name())], count);
+    }
+    let LiveAgentCounts { live, waiting } = app.gateway.live_agents();
+    page.family("turnstream_agents_live", Kind::Gauge, "Links to agents that are up.")
+        .sample(&[], live as u64);
+    page.family("turnstream_agents_awaited", Kind::Gauge, "Sessions that wait until a link may be made.")
+        .sample(&[], waiting as u64);
 }
 
 /// Writes one sample for each agent.

@@ -9,6 +9,7 @@ mod dialects;
 mod documented;
 mod halves;
 mod history;
+mod limits;
 mod listing;
 mod long;
 mod metrics;

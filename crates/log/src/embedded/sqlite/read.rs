@@ -185,14 +185,24 @@ impl Readers {
         })
     }
 
-    /// Every session with the head of its stored fold.
-    pub(crate) fn fold_heads(&self) -> rusqlite::Result<Vec<(String, Option<String>)>> {
+    /// Every session with its last event and the head of its stored fold. One query, because one for each of
+    /// 100,000 sessions took seconds.
+    pub(crate) fn fold_heads(&self, mut each: impl FnMut(&str, Seq, Option<&str>)) -> rusqlite::Result<()> {
         self.with(|connection| {
             let mut query = connection.prepare(&format!(
-                "SELECT session.id, fold.body FROM session LEFT JOIN fold ON fold.session = session.key
+                "SELECT session.id, fold.body, max(
+                     coalesce((SELECT first_seq + count - 1 FROM chunk WHERE chunk.session = session.key
+                               ORDER BY first_seq DESC LIMIT 1), 0),
+                     coalesce((SELECT seq FROM base WHERE base.session = session.key), 0))
+                 FROM session LEFT JOIN fold ON fold.session = session.key
                  WHERE {VISIBLE} ORDER BY session.key"
             ))?;
-            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                let head = Seq(row.get::<_, i64>(2)? as u64);
+                each(row.get_ref(0)?.as_str()?, head, row.get_ref(1)?.as_str_or_null()?);
+            }
+            Ok(())
         })
     }
 

@@ -1,0 +1,116 @@
+//! `cargo xtask bench idle`: creates sessions in a running gateway, then restarts it.
+
+use crate::gateway::http;
+use crate::gateway::ours::{Ours, Pieces};
+use crate::gateway::process::{self, Server, Usage};
+use crate::gateway::side::Side;
+use crate::scratch::scratch;
+use crate::{Bars, Results, print_table};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sessions by default. The bars are for [`FULL`].
+const SOME: usize = 10_000;
+const FULL: usize = 100_000;
+/// Clients that create sessions at the same time.
+const CLIENTS: usize = 16;
+/// Resident memory with that many sessions.
+const MEMORY: u64 = 600_000_000;
+/// From the start of the process to its first answer.
+const RESTART: Duration = Duration::from_secs(4);
+const SHUTDOWN: Duration = Duration::from_secs(5);
+/// How long the gateway is left alone before its memory is measured again.
+const QUIET: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the benchmark. The first word is the number of sessions.
+pub fn run() -> ExitCode {
+    let sessions = std::env::args().nth(1).map_or(Ok(SOME), |word| word.parse());
+    let Ok(sessions) = sessions else {
+        eprintln!("bench idle: give a number of sessions, for example {FULL}");
+        return ExitCode::FAILURE;
+    };
+    match measure(sessions) {
+        Ok(bars) => bars.exit_code(),
+        Err(problem) => {
+            eprintln!("bench idle: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(sessions: usize) -> Result<Bars, String> {
+    let directory = scratch("idle-")?;
+    process::end_with_us(directory.path())?;
+    let ours = Ours { program: release_binary(), pieces: Pieces::Merged };
+    let server = ours.start(directory.path())?;
+    let begun = Instant::now();
+    create(&ours, &server, sessions)?;
+    let created = begun.elapsed();
+    let busy = server.usage();
+    std::thread::sleep(QUIET);
+    let (live, awake) = (server.usage(), metric(&server, "turnstream_sessions_awake")?);
+    let stopped = server.stop()?;
+    let server = ours.start(directory.path())?;
+    let (restart, started) = (server.start, server.usage());
+    let found = metric(&server, "turnstream_sessions{agent=\"scripted\",status=\"idle\"}")?;
+    drop(server);
+    if found != sessions as f64 {
+        return Err(format!("{sessions} sessions were created, and {found} are there after the restart"));
+    }
+    println!("{sessions} sessions, created in {:.0} s; {awake} keepers are left\n", created.as_secs_f64());
+    let mut table = vec![["moment", "resident MB", "peak MB"].map(str::to_owned).to_vec()];
+    let mut results = Results::new("idle", json!({ "sessions": sessions }));
+    for (moment, Usage { resident, peak, .. }) in
+        [("all are created", busy), ("20 s later", live), ("after the restart", started)]
+    {
+        let megabytes = |bytes: u64| format!("{:.0}", bytes as f64 / 1e6);
+        table.push(vec![moment.to_owned(), megabytes(resident), megabytes(peak)]);
+        results.cell(json!({ "moment": moment, "resident": resident, "peak": peak }));
+    }
+    print_table(&table);
+    println!();
+    if sessions != FULL {
+        println!("The bars are for {FULL} sessions.");
+    }
+    let mut bars = Bars::default();
+    let memory = format!("{:.0} MB", live.peak as f64 / 1e6);
+    bars.check("peak of resident memory below 600 MB", live.peak < MEMORY, &memory);
+    let took = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
+    bars.check("restart below 4 s", restart < RESTART, &took(restart));
+    bars.check("shutdown below 5 s", stopped < SHUTDOWN, &took(stopped));
+    results.write(&bars);
+    Ok(bars)
+}
+
+/// Creates sessions with several clients.
+fn create(ours: &Ours, server: &Server, sessions: usize) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let client = || {
+            while next.fetch_add(1, Ordering::Relaxed) < sessions {
+                ours.session(server, 0)?;
+            }
+            Ok(())
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        let ended = clients.into_iter().map(|client| client.join());
+        ended.map(|ended| ended.unwrap_or_else(|_| Err("a client panicked".to_owned()))).collect()
+    })
+}
+
+/// One sample of the metrics page.
+fn metric(server: &Server, name: &str) -> Result<f64, String> {
+    let (_, page) = http::request(server.address, "GET", "/metrics", "", PATIENCE)?;
+    let page = String::from_utf8_lossy(&page);
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    value.ok_or_else(|| format!("the metrics have no {name}"))
+}
+
+/// The binary that `cargo xtask bench` has built.
+pub(crate) fn release_binary() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/turnstream")
+}
