@@ -2,12 +2,13 @@
 
 use crate::agents;
 use crate::config::{Config, ConfigError};
+use crate::open_files;
 use std::fs::DirBuilder;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use turnstream_gateway::{Gateway, OpenError};
-use turnstream_server::{ListenError, Options, Server};
+use turnstream_server::{Limits, ListenError, Options, Server};
 
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,9 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     let heartbeat = config.heartbeat.unwrap_or(defaults.heartbeat);
     let import = config.import.unwrap_or(defaults.import);
     let default_agent = config.default_agent.clone();
-    let options = Options { token: config.token.clone(), heartbeat, import, default_agent, ..defaults };
+    let limits = Limits { descriptors: open_files::limit(), ..config.server_limits.clone() };
+    let options =
+        Options { token: config.token.clone(), heartbeat, import, limits, default_agent, ..defaults };
     match Server::bind(listen, gateway.clone(), options).await {
         Ok(server) => Ok((gateway, server)),
         Err(error) => {

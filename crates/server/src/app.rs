@@ -2,6 +2,7 @@
 
 use crate::access;
 use crate::closing::Closing;
+use crate::limits::{InUse, limit_requests};
 use crate::options::Options;
 use crate::problem::{Kind, Problem};
 use crate::request_span;
@@ -24,6 +25,7 @@ pub(crate) struct App {
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
+    pub(crate) in_use: InUse,
     pub(crate) started: SystemTime,
 }
 
@@ -31,7 +33,8 @@ impl App {
     pub(crate) fn new(gateway: Gateway, options: Options, closing: Closing) -> Arc<Self> {
         let streams = Arc::new(OpenStreams::default());
         let hubs = Hubs::new(gateway.clone(), closing.clone(), streams.clone());
-        Arc::new(Self { gateway, options, hubs, closing, streams, started: SystemTime::now() })
+        let in_use = InUse::new(&options.limits);
+        Arc::new(Self { gateway, options, hubs, closing, streams, in_use, started: SystemTime::now() })
     }
 
     /// All routes.
@@ -60,6 +63,7 @@ impl App {
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method)
+            .layer(from_fn_with_state(self.clone(), limit_requests))
             .layer(from_fn_with_state(self.clone(), access::check))
             .layer(from_fn(request_span::trace))
             .with_state(self)

@@ -8,6 +8,7 @@ mod caller;
 mod closing;
 mod gateway_problems;
 mod json_errors;
+mod limits;
 mod metrics;
 mod options;
 mod params;
@@ -18,6 +19,7 @@ mod routes;
 mod server;
 mod stream;
 
+pub use limits::Limits;
 pub use options::{Options, Token, TokenError};
 pub use problem::Kind;
 pub use server::{ListenError, Server, serve};

@@ -1,5 +1,6 @@
 //! Options of a server.
 
+use crate::limits::Limits;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ pub struct Options {
     pub body: Duration,
     /// Most bytes in the body of an import. It is written to a file, and not held in memory.
     pub import: u64,
+    /// How much clients may take of the server at once.
+    pub limits: Limits,
     /// The agent for clients that do not name one.
     pub default_agent: Option<String>,
 }
@@ -25,6 +28,7 @@ impl Default for Options {
             heartbeat: Duration::from_secs(15),
             body: Duration::from_secs(60),
             import: 4 << 30,
+            limits: Limits::default(),
             default_agent: None,
         }
     }

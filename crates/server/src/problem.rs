@@ -108,6 +108,16 @@ kinds! {
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The body is too large";
     /// The content type of the body is not JSON.
     NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body must be JSON";
+    /// The client sends requests too fast.
+    TooManyRequests = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
+    /// There is no place for another connection.
+    TooManyConnections = "too-many-connections", SERVICE_UNAVAILABLE, "Too many connections are open";
+    /// There is no place for another stream.
+    TooManyFollowers = "too-many-followers", SERVICE_UNAVAILABLE, "Too many event streams are open";
+    /// There is no memory for the body.
+    BodyMemory = "body-memory", SERVICE_UNAVAILABLE, "Too many bodies arrive at once";
+    /// Another import runs.
+    ImportBusy = "import-busy", SERVICE_UNAVAILABLE, "Another import is running";
     /// Too many searches run.
     Busy = "busy", SERVICE_UNAVAILABLE, "Too many searches are running";
     /// The session is being recovered after a restart.

@@ -2,12 +2,17 @@
 
 use crate::app::App;
 use crate::closing::Closing;
+use crate::limits::{Connections, Guarded, NoPlace, Peer, Refusals, RefusedConnections, Slot, Socket};
 use crate::options::Options;
+use axum::http::StatusCode;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
@@ -23,6 +28,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(1_500);
 /// Pause after a failed accept, for example because all file descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often other tasks may run before a connection is refused while others are being closed for it.
+const YIELDS: usize = 16;
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +96,9 @@ impl Server {
         let Self { listener, address: _, gateway, options } = self;
         let closing = Closing::new();
         let app = App::new(gateway.clone(), options, closing.clone());
-        let service = TowerToHyperService::new(app.router());
+        let service = TowerToHyperService::new(app.clone().router());
+        let refused = RefusedConnections::new(&app.in_use.connections);
+        let mut reports = tokio::time::interval(Refusals::REPORT_EVERY);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         // One line for a series of failures, which may come ten times a second.
@@ -97,9 +107,18 @@ impl Server {
             tokio::select! {
                 () = &mut shutdown => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((socket, _)) => {
+                    Ok((socket, peer)) => {
                         is_failing = false;
-                        connections.spawn(serve_connection(socket, service.clone(), closing.clone()));
+                        match admit(&app.in_use.connections, peer.ip()).await {
+                            Ok(slot) => {
+                                let (service, closing) = (service.clone(), closing.clone());
+                                connections.spawn(serve_connection(socket, peer.ip(), slot, service, closing));
+                            }
+                            Err(reason) => {
+                                app.in_use.refusals.count(reason.limit());
+                                refused.answer(socket, reason);
+                            }
+                        }
                     }
                     Err(error) if is_of_one_connection(&error) => {
                         tracing::debug!(%error, "a client went away before it was accepted");
@@ -112,6 +131,7 @@ impl Server {
                     }
                 },
                 Some(ended) = connections.join_next() => log_panic(ended),
+                _ = reports.tick() => app.in_use.refusals.report(),
             }
         }
         drop(listener);
@@ -160,20 +180,57 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn serve_connection(socket: TcpStream, service: TowerToHyperService<axum::Router>, closing: Closing) {
+/// Takes a place for a connection. Evicted connections get a moment to close.
+async fn admit(connections: &Arc<Connections>, peer: IpAddr) -> Result<Arc<Slot>, NoPlace> {
+    let mut admitted = connections.admit(peer);
+    for _ in 0..YIELDS {
+        if admitted.is_ok() || !connections.is_making_room() {
+            break;
+        }
+        tokio::task::yield_now().await;
+        admitted = connections.admit(peer);
+    }
+    admitted
+}
+
+async fn serve_connection(
+    socket: TcpStream,
+    peer: IpAddr,
+    slot: Arc<Slot>,
+    service: TowerToHyperService<axum::Router>,
+    closing: Closing,
+) {
     // Frames are small and should not wait for each other. Without it they are only slower.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
+    let socket = TokioIo::new(Socket::new(socket, slot.clone()));
+    let of_requests = slot.clone();
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        let begun = of_requests.begin_request().map(|active| (active, service.call(request)));
+        async move {
+            // The connection is being closed, so the request must not be carried out.
+            let Some((active, answering)) = begun else { return std::future::pending().await };
+            let response = answering.await?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                active.upgraded();
+                return Ok(response);
+            }
+            Ok::<_, Infallible>(Guarded::response(response, active))
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(socket), service)
+        .serve_connection(socket, service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
+        // It is idle, and another one gets its place.
+        () = slot.evicted() => return,
         () = closing.begun() => {
             connection.as_mut().graceful_shutdown();
             connection.await

@@ -3,18 +3,20 @@
 use super::agent::{AgentKeys, BudgetTable};
 use super::file::{File, Timeouts};
 use super::keys::{Key, Source};
+use super::limits::Limits;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use clap::CommandFactory;
 
 /// All tables with a heading, in the order of the page.
-const TABLES: [(&str, &[Key]); 6] = [
+const TABLES: [(&str, &[Key]); 7] = [
     ("Keys at the top of the file", File::KEYS),
     ("`[agents.NAME]`", AgentKeys::KEYS),
     ("`[agents.NAME.budget]`: limits of one turn", BudgetTable::KEYS),
     ("`[timeouts]`", Timeouts::KEYS),
     ("`[redaction]`", Redaction::KEYS),
     ("`[retention]`", RetentionTable::KEYS),
+    ("`[limits]`", Limits::KEYS),
 ];
 
 /// The flag of a key, from the command line of `serve`.

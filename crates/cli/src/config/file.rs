@@ -3,6 +3,7 @@
 use super::agent::AgentTable;
 use super::duration::Span;
 use super::keys::{FromVariable, keys};
+use super::limits::Limits;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use super::{ConfigError, TokenText, toml_errors, variables};
@@ -46,6 +47,7 @@ keys! {
         timeouts: Timeouts;
         redaction: Redaction;
         retention: RetentionTable;
+        limits: Limits;
     }
 }
 

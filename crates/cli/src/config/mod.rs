@@ -7,6 +7,7 @@ mod documentation;
 mod duration;
 mod file;
 mod keys;
+mod limits;
 mod redaction;
 mod retention;
 mod size;
@@ -22,7 +23,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
-use turnstream_server::{Token, TokenError};
+use turnstream_server::{Limits as ServerLimits, Token, TokenError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
@@ -93,6 +94,8 @@ pub(crate) struct Config {
     pub(crate) heartbeat: Option<Duration>,
     /// The largest import, in bytes.
     pub(crate) import: Option<u64>,
+    /// The limits of the HTTP server.
+    pub(crate) server_limits: ServerLimits,
     pub(crate) agents: BTreeMap<String, AgentTable>,
     /// The agent of sessions for which nobody names one.
     pub(crate) default_agent: Option<String>,
@@ -165,6 +168,7 @@ impl Config {
         let file = file.with_environment(variable)?;
         let timeouts = file.timeouts.with_environment(variable)?;
         let retention = file.retention.with_environment(variable)?.decided();
+        let limits = file.limits.with_environment(variable)?;
         let redaction = file.redaction.with_environment(variable)?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         let token_text = place.token.clone().or(file.token);
@@ -192,6 +196,7 @@ impl Config {
             token_text,
             heartbeat: timeouts.heartbeat.map(|span| span.0),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
+            server_limits: limits.of_server(),
             agents,
             default_agent,
             settings,
@@ -228,7 +233,9 @@ impl Config {
 /// Limits of zero in the file, by table and key.
 fn refuse_zeros(file: &File) -> Result<(), String> {
     file.refuse_zero().map_err(|zero| format!("{}: {zero}", zero.0.name))?;
-    file.retention.refuse_zero().map_err(|zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name))
+    let in_table = |zero: keys::Zero| format!("[{}] {}: {zero}", zero.0.table, zero.0.name);
+    file.limits.refuse_zero().map_err(in_table)?;
+    file.retention.refuse_zero().map_err(in_table)
 }
 
 /// Refuses a default agent that does not exist.
@@ -364,6 +371,9 @@ mod tests {
             ("[retention]\nmax_sessions = 0", "leave max_sessions out"),
             ("[retention]\ntotal_bytes = \"0GB\"", "leave total_bytes out"),
             ("[retention]\nevery = 0", "look once a minute"),
+            ("[limits]\nconnections = 0", "[limits] connections: 0 would refuse every connection"),
+            ("[limits]\nbody_memory = 0", "leave body_memory out"),
+            ("[limits]\nimport_time = 0", "0 would be over before it began"),
         ] {
             let problem = problem(file);
             assert!(problem.contains(told), "{file}: {problem}");

@@ -4,6 +4,7 @@
 use super::ConfigError;
 use super::file::{File, Timeouts};
 use super::keys::{Key, PREFIX, Source};
+use super::limits::Limits;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use clap::CommandFactory;
@@ -35,7 +36,7 @@ pub(super) fn check(configuration: &str) -> Result<(), ConfigError> {
 }
 
 fn known() -> BTreeSet<String> {
-    let tables = [File::KEYS, Timeouts::KEYS, Redaction::KEYS, RetentionTable::KEYS];
+    let tables = [File::KEYS, Timeouts::KEYS, Redaction::KEYS, RetentionTable::KEYS, Limits::KEYS];
     let keys = tables.into_iter().flatten().filter(|key| key.source == Source::Variable);
     let mut known: BTreeSet<String> = keys.map(Key::variable).collect();
     // clap knows the variables of flags.

@@ -12,6 +12,7 @@ mod disk;
 mod history;
 mod hostile;
 mod interrupts;
+mod limits;
 #[cfg(feature = "real-agents")]
 mod opencode;
 mod otlp;
@@ -20,6 +21,7 @@ mod reach;
 mod removal;
 mod search;
 mod serve;
+mod soak;
 mod support;
 mod terminal;
 mod transfer;

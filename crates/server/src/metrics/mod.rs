@@ -5,6 +5,7 @@
 mod exposition;
 
 use crate::app::App;
+use crate::limits::Limit;
 use crate::stream::StreamKind;
 use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use turnstream_model::event::NoticeCode;
 pub(crate) fn page(app: &App) -> String {
     let mut page = Page::default();
     process(&mut page, app);
+    limits(&mut page, app);
     log(&mut page, app);
     removed(&mut page, app);
     sessions(&mut page, app);
@@ -37,6 +39,24 @@ fn process(page: &mut Page, app: &App) {
     let mut streams = page.family("turnstream_streams_open", Kind::Gauge, "Open event streams, by kind.");
     for kind in StreamKind::ALL {
         streams.sample(&[("kind", kind.word())], app.streams.count(kind));
+    }
+}
+
+fn limits(page: &mut Page, app: &App) {
+    let connections = &app.in_use.connections;
+    page.family("turnstream_connections_open", Kind::Gauge, "Open connections.")
+        .sample(&[], connections.open() as u64);
+    page.family("turnstream_connections_limit", Kind::Gauge, "Most connections that may be open.")
+        .sample(&[], connections.most() as u64);
+    let help = "Idle connections that were closed in favour of new ones.";
+    page.family("turnstream_connections_evicted_total", Kind::Counter, help)
+        .sample(&[], connections.evicted());
+    let help = "Memory for bodies of requests that have not arrived completely.";
+    page.family("turnstream_body_memory_bytes", Kind::Gauge, help)
+        .sample(&[], app.in_use.bodies.used() as u64);
+    let mut refused = page.family("turnstream_refused_total", Kind::Counter, "Refused clients, by limit.");
+    for limit in Limit::ALL {
+        refused.sample(&[("limit", limit.word())], app.in_use.refusals.total(limit));
     }
 }
 
