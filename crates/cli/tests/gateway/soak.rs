@@ -7,7 +7,7 @@ use turnstream_testkit::soak::{self, Plan};
 
 const TOKEN: &str = "6f2d1c9be07a4fd8a1b35c7720e94d13";
 /// How long it takes in the default test run.
-const SHORT: u64 = 6;
+const SHORT: u64 = 4;
 /// Descriptors of this process besides those of the crowd.
 const OTHERS: u64 = 500;
 

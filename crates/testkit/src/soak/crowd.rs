@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 /// The pause of a slow client between two bytes.
 const SLOW: Duration = Duration::from_millis(50);
 /// The pause of a hostile client between two attacks.
-const BETWEEN_ATTACKS: Duration = Duration::from_millis(20);
+const BETWEEN_ATTACKS: Duration = Duration::from_millis(100);
 /// How long a hostile client that stops in the middle holds its connection.
 const HOLD: Duration = Duration::from_secs(3);
 
@@ -118,7 +118,8 @@ impl Target {
             0 => {
                 let garbage: Vec<u8> = (0..rng.usize(1..4_096)).map(|_| rng.u8(..)).collect();
                 socket.write_all(&garbage).await?;
-                socket.read(&mut [0; 512]).await?;
+                // There is no answer if the garbage could be the beginning of a request.
+                drop(tokio::time::timeout(HOLD, socket.read(&mut [0; 512])).await);
             }
             1 => {
                 let head = self.request("GET /v1/health", "");
