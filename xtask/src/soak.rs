@@ -1,4 +1,4 @@
-//! `cargo xtask soak [SECONDS]`: turns beside idle, slow and hostile connections, for longer than in the tests.
+//! `cargo xtask soak [SECONDS]`: turns beside idle, slow and hostile connections, longer than in the tests.
 
 use crate::cargo::{self, command};
 

@@ -9,9 +9,9 @@ keys! {
     /// The table. A limit that is left out has its default.
     pub(super) struct Limits in "limits" {
         // The limits of the HTTP server.
-        /// Open connections in all. When all are in use, a new one is answered with 503. An idle one is closed
-        /// in favour of a new one. A quarter of the open files (`ulimit -n`), and at least 128, is kept for the
-        /// log and for agents. Default: 12000.
+        /// Open connections in all. An idle one is closed in favour of a new one. When all are in use, a new
+        /// one is answered with 503. A quarter of the open files (`ulimit -n`), and at least 128, is kept for
+        /// the log and for agents. Default: 12000.
         connections: u64 = "12000", variable, zero "refuse every connection" "allow 12000";
         /// Open connections of one client address (IPv6: of one network of 64 bits). Default: 6000.
         connections_per_address: u64 = "6000", variable, zero "refuse every connection" "allow 6000";

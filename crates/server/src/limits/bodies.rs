@@ -2,7 +2,7 @@
 //!
 //! A body takes memory as it arrives. If there is none left, it waits a moment. Meanwhile bodies that make no
 //! progress are given up, the largest first, so that clients which stop in the middle keep nobody out. A
-//! quarter of the memory is for the beginnings of bodies only, so that small bodies do not wait for large ones.
+//! quarter of the memory is for the beginnings of bodies only: small bodies do not wait for large ones.
 
 use super::options::Limits;
 use super::refusals::{Limit, Refusals};
