@@ -14,6 +14,7 @@ mod peer;
 mod properties;
 mod prose;
 mod report;
+mod soak;
 mod suite;
 mod test;
 mod tools;
@@ -30,6 +31,7 @@ usage: cargo xtask <command>
                            --under-load runs the default beside four busy loops
   explore <minutes>        property tests from new seeds, and fuzzing; prints how to replay a failure
   bench <name>             side-by-side benchmark in release mode; without a name: list them
+  soak [seconds]           turns beside idle, slow and hostile connections, in release mode (default 300 s)
   fuzz [seconds]           run every fuzz target (nightly toolchain; default 60 s each)
   prose [path...]          find comments and documents with long lines or long sentences
   agents                   install the pinned real agents into target/agents";
@@ -54,6 +56,13 @@ fn main() -> ExitCode {
             Ok(seconds) => fuzz::run(seconds),
             Err(_) => {
                 Err(format!("fuzz: {seconds:?} is not a number of seconds; example: cargo xtask fuzz 30"))
+            }
+        },
+        ["soak"] => soak::run(300),
+        ["soak", seconds] => match seconds.parse() {
+            Ok(seconds) => soak::run(seconds),
+            Err(_) => {
+                Err(format!("soak: {seconds:?} is not a number of seconds; example: cargo xtask soak 30"))
             }
         },
         ["prose", paths @ ..] => prose::run(paths),

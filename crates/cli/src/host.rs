@@ -3,9 +3,10 @@
 use crate::agents;
 use crate::config::{self, Config, ConfigError};
 use crate::data_directory::{self, DataDirectoryError};
+use crate::open_files;
 use std::net::SocketAddr;
 use turnstream_gateway::{Gateway, OpenError};
-use turnstream_server::{ListenError, Options, Server};
+use turnstream_server::{Limits, ListenError, Options, Server};
 
 /// Pages that have signed in, in the data directory.
 const SIGNED_IN: &str = "pages.json";
@@ -40,6 +41,7 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
         metrics_listen: config.metrics_listen,
         heartbeat: config.heartbeat.unwrap_or(defaults.heartbeat),
         import: config.import.unwrap_or(defaults.import),
+        limits: Limits { descriptors: open_files::limit(), ..config.server_limits.clone() },
         default_agent: config.default_agent.clone(),
         ..defaults
     };

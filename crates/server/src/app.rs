@@ -2,6 +2,7 @@
 
 use crate::access::{self, Access};
 use crate::closing::Closing;
+use crate::limits::{InUse, limit_requests};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
@@ -27,6 +28,7 @@ pub(crate) struct App {
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
+    pub(crate) in_use: InUse,
     pub(crate) started: SystemTime,
 }
 
@@ -39,7 +41,17 @@ impl App {
     ) -> Arc<Self> {
         let streams = Arc::new(OpenStreams::default());
         let hubs = Hubs::new(gateway.clone(), closing.clone(), streams.clone());
-        Arc::new(Self { gateway, options, access, hubs, closing, streams, started: SystemTime::now() })
+        let in_use = InUse::new(&options.limits);
+        Arc::new(Self {
+            gateway,
+            options,
+            access,
+            hubs,
+            closing,
+            streams,
+            in_use,
+            started: SystemTime::now(),
+        })
     }
 
     /// All routes.
@@ -75,6 +87,7 @@ impl App {
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method)
+            .layer(from_fn_with_state(self.clone(), limit_requests))
             .layer(from_fn_with_state(self.clone(), access::check))
             .layer(from_fn(access::protect))
             .layer(from_fn(request_span::trace))

@@ -2,12 +2,12 @@
 
 use crate::app::App;
 use crate::json_errors;
+use crate::limits::{Buffer, BufferError};
 use crate::problem::{Kind, Problem};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use turnstream_json::Lenient;
 
 /// Most bytes of a body.
-const LIMIT: usize = 10 << 20;
+pub(crate) const LIMIT: usize = 10 << 20;
 /// Most bytes that are read and discarded of a body that is too large: a client that is still sending does
 /// not read the answer.
 const DISCARDED: usize = 64 << 20;
@@ -28,7 +28,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Strict<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         check_type(request.headers())?;
-        parse(&read(request, app.options.body).await?).map(Self)
+        parse(&read(request, app).await?).map(Self)
     }
 }
 
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Optional<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let headers = request.headers().clone();
-        let bytes = read(request, app.options.body).await?;
+        let bytes = read(request, app).await?;
         if bytes.trim_ascii().is_empty() {
             return parse(b"{}").map(Self);
         }
@@ -70,24 +70,36 @@ pub(crate) fn check_content_type(headers: &HeaderMap, wanted: &str, with_curl: &
     Err(Problem::new(Kind::NotJson, detail))
 }
 
-async fn read(request: Request, within: Duration) -> Result<Bytes, Problem> {
+/// Receives the whole body into memory that is counted.
+async fn read(request: Request, app: &App) -> Result<Buffer, Problem> {
+    let within = app.options.body;
     let length =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let asks_first = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
-    if length.is_some_and(|length: u64| length > LIMIT as u64) {
+    if length.is_some_and(|length: usize| length > LIMIT) {
         if !asks_first {
             discard(body).await;
         }
         return Err(too_large());
     }
-    match tokio::time::timeout(within, Limited::new(&mut body, LIMIT).collect()).await {
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+    let mut buffer = app.in_use.bodies.buffer(length.unwrap_or(LIMIT));
+    let given_up = buffer.given_up();
+    let received = tokio::select! {
+        received = tokio::time::timeout(within, receive(&mut body, &mut buffer)) => received,
+        () = given_up => return Err(app.in_use.bodies.refusal()),
+    };
+    match received {
+        Ok(Ok(())) => Ok(buffer),
+        Ok(Err(ReceiveError::Buffer(error))) => {
+            drop(buffer);
             discard(body).await;
-            Err(too_large())
+            Err(match error {
+                BufferError::TooLong => too_large(),
+                BufferError::Exhausted => app.in_use.bodies.refusal(),
+            })
         }
-        Ok(Err(error)) => {
+        Ok(Err(ReceiveError::Broken(error))) => {
             Err(Problem::new(Kind::BadBody, format!("the body broke off: {error}; send it again")))
         }
         Err(_) => {
@@ -95,6 +107,21 @@ async fn read(request: Request, within: Duration) -> Result<Bytes, Problem> {
             Err(Problem::new(Kind::SlowBody, detail))
         }
     }
+}
+
+/// Why a body was not received.
+enum ReceiveError {
+    Broken(axum::Error),
+    Buffer(BufferError),
+}
+
+async fn receive(body: &mut Body, buffer: &mut Buffer) -> Result<(), ReceiveError> {
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame.map_err(ReceiveError::Broken)?.data_ref() {
+            buffer.add(data).await.map_err(ReceiveError::Buffer)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads what a client still sends, so that it reads the answer.

@@ -8,6 +8,7 @@ mod caller;
 mod closing;
 mod gateway_problems;
 mod json_errors;
+mod limits;
 mod metrics;
 mod options;
 mod page;
@@ -20,6 +21,7 @@ mod server;
 mod stream;
 
 pub use access::{Auth, NoRandomness, Origin, OriginError, Token, TokenError, TokenFile, TokenFileError};
+pub use limits::Limits;
 pub use options::Options;
 pub use problem::Kind;
 pub use server::{ListenError, Server, serve};

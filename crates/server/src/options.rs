@@ -1,6 +1,7 @@
 //! Options of a server.
 
 use crate::access::{Auth, Origin};
+use crate::limits::Limits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct Options {
     pub body: Duration,
     /// Most bytes in the body of an import. It is written to a file, and not held in memory.
     pub import: u64,
+    /// How much clients may take of the server at once.
+    pub limits: Limits,
     /// The agent for clients that do not name one.
     pub default_agent: Option<String>,
 }
@@ -40,6 +43,7 @@ impl Options {
             heartbeat: Duration::from_secs(15),
             body: Duration::from_secs(60),
             import: 4 << 30,
+            limits: Limits::default(),
             default_agent: None,
         }
     }

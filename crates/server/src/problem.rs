@@ -114,10 +114,20 @@ kinds! {
     NotJson = "not-json", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong content type";
     /// Too many prompts wait in the session, or too large ones.
     QueueFull = "queue-full", TOO_MANY_REQUESTS, "The queue of the session is full";
+    /// The client sends requests too fast.
+    TooManyRequests = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
     /// The gateway has as many sessions as it may have.
     TooManySessions = "too-many-sessions", SERVICE_UNAVAILABLE, "There are too many sessions";
     /// As many agents work as may work at the same time.
     TooManyAgents = "too-many-agents", SERVICE_UNAVAILABLE, "Too many agents are working";
+    /// There is no place for another connection.
+    TooManyConnections = "too-many-connections", SERVICE_UNAVAILABLE, "Too many connections are open";
+    /// There is no place for another stream.
+    TooManyFollowers = "too-many-followers", SERVICE_UNAVAILABLE, "Too many event streams are open";
+    /// There is no memory for the body.
+    BodyMemory = "body-memory", SERVICE_UNAVAILABLE, "Too many bodies arrive at once";
+    /// Another import runs.
+    ImportBusy = "import-busy", SERVICE_UNAVAILABLE, "Another import is running";
     /// Too many searches run.
     Busy = "busy", SERVICE_UNAVAILABLE, "Too many searches are running";
     /// The session is being recovered after a restart.

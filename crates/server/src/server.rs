@@ -3,14 +3,17 @@
 use crate::access::{Access, Auth, Connection, NoRandomness, TokenFileError};
 use crate::app::{App, metrics_router};
 use crate::closing::Closing;
+use crate::limits::{Connections, Guarded, NoPlace, Refusals, RefusedConnections, Slot, Socket};
 use crate::options::Options;
+use axum::http::StatusCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -27,6 +30,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(1_500);
 /// Pause after a failed accept, for example because all file descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often other tasks may run before a connection is refused while others are being closed for it.
+const YIELDS: usize = 16;
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +119,9 @@ impl Server {
         let closing = Closing::new();
         let app = App::new(gateway.clone(), options, access, closing.clone());
         let metrics_service = TowerToHyperService::new(metrics_router(app.clone()));
-        let service = TowerToHyperService::new(app.router());
+        let service = TowerToHyperService::new(app.clone().router());
+        let refused = RefusedConnections::new(&app.in_use.connections);
+        let mut reports = tokio::time::interval(Refusals::REPORT_EVERY);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         // One line for a series of failures, which may come ten times a second.
@@ -129,11 +137,24 @@ impl Server {
                     log_panic(ended);
                     continue;
                 }
+                _ = reports.tick() => {
+                    app.in_use.refusals.report();
+                    continue;
+                }
             };
             match accepted {
                 Ok((socket, peer, service)) => {
                     is_failing = false;
-                    connections.spawn(serve_connection(socket, peer, service.clone(), closing.clone()));
+                    match admit(&app.in_use.connections, peer.ip()).await {
+                        Ok(slot) => {
+                            let (service, closing) = (service.clone(), closing.clone());
+                            connections.spawn(serve_connection(socket, peer, slot, service, closing));
+                        }
+                        Err(reason) => {
+                            app.in_use.refusals.count(reason.limit());
+                            refused.answer(socket, reason);
+                        }
+                    }
                 }
                 Err(error) if is_of_one_connection(&error) => {
                     tracing::debug!(%error, "a client went away before it was accepted");
@@ -219,31 +240,59 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// Takes a place for a connection. Evicted connections get a moment to close.
+async fn admit(connections: &Arc<Connections>, peer: IpAddr) -> Result<Arc<Slot>, NoPlace> {
+    let mut admitted = connections.admit(peer);
+    for _ in 0..YIELDS {
+        if admitted.is_ok() || !connections.is_making_room() {
+            break;
+        }
+        tokio::task::yield_now().await;
+        admitted = connections.admit(peer);
+    }
+    admitted
+}
+
 async fn serve_connection(
     socket: TcpStream,
     peer: SocketAddr,
+    slot: Arc<Slot>,
     service: TowerToHyperService<axum::Router>,
     closing: Closing,
 ) {
     // Unknown only for a connection that is gone.
     let Ok(local) = socket.local_addr() else { return };
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Connection { peer, local });
-        service.call(request)
-    });
     // Frames are small and should not wait for each other. Without it they are only slower.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
+    let socket = TokioIo::new(Socket::new(socket, slot.clone()));
+    let of_requests = slot.clone();
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Connection { peer, local });
+        let begun = of_requests.begin_request().map(|active| (active, service.call(request)));
+        async move {
+            // The connection is being closed, so the request must not be carried out.
+            let Some((active, answering)) = begun else { return std::future::pending().await };
+            let response = answering.await?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                active.upgraded();
+                return Ok(response);
+            }
+            Ok::<_, Infallible>(Guarded::response(response, active))
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(socket), service)
+        .serve_connection(socket, service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
+        // It is idle, and another one gets its place.
+        () = slot.evicted() => return,
         () = closing.begun() => {
             connection.as_mut().graceful_shutdown();
             connection.await

@@ -5,6 +5,7 @@
 //! - [`diagnostics`]: the lines that the code under test logs, as values.
 //! - `disk` (Linux): a disk that fills up, fails, slows down and forgets what was not synced.
 //! - [`agents`]: real opencode, Claude Code and Codex in a temporary home.
+//! - [`soak`]: turns of a running gateway beside idle, slow and hostile connections.
 //! - [`lawful`]: the law checker as an assertion. Every integration test that makes a log ends with it.
 
 pub mod agents;
@@ -14,3 +15,4 @@ pub mod diagnostics;
 pub mod disk;
 pub mod lawful;
 pub mod proxy;
+pub mod soak;

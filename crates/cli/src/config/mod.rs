@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_redact::RuleError;
-use turnstream_server::{Auth, Origin, TokenError, TokenFile, TokenFileError};
+use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFile, TokenFileError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
@@ -142,6 +142,8 @@ pub(crate) struct Config {
     pub(crate) heartbeat: Option<Duration>,
     /// The largest import, in bytes.
     pub(crate) import: Option<u64>,
+    /// The limits of the HTTP server.
+    pub(crate) server_limits: ServerLimits,
     pub(crate) agents: BTreeMap<String, AgentTable>,
     /// The agent of sessions for which nobody names one.
     pub(crate) default_agent: Option<String>,
@@ -287,6 +289,7 @@ impl Config {
             metrics_listen: file.metrics_listen.map(|address| address.0),
             heartbeat: timeouts.heartbeat.map(|span| span.0),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
+            server_limits: limits.of_server(),
             agents,
             default_agent,
             settings,
@@ -502,6 +505,9 @@ mod tests {
             ("[retention]\nevery = 0", "look once a minute"),
             ("[limits]\nlive_agents = 0", "[limits] live_agents: 0 would refuse every prompt"),
             ("[limits]\nqueued_bytes = \"much\"", "\"much\" is not a size"),
+            ("[limits]\nconnections = 0", "[limits] connections: 0 would refuse every connection"),
+            ("[limits]\nbody_memory = 0", "leave body_memory out"),
+            ("[limits]\nimport_time = 0", "0 would be over before it began"),
         ] {
             let problem = problem(file);
             assert!(problem.contains(told), "{file}: {problem}");

@@ -16,6 +16,7 @@ mod full_disk;
 mod history;
 mod hostile;
 mod interrupts;
+mod limits;
 #[cfg(feature = "real-agents")]
 mod opencode;
 mod otlp;
@@ -24,6 +25,7 @@ mod reach;
 mod removal;
 mod search;
 mod serve;
+mod soak;
 mod support;
 mod terminal;
 mod transfer;

@@ -45,10 +45,14 @@ use std::sync::Arc;
 use std::time::Instant;
 use ticket::ShownTicket;
 use token::Fingerprint;
+use tokio::sync::Semaphore;
 use turnstream_model::Chain;
 
 /// The name of the gateway's own token.
 pub(crate) const OWNER: &str = "owner";
+
+/// Wrong tokens that are answered slowly at the same time. Further ones are answered at once.
+const SLOW_REFUSALS: usize = 32;
 
 const HOW_TO_SEND: &str = "send it as `Authorization: Bearer TOKEN`, or as the password of Basic with any user name; \
                            `turnstream token` prints it";
@@ -78,6 +82,7 @@ pub(crate) struct Access {
     sites: Sites,
     issued: Arc<Issued>,
     failures: Failures,
+    slow_refusals: Semaphore,
 }
 
 // === impl Auth ===
@@ -100,7 +105,13 @@ impl Access {
         let Options { auth, public_url, origins, issued, .. } = options;
         let sites = Sites { listen, public_url: public_url.clone(), origins: origins.clone() };
         let issued = Arc::new(Issued::open(issued.clone()));
-        Self { auth: auth.clone(), sites, issued, failures: Failures::default() }
+        Self {
+            auth: auth.clone(),
+            sites,
+            issued,
+            failures: Failures::default(),
+            slow_refusals: Semaphore::new(SLOW_REFUSALS),
+        }
     }
 
     /// An address for a browser, with a login code. The code is in the fragment, which browsers send to nobody.
@@ -227,7 +238,11 @@ impl Access {
 
     async fn refuse_slowly(&self, from: Option<Connection>) {
         let address: Option<IpAddr> = from.map(|from| from.peer.ip().to_canonical());
-        tokio::time::sleep(self.failures.add(address, Instant::now())).await;
+        let delay = self.failures.add(address, Instant::now());
+        // Without a bound, clients without a token could hold many connections.
+        if let Ok(_waiting) = self.slow_refusals.try_acquire() {
+            tokio::time::sleep(delay).await;
+        }
     }
 }
 

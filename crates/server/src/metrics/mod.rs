@@ -5,6 +5,7 @@
 mod exposition;
 
 use crate::app::App;
+use crate::limits::Limit;
 use crate::stream::StreamKind;
 use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use turnstream_model::event::NoticeCode;
 pub(crate) fn page(app: &App) -> String {
     let mut page = Page::default();
     process(&mut page, app);
+    limits(&mut page, app);
     log(&mut page, app);
     removed(&mut page, app);
     sessions(&mut page, app);
-    limits(&mut page, app);
     let counts = app.gateway.event_counts();
     prompts_and_turns(&mut page, &counts);
     waits(&mut page, &counts);
@@ -44,6 +45,32 @@ fn process(page: &mut Page, app: &App) {
     let mut streams = page.family("turnstream_streams_open", Kind::Gauge, "Open event streams, by kind.");
     for kind in StreamKind::ALL {
         streams.sample(&[("kind", kind.word())], app.streams.count(kind));
+    }
+}
+
+fn limits(page: &mut Page, app: &App) {
+    let connections = &app.in_use.connections;
+    page.family("turnstream_connections_open", Kind::Gauge, "Open connections.")
+        .sample(&[], connections.open() as u64);
+    page.family("turnstream_connections_limit", Kind::Gauge, "Most connections that may be open.")
+        .sample(&[], connections.most() as u64);
+    let help = "Idle connections that were closed in favour of new ones.";
+    page.family("turnstream_connections_evicted_total", Kind::Counter, help)
+        .sample(&[], connections.evicted());
+    let help = "Memory for bodies of requests that have not arrived completely.";
+    page.family("turnstream_body_memory_bytes", Kind::Gauge, help)
+        .sample(&[], app.in_use.bodies.used() as u64);
+    let LiveAgentCounts { live, waiting } = app.gateway.live_agents();
+    page.family("turnstream_agents_live", Kind::Gauge, "Links to agents that are up.")
+        .sample(&[], live as u64);
+    page.family("turnstream_agents_awaited", Kind::Gauge, "Sessions that wait until a link may be made.")
+        .sample(&[], waiting as u64);
+    let mut refused = page.family("turnstream_refused_total", Kind::Counter, "Refused requests, by limit.");
+    for limit in Limit::ALL {
+        refused.sample(&[("limit", limit.word())], app.in_use.refusals.total(limit));
+    }
+    for (limit, count) in app.gateway.refusals() {
+        refused.sample(&[("limit", limit.name())], count);
     }
 }
 
@@ -125,19 +152,6 @@ fn sessions(page: &mut Page, app: &App) {
     }
     page.family("turnstream_sessions_awake", Kind::Gauge, "Sessions in memory.")
         .sample(&[], app.gateway.awake() as u64);
-}
-
-fn limits(page: &mut Page, app: &App) {
-    let help = "Requests that a limit of the gateway refused.";
-    let mut refused = page.family("turnstream_limit_refusals_total", Kind::Counter, help);
-    for (limit, count) in app.gateway.refusals() {
-        refused.sample(&[("limit", limit.name())], count);
-    }
-    let LiveAgentCounts { live, waiting } = app.gateway.live_agents();
-    page.family("turnstream_agents_live", Kind::Gauge, "Links to agents that are up.")
-        .sample(&[], live as u64);
-    page.family("turnstream_agents_awaited", Kind::Gauge, "Sessions that wait until a link may be made.")
-        .sample(&[], waiting as u64);
 }
 
 /// Writes one sample for each agent.

@@ -1,6 +1,7 @@
 //! `…/events`: the log of one session as server-sent events; `/v1/events`: the states of all sessions.
 
 use crate::app::App;
+use crate::limits::Guarded;
 use crate::params::{Heartbeat, Ids, Params, StreamParams};
 use crate::problem::Problem;
 use crate::stream::{Carrier, Form, StreamKind, Subscriber, session_states_body, sse_body, sse_response};
@@ -27,13 +28,20 @@ pub(crate) async fn one(
 ) -> Result<Response, Problem> {
     let cursor = params.cursor(&headers)?;
     let form = Form { dialect: params.dialect()?, carrier: Carrier::Sse };
+    let follower = app.in_use.followers.join()?;
     let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
-    Ok(sse_response(sse_body(subscriber, outcome, params.heartbeat, app.options.heartbeat)))
+    let body = sse_body(subscriber, outcome, params.heartbeat, app.options.heartbeat);
+    Ok(Guarded::response(sse_response(body), follower))
 }
 
-pub(crate) async fn all(State(app): State<Arc<App>>, Params(params): Params<AllParams>) -> Response {
+pub(crate) async fn all(
+    State(app): State<Arc<App>>,
+    Params(params): Params<AllParams>,
+) -> Result<Response, Problem> {
+    let follower = app.in_use.followers.join()?;
     let watcher = app.gateway.watch();
     let open = app.streams.open(StreamKind::SessionStates);
     let closing = app.closing.clone();
-    sse_response(session_states_body(watcher, closing, params.heartbeat, app.options.heartbeat, open))
+    let body = session_states_body(watcher, closing, params.heartbeat, app.options.heartbeat, open);
+    Ok(Guarded::response(sse_response(body), follower))
 }

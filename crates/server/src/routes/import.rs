@@ -34,8 +34,13 @@ pub(crate) async fn add(
 ) -> Result<impl IntoResponse, Problem> {
     check_content_type(request.headers(), "application/x-ndjson", WITH_CURL)?;
     let mut body = request.into_body();
-    let spool = match spooled(&app, &mut body).await {
-        Ok(spool) => spool,
+    let imports = &app.in_use.imports;
+    let received = async {
+        let turn = imports.turn().await?;
+        Ok::<_, Problem>((imports.in_time(spooled(&app, &mut body)).await?, turn))
+    };
+    let (spool, _turn) = match received.await {
+        Ok(received) => received,
         Err(problem) => {
             // A client that is still sending does not read the answer.
             discard(body).await;

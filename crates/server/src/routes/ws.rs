@@ -28,8 +28,10 @@ pub(crate) async fn one(
     let cursor = params.cursor(&headers)?;
     let form = Form { dialect: params.dialect()?, carrier: Carrier::Lines };
     let upgrade = upgraded(upgrade)?;
+    let follower = app.in_use.followers.join()?;
     let (subscriber, outcome) = Subscriber::open(app.hubs.clone(), id, &cursor, form).await?;
     Ok(upgrade.on_upgrade(async move |socket| {
+        let _follower = follower;
         let closing = app.closing.clone();
         serve_session(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
     }))
@@ -41,7 +43,9 @@ pub(crate) async fn several(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let upgrade = upgraded(upgrade)?;
+    let follower = app.in_use.followers.join()?;
     Ok(upgrade.on_upgrade(async move |socket| {
+        let _follower = follower;
         let (watcher, closing) = (app.gateway.watch(), app.closing.clone());
         let _open = app.streams.open(StreamKind::SessionStates);
         serve_sessions(socket, app.hubs.clone(), watcher, app.options.heartbeat, closing.begun()).await;

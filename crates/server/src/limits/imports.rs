@@ -1,0 +1,52 @@
+//! Imports run one at a time, and each within a bounded time.
+
+use super::options::Limits;
+use super::refusals::{Limit, Refusals};
+use crate::problem::{Kind, Problem};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Seconds after which a client that was refused may try again.
+const RETRY_AFTER: u64 = 10;
+
+/// The imports of one server.
+pub(crate) struct Imports {
+    turn: Semaphore,
+    time: Duration,
+    wait: Duration,
+    refusals: Arc<Refusals>,
+}
+
+impl Imports {
+    pub(crate) fn new(limits: &Limits, refusals: Arc<Refusals>) -> Self {
+        Self { turn: Semaphore::new(1), time: limits.import_time, wait: limits.wait, refusals }
+    }
+
+    /// Waits a bounded time until no other import runs.
+    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        // The semaphore is never closed.
+        if let Ok(Ok(turn)) = tokio::time::timeout(self.wait, self.turn.acquire()).await {
+            return Ok(turn);
+        }
+        self.refusals.count(Limit::Imports);
+        let detail = format!("another import runs, and did not end within {:?}; try again later", self.wait);
+        Err(Problem::new(Kind::ImportBusy, detail).retry_after(RETRY_AFTER))
+    }
+
+    /// The result of receiving the file, which has to arrive in time.
+    pub(crate) async fn in_time<T>(
+        &self,
+        receive: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        if let Ok(received) = tokio::time::timeout(self.time, receive).await {
+            return received;
+        }
+        self.refusals.count(Limit::ImportTime);
+        let detail = format!(
+            "the file was not complete after {:?}; use a faster connection, or raise `import_time` in [limits]",
+            self.time
+        );
+        Err(Problem::new(Kind::SlowBody, detail))
+    }
+}
