@@ -1,5 +1,5 @@
-//! Ids of sessions that are created with a key. The same key always gives the same id, and only a gateway
-//! with the secret of the data directory can compute it: whoever guesses a key does not know the session.
+//! Ids of sessions that are created with a key. The same key always gives the same id. To compute it takes
+//! the secret of the data directory, so whoever guesses a key does not know the session.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
