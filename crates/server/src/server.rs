@@ -3,7 +3,7 @@
 use crate::access::{Access, Auth, Connection, NoRandomness, TokenFileError};
 use crate::app::{App, metrics_router};
 use crate::closing::Closing;
-use crate::limits::{Connections, Guarded, NoPlace, Refusals, RefusedConnections, Slot, Socket};
+use crate::limits::{Guarded, Refusals, RefusedConnections, Slot, Socket};
 use crate::options::Options;
 use axum::http::StatusCode;
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -30,9 +30,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(1_500);
 /// Pause after a failed accept, for example because all file descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How often other tasks may run before a connection is refused while others are being closed for it.
-const YIELDS: usize = 16;
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +142,7 @@ impl Server {
             match accepted {
                 Ok((socket, peer, service)) => {
                     is_failing = false;
-                    match admit(&app.in_use.connections, peer.ip()).await {
+                    match app.in_use.connections.admit(peer.ip()).await {
                         Ok(slot) => {
                             let (service, closing) = (service.clone(), closing.clone());
                             connections.spawn(serve_connection(socket, peer, slot, service, closing));
@@ -238,19 +235,6 @@ pub async fn serve(
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-/// Takes a place for a connection. Evicted connections get a moment to close.
-async fn admit(connections: &Arc<Connections>, peer: IpAddr) -> Result<Arc<Slot>, NoPlace> {
-    let mut admitted = connections.admit(peer);
-    for _ in 0..YIELDS {
-        if admitted.is_ok() || !connections.is_making_room() {
-            break;
-        }
-        tokio::task::yield_now().await;
-        admitted = connections.admit(peer);
-    }
-    admitted
 }
 
 async fn serve_connection(

@@ -9,17 +9,22 @@ use super::refusals::Limit;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Evicted connections that may still have their descriptor. Until one is closed, no other is evicted, so
 /// that the reserve of descriptors is not used up.
 const MOST_LEAVING: usize = 32;
+/// How long a new connection waits for evicted ones to close.
+const CLOSING: Duration = Duration::from_millis(100);
 
 /// The connections of one server.
 pub(crate) struct Connections {
     most: usize,
     most_per_address: usize,
     state: Mutex<State>,
+    /// An evicted connection was closed.
+    closed: Notify,
 }
 
 #[derive(Default)]
@@ -65,11 +70,25 @@ pub(crate) struct ActiveRequest(Option<Arc<Slot>>);
 
 impl Connections {
     pub(crate) fn new(most: usize, most_per_address: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_per_address, state: Mutex::default() })
+        Arc::new(Self { most, most_per_address, state: Mutex::default(), closed: Notify::new() })
     }
 
-    /// Takes a place for a new connection.
-    pub(crate) fn admit(self: &Arc<Self>, ip: IpAddr) -> Result<Arc<Slot>, NoPlace> {
+    /// Takes a place for a new connection. Evicted connections get a moment to close.
+    pub(crate) async fn admit(self: &Arc<Self>, ip: IpAddr) -> Result<Arc<Slot>, NoPlace> {
+        let mut over = std::pin::pin!(tokio::time::sleep(CLOSING));
+        loop {
+            let admitted = self.try_admit(ip);
+            if admitted.is_ok() || !self.is_making_room() {
+                return admitted;
+            }
+            tokio::select! {
+                () = self.closed.notified() => {}
+                () = &mut over => return admitted,
+            }
+        }
+    }
+
+    fn try_admit(self: &Arc<Self>, ip: IpAddr) -> Result<Arc<Slot>, NoPlace> {
         let address = ClientAddress::from(ip);
         let mut state = self.state();
         let of_address = state.by_address.get(&address).copied().unwrap_or_default();
@@ -88,7 +107,7 @@ impl Connections {
     }
 
     /// Whether evicted connections still have to be closed.
-    pub(crate) fn is_making_room(&self) -> bool {
+    fn is_making_room(&self) -> bool {
         self.state().leaving > 0
     }
 
@@ -202,6 +221,7 @@ impl Drop for Slot {
         if state.remove(self.id).is_none() {
             // It was evicted, and its descriptor is free now.
             state.leaving -= 1;
+            self.connections.closed.notify_one();
         }
     }
 }
@@ -236,19 +256,19 @@ mod tests {
     #[test]
     fn the_connection_that_is_idle_for_longest_goes_first_and_an_active_one_never() {
         let connections = Connections::new(3, 3);
-        let [first, second, third] = [1, 2, 3].map(|last| connections.admit(ip(last)).unwrap());
+        let [first, second, third] = [1, 2, 3].map(|last| connections.try_admit(ip(last)).unwrap());
         let request = second.begin_request().unwrap();
         drop(first.begin_request().unwrap());
-        let fourth = connections.admit(ip(4)).unwrap();
+        let fourth = connections.try_admit(ip(4)).unwrap();
         assert!(third.evicted().now_or_never().is_some(), "first was used since");
         assert!(third.begin_request().is_none());
-        let fifth = connections.admit(ip(5)).unwrap();
+        let fifth = connections.try_admit(ip(5)).unwrap();
         assert!(first.evicted().now_or_never().is_some());
         assert!(second.evicted().now_or_never().is_none());
         let active = [fourth.begin_request().unwrap(), fifth.begin_request().unwrap()];
-        assert_eq!(connections.admit(ip(6)).err(), Some(NoPlace::InAll));
+        assert_eq!(connections.try_admit(ip(6)).err(), Some(NoPlace::InAll));
         drop(request);
-        assert!(connections.admit(ip(6)).is_ok());
+        assert!(connections.try_admit(ip(6)).is_ok());
         assert_eq!((connections.open(), connections.evicted()), (2, 3));
         drop((first, second, third, active, fourth, fifth));
         assert_eq!(connections.open(), 0);
@@ -257,24 +277,24 @@ mod tests {
     #[test]
     fn a_client_that_has_too_many_makes_room_for_itself_only() {
         let connections = Connections::new(10, 2);
-        let other = connections.admit(ip(1)).unwrap();
-        let mine = [(); 2].map(|()| connections.admit(ip(2)).unwrap());
-        let third = connections.admit(ip(2)).unwrap();
+        let other = connections.try_admit(ip(1)).unwrap();
+        let mine = [(); 2].map(|()| connections.try_admit(ip(2)).unwrap());
+        let third = connections.try_admit(ip(2)).unwrap();
         assert!(mine[0].evicted().now_or_never().is_some());
         assert!(other.evicted().now_or_never().is_none());
         let _active = [mine[1].begin_request().unwrap(), third.begin_request().unwrap()];
-        assert_eq!(connections.admit(ip(2)).err(), Some(NoPlace::OfAddress));
-        assert!(connections.admit(ip(3)).is_ok());
+        assert_eq!(connections.try_admit(ip(2)).err(), Some(NoPlace::OfAddress));
+        assert!(connections.try_admit(ip(3)).is_ok());
     }
 
     #[test]
     fn few_evicted_connections_keep_their_descriptors_at_a_time() {
         let connections = Connections::new(MOST_LEAVING + 1, usize::MAX);
-        let slots: Vec<_> = (0..=MOST_LEAVING).map(|_| connections.admit(ip(1)).unwrap()).collect();
-        let more: Vec<_> = (0..MOST_LEAVING).map(|_| connections.admit(ip(1)).unwrap()).collect();
-        assert_eq!(connections.admit(ip(1)).err(), Some(NoPlace::InAll));
+        let slots: Vec<_> = (0..=MOST_LEAVING).map(|_| connections.try_admit(ip(1)).unwrap()).collect();
+        let more: Vec<_> = (0..MOST_LEAVING).map(|_| connections.try_admit(ip(1)).unwrap()).collect();
+        assert_eq!(connections.try_admit(ip(1)).err(), Some(NoPlace::InAll));
         drop(slots);
-        assert!(connections.admit(ip(1)).is_ok());
+        assert!(connections.try_admit(ip(1)).is_ok());
         drop(more);
         assert_eq!(connections.open(), 0);
     }
@@ -282,10 +302,20 @@ mod tests {
     #[test]
     fn a_websocket_is_never_idle() {
         let connections = Connections::new(1, 1);
-        let slot = connections.admit(ip(1)).unwrap();
+        let slot = connections.try_admit(ip(1)).unwrap();
         slot.begin_request().unwrap().upgraded();
-        assert_eq!(connections.admit(ip(1)).err(), Some(NoPlace::OfAddress));
+        assert_eq!(connections.try_admit(ip(1)).err(), Some(NoPlace::OfAddress));
         drop(slot);
-        assert!(connections.admit(ip(1)).is_ok());
+        assert!(connections.try_admit(ip(1)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_connection_waits_a_moment_for_evicted_ones_to_close() {
+        let connections = Connections::new(MOST_LEAVING + 1, usize::MAX);
+        let mut slots: Vec<_> =
+            (0..=MOST_LEAVING * 2).map(|_| connections.try_admit(ip(1)).unwrap()).collect();
+        assert_eq!(connections.admit(ip(1)).await.err(), Some(NoPlace::InAll));
+        let (admitted, ()) = tokio::join!(connections.admit(ip(1)), async { drop(slots.remove(0)) });
+        assert!(admitted.is_ok());
     }
 }

@@ -16,7 +16,7 @@ mod socket;
 use std::sync::Arc;
 
 pub(crate) use bodies::{Buffer, BufferError};
-pub(crate) use connections::{Connections, NoPlace, Slot};
+pub(crate) use connections::Slot;
 pub(crate) use guarded::Guarded;
 pub(crate) use refusals::{Limit, Refusals};
 pub(crate) use refused_connection::RefusedConnections;
@@ -27,6 +27,7 @@ pub use options::Limits;
 
 use bodies::BodyMemory;
 use client_address::ClientAddress;
+use connections::Connections;
 use followers::Followers;
 use imports::Imports;
 use requests::RequestRates;
