@@ -121,6 +121,15 @@ impl SmallDisk {
         ask(&self.address, "POST", &format!("/v1/sessions/{session}/prompts"), &body).0
     }
 
+    /// Every turn has at least eight events.
+    fn until_turns_ended(&self, session: &str, turns: u64) {
+        let path = format!("/v1/sessions/{session}");
+        wait_for(|| {
+            let session = ask(&self.address, "GET", &path, &json!({})).1;
+            (session["head"].as_u64().unwrap() > 8 * turns && session["status"] == "idle").then_some(())
+        });
+    }
+
     fn until_idle(&self, session: &str) {
         let path = format!("/v1/sessions/{session}");
         wait_for(|| (ask(&self.address, "GET", &path, &json!({})).1["status"] == "idle").then_some(()));
@@ -154,18 +163,20 @@ fn on_a_full_disk_a_session_can_be_deleted_and_the_gateway_started() {
     };
     disk.serve();
     let (large, small) = (disk.session(), disk.session());
-    for _ in 0..4 {
+    for turns in 1..=4 {
         assert!(disk.prompt(&large, 1 << 20).starts_with("http/1.1 202 "));
-        disk.until_idle(&large);
+        disk.until_turns_ended(&large, turns);
     }
     // A start makes sure that the database has everything.
     disk.stop();
     disk.serve();
     wait_for(|| disk.has_reserve());
     disk.fill("filler");
-    // It is accepted as long as there is room in a segment, and is kept in any case.
-    disk.prompt(&small, 1 << 20);
-    disk.until_degraded();
+    // They are accepted as long as there is room in a segment, and those are kept in any case.
+    wait_for(|| {
+        disk.prompt(&small, 256 << 10);
+        (disk.status() == "degraded").then_some(())
+    });
     assert!(disk.prompt(&small, 1).starts_with("http/1.1 503 "));
     disk.assert_told();
 
