@@ -15,9 +15,13 @@ pub(crate) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
-        if matches!(io, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
-            || sqlite == Some(rusqlite::ErrorCode::DiskFull)
+        let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
+        // SQLite has a code of its own for an index of the write-ahead log that cannot grow.
+        let is_full_for_sqlite = sqlite.is_some_and(|error| {
+            error.code == rusqlite::ErrorCode::DiskFull
+                || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+        });
+        if matches!(io, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) || is_full_for_sqlite
         {
             return true;
         }

@@ -44,7 +44,7 @@ keys! {
         metrics_listen: ListenAddress = "\"127.0.0.1:9180\"", variable;
         /// The largest file that can be imported, in MiB.
         import_mib: u64 = "4096", flag, zero "refuse every import" "allow 4096 MiB";
-        /// `false` leaves out the agent `scripted`, a demo without a model, unless `[agents.scripted]` is given.
+        /// `false` leaves out the demo agent `scripted`, unless `[agents.scripted]` is given.
         /// Default: `true`.
         demo: bool = "true", variable;
         /// The agent of `turnstream run` without `--agent`.

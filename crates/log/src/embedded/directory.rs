@@ -89,8 +89,8 @@ fn lock_exclusively(file: &File, path: &Path, directory: &Path) -> Result<(), Op
     }
 }
 
-/// Creates a directory and its parents durably, for this user only. Otherwise a power cut could remove a directory with
-/// everything that was synced in it.
+/// Creates a directory and its parents for this user only, and durably. Otherwise a power cut could remove a
+/// directory with everything that was synced in it.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;

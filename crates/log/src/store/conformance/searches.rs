@@ -1,6 +1,6 @@
 //! What search guarantees: complete entries, once each, in one order, by the given filters.
 
-use super::support::{append, created, delta, id, item_ended, item_started, turn_ended, turn_started};
+use super::support::{NOW, append, created, delta, id, item_ended, item_started, turn_ended, turn_started};
 use super::{Place, log_on};
 use crate::{Appender, Log, MOST_HITS, Page, Query, SearchError, Subject};
 use serde_json::json;
@@ -194,11 +194,13 @@ pub(super) async fn filters_let_through_what_fits_all_of_them(place: &dyn Place)
     let (kind, role, synthetic, text, native_id) = (ItemKind::Tool, None, false, None, None);
     let started = Body::ItemStarted { kind, role, synthetic, text, tool: Some(Box::new(tool)), native_id };
     append(&mut one, vec![of_item("i1", started), item_ended("t1", "i1", ItemState::Completed)]).await;
-    one.append(said("i2", "a word"), Time(1_000)).await.unwrap().await.unwrap();
-    two.append(said("i3", "a word"), Time(9_000_000)).await.unwrap().await.unwrap();
+    one.append(said("i2", "a word"), NOW.plus_millis(1_000)).await.unwrap().await.unwrap();
+    two.append(said("i3", "a word"), NOW.plus_millis(9_000_000)).await.unwrap().await.unwrap();
+    // Not before the last event, although the clock says so.
     append(&mut two, vec![prompt("p1", "a word")]).await;
     let all = query("word");
-    let between = |from: u64, to: u64| Query { from: Some(Time(from)), to: Some(Time(to)), ..all.clone() };
+    let later = |millis: u64| Some(NOW.plus_millis(millis));
+    let between = |from: u64, to: u64| Query { from: later(from), to: later(to), ..all.clone() };
     let mut everything = found(&log, "word").await;
     everything.sort();
     assert_eq!(everything, ["i1", "i2", "i3", "p1"]);
@@ -211,9 +213,11 @@ pub(super) async fn filters_let_through_what_fits_all_of_them(place: &dyn Place)
         (Query { role: Some(Role::User), ..all.clone() }, &["p1"]),
         (Query { role: Some(Role::Assistant), ..all.clone() }, &["i2", "i3"]),
         (between(1_000, 1_001), &["i2"]),
-        (between(1_001, 9_000_001), &["i3"]),
-        (between(0, 1_000), &[]),
-        (Query { from: Some(Time(9_000_001)), ..all.clone() }, &["i1", "p1"]),
+        (between(1_001, 9_000_000), &[]),
+        (between(1_001, 9_000_001), &["i3", "p1"]),
+        (between(0, 1_000), &["i1"]),
+        (Query { from: Some(Time(0)), to: Some(NOW), ..all.clone() }, &[]),
+        (Query { from: later(9_000_001), ..all.clone() }, &[]),
         (Query { to: Some(Time(u64::MAX)), role: Some(Role::User), ..all.clone() }, &["p1"]),
     ] {
         let mut names = names(&page(&log, &filtered).await);
