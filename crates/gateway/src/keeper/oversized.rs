@@ -24,7 +24,7 @@ pub(super) fn cut(draft: &mut Draft) -> Option<Draft> {
     if bytes <= Appender::MOST_BYTES {
         return None;
     }
-    let budget = Budget { left: Cell::new(KEPT), unlisted: Cell::new(0) };
+    let budget = Budget { left: Cell::new(KEPT), unlisted: Cell::new(0), replaced: Cell::new(false) };
     // Redaction knows where the agent's texts are.
     draft.body.redact_all(&budget);
     let (kind, unlisted) = (draft.body.type_name(), budget.unlisted.get());
@@ -44,6 +44,8 @@ struct Budget {
     left: Cell<usize>,
     /// Values that were left out of lists.
     unlisted: Cell<usize>,
+    /// A value was replaced since this was last reset.
+    replaced: Cell<bool>,
 }
 
 impl Budget {
@@ -75,22 +77,24 @@ impl Secrets for Budget {
         let weight = value.weight();
         if weight > LARGEST_VALUE {
             *value = Value::String(left_out(weight));
+            self.replaced.set(true);
         }
     }
 
-    /// Of a list of many small values the first ones stay.
+    /// Of a list of many small values the first ones stay. A value that is too large on its own goes too: the
+    /// lists of an event hold objects, and a note in its place would be none.
     fn redact_list<T: Redact + Weigh>(&self, list: &mut Vec<T>) {
-        let (mut weight, mut kept) = (0, 0);
-        for value in list.iter_mut() {
+        let (all, mut weight) = (list.len(), 0);
+        list.retain_mut(|value| {
+            if weight > LARGEST_VALUE {
+                return false;
+            }
+            self.replaced.set(false);
             value.redact(self);
             weight += value.weight();
-            if weight > LARGEST_VALUE {
-                break;
-            }
-            kept += 1;
-        }
-        self.unlisted.set(self.unlisted.get() + list.len() - kept);
-        list.truncate(kept);
+            weight <= LARGEST_VALUE && !self.replaced.get()
+        });
+        self.unlisted.set(self.unlisted.get() + all - list.len());
     }
 }
 
@@ -144,16 +148,26 @@ mod tests {
     }
 
     #[test]
+    fn a_large_value_of_a_list_goes_and_the_others_stay() {
+        let large = json!({"type": "table", "cells": vec![0; 5 << 20]});
+        let small = json!({"type": "text", "text": "found"});
+        let content = Some(vec![small.clone(), large, small.clone()]);
+        let mut draft = updated(Tool { content, ..Tool::default() });
+        cut(&mut draft).expect("it is too large");
+        let Body::ItemUpdated { tool: Some(tool) } = draft.body else { panic!("another event") };
+        assert_eq!(tool.content, Some(vec![small.clone(), small]));
+    }
+
+    #[test]
     fn a_list_of_millions_of_small_values_keeps_its_beginning() {
         let values = 5 << 20;
-        let list = || Some(vec![json!(7); values]);
-        let mut draft = updated(Tool { content: list(), locations: list(), ..Tool::default() });
+        let mut draft = updated(Tool { content: Some(vec![Value::Null; values]), ..Tool::default() });
         let notice = cut(&mut draft).expect("it is too large");
         assert!(draft.weight() < Appender::MOST_BYTES, "{}", draft.weight());
         let Body::ItemUpdated { tool: Some(tool) } = draft.body else { panic!("another event") };
-        let (content, locations) = (tool.content.expect("a list"), tool.locations.expect("a list"));
-        assert!(content.len() > 100_000 && content.iter().all(|value| *value == json!(7)));
-        let left_out = 2 * values - content.len() - locations.len();
+        let kept = tool.content.expect("the list stays").len();
+        assert!(kept > 100_000, "{kept}");
+        let left_out = values - kept;
         let Body::Notice { message, .. } = notice.body else { panic!("another event") };
         assert!(
             message.ends_with(&format!(", and {left_out} values of its lists were left out")),

@@ -59,7 +59,9 @@ async fn many_large_outputs_at_once_become_several_appends() {
     let (_, snapshot) = played(&gateway, &home).await;
     assert_eq!(output_lengths(&snapshot), vec![9 << 20; 8]);
     home.close(gateway).await;
-    assert!(capture.at_least(Level::WARN).is_empty(), "{:#?}", capture.at_least(Level::WARN));
+    // On a loaded machine a commit of this size may be slow.
+    let warned = capture.at_least(Level::WARN).into_iter().filter(|line| line.message != "slow commit");
+    assert_eq!(warned.collect::<Vec<_>>(), []);
 }
 
 #[tokio::test]
@@ -80,7 +82,7 @@ async fn an_output_that_is_too_large_for_the_log_is_cut_and_the_session_says_so(
 async fn a_list_that_is_too_large_for_the_log_keeps_its_beginning_and_the_session_says_so() {
     const VALUES: usize = 70_000;
     let home = Home::new();
-    let content = || Some(vec![json!("x".repeat(1000)); VALUES]);
+    let content = || Some(vec![json!({"type": "text", "text": "x".repeat(1000)}); VALUES]);
     let gateway = with_tools(&home, move || vec![Tool { content: content(), ..ended_tool() }]).await;
     let (id, snapshot) = played(&gateway, &home).await;
     let kept = snapshot.state.items[0].tool.as_ref().unwrap().content.as_ref().unwrap().len();
