@@ -97,7 +97,7 @@ fn create(ours: &Ours, server: &Server, sessions: usize) -> Result<(), String> {
             Ok(())
         };
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
-        let ended = clients.into_iter().map(|client| client.join());
+        let mut ended = clients.into_iter().map(|client| client.join());
         ended.try_for_each(|ended| ended.unwrap_or_else(|_| Err("a client panicked".to_owned())))
     })
 }

@@ -50,8 +50,8 @@ const GRACE_PERIOD: Duration = Duration::from_millis(100);
 /// Runs coding agents behind a gateway with one durable log per session. Every turn ends exactly once, and
 /// any client can reconnect without losing an event. Without a command, `serve` is run.
 ///
-/// To start: run `turnstream serve` in one terminal, and `turnstream run "Hello"` in another. Other clients need
-/// the token that `turnstream token` prints.
+/// To start: run `turnstream serve` in one terminal, and `turnstream run "Hello"` in another. Other clients
+/// need the token that `turnstream token` prints.
 #[derive(Parser)]
 #[command(name = "turnstream", version, args_conflicts_with_subcommands = true)]
 struct Cli {

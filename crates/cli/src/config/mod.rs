@@ -74,8 +74,8 @@ impl Place {
         Ok(Contact { data, token_text, is_configured: configured.is_some() })
     }
 
-    /// The token of the gateway, as `turnstream token` prints it. It is made if there is none yet. `None`: the
-    /// gateway needs no token.
+    /// The token of the gateway, as `turnstream token` prints it. It is made if there is none yet. `None`:
+    /// the gateway needs no token.
     pub(crate) fn own_token(&self) -> Result<Option<TokenText>, ConfigError> {
         let Settled { data, auth, configured } = self.settled()?;
         access::auth(auth, configured.as_ref(), &data)?;

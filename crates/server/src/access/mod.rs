@@ -1,5 +1,5 @@
-//! Access control. Whoever can send a request runs commands as the gateway's user, so every request must
-//! show a token, and must come from a page and for a name that the gateway knows.
+//! Access control. Whoever can send a request runs commands as the gateway's user. So every request must
+//! show a token. Its `Host` and its `Origin` must be names that the gateway knows.
 //!
 //! | file | check |
 //! |---|---|
@@ -114,7 +114,7 @@ impl Access {
         }
     }
 
-    /// An address for a browser, with a login code. The code is in the fragment, which browsers send to nobody.
+    /// An address for a browser, with a login code. The code is in the fragment, which browsers do not send.
     pub(crate) fn login_link(&self) -> Result<String, NoRandomness> {
         let code = self.issued.new_code()?;
         let base = match &self.sites.public_url {

@@ -1,5 +1,5 @@
-//! `GET /v1/health`: whether the gateway is alive, for everybody; `GET /v1/ready`: whether it can be used, and
-//! why not. Both answer at once, whatever the sessions do.
+//! `GET /v1/health`: whether the gateway is alive, for everybody; `GET /v1/ready`: whether it can be used,
+//! and why not. Both answer at once, whatever the sessions do.
 
 use super::Answer;
 use crate::app::App;
