@@ -5,9 +5,12 @@ use crate::error::StoreFault;
 use tracing::warn;
 use turnstream_model::Chain;
 
-/// There is no room for the reserve.
+/// With less room than this part of the reserve, the disk is full.
+const LEAST_ROOM: u64 = 8;
+
+/// There is no room for the reserve, or none beside it.
 #[derive(Debug, thiserror::Error)]
-#[error("{bytes} bytes cannot be kept in reserve: {error}")]
+#[error("there is no room beside the {bytes} bytes that are kept in reserve: {error}")]
 struct NoReserve {
     bytes: u64,
     #[source]
@@ -35,19 +38,27 @@ impl Flusher {
         }
     }
 
-    /// Makes the reserve again once there is room. Until then the log is degraded, unless the database has as
-    /// much room for new events.
+    /// Makes the reserve again once there is room. The log is degraded while there is neither room for it nor
+    /// as much in the database, and while the disk has no room at all.
     pub(super) fn keep_reserve(&mut self) {
-        if self.reserve.is_whole() || self.eraser.is_under_way() {
+        if self.reserve.size() == 0 || self.eraser.is_under_way() {
             return;
         }
-        let Err(error) = self.reserve.make() else { return self.reports.reserve_health.sound() };
-        let room = self.reserve.allocated() + self.database.free_bytes();
-        if self.reserve.allocated() > 0 && room >= self.reserve.size() {
-            return self.reports.reserve_health.sound();
+        let made = self.reserve.make();
+        let (size, allocated) = (self.reserve.size(), self.reserve.allocated());
+        let room = self.reserve.available() + self.database.free_bytes();
+        let problem = match made {
+            Ok(()) if room >= size / LEAST_ROOM => None,
+            Ok(()) => Some(std::io::ErrorKind::StorageFull.into()),
+            Err(_) if allocated > 0 && allocated + room >= size => None,
+            Err(error) => Some(error),
+        };
+        match problem {
+            None => self.reports.reserve_health.sound(),
+            Some(error) => {
+                let fault = StoreFault::new(NoReserve { bytes: size, error });
+                self.reports.reserve_health.degraded(&fault);
+            }
         }
-        self.reports
-            .reserve_health
-            .degraded(&StoreFault::new(NoReserve { bytes: self.reserve.size(), error }));
     }
 }

@@ -1,7 +1,7 @@
 //! Space kept in reserve: a file of allocated blocks that is emptied when the disk is full. What it frees is
 //! for the two things that help then: opening the log, and deleting sessions.
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
@@ -40,6 +40,12 @@ impl Reserve {
 
     pub(crate) fn is_whole(&self) -> bool {
         self.allocated >= self.size
+    }
+
+    /// The bytes that the file system still has for this user. If it does not say, there is room.
+    pub(crate) fn available(&self) -> u64 {
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        statvfs(directory).map_or(u64::MAX / 2, |found| found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// Allocates the whole size, or at least a part. The error is why it is not whole.
