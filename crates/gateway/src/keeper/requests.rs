@@ -65,7 +65,7 @@ impl Keeper {
         }
     }
 
-    /// Refuses a prompt that would wait for an agent that the gateway may not start. Refuses one for which the
+    /// Refuses a prompt that would wait for an agent which the gateway may not start, and one for which the
     /// queue has no room.
     fn check_room(&self, content: &[Value]) -> Result<(), RequestError> {
         let needs_link = self.connection.is_down() || self.connection.waits_for_room();
