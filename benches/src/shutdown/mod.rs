@@ -63,7 +63,7 @@ fn measure(megabytes: u64) -> Result<Bars, String> {
 fn fill(ours: &Ours, server: &Server, bytes: u64) -> Result<u64, String> {
     let output: Vec<String> = (0..PIECES).map(|number| format!("line {number} of a tool")).collect();
     let (tool, last) = (json!({ "do": "tool", "output": output }), json!({ "do": "text", "text": FULL_NOW }));
-    let text = json!({ "script": [tool, last, { "do": "stall" }] }).to_string();
+    let text = json!({ "script": [tool, last, { "do": "stall" }], "pace_ms": 0 }).to_string();
     let prompt = json!({ "content": [{ "type": "text", "text": text }] });
     let mut sessions = 0;
     while server.usage().resident < bytes {

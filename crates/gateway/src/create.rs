@@ -62,8 +62,8 @@ impl Gateway {
         let Some(key) = new.key.clone() else {
             let (agent, cwd) = self.checked(&new)?;
             self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
-            let _room = self.room_for_session()?;
             let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
+            let _room = self.room_for(&id)?;
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
             return self.begin(id, appender, agent, cwd, new).await;
         };
@@ -84,7 +84,7 @@ impl Gateway {
             return self.made_before(&id, &session, key, &new);
         }
         let (agent, cwd) = self.checked(&new)?;
-        let _room = self.room_for_session()?;
+        let _room = self.room_for(&id)?;
         let appender = match self.log().create(&id).await {
             // A crash came between the session's row and its first event. No client has seen it.
             Err(ClaimError::Exists(_)) => self.log().claim(&id).await,
@@ -108,9 +108,9 @@ impl Gateway {
     }
 
     /// Room for one more session, held until the session is shown.
-    pub(crate) fn room_for_session(&self) -> Result<Room, RequestError> {
+    pub(crate) fn room_for(&self, id: &SessionId) -> Result<Room, RequestError> {
         let most = self.settings().limits.sessions;
-        Room::take(&self.shared().states, most).ok_or(RequestError::TooManySessions { most })
+        Room::take(&self.shared().states, id, most).ok_or(RequestError::TooManySessions { most })
     }
 
     /// The session that was created with this key, if the request is the same.

@@ -71,8 +71,8 @@ struct Shown {
     deleted: VecDeque<(u64, SessionId)>,
     /// The last activity of sessions, where it is known. It is not sent to watchers.
     active: BTreeMap<SessionId, Time>,
-    /// Sessions that are being created or imported, and may be shown already.
-    coming: usize,
+    /// Sessions that are being created or imported. A session may be shown before it leaves this list.
+    coming: Vec<SessionId>,
     changes: u64,
 }
 
@@ -83,23 +83,30 @@ pub struct SessionStates {
 }
 
 /// Room for a session that is being created or imported.
-pub(crate) struct Room(Arc<SessionStates>);
+pub(crate) struct Room {
+    states: Arc<SessionStates>,
+    id: SessionId,
+}
 
 impl Room {
     /// `None` when there are as many sessions as there may be, with those that are coming.
-    pub(crate) fn take(states: &Arc<SessionStates>, most: usize) -> Option<Self> {
+    pub(crate) fn take(states: &Arc<SessionStates>, id: &SessionId, most: usize) -> Option<Self> {
         let mut shown = states.lock();
-        if shown.sessions.len() + shown.coming >= most {
+        let coming = shown.coming.iter().filter(|id| !shown.sessions.contains_key(*id)).count();
+        if shown.sessions.len() + coming >= most {
             return None;
         }
-        shown.coming += 1;
-        Some(Self(states.clone()))
+        shown.coming.push(id.clone());
+        Some(Self { states: states.clone(), id: id.clone() })
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.0.lock().coming -= 1;
+        let mut shown = self.states.lock();
+        if let Some(place) = shown.coming.iter().position(|id| *id == self.id) {
+            shown.coming.swap_remove(place);
+        }
     }
 }
 

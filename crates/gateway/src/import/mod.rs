@@ -43,7 +43,7 @@ impl Gateway {
         self.refuse_if_closing()?;
         self.refuse_if_degraded()?;
         // Before the file is received. The room itself is taken when the file is known to be valid.
-        self.shared().refusals.note(self.room_for_session())?;
+        self.shared().refusals.note(self.room_for(&SessionId::from("")))?;
         Spool::new(self.data()).await
     }
 
@@ -76,7 +76,7 @@ impl Gateway {
             ImportAs::Itself => usable(&valid.header.session)?,
             ImportAs::New => SessionId::from(format!("ses_{:016x}", fastrand::u64(..))),
         };
-        let _room = self.room_for_session()?;
+        let _room = self.room_for(&id)?;
         // A session of this id that is being deleted has to be gone first: its deletion ends with the id.
         self.shared().deletions.over(&id).await;
         // The lock is held until the session is shown. Otherwise a create with a key could take the session

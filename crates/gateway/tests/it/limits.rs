@@ -50,6 +50,23 @@ async fn no_more_sessions_are_created_or_imported_than_there_may_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn exactly_as_many_sessions_are_created_at_once_as_there_may_be() {
+    let home = limited(Limits { sessions: 20, ..Limits::default() });
+    let gateway = home.open().await;
+    let mut clients = Vec::new();
+    for _ in 0..30 {
+        let (gateway, new) = (gateway.clone(), new_session(&home, "scripted"));
+        clients.push(tokio::spawn(async move { gateway.create(new).await.is_ok() }));
+    }
+    let mut created = 0;
+    for client in clients {
+        created += usize::from(client.await.unwrap());
+    }
+    assert_eq!((created, gateway.sessions().len()), (20, 20));
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_quiet_agent_makes_room_for_another_and_a_busy_one_does_not() {
     let home = limited(Limits { live_agents: 1, ..Limits::default() });
     let gateway = home.open().await;
