@@ -3,6 +3,7 @@
 
 use super::agent::{AgentKeys, BudgetTable};
 use super::file::{File, Timeouts};
+use super::limits::Limits;
 use super::redaction::{Redaction, is_secret};
 use super::retention::RetentionTable;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +11,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Keys that no table declares, and whose values are no secrets.
-const PLAIN: [&str; 5] = ["name", "regex", "prefix", "timeouts", "retention"];
+const PLAIN: [&str; 6] = ["name", "regex", "prefix", "timeouts", "retention", "limits"];
 
 /// Whether an error may show the value of this key. The value of an unknown key is not shown: the key may be
 /// `token` with a spelling mistake.
@@ -22,6 +23,7 @@ pub(super) fn may_be_shown(key: &str) -> bool {
         Timeouts::KEYS,
         Redaction::KEYS,
         RetentionTable::KEYS,
+        Limits::KEYS,
     ];
     let is_declared = tables.into_iter().flatten().any(|declared| declared.name == key);
     (is_declared || PLAIN.contains(&key)) && !may_hold_secret(key)

@@ -28,6 +28,7 @@ const FIXED: &[&str] = &[
     "field",
     "turnstream",
     "generation",
+    "actor",
     "cwd",
     "session",
 ];
