@@ -395,7 +395,7 @@ impl Store for Replica {
             let State { seq, session, queue, degraded, counters, spent, trimmed, .. } =
                 row.whole().into_state();
             let state = State { seq, session, queue, degraded, counters, spent, trimmed, ..State::default() };
-            Summary { id: row.id.clone(), state: Some(state) }
+            Summary { id: row.id.clone(), state: Some(state).filter(|state| state.seq == row.head()) }
         };
         Ok(data.seen().map(|(_, row)| summary(row)).collect())
     }
