@@ -150,8 +150,8 @@ fn a_collector_that_is_away_costs_three_warnings_at_most_and_no_time() {
     let (status, took) = serving.end(Signal::TERM);
     assert!(status.success() && took < ENDED, "{status} after {took:?}");
     let log = read(&home.path("serve.err"));
-    // The first loss; at the end what was lost since, and the last batch. Each turn has a span, and so has its
-    // model call.
+    // The first loss; at the end what was lost since, and the last batch. Each turn has a span, and so has
+    // its model call.
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("could not be exported")).collect();
     let counts = warnings
         .iter()

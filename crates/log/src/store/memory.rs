@@ -393,7 +393,7 @@ impl Store for Replica {
         let data = self.shared.lock();
         let summary = |row: &Row| {
             let State { seq, session, queue, degraded, counters, spent, trimmed, .. } =
-                row.whole().into_state();
+                row.fold().into_state();
             let state = State { seq, session, queue, degraded, counters, spent, trimmed, ..State::default() };
             Summary { id: row.id.clone(), state: Some(state).filter(|state| state.seq == row.head()) }
         };
