@@ -76,8 +76,8 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group { name: "format", from: Depth::Fast, run: |_| format() },
     Group { name: "lint", from: Depth::Fast, run: |_| lint() },
-    Group { name: "system call traces (strace)", from: Depth::Default, run: Suite::add_traces },
-    Group { name: "real agents", from: Depth::Default, run: Suite::add_real_agents },
+    Group { name: "strace, for tests that trace system calls", from: Depth::Default, run: Suite::add_traces },
+    Group { name: "installation of the real agents", from: Depth::Default, run: Suite::add_real_agents },
     Group { name: "tests", from: Depth::Fast, run: Suite::run },
     Group { name: "examples in the documentation", from: Depth::Fast, run: |_| doctests() },
     Group { name: "dependencies (cargo deny)", from: Depth::Default, run: deny },
@@ -105,7 +105,7 @@ pub(crate) fn run(depth: Depth, beside: Beside) -> Result<(), String> {
         let outcome = (group.run)(&mut suite);
         let seconds = start.elapsed().as_secs_f64();
         match outcome.map_err(|error| error.verdict(is_ci)) {
-            Ok(()) => println!("== {name}: passed in {seconds:.0} s =="),
+            Ok(()) => println!("== {name}: done in {seconds:.0} s =="),
             Err(Verdict::LeftOut(reason)) => {
                 println!("== {name}: left out ==\n{reason}");
                 left_out.push(format!("{name} (a package is missing)"));

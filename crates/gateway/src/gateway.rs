@@ -3,12 +3,12 @@
 use crate::delete::Deletions;
 use crate::disk_failure;
 use crate::error::{OpenError, RequestError};
-use crate::event_counts::{EventCounters, EventCounts};
+use crate::event_counts::EventCounters;
 use crate::import;
 use crate::keeper::{Crowd, Handle, Keeper, Restarts};
 use crate::key_ids::KeyIds;
-use crate::limits::{Limit, Refusals};
-use crate::live_agents::{LiveAgentCounts, LiveAgents};
+use crate::limits::Refusals;
+use crate::live_agents::LiveAgents;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::request::{
@@ -16,7 +16,7 @@ use crate::request::{
 };
 use crate::retention::{self, Round};
 use crate::search;
-use crate::session_states::{SessionStates, SessionWatcher, Stage};
+use crate::session_states::{SessionStates, SessionWatcher};
 use crate::settings::Settings;
 use crate::short_texts::ShortTexts;
 use crate::start;
@@ -26,12 +26,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
-use turnstream_adapter::{Agent, Counts, Description};
-use turnstream_log::{Figures, Follower, Health, Log, Options, Removed};
+use turnstream_adapter::{Agent, Description};
+use turnstream_log::{Follower, Log, Options};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
 use turnstream_model::event::Actor;
-use turnstream_model::fold::{Activity, Snapshot};
+use turnstream_model::fold::Snapshot;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
@@ -276,61 +276,14 @@ impl Gateway {
         SessionWatcher::new(self.shared.states.clone())
     }
 
-    /// Whether the log can be written at the moment.
-    pub fn health(&self) -> Health {
-        self.shared.log.health()
-    }
-
-    /// The log's counters since it was opened.
-    pub fn figures(&self) -> Figures {
-        self.shared.log.figures()
-    }
-
-    /// Counts of durable events since the gateway was opened, by configured agent. All other agents that a
-    /// session names are counted together, as `other`.
-    pub fn event_counts(&self) -> BTreeMap<String, EventCounts> {
-        self.shared.counters.all()
-    }
-
-    /// The agents' own counters, by name.
-    pub fn counts(&self) -> BTreeMap<String, Counts> {
-        let counts = |(name, agent): (&String, &Arc<dyn Agent>)| Some((name.clone(), agent.counts()?));
-        self.shared.agents.iter().filter_map(counts).collect()
-    }
-
-    /// How many sessions of each configured agent are at which stage, and those of all others as `other`.
-    pub fn stages(&self) -> BTreeMap<String, BTreeMap<Stage, u64>> {
-        self.shared.states.stages(self.shared.agents.keys())
-    }
-
-    /// What deletes and retention have removed since the gateway was opened.
-    pub fn removed(&self) -> Removed {
-        self.shared.log.removed()
-    }
-
     /// Follows the rounds of retention that removed something or failed.
     pub fn watch_retention(&self) -> watch::Receiver<Round> {
         self.shared.rounds.subscribe()
     }
 
-    /// How many requests each limit has refused since the gateway was opened.
-    pub fn refusals(&self) -> Vec<(Limit, u64)> {
-        self.shared.refusals.all()
-    }
-
-    /// How many links to agents there are.
-    pub fn live_agents(&self) -> LiveAgentCounts {
-        self.shared.live_agents.counts()
-    }
-
     /// How many keepers run.
     pub fn awake(&self) -> usize {
         self.shared.keepers().len()
-    }
-
-    /// How many sessions are being recovered.
-    pub fn recovering(&self) -> usize {
-        self.shared.states.count(Activity::Recovering)
     }
 
     /// A user's input as it will be appended and sent to the agent.

@@ -21,6 +21,7 @@ mod last_activity;
 mod limits;
 mod listing;
 mod live_agents;
+mod measures;
 mod provider_requests;
 mod redactor;
 mod request;

@@ -9,6 +9,7 @@ mod duration;
 mod file;
 mod keys;
 mod limits;
+mod place;
 mod redaction;
 mod retention;
 mod secret_keys;
@@ -18,11 +19,10 @@ mod token_text;
 mod toml_errors;
 mod variables;
 
-use crate::data_directory::{self, DataDirectoryError};
+use crate::data_directory::DataDirectoryError;
 use crate::diagnostics::{Collector, LogFilter, LogFormat};
-use access::AuthChoice;
 use duration::Span;
-use file::{ContactKeys, File, Timeouts};
+use file::{File, Timeouts};
 use redaction::LiteralError;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,103 +30,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_redact::RuleError;
-use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFile, TokenFileError};
+use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
 pub(crate) use agent::{AgentTable, Opencode, Scripted};
 pub(crate) use file::address;
+pub(crate) use place::{Contact, Place};
 pub(crate) use secret_keys::exposure;
 pub(crate) use token_text::TokenText;
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4180);
-
-/// The flags of every command that needs a gateway.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub(crate) struct Place {
-    /// The configuration file [default: turnstream.toml in the user's configuration directory, if it exists]
-    #[arg(long, value_name = "FILE", env = "TURNSTREAM_CONFIG")]
-    pub(crate) config: Option<PathBuf>,
-    /// The data directory: sessions, their logs and the search index
-    #[arg(long, value_name = "DIR", env = "TURNSTREAM_DATA")]
-    pub(crate) data: Option<PathBuf>,
-    /// A directory in which sessions may work; can be repeated [default: the current directory]
-    #[arg(long = "root", value_name = "DIR", env = "TURNSTREAM_ROOTS", value_delimiter = ':')]
-    pub(crate) roots: Vec<PathBuf>,
-    /// The token of the gateway. Other users can see flags: prefer the variable or the configuration file
-    /// [default: the one in the data directory]
-    #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<TokenText>,
-    /// The largest file that the gateway imports, in MiB [default: 4096]
-    #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true, value_parser = import_mib)]
-    pub(crate) import_mib: Option<u64>,
-}
-
-impl Place {
-    /// The data directory alone.
-    pub(crate) fn data(&self) -> Result<PathBuf, ConfigError> {
-        self.contact().map(|contact| contact.data)
-    }
-
-    /// The part of the configuration that a client needs. The rest may name variables and files that only the
-    /// gateway can see.
-    pub(crate) fn contact(&self) -> Result<Contact, ConfigError> {
-        let Settled { data, auth, configured } = self.settled()?;
-        let token_text = access::sent_token(auth, configured.clone(), &data)?;
-        Ok(Contact { data, token_text, is_configured: configured.is_some() })
-    }
-
-    /// The token of the gateway, as `turnstream token` prints it. It is made if there is none yet. `None`:
-    /// the gateway needs no token.
-    pub(crate) fn own_token(&self) -> Result<Option<TokenText>, ConfigError> {
-        let Settled { data, auth, configured } = self.settled()?;
-        access::auth(auth, configured.as_ref(), &data)?;
-        access::sent_token(auth, configured, &data)
-    }
-
-    /// Replaces the token in the data directory.
-    pub(crate) fn new_token(&self) -> Result<TokenText, ConfigError> {
-        let Settled { data, auth, configured } = self.settled()?;
-        match (auth, configured) {
-            (AuthChoice::None, _) => return Err(ConfigError::NoTokenToReplace),
-            (AuthChoice::Token, Some(_)) => return Err(ConfigError::TokenIsConfigured),
-            (AuthChoice::Token, None) => {}
-        }
-        data_directory::prepare(&data)?;
-        let token = TokenFile::replace(&data)?.token()?;
-        Ok(TokenText::from(token.expose().to_owned()))
-    }
-
-    fn settled(&self) -> Result<Settled, ConfigError> {
-        let file: ContactKeys = file::read(self.file().as_deref())?;
-        let data = self.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
-        let chosen = File::key("auth").map(keys::Key::variable).and_then(|name| {
-            let value = std::env::var(&name).ok()?;
-            let parsed = keys::FromVariable::from_variable(&value);
-            Some(parsed.map_err(|problem| ConfigError::Variable { variable: name, value, problem }))
-        });
-        let auth = chosen.transpose()?.or(file.auth).unwrap_or_default();
-        Ok(Settled { data, auth, configured: self.token.clone().or(file.token) })
-    }
-
-    /// The configuration file, if there is one.
-    fn file(&self) -> Option<PathBuf> {
-        self.config.clone().or_else(|| directories::configuration().filter(|path| path.is_file()))
-    }
-}
-
-/// What a client needs to find a gateway and to authenticate.
-pub(crate) struct Contact {
-    pub(crate) data: PathBuf,
-    pub(crate) token_text: Option<TokenText>,
-    /// Whether a flag, a variable or the file names the token. Otherwise it is that of the data directory.
-    pub(crate) is_configured: bool,
-}
-
-/// The part of the configuration that decides about the token.
-struct Settled {
-    data: PathBuf,
-    auth: AuthChoice,
-    configured: Option<TokenText>,
-}
 
 /// The whole configuration of a gateway, with all defaults applied.
 #[derive(Debug)]
@@ -377,7 +289,8 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, ConfigError, ContactKeys, Place, TokenText};
+    use super::file::ContactKeys;
+    use super::{Config, ConfigError, Place, TokenText};
     use std::error::Error;
     use std::path::{Path, PathBuf};
     use std::time::Duration;
