@@ -3,15 +3,13 @@
 use crate::access::{Access, Auth, Connection, NoRandomness, TokenFileError};
 use crate::app::{App, metrics_router};
 use crate::closing::Closing;
-use crate::limits::{Guarded, Refusals, RefusedConnections, Slot, Socket};
+use crate::limits::{Refusals, RefusedConnections, Slot, Socket};
 use crate::options::Options;
-use axum::http::StatusCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -254,17 +252,9 @@ async fn serve_connection(
     let of_requests = slot.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Connection { peer, local });
-        let begun = of_requests.begin_request().map(|active| (active, service.call(request)));
-        async move {
-            // The connection is being closed, so the request must not be carried out.
-            let Some((active, answering)) = begun else { return std::future::pending().await };
-            let response = answering.await?;
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                active.upgraded();
-                return Ok(response);
-            }
-            Ok::<_, Infallible>(Guarded::response(response, active))
-        }
+        // The access check makes the connection active, when it lets the request pass.
+        request.extensions_mut().insert(of_requests.clone());
+        service.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -36,6 +36,8 @@ pub(crate) struct Issued {
     state: Mutex<State>,
     /// Where page tokens and used tickets are kept.
     file: Option<PathBuf>,
+    /// Held while the file is written.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +56,7 @@ struct UnusedTicket {
 }
 
 /// The content of the file.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Kept {
     pages: Vec<PageToken>,
     tickets: Vec<UsedTicket>,
@@ -106,7 +108,7 @@ impl Issued {
                 Kept::default()
             })
         });
-        Self { state: Mutex::new(State { kept, ..State::default() }), file }
+        Self { state: Mutex::new(State { kept, ..State::default() }), file, writing: Mutex::default() }
     }
 
     /// A new login code.
@@ -135,10 +137,8 @@ impl Issued {
             expires: after(PAGE_LIFE),
         };
         let signed_in = SignedIn { token, name: page.name.clone(), expires: page.expires };
-        self.with(|state| {
-            state.kept.pages.push(page);
-            self.save(&mut state.kept);
-        });
+        self.with(|state| state.kept.pages.push(page));
+        self.save();
         Ok(Some(signed_in))
     }
 
@@ -154,15 +154,15 @@ impl Issued {
     /// Ends a page token. Whether there was one.
     pub(crate) fn sign_out(&self, token: Fingerprint) -> bool {
         let token = token.to_text();
-        self.with(|state| {
+        let is_ended = self.with(|state| {
             let before = state.kept.pages.len();
             state.kept.pages.retain(|page| page.token != token);
-            let is_ended = state.kept.pages.len() < before;
-            if is_ended {
-                self.save(&mut state.kept);
-            }
-            is_ended
-        })
+            state.kept.pages.len() < before
+        });
+        if is_ended {
+            self.save();
+        }
+        is_ended
     }
 
     /// A ticket for the holder of a token.
@@ -186,10 +186,10 @@ impl Issued {
     pub(crate) fn use_ticket(&self, ticket: &str, owner: Fingerprint) -> Option<TicketHolder> {
         let fingerprint = Fingerprint::of(ticket);
         let (text, now) = (fingerprint.to_text(), after(Duration::ZERO));
-        let (used, parent) = self.with(|state| {
+        let (used, parent, is_first) = self.with(|state| {
             let known = state.kept.tickets.iter().find(|used| used.ticket == text && used.expires > now);
             if let Some(used) = known {
-                return Some((used.clone(), Fingerprint::from_text(&used.parent)?));
+                return Some((used.clone(), Fingerprint::from_text(&used.parent)?, false));
             }
             let unused = state.unused_tickets.remove(&fingerprint)?;
             if unused.made.elapsed() >= TICKET_FIRST_USE {
@@ -199,9 +199,11 @@ impl Issued {
             let (parent_text, expires) = (parent.to_text(), after(TICKET_LIFE));
             let used = UsedTicket { ticket: text, session, name, parent: parent_text, expires };
             state.kept.tickets.push(used.clone());
-            self.save(&mut state.kept);
-            Some((used, parent))
+            Some((used, parent, true))
         })?;
+        if is_first {
+            self.save();
+        }
         let is_parent_valid = parent == owner || self.page(parent, owner).is_some();
         is_parent_valid.then_some(TicketHolder { name: used.name, session: used.session })
     }
@@ -211,14 +213,20 @@ impl Issued {
     }
 
     /// Removes what has expired, and writes the rest. If it cannot be written, it holds until a restart.
-    fn save(&self, kept: &mut Kept) {
+    ///
+    /// Requests that only look something up do not wait for the disk.
+    fn save(&self) {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = after(Duration::ZERO);
-        kept.pages.retain(|page| page.expires > now);
-        kept.tickets.retain(|ticket| ticket.expires > now);
-        kept.pages.drain(..kept.pages.len().saturating_sub(MOST));
-        kept.tickets.drain(..kept.tickets.len().saturating_sub(MOST));
+        let kept = self.with(|State { kept, .. }| {
+            kept.pages.retain(|page| page.expires > now);
+            kept.tickets.retain(|ticket| ticket.expires > now);
+            kept.pages.drain(..kept.pages.len().saturating_sub(MOST));
+            kept.tickets.drain(..kept.tickets.len().saturating_sub(MOST));
+            kept.clone()
+        });
         let Some(path) = &self.file else { return };
-        if let Err(error) = write(path, kept) {
+        if let Err(error) = write(path, &kept) {
             tracing::warn!(%error, path = %path.display(), "a sign-in is forgotten when the gateway stops");
         }
     }

@@ -27,12 +27,13 @@ pub use token_file::{TokenFile, TokenFileError};
 
 use crate::app::App;
 use crate::caller::Caller;
+use crate::limits::{Guarded, Slot};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -83,6 +84,14 @@ pub(crate) struct Access {
     issued: Arc<Issued>,
     failures: Failures,
     slow_refusals: Semaphore,
+}
+
+/// Who may pass.
+enum Admitted {
+    /// The route is open to everybody.
+    Anybody,
+    /// A client that showed a token or a ticket, or that needs none.
+    Client(Caller),
 }
 
 // === impl Auth ===
@@ -168,14 +177,14 @@ impl Access {
         self.failures.total()
     }
 
-    /// The client behind a request, if it may pass. Removes a ticket from the query.
-    async fn admit(&self, request: &mut Request) -> Result<Caller, Problem> {
+    /// Who sent a request, if it may pass. Removes a ticket from the query.
+    async fn admit(&self, request: &mut Request) -> Result<Admitted, Problem> {
         let from = request.extensions().get::<Connection>().copied();
         let ticket = ticket::take(request);
         if is_open(request.method(), request.uri().path()) {
-            return Ok(Caller::default());
+            return Ok(Admitted::Anybody);
         }
-        let Some(owner) = self.owner()? else { return Ok(Caller::default()) };
+        let Some(owner) = self.owner()? else { return Ok(Admitted::Client(Caller::default())) };
         let name = match (shown_token(request.headers())?, ticket) {
             (Some(shown), _) => self.name_of(&shown, owner),
             (None, Some(ticket)) => {
@@ -195,7 +204,7 @@ impl Access {
             }
         };
         match name {
-            Some(name) => Ok(Caller(Some(name))),
+            Some(name) => Ok(Admitted::Client(Caller(Some(name)))),
             None => {
                 self.refuse_slowly(from).await;
                 let detail = "the token or ticket is wrong, or has ended";
@@ -260,9 +269,10 @@ pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, nex
         return answer;
     }
     let mut response = match access.admit(&mut request).await {
-        Ok(caller) => {
+        Ok(Admitted::Anybody) => next.run(request).await,
+        Ok(Admitted::Client(caller)) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            run_active(request, next).await
         }
         Err(problem) => problem.into_response(),
     };
@@ -270,6 +280,22 @@ pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, nex
         cors::allow(&mut response, origin);
     }
     response
+}
+
+/// Answers a request whose connection is not idle until the whole answer is sent. Only clients that were let
+/// in get that far: the others cannot keep a connection that somebody else needs.
+async fn run_active(request: Request, next: Next) -> Response {
+    let Some(slot) = request.extensions().get::<Arc<Slot>>().cloned() else { return next.run(request).await };
+    let Some(active) = slot.begin_request() else {
+        // The connection is being closed, so the request must not be carried out.
+        return std::future::pending().await;
+    };
+    let response = next.run(request).await;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        active.upgraded();
+        return response;
+    }
+    Guarded::response(response, active)
 }
 
 /// The address for browsers on this machine: loopback, if the gateway listens on all addresses.

@@ -1,8 +1,8 @@
 //! Open connections: a bounded number in all and per client. When there are too many, the connection that is
 //! idle for longest is closed in favour of a new one.
 //!
-//! A connection is idle before its first request and between two requests. A client that has not shown its
-//! token cannot make it anything else, so such clients never keep others out.
+//! A connection is idle unless it answers a request that the access check let pass. A client that has not shown
+//! its token cannot make it anything else, so such clients never keep others out.
 
 use super::client_address::ClientAddress;
 use super::refusals::Limit;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 /// that the reserve of descriptors is not used up.
 const MOST_LEAVING: usize = 32;
 /// How long a new connection waits for evicted ones to close.
-const CLOSING: Duration = Duration::from_millis(100);
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// The connections of one server.
 pub(crate) struct Connections {

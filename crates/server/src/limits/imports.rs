@@ -5,14 +5,14 @@ use super::refusals::{Limit, Refusals};
 use crate::problem::{Kind, Problem};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Seconds after which a client that was refused may try again.
 const RETRY_AFTER: u64 = 10;
 
 /// The imports of one server.
 pub(crate) struct Imports {
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
     time: Duration,
     wait: Duration,
     refusals: Arc<Refusals>,
@@ -20,13 +20,13 @@ pub(crate) struct Imports {
 
 impl Imports {
     pub(crate) fn new(limits: &Limits, refusals: Arc<Refusals>) -> Self {
-        Self { turn: Semaphore::new(1), time: limits.import_time, wait: limits.wait, refusals }
+        Self { turn: Arc::new(Semaphore::new(1)), time: limits.import_time, wait: limits.wait, refusals }
     }
 
     /// Waits a bounded time until no other import runs.
-    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
         // The semaphore is never closed.
-        if let Ok(Ok(turn)) = tokio::time::timeout(self.wait, self.turn.acquire()).await {
+        if let Ok(Ok(turn)) = tokio::time::timeout(self.wait, self.turn.clone().acquire_owned()).await {
             return Ok(turn);
         }
         self.refusals.count(Limit::Imports);

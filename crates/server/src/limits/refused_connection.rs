@@ -75,7 +75,7 @@ fn response(problem: &Problem) -> Bytes {
     let body = problem.body().to_string();
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: {RETRY_AFTER}\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n",
+         x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     Bytes::from(head + &body)

@@ -13,7 +13,8 @@ use axum::response::IntoResponse;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::sync::Arc;
-use turnstream_gateway::{ImportAs, Spool};
+use tracing::Instrument;
+use turnstream_gateway::{ImportAs, RequestError, Spool};
 
 /// `curl -d` would join the lines of a file.
 const WITH_CURL: &str = "curl: -H 'Content-Type: application/x-ndjson' --data-binary @FILE";
@@ -39,7 +40,7 @@ pub(crate) async fn add(
         let turn = imports.turn().await?;
         Ok::<_, Problem>((imports.in_time(spooled(&app, &mut body)).await?, turn))
     };
-    let (spool, _turn) = match received.await {
+    let (spool, turn) = match received.await {
         Ok(received) => received,
         Err(problem) => {
             // A client that is still sending does not read the answer.
@@ -48,7 +49,13 @@ pub(crate) async fn add(
         }
     };
     let under = if params.new_id { ImportAs::New } else { ImportAs::Itself };
-    let session = gateway.import(spool, under).await?;
+    // A task of its own: the import goes on without its client, and the next one waits for it all the same.
+    let import = async move {
+        let _turn = turn;
+        gateway.import(spool, under).await
+    };
+    let imported = tokio::spawn(import.in_current_span()).await;
+    let session = imported.map_err(|error| RequestError::log(error))??;
     Ok(Answer(StatusCode::CREATED, session))
 }
 

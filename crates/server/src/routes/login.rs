@@ -6,6 +6,7 @@ use crate::access::{CODE_LIFE, Connection, SignedIn};
 use crate::app::App;
 use crate::body::Strict;
 use crate::caller::Caller;
+use crate::limits::Slot;
 use crate::params::{Nothing, Params};
 use crate::problem::{Kind, Problem};
 use axum::Extension;
@@ -26,8 +27,11 @@ pub(crate) async fn sign_in(
     State(app): State<Arc<App>>,
     _: Params<Nothing>,
     from: Option<Extension<Connection>>,
+    slot: Option<Extension<Arc<Slot>>>,
     Strict(Login { code }): Strict<Login>,
 ) -> Result<impl IntoResponse, Problem> {
+    // From here on the connection is kept: the code can be used once, and the answer has to arrive.
+    let _active = slot.and_then(|Extension(slot)| slot.begin_request());
     let from = from.map(|Extension(connection)| connection);
     let SignedIn { token, name, expires } = app.access.sign_in(&code, from).await?;
     Ok(Answer(StatusCode::CREATED, json!({"token": token, "name": name, "expires": expires})))
