@@ -1,8 +1,8 @@
 //! Open connections: a bounded number in all and per client. When there are too many, the connection that is
 //! idle for longest is closed in favour of a new one.
 //!
-//! A connection is idle unless it answers a request that the access check let pass. A client that has not shown
-//! its token cannot make it anything else, so such clients never keep others out.
+//! A connection is idle unless it answers a request that the access check let pass. A client that has not
+//! shown its token cannot make it anything else, so such clients never keep others out.
 
 use super::client_address::ClientAddress;
 use super::refusals::Limit;
