@@ -154,12 +154,11 @@ fn a_session_that_another_client_deletes_is_told_of_and_goes_on_in_a_new_one() {
     serving.end(Signal::TERM);
 
     // While it is linked: that is heard at once.
-    let serving = team.home.serve_armed(
-        &["--config", &team.home.path("turnstream.toml").display().to_string()],
-        |command| {
-            command.env(VARIABLE, Opencode::PASSWORD);
-        },
-    );
+    let config = team.home.path("turnstream.toml").display().to_string();
+    let root = team.opencode.work().display().to_string();
+    let serving = team.home.serve_armed(&["--config", &config, "--root", &root], |command| {
+        command.env(VARIABLE, Opencode::PASSWORD);
+    });
     prompt(&serving, &session, "Third");
     ended(|| team.log(&session), 3);
     team.runtime.block_on(team.other().delete_session(&team.native(&session))).unwrap();

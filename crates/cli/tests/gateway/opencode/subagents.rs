@@ -169,7 +169,7 @@ fn the_end_of_a_turn_with_subagents_has_all_they_took_whenever_the_gateway_is_ki
         let cost = end["cost"]["amount"].as_f64().unwrap();
         assert!((cost - 0.005_83).abs() < 1e-9, "{shown}: {cost}");
         // Long after its end the log is still as it was: nothing of a subagent comes late.
-        let health = || ask(&serving.address, "GET", "/v1/health", &json!({})).1["recovering"].clone();
+        let health = || ask(&serving.address, "GET", "/v1/ready", &json!({})).1["recovering"].clone();
         wait_for(|| Some(()).filter(|()| health() == 0));
         let log = log_of(&lab, &session);
         let place = log.iter().position(|event| event["type"] == "turn.ended").unwrap();
