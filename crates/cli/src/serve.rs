@@ -4,7 +4,7 @@ use crate::agent_choice::Candidate;
 use crate::config::{AgentTable, Config, ConfigError, Place};
 use crate::diagnostics::{Diagnostics, DiagnosticsError};
 use crate::escape;
-use crate::gateway_file::GatewayFile;
+use crate::gateway_file::{GatewayFile, TokenPlace};
 use crate::host::{self, HostError};
 use crate::signals::Signals;
 use crate::{config, hints, open_files, out};
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     let (gateway, server) =
         host::open(&config, config.listen).await.map_err(|error| in_use(error, &config))?;
     let address = server.address();
-    let written = GatewayFile::write(&config.data, address);
+    let written = GatewayFile::write(&config.data, address, TokenPlace::of(&config.auth));
     let gateway_file =
         written.map_err(|error| ServeError::GatewayFile { data: config.data.clone(), error })?;
     info!(%address, "listening");

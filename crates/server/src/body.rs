@@ -32,6 +32,33 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Strict<T> {
     }
 }
 
+/// Most bytes of a body from a client that has not shown a token, and the time in which it must arrive.
+const SMALL: usize = 4 << 10;
+const SMALL_WITHIN: Duration = Duration::from_secs(5);
+
+/// A JSON body from a client that has not shown a token. It takes nothing of what bodies of others need.
+pub(crate) struct Small<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Small<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, Problem> {
+        check_type(request.headers())?;
+        let whole = Limited::new(request.into_body(), SMALL).collect();
+        match tokio::time::timeout(SMALL_WITHIN, whole).await {
+            Ok(Ok(whole)) => parse(&whole.to_bytes()).map(Self),
+            Ok(Err(error)) => {
+                let detail = format!("the body could not be read: {error}; it may have {SMALL} bytes");
+                Err(Problem::new(Kind::BadBody, detail))
+            }
+            Err(_) => {
+                let detail = format!("the body was not complete after {SMALL_WITHIN:?}; send it again");
+                Err(Problem::new(Kind::SlowBody, detail))
+            }
+        }
+    }
+}
+
 /// Like [`Strict`], but no body counts as an empty object.
 pub(crate) struct Optional<T>(pub(crate) T);
 

@@ -1,6 +1,6 @@
 //! The accept loop and the shutdown.
 
-use crate::access::{Access, Auth, Connection, NoRandomness, TokenFileError};
+use crate::access::{Access, Connection, NoRandomness, Origin, TokenFileError};
 use crate::app::{App, metrics_router};
 use crate::closing::Closing;
 use crate::limits::{Refusals, RefusedConnections, Slot, Socket};
@@ -46,9 +46,15 @@ pub enum ListenError {
          127.0.0.1, or leave auth out so that a token is needed"
     )]
     Open(SocketAddr),
+    /// A proxy brings requests from other machines, and no token is needed.
+    #[error(
+        "public_url = \"{0}\" says that a proxy brings requests from other machines, and auth = \"none\" would let them \
+         use the agents; leave auth out so that a token is needed"
+    )]
+    OpenProxy(Origin),
     /// The address is not loopback and the token can be guessed.
     #[error(
-        "{0} can be reached from other machines, and the token has less than 128 bits; leave token out so that a \
+        "other machines can reach the gateway at {0} or through public_url, and the token has less than 128 bits; leave token out so that a \
          strong one is made, or use one from `openssl rand -hex 16`"
     )]
     WeakToken(SocketAddr),
@@ -81,7 +87,7 @@ pub struct Server {
 impl Server {
     /// Listens on an address; port 0 means any free port.
     pub async fn bind(address: SocketAddr, gateway: Gateway, options: Options) -> Result<Self, ListenError> {
-        check_token(address, &options.auth)?;
+        check_token(address, &options)?;
         let (listener, address) = listen(address).await?;
         let metrics = match options.metrics_listen {
             Some(address) => Some(listen(address).await?.0),
@@ -170,12 +176,14 @@ impl Server {
 }
 
 /// Refuses an address that others reach, if they need no token or one that can be guessed.
-fn check_token(address: SocketAddr, auth: &Auth) -> Result<(), ListenError> {
-    match auth.token()? {
-        _ if address.ip().is_loopback() => Ok(()),
-        None => Err(ListenError::Open(address)),
-        Some(token) if !token.is_strong() => Err(ListenError::WeakToken(address)),
-        Some(_) => Ok(()),
+fn check_token(address: SocketAddr, options: &Options) -> Result<(), ListenError> {
+    match (options.auth.token()?, &options.public_url) {
+        (None, _) if !address.ip().is_loopback() => Err(ListenError::Open(address)),
+        (None, Some(url)) => Err(ListenError::OpenProxy(url.clone())),
+        (Some(token), url) if !token.is_strong() && (url.is_some() || !address.ip().is_loopback()) => {
+            Err(ListenError::WeakToken(address))
+        }
+        (Some(_), _) | (None, None) => Ok(()),
     }
 }
 

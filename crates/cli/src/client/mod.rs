@@ -196,7 +196,7 @@ impl ClientError {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::{Client, Owner};
-    use crate::gateway_file::GatewayFile;
+    use crate::gateway_file::{GatewayFile, TokenPlace};
     use std::io::{BufRead, BufReader, ErrorKind, Write};
     use std::net::TcpListener;
 
@@ -207,7 +207,7 @@ mod tests {
         lock.try_lock().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let _note = GatewayFile::write(data.path(), address).unwrap();
+        let _note = GatewayFile::write(data.path(), address, TokenPlace::Directory).unwrap();
         let client =
             Client::new(&format!("http://{address}"), Some("a-long-token".to_owned().into())).unwrap();
         let client = client.only_to(Owner::new(data.path(), address));

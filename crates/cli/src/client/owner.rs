@@ -186,7 +186,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(why(owner.check()).contains("gateway.json is gone"));
-        let note = crate::gateway_file::GatewayFile::write(data.path(), address).unwrap();
+        let note = {
+            use crate::gateway_file::{GatewayFile, TokenPlace};
+            GatewayFile::write(data.path(), address, TokenPlace::Directory).unwrap()
+        };
         assert!(why(owner.check()).contains("does not hold the lock"));
         let lock = std::fs::File::open(data.path()).unwrap();
         assert!(why(owner.check()).contains("does not hold the lock"), "an open directory is no lock");

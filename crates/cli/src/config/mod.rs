@@ -123,6 +123,11 @@ pub(crate) enum ConfigError {
          it to use one in the data directory"
     )]
     TokenIsConfigured,
+    #[error(
+        "the gateway with process id {pid} was started with a token of its own, or without one; change it where that \
+         gateway is started, or stop that gateway first"
+    )]
+    TokenElsewhere { pid: u32 },
     #[error(transparent)]
     DataDirectory(#[from] DataDirectoryError),
     #[error("this user has no home directory for the data; name a directory with --data DIR")]

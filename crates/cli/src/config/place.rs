@@ -4,6 +4,7 @@ use super::access::{self, AuthChoice};
 use super::file::{self, ContactKeys, File};
 use super::{ConfigError, TokenText, directories, import_mib, keys};
 use crate::data_directory;
+use crate::gateway_file::{self, TokenPlace};
 use std::path::PathBuf;
 use turnstream_server::TokenFile;
 
@@ -59,6 +60,11 @@ impl Place {
             (AuthChoice::Token, None) => {}
         }
         data_directory::prepare(&data)?;
+        if let Some(running) =
+            gateway_file::read(&data).filter(|running| running.token != TokenPlace::Directory)
+        {
+            return Err(ConfigError::TokenElsewhere { pid: running.pid });
+        }
         let token = TokenFile::replace(&data)?.token()?;
         Ok(TokenText::from(token.expose().to_owned()))
     }

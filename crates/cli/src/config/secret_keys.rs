@@ -16,6 +16,11 @@ const PLAIN: [&str; 6] = ["name", "regex", "prefix", "timeouts", "retention", "l
 /// Whether an error may show the value of this key. The value of an unknown key is not shown: the key may be
 /// `token` with a spelling mistake.
 pub(super) fn may_be_shown(key: &str) -> bool {
+    (is_declared(key) || PLAIN.contains(&key)) && !may_hold_secret(key)
+}
+
+/// Whether a table has a key of this name.
+pub(super) fn is_declared(key: &str) -> bool {
     let tables = [
         File::KEYS,
         AgentKeys::KEYS,
@@ -25,8 +30,7 @@ pub(super) fn may_be_shown(key: &str) -> bool {
         RetentionTable::KEYS,
         Limits::KEYS,
     ];
-    let is_declared = tables.into_iter().flatten().any(|declared| declared.name == key);
-    (is_declared || PLAIN.contains(&key)) && !may_hold_secret(key)
+    tables.into_iter().flatten().any(|declared| declared.name == key)
 }
 
 /// Whether the values of this key, or of the keys below it, may be secrets.

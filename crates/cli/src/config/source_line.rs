@@ -2,7 +2,7 @@
 //!
 //! The file may not be valid TOML, so the lines before it are only scanned for keys, strings and brackets.
 
-use super::secret_keys::{may_be_shown, may_hold_secret};
+use super::secret_keys::{is_declared, may_be_shown, may_hold_secret};
 
 /// What stands for a hidden value.
 const HIDDEN: &str = "***";
@@ -64,16 +64,25 @@ impl Scanner {
             return if is_element { without_comment(line) } else { 0 };
         }
         let start = line.trim_start();
+        if line.trim_end().contains('\r') {
+            // Several lines with line ends that TOML does not know.
+            return 0;
+        }
         if start.starts_with('[') || start.is_empty() {
             return without_comment(line);
         }
         match equals_sign(line) {
-            Some(at) if !self.is_secret_table && is_plain(&line[..at]) => without_comment(line),
+            // A second key on the same line may be a secret one.
+            Some(at) if !self.is_secret_table && is_plain(&line[..at]) => {
+                let value = &line[at + 1..];
+                if equals_sign(value).is_none() { without_comment(line) } else { line.len() - value.len() }
+            }
             Some(at) => line.len() - line[at + 1..].trim_start().len(),
-            // A key without its sign: the rest may be the value.
+            // A key without its sign: all behind its name may be the value.
             None => {
-                let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-' || c.is_whitespace();
-                line.find(|c: char| !is_name(c)).unwrap_or(line.len())
+                let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+                let name = &start[..start.find(|c: char| !is_name(c)).unwrap_or(start.len())];
+                if is_declared(name) { line.len() - start.len() + name.len() } else { 0 }
             }
         }
     }

@@ -146,6 +146,11 @@ mod tests {
             ("token = [\"sesame\"]", "1 | token = ***\n"),
             ("token = \"sesame", "1 | token = ***\n"),
             ("token: \"sesame\"", "1 | token***\n"),
+            ("token sesame", "1 | token***\n"),
+            ("sesame", "1 | ***\n"),
+            ("log = \"info\" token = \"sesame\"", "1 | log =***\n"),
+            ("log = \"info\"\rtoken = \"sesame\"\r", "1 | ***\n"),
+            ("public_url = \"https://me:sesame@host\"", "1 | public_url"),
             ("toekn = \"sesame\"", "1 | toekn = ***\n"),
             ("token = \"\"\"\nsesame\\q\n\"\"\"", "2 | ***\n"),
             ("token = '''\nsesame", "***\n"),
@@ -200,6 +205,6 @@ mod tests {
             place("log = \"é\" x", &(11..12)),
             "line 1, column 11\n  |\n1 | log = \"é\" x\n  |           ^"
         );
-        assert_eq!(place("a", &(9..12)), "line 1, column 2\n  |\n1 | a\n  |  ^");
+        assert_eq!(place("log", &(9..12)), "line 1, column 4\n  |\n1 | log\n  |    ^");
     }
 }

@@ -39,6 +39,11 @@ fn the_token_is_made_at_the_first_start_printed_on_demand_and_replaced_at_once()
     let second = stdout(&home.run(&["token", "--new"])).trim().to_owned();
     assert_eq!((with(&first), with(&second)), (Some(2), Some(0)));
     assert_eq!(home.run(&["sessions"]).status.code(), Some(0), "the CLI reads the new one");
+    drop(serving);
+    let _fixed = home.serve(&["--token", &first]);
+    let elsewhere = home.run(&["token", "--new"]);
+    assert_eq!(elsewhere.status.code(), Some(2), "{elsewhere:?}");
+    assert!(stderr(&elsewhere).contains("was started with a token of its own"), "{elsewhere:?}");
     let fixed = home.run(&["token", "--new", "--token", &first]);
     assert_eq!(fixed.status.code(), Some(2));
     assert!(stderr(&fixed).contains("change it there"), "{fixed:?}");

@@ -333,7 +333,7 @@ impl Keeper {
     fn working_directory(&self) -> Result<WorkingDirectory, String> {
         let path = Path::new(&self.session.cwd);
         let shown = path.display();
-        self.shared.settings.open_directory(path).map_err(|problem| match problem {
+        let opened = self.shared.settings.open_directory(path).map_err(|problem| match problem {
             DirectoryProblem::Unusable(error) if error.kind() == ErrorKind::NotFound => {
                 format!("the working directory {shown} no longer exists")
             }
@@ -349,7 +349,15 @@ impl Keeper {
                      above it"
                 )
             }
-        })
+        })?;
+        // When the session was created its path had no links.
+        if self.imported.is_none() && opened.path() != path {
+            return Err(format!(
+                "the working directory {shown} is a link to {} now",
+                opened.path().display()
+            ));
+        }
+        Ok(opened)
     }
 
     /// The agent's name of the session. The name in an imported log is ignored: the session it names belongs

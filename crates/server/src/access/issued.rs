@@ -204,8 +204,21 @@ impl Issued {
         if is_first {
             self.save();
         }
-        let is_parent_valid = parent == owner || self.page(parent, owner).is_some();
-        is_parent_valid.then_some(TicketHolder { name: used.name, session: used.session })
+        self.is_valid_parent(parent, owner).then_some(TicketHolder { name: used.name, session: used.session })
+    }
+
+    /// Whether a ticket that was used before still opens streams.
+    pub(crate) fn is_ticket_valid(&self, ticket: Fingerprint, owner: Fingerprint) -> bool {
+        let (text, now) = (ticket.to_text(), after(Duration::ZERO));
+        let parent = self.with(|state| {
+            let known = state.kept.tickets.iter().find(|used| used.ticket == text && used.expires > now)?;
+            Fingerprint::from_text(&known.parent)
+        });
+        parent.is_some_and(|parent| self.is_valid_parent(parent, owner))
+    }
+
+    fn is_valid_parent(&self, parent: Fingerprint, owner: Fingerprint) -> bool {
+        parent == owner || self.page(parent, owner).is_some()
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {

@@ -43,7 +43,7 @@ use issued::{Issued, TicketHolder};
 use origin::{Page, Sites};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use ticket::ShownTicket;
 use token::Fingerprint;
 use tokio::sync::Semaphore;
@@ -51,6 +51,9 @@ use turnstream_model::Chain;
 
 /// The name of the gateway's own token.
 pub(crate) const OWNER: &str = "owner";
+
+/// How often an open stream checks that it is still allowed.
+const RECHECK: Duration = Duration::from_secs(1);
 
 /// Wrong tokens that are answered slowly at the same time. Further ones are answered at once.
 const SLOW_REFUSALS: usize = 32;
@@ -91,7 +94,17 @@ enum Admitted {
     /// The route is open to everybody.
     Anybody,
     /// A client that showed a token or a ticket, or that needs none.
-    Client(Caller),
+    Client(Caller, Credential),
+}
+
+/// What let a request in. A stream ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// No token is needed.
+    None,
+    /// The gateway's own token, or that of a page.
+    Token(Fingerprint),
+    Ticket(Fingerprint),
 }
 
 // === impl Auth ===
@@ -184,11 +197,17 @@ impl Access {
         if is_open(request.method(), request.uri().path()) {
             return Ok(Admitted::Anybody);
         }
-        let Some(owner) = self.owner()? else { return Ok(Admitted::Client(Caller::default())) };
-        let name = match (shown_token(request.headers())?, ticket) {
-            (Some(shown), _) => self.name_of(&shown, owner),
+        let Some(owner) = self.owner()? else {
+            return Ok(Admitted::Client(Caller::default(), Credential::None));
+        };
+        let (name, credential) = match (shown_token(request.headers())?, ticket) {
+            (Some(shown), _) => {
+                let shown = Fingerprint::of(&shown);
+                (self.name_of(shown, owner), Credential::Token(shown))
+            }
             (None, Some(ticket)) => {
                 let ShownTicket { text, session: asked } = ticket;
+                let credential = Credential::Ticket(Fingerprint::of(&text));
                 let holder = self.on_disk(move |issued| issued.use_ticket(&text, owner)).await?;
                 if let Some(TicketHolder { session: Some(session), .. }) = &holder
                     && asked.as_ref() != Some(session)
@@ -196,7 +215,7 @@ impl Access {
                     let detail = format!("the ticket is for the streams of session {session} only");
                     return Err(Problem::new(Kind::Unauthorized, detail));
                 }
-                holder.map(|holder| Arc::from(holder.name))
+                (holder.map(|holder| Arc::from(holder.name)), credential)
             }
             (None, None) => {
                 let detail = "the gateway requires a token, and none was sent";
@@ -204,7 +223,7 @@ impl Access {
             }
         };
         match name {
-            Some(name) => Ok(Admitted::Client(Caller(Some(name)))),
+            Some(name) => Ok(Admitted::Client(Caller(Some(name)), credential)),
             None => {
                 self.refuse_slowly(from).await;
                 let detail = "the token or ticket is wrong, or has ended";
@@ -225,8 +244,27 @@ impl Access {
         }
     }
 
-    fn name_of(&self, shown: &str, owner: Fingerprint) -> Option<Arc<str>> {
-        let shown = Fingerprint::of(shown);
+    /// Returns when what let a request in opens nothing any more: it was revoked, or has expired.
+    pub(crate) async fn until_ended(&self, credential: Credential) {
+        loop {
+            tokio::time::sleep(RECHECK).await;
+            let is_valid = match (self.auth.token(), credential) {
+                (_, Credential::None) => true,
+                (Ok(Some(owner)), Credential::Token(shown)) => {
+                    self.name_of(shown, owner.fingerprint()).is_some()
+                }
+                (Ok(Some(owner)), Credential::Ticket(ticket)) => {
+                    self.issued.is_ticket_valid(ticket, owner.fingerprint())
+                }
+                (Ok(None) | Err(_), Credential::Token(_) | Credential::Ticket(_)) => false,
+            };
+            if !is_valid {
+                return;
+            }
+        }
+    }
+
+    fn name_of(&self, shown: Fingerprint, owner: Fingerprint) -> Option<Arc<str>> {
         if shown == owner {
             return Some(Arc::from(OWNER));
         }
@@ -246,7 +284,7 @@ impl Access {
     }
 
     async fn refuse_slowly(&self, from: Option<Connection>) {
-        let address: Option<IpAddr> = from.map(|from| from.peer.ip().to_canonical());
+        let address = from.map(|from| one_loopback(from.peer.ip().to_canonical()));
         let delay = self.failures.add(address, Instant::now());
         // Without a bound, clients without a token could hold many connections.
         if let Ok(_waiting) = self.slow_refusals.try_acquire() {
@@ -270,8 +308,9 @@ pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, nex
     }
     let mut response = match access.admit(&mut request).await {
         Ok(Admitted::Anybody) => next.run(request).await,
-        Ok(Admitted::Client(caller)) => {
+        Ok(Admitted::Client(caller, credential)) => {
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(credential);
             run_active(request, next).await
         }
         Err(problem) => problem.into_response(),
@@ -306,6 +345,11 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(loopback, listen.port())
+}
+
+/// One address for this machine: every user of it has sixteen million of them.
+fn one_loopback(address: IpAddr) -> IpAddr {
+    if address.is_loopback() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { address }
 }
 
 /// The host that a request is for.

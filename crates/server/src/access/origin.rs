@@ -18,8 +18,8 @@ pub struct Origin {
 
 /// Why a text is no origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no web origin; write a scheme and a host, for example https://agents.example")]
-pub struct OriginError(String);
+#[error("this is no web origin; write a scheme and a host, for example https://agents.example")]
+pub struct OriginError;
 
 /// The names of the gateway, and the pages that may use it.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl FromStr for Origin {
 
     /// Accepts one slash at the end, as addresses in a browser have it.
     fn from_str(text: &str) -> Result<Self, OriginError> {
-        let wrong = || OriginError(text.to_owned());
+        let wrong = || OriginError;
         let uri: Uri = text.strip_suffix('/').unwrap_or(text).parse().map_err(|_| wrong())?;
         let (scheme, default_port) = match uri.scheme_str() {
             Some("http") => ("http", 80),

@@ -66,12 +66,21 @@ impl Token {
     /// random, however many there are.
     pub(crate) fn is_strong(&self) -> bool {
         let bytes = self.0.as_bytes();
-        let is_hex = bytes.iter().all(u8::is_ascii_hexdigit);
-        let bits_each = if is_hex { 4 } else { 6 };
+        let all = |is: fn(&u8) -> bool| bytes.iter().all(is);
+        // Bits of one character, and how many different ones a random text of that length has at least.
+        let (bits_each, least_different) = if all(u8::is_ascii_digit) {
+            (3, 8)
+        } else if all(u8::is_ascii_hexdigit) {
+            (4, 10)
+        } else if all(u8::is_ascii_lowercase) || all(u8::is_ascii_uppercase) {
+            (4, 12)
+        } else {
+            (6, 12)
+        };
         let mut different = bytes.to_vec();
         different.sort_unstable();
         different.dedup();
-        bytes.len() * bits_each >= STRONG_BITS && different.len() >= 8
+        bytes.len() * bits_each >= STRONG_BITS && different.len() >= least_different
     }
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {
@@ -146,7 +155,14 @@ mod tests {
         assert!(!is_strong("4f1d0c9b7a6e5d3c2b1a09f8e7d6c5b"), "31 hexadecimal digits");
         assert!(is_strong("kJ8-xQ2_vN5tYw7zR4pLmC"), "22 other characters");
         assert!(!is_strong("kJ8-xQ2_vN5tYw7zR4pLm"), "21 other characters");
-        assert!(!is_strong("passwordpasswordpasswordpassw"), "few different characters");
+        for weak in [
+            "passwordpasswordpasswordpassw",
+            "12345678901234567890123456789012",
+            "abcdefghabcdefghabcdef",
+            "qwertyuiopqwertyuiopqw",
+        ] {
+            assert!(!is_strong(weak), "{weak}");
+        }
         let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
         assert!(one.is_strong() && one != other && one.expose().starts_with("tst_"));
     }

@@ -4,6 +4,8 @@ const WORDS = {
   idle: "Idle", busy: "Generating", waiting: "Waiting for you", retrying: "Retrying", recovering: "Recovering",
 };
 const KEY = "turnstream.token";
+// Otherwise a browser answers a 401 with its own dialog, and keeps what is typed there.
+const PLAIN = { credentials: "omit" };
 const sessions = new Map();
 
 const connection = document.getElementById("connection");
@@ -21,7 +23,7 @@ async function signIn() {
   history.replaceState(null, "", location.pathname);
   if (code === null) return;
   const answer = await fetch("/v1/login", {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }),
+    ...PLAIN, method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }),
   });
   const body = await answer.json();
   if (answer.ok) sessionStorage.setItem(KEY, body.token);
@@ -54,7 +56,7 @@ function show() {
 
 // A session's title and agent are not in the stream of states.
 async function describe(id) {
-  const answer = await fetch(`/v1/sessions/${encodeURIComponent(id)}`, { headers: headers() });
+  const answer = await fetch(`/v1/sessions/${encodeURIComponent(id)}`, { ...PLAIN, headers: headers() });
   if (answer.ok) Object.assign(sessions.get(id) ?? {}, await answer.json());
 }
 
@@ -72,7 +74,7 @@ async function frame(data) {
 }
 
 async function follow() {
-  const answer = await fetch("/v1/events", { headers: headers() });
+  const answer = await fetch("/v1/events", { ...PLAIN, headers: headers() });
   if (answer.status === 401) {
     connection.textContent = "not signed in";
     notice("Run `turnstream login` where the gateway runs, and open the address it prints.");

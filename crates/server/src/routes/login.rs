@@ -4,7 +4,7 @@
 use super::Answer;
 use crate::access::{CODE_LIFE, Connection, SignedIn};
 use crate::app::App;
-use crate::body::Strict;
+use crate::body::Small;
 use crate::caller::Caller;
 use crate::limits::Slot;
 use crate::params::{Nothing, Params};
@@ -28,7 +28,7 @@ pub(crate) async fn sign_in(
     _: Params<Nothing>,
     from: Option<Extension<Connection>>,
     slot: Option<Extension<Arc<Slot>>>,
-    Strict(Login { code }): Strict<Login>,
+    Small(Login { code }): Small<Login>,
 ) -> Result<impl IntoResponse, Problem> {
     // From here on the connection is kept: the code can be used once, and the answer has to arrive.
     let _active = slot.and_then(|Extension(slot)| slot.begin_request());

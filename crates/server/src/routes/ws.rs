@@ -1,10 +1,12 @@
 //! `…/ws`: the log of one session over a WebSocket, with the same frames as `…/events`; `/v1/ws`: several
 //! sessions on one.
 
+use crate::access::Credential;
 use crate::app::App;
 use crate::params::{Ids, Nothing, Params, StreamParams};
 use crate::problem::{Kind, Problem};
 use crate::stream::{Carrier, Form, StreamKind, Subscriber, serve_session, serve_sessions};
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -22,6 +24,7 @@ pub(crate) async fn one(
     State(app): State<Arc<App>>,
     Ids(id): Ids<SessionId>,
     Params(params): Params<StreamParams>,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
@@ -33,13 +36,17 @@ pub(crate) async fn one(
     Ok(upgrade.on_upgrade(async move |socket| {
         let _follower = follower;
         let closing = app.closing.clone();
-        serve_session(socket, subscriber, outcome, app.options.heartbeat, closing.begun()).await;
+        tokio::select! {
+            () = serve_session(socket, subscriber, outcome, app.options.heartbeat, closing.begun()) => {}
+            () = app.access.until_ended(credential) => {}
+        }
     }))
 }
 
 pub(crate) async fn several(
     State(app): State<Arc<App>>,
     _: Params<Nothing>,
+    Extension(credential): Extension<Credential>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let upgrade = upgraded(upgrade)?;
@@ -48,7 +55,11 @@ pub(crate) async fn several(
         let _follower = follower;
         let (watcher, closing) = (app.gateway.watch(), app.closing.clone());
         let _open = app.streams.open(StreamKind::SessionStates);
-        serve_sessions(socket, app.hubs.clone(), watcher, app.options.heartbeat, closing.begun()).await;
+        let hubs = app.hubs.clone();
+        tokio::select! {
+            () = serve_sessions(socket, hubs, watcher, app.options.heartbeat, closing.begun()) => {}
+            () = app.access.until_ended(credential) => {}
+        }
     }))
 }
 

@@ -1,9 +1,11 @@
 //! Who is served at all.
 
-use crate::support::{Answer, Rig, answer, options, raw};
+use crate::support::{Answer, PATIENCE, Rig, answer, options, raw};
+use futures_util::StreamExt;
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tokio::time::timeout;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use turnstream_gateway::{Gateway, Settings};
@@ -279,10 +281,20 @@ async fn a_new_token_ends_the_old_one_its_pages_and_their_tickets() {
     let stream = rig.url(&format!("/v1/events?ticket={}", ticket.body["ticket"].as_str().unwrap()));
     assert_eq!(rig.http.get(&stream).send().await.unwrap().status(), 200);
     assert_eq!((with(old.expose()).await.status, with(&page).await.status), (200, 200));
+    let of_owner = rig.http.get(rig.url("/v1/events")).bearer_auth(old.expose()).send().await.unwrap();
+    let of_ticket = rig.http.get(&stream).send().await.unwrap();
+    let (mut socket, _) =
+        connect_async(stream.replace("http://", "ws://").replace("/v1/events", "/v1/ws")).await.unwrap();
     let new = TokenFile::replace(home.path()).unwrap().token().unwrap();
     assert_eq!(with(new.expose()).await.status, 200);
     assert_eq!((with(old.expose()).await.status, with(&page).await.status), (401, 401));
     assert_eq!(rig.http.get(&stream).send().await.unwrap().status(), 401);
+    // Streams that are open end too.
+    for open in [of_owner, of_ticket] {
+        timeout(PATIENCE, open.bytes()).await.expect("it ends").unwrap();
+    }
+    let closed = async { while let Some(Ok(_)) = socket.next().await {} };
+    timeout(PATIENCE, closed).await.expect("it ends");
     std::fs::remove_file(home.path().join("token")).unwrap();
     assert_eq!(with(new.expose()).await.status, 500, "without a token nobody is served");
     rig.stop().await;
@@ -310,6 +322,10 @@ async fn an_address_that_others_reach_needs_a_strong_token() {
     let address = "0.0.0.0:0".parse().unwrap();
     let refused = Server::bind(address, gateway.clone(), options()).await.err().unwrap();
     assert!(matches!(refused, ListenError::Open(_)), "{refused}");
+    let public_url = Some("https://agents.example".parse().unwrap());
+    let proxied = Options { public_url, ..options() };
+    let refused = Server::bind("127.0.0.1:0".parse().unwrap(), gateway.clone(), proxied).await.err().unwrap();
+    assert!(matches!(refused, ListenError::OpenProxy(_)), "{refused}");
     let weak = Options::new(Auth::Token(Token::new("change-me").unwrap()));
     let refused = Server::bind(address, gateway.clone(), weak).await.err().unwrap();
     assert!(matches!(refused, ListenError::WeakToken(_)), "{refused}");
