@@ -55,7 +55,7 @@ pub(crate) async fn add(
         gateway.import(spool, under).await
     };
     let imported = tokio::spawn(import.in_current_span()).await;
-    let session = imported.map_err(|error| RequestError::log(error))??;
+    let session = imported.map_err(RequestError::log)??;
     Ok(Answer(StatusCode::CREATED, session))
 }
 
