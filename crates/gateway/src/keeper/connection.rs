@@ -39,7 +39,7 @@ pub(super) enum Connection {
 }
 
 /// A session that waits until it may make a link. The time to reach the agent and the time of a recovery
-/// begin when there is room: because other agents work, no accepted prompt may fail and no turn may be lost.
+/// begin when there is room. Because other agents work, no accepted prompt may fail and no turn may be lost.
 /// The time of a person to answer and the time to stop run on.
 pub(super) struct WaitingForRoom {
     pub(super) place: PlaceWait,
