@@ -7,10 +7,11 @@ use crate::event_counts::EventCounters;
 use crate::import;
 use crate::keeper::{Crowd, Handle, Keeper, Restarts};
 use crate::key_ids::KeyIds;
-use crate::limits::Refusals;
+use crate::limits::Limit;
 use crate::live_agents::LiveAgents;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
+use crate::refusals::Refusals;
 use crate::request::{
     AnswerQuestion, Change, ClientRequest, NewPrompt, Request, ResolveApproval, SessionInfo,
 };
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) restarts: Restarts,
     pub(crate) live_agents: Arc<LiveAgents>,
     pub(crate) crowd: Crowd,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: Refusals<Limit>,
     creating: tokio::sync::Mutex<()>,
     pub(crate) key_ids: KeyIds,
     pub(crate) searching: Arc<Semaphore>,

@@ -2,7 +2,9 @@
 //! session that was quiet for longest gives up its link for it.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use tokio::sync::{Semaphore, oneshot};
 
 /// The places for links.
@@ -15,23 +17,37 @@ pub(crate) struct LiveAgents {
 }
 
 struct State {
+    /// Places that nobody has. Zero while a session waits.
     free: usize,
     /// Sessions that wait, the first one first. Those that stopped waiting are closed.
-    waiting: VecDeque<oneshot::Sender<Place>>,
+    waiting: VecDeque<Waiter>,
+    /// The number of the next session that waits.
+    next_number: u64,
     /// Requests to give up a link that no session has answered.
     requested: usize,
-    /// Links that were given up and have not ended.
-    given_up: usize,
     /// Quiet sessions with a link.
     quiet: usize,
     /// Links that are ending, given up or not.
     ending: usize,
 }
 
+/// A session that waits.
+struct Waiter {
+    number: u64,
+    place: oneshot::Sender<Place>,
+}
+
+/// The wait for a place, which is its output. Dropping it ends the wait, and nobody needs to give up a link
+/// for it.
+pub(crate) struct PlaceWait {
+    agents: Arc<LiveAgents>,
+    number: u64,
+    place: oneshot::Receiver<Place>,
+}
+
 /// A place for one link, held until the link has ended.
 pub(crate) struct Place {
     agents: Arc<LiveAgents>,
-    is_given_up: bool,
     is_ending: bool,
 }
 
@@ -47,31 +63,24 @@ pub struct LiveAgentCounts {
 impl LiveAgents {
     pub(crate) fn new(most: usize) -> Self {
         let waiting = VecDeque::new();
-        let state = State { free: most, waiting, requested: 0, given_up: 0, quiet: 0, ending: 0 };
+        let state = State { free: most, waiting, next_number: 0, requested: 0, quiet: 0, ending: 0 };
         Self { most, state: Mutex::new(state), requests: Semaphore::new(0) }
     }
 
-    /// A place, if one is free.
-    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Place> {
-        let mut state = self.lock();
-        state.free = state.free.checked_sub(1)?;
-        Some(Place::new(self))
-    }
-
-    /// Waits for a place. A quiet session is asked to give up its link.
-    pub(crate) async fn take(self: Arc<Self>) -> Place {
-        if let Some(place) = self.try_take() {
-            return place;
-        }
-        let _leaves = Waiting(&self);
-        // Dropped before the guard, which looks for it.
-        let (sender, place) = oneshot::channel();
-        self.change(|state| state.waiting.push_back(sender));
-        match place.await {
-            Ok(place) => place,
-            // The sender is dropped only after it was used.
-            Err(_) => std::future::pending().await,
-        }
+    /// A place, or the wait for one if none is free. Then a quiet session is asked to give up its link. Both
+    /// under one lock: a place that becomes free in between would wake nobody.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<Place, PlaceWait> {
+        self.change(|state| {
+            if let Some(free) = state.free.checked_sub(1) {
+                state.free = free;
+                return Ok(Place::new(self));
+            }
+            let (sender, place) = oneshot::channel();
+            let number = state.next_number;
+            state.next_number += 1;
+            state.waiting.push_back(Waiter { number, place: sender });
+            Err(PlaceWait { agents: self.clone(), number, place })
+        })
     }
 
     /// For a quiet session: returns when it should give up its link, which [`Place::give_up`] does. Safe to
@@ -86,11 +95,11 @@ impl LiveAgents {
         }
     }
 
-    /// How many agents may work, when all of them do or are waited for. Then a session without a link would
-    /// have to wait for the end of a turn.
+    /// How many agents may work, when all of them do or are waited for. Then a session without a link, which
+    /// does not wait for one, would have to wait for the end of a turn.
     pub(crate) fn full(&self) -> Option<usize> {
         let state = self.lock();
-        (state.free + state.quiet + state.ending <= state.live_waiters()).then_some(self.most)
+        (state.coming() <= state.live_waiters()).then_some(self.most)
     }
 
     pub(crate) fn counts(&self) -> LiveAgentCounts {
@@ -102,7 +111,7 @@ impl LiveAgents {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let changed = change(&mut state);
-        let needed = state.live_waiters().saturating_sub(state.given_up);
+        let needed = state.live_waiters().saturating_sub(state.ending);
         if needed > state.requested {
             self.requests.add_permits(needed - state.requested);
             state.requested = needed;
@@ -119,35 +128,76 @@ impl LiveAgents {
 }
 
 impl State {
+    /// Places that are free, or become free without the end of a turn.
+    fn coming(&self) -> usize {
+        self.free + self.quiet + self.ending
+    }
+
     fn live_waiters(&self) -> usize {
-        self.waiting.iter().filter(|waiting| !waiting.is_closed()).count()
+        self.waiting.iter().filter(|waiter| waiter.is_live()).count()
     }
 
     /// The next session that still waits.
-    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
-        std::iter::from_fn(|| self.waiting.pop_front()).find(|waiting| !waiting.is_closed())
+    fn next(&mut self) -> Option<Waiter> {
+        std::iter::from_fn(|| self.waiting.pop_front()).find(Waiter::is_live)
+    }
+}
+
+impl Waiter {
+    fn is_live(&self) -> bool {
+        !self.place.is_closed()
+    }
+}
+
+impl PlaceWait {
+    /// Like [`LiveAgents::full`], for the session that waits: only those that were first get a place before
+    /// it.
+    pub(crate) fn full(&self) -> Option<usize> {
+        let state = self.agents.lock();
+        // One that is not there has its place already.
+        let own = state.waiting.iter().position(|waiter| waiter.number == self.number)?;
+        let before = state.waiting.iter().take(own).filter(|waiter| waiter.is_live()).count();
+        (state.coming() <= before).then_some(self.agents.most)
+    }
+}
+
+impl Future for PlaceWait {
+    type Output = Place;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Place> {
+        match ready!(Pin::new(&mut self.place).poll(context)) {
+            Ok(place) => Poll::Ready(place),
+            // The sender is dropped only after it was used.
+            Err(_) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for PlaceWait {
+    fn drop(&mut self) {
+        self.place.close();
+        self.agents.change(|state| state.waiting.retain(Waiter::is_live));
     }
 }
 
 impl Place {
     fn new(agents: &Arc<LiveAgents>) -> Self {
-        Self { agents: agents.clone(), is_given_up: false, is_ending: false }
+        Self { agents: agents.clone(), is_ending: false }
     }
 
-    /// The session answers a request for its place.
+    /// The session answers a request for its place, once. Its link is ending.
     pub(crate) fn give_up(&mut self) {
-        if !std::mem::replace(&mut self.is_given_up, true) {
-            self.agents.change(|state| {
-                state.requested = state.requested.saturating_sub(1);
-                state.given_up += 1;
-            });
-        }
+        let ending = usize::from(!std::mem::replace(&mut self.is_ending, true));
+        self.agents.change(|state| {
+            state.requested = state.requested.saturating_sub(1);
+            state.ending += ending;
+        });
     }
 
     /// The link is ending, so the place will be free soon.
     pub(crate) fn ends(&mut self) {
         if !std::mem::replace(&mut self.is_ending, true) {
-            self.agents.lock().ending += 1;
+            self.agents.change(|state| state.ending += 1);
         }
     }
 }
@@ -155,7 +205,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let next = self.agents.change(|state| {
-            state.given_up -= usize::from(self.is_given_up);
             state.ending -= usize::from(self.is_ending);
             let next = state.next();
             if next.is_none() {
@@ -165,17 +214,8 @@ impl Drop for Place {
         });
         // One that stops waiting at this moment drops its place, which goes to the next one.
         if let Some(next) = next {
-            drop(next.send(Self::new(&self.agents)));
+            drop(next.place.send(Self::new(&self.agents)));
         }
-    }
-}
-
-/// A session that waits. When it stops, nobody needs to give up a link for it.
-struct Waiting<'a>(&'a LiveAgents);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.change(|state| state.waiting.retain(|waiting| !waiting.is_closed()));
     }
 }
 
@@ -190,16 +230,25 @@ impl Drop for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LiveAgents, Place};
+    use super::{LiveAgents, Place, PlaceWait};
     use std::pin::{Pin, pin};
     use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
 
     fn now<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Some(value),
             Poll::Pending => None,
         }
+    }
+
+    fn try_take(agents: &Arc<LiveAgents>) -> Option<Place> {
+        agents.take().ok()
+    }
+
+    fn waits(agents: &Arc<LiveAgents>) -> PlaceWait {
+        agents.take().err().expect("no place is free")
     }
 
     fn give_up(mut place: Place) {
@@ -210,13 +259,13 @@ mod tests {
     #[test]
     fn sessions_that_were_quiet_for_longest_make_room_for_all_that_wait() {
         let agents = Arc::new(LiveAgents::new(3));
-        let [first, second, third] = [(); 3].map(|()| agents.try_take().unwrap());
-        assert!(agents.try_take().is_none());
+        let [first, second, third] = [(); 3].map(|()| try_take(&agents).unwrap());
+        assert!(try_take(&agents).is_none());
         assert_eq!(agents.full(), Some(3));
         let mut quiet = [(); 3].map(|()| Box::pin(agents.wanted()));
         assert!(quiet.iter_mut().all(|quiet| now(&mut quiet.as_mut()).is_none()));
         assert_eq!(agents.full(), None, "quiet sessions make room");
-        let (mut one, mut other) = (pin!(agents.clone().take()), pin!(agents.clone().take()));
+        let (mut one, mut other) = (pin!(waits(&agents)), pin!(waits(&agents)));
         assert!(now(&mut one).is_none() && now(&mut other).is_none());
         assert_eq!(agents.counts().waiting, 2);
         let asked = quiet.each_mut().map(|quiet| now(&mut quiet.as_mut()).is_some());
@@ -235,8 +284,8 @@ mod tests {
     #[test]
     fn one_that_becomes_quiet_later_makes_room_for_the_next_that_waits() {
         let agents = Arc::new(LiveAgents::new(1));
-        let place = agents.try_take().unwrap();
-        let (mut one, mut other) = (pin!(agents.clone().take()), pin!(agents.clone().take()));
+        let place = try_take(&agents).unwrap();
+        let (mut one, mut other) = (pin!(waits(&agents)), pin!(waits(&agents)));
         assert!(now(&mut one).is_none() && now(&mut other).is_none());
         assert!(now(&mut pin!(agents.wanted())).is_some());
         give_up(place);
@@ -250,13 +299,63 @@ mod tests {
     #[test]
     fn whoever_stops_waiting_asks_nobody_to_leave() {
         let agents = Arc::new(LiveAgents::new(1));
-        let _place = agents.try_take().unwrap();
+        let _place = try_take(&agents).unwrap();
         {
-            let mut waits = pin!(agents.clone().take());
+            let mut waits = pin!(waits(&agents));
             assert!(now(&mut waits).is_none());
             assert_eq!(agents.counts().waiting, 1);
         }
         assert_eq!(now(&mut pin!(agents.wanted())), None);
         assert_eq!(agents.counts().waiting, 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_place_that_is_free() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        let agents = Arc::new(LiveAgents::new(1));
+        let mut sessions = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let agents = agents.clone();
+            let uses = async move {
+                for _ in 0..20_000 {
+                    drop(match agents.take() {
+                        Ok(place) => place,
+                        Err(wait) => wait.await,
+                    });
+                }
+            };
+            sessions.spawn_on(uses, runtime.handle());
+        }
+        runtime.block_on(async {
+            let all = tokio::time::timeout(Duration::from_secs(300), sessions.join_all()).await;
+            assert!(all.is_ok(), "a session waits, and {:?}", agents.counts());
+        });
+        assert_eq!(agents.counts().live, 0);
+    }
+
+    #[test]
+    fn a_session_that_waits_is_not_in_its_own_way() {
+        let agents = Arc::new(LiveAgents::new(1));
+        let mut place = try_take(&agents).unwrap();
+        let (mut first, second) = (pin!(waits(&agents)), waits(&agents));
+        assert_eq!(first.full(), Some(1), "the agent works");
+        place.ends();
+        assert_eq!((first.full(), second.full(), agents.full()), (None, Some(1), Some(1)));
+        drop(place);
+        assert_eq!((first.full(), second.full()), (None, Some(1)), "the place is there");
+        drop(now(&mut first));
+        assert_eq!(second.full(), None);
+    }
+
+    #[test]
+    fn a_link_that_ends_anyway_makes_room_like_one_that_is_given_up() {
+        let agents = Arc::new(LiveAgents::new(2));
+        let (mut ending, _quiet) = (try_take(&agents).unwrap(), try_take(&agents).unwrap());
+        ending.ends();
+        let mut waits = pin!(waits(&agents));
+        assert_eq!(now(&mut pin!(agents.wanted())), None, "one place is enough");
+        drop(ending);
+        assert!(now(&mut waits).is_some());
     }
 }

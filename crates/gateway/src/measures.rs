@@ -49,6 +49,12 @@ impl Gateway {
         self.shared().refusals.all()
     }
 
+    /// Logs what the limits have refused since the last call. To be called every
+    /// [`Refusals::REPORT_EVERY`](crate::Refusals::REPORT_EVERY).
+    pub fn report_refusals(&self) {
+        self.shared().refusals.report();
+    }
+
     /// How many links to agents there are.
     pub fn live_agents(&self) -> LiveAgentCounts {
         self.shared().live_agents.counts()

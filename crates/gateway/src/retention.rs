@@ -81,7 +81,7 @@ struct Candidate {
 }
 
 /// The time between two stores of the clock's anchor.
-const STORE_EVERY: Duration = Duration::from_secs(60 * 60);
+const STORE_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// Starts the rounds of retention. They end with the gateway. A fresh data directory has nothing old.
 pub(crate) fn start(gateway: &Gateway, is_fresh: bool) {

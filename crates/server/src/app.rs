@@ -54,6 +54,12 @@ impl App {
         })
     }
 
+    /// Logs what the limits of the server and of the gateway have refused since the last call.
+    pub(crate) fn report_refusals(&self) {
+        self.in_use.refusals.report();
+        self.gateway.report_refusals();
+    }
+
     /// All routes.
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);

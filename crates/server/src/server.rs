@@ -139,7 +139,7 @@ impl Server {
                     continue;
                 }
                 _ = reports.tick() => {
-                    app.in_use.refusals.report();
+                    app.report_refusals();
                     continue;
                 }
             };
@@ -171,6 +171,7 @@ impl Server {
         drop((listener, metrics));
         closing.begin();
         let ((), unstopped) = tokio::join!(close_connections(&mut connections), gateway.close());
+        app.report_refusals();
         unstopped
     }
 }

@@ -17,25 +17,31 @@ pub(crate) const GRACE: Duration = Duration::from_secs(6 * 60 * 60);
 /// A difference of at most this is not a jump: the two clocks are not read at the same moment.
 const STEADY: Duration = Duration::from_secs(2);
 
-/// A smaller jump is not worth a line.
+/// A smaller jump is not worth a line. It does not count as steady time, and does not begin the grace period
+/// again: a machine corrects its clock soon after its start.
 const WORTH_TELLING: Duration = Duration::from_secs(10 * 60);
 
-/// The time that retention believes, and the boot clock at which it was believed.
+/// A machine that was off for longer begins the grace period again: it cannot be told from a wrong clock.
+const LONGEST_OFF: Duration = Duration::from_secs(8 * 24 * 60 * 60);
+
+/// 2020-01-01. An earlier time was counted from zero and never read from a right clock, so the difference to
+/// the wall clock says nothing.
+const FIRST_RIGHT: Time = Time(1_577_836_800_000);
+
+/// The time that retention believes, and the clocks at which it was believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Anchor {
     pub(crate) time: Time,
     pub(crate) boot: BootClock,
+    /// The wall clock, to notice the next jump.
+    pub(crate) wall: Time,
+    /// How long the wall clock has been steady, if it is ahead.
+    pub(crate) steady: Option<Duration>,
 }
 
 /// A clock that never runs ahead of the boot clock, except for a wall clock that has proved to be steady.
 #[derive(Debug)]
-pub(crate) struct RetentionClock {
-    anchor: Anchor,
-    /// The last reading, to notice the next jump.
-    last: Reading,
-    /// How long the wall clock has been ahead and steady.
-    ahead: Option<Duration>,
-}
+pub(crate) struct RetentionClock(Anchor);
 
 /// What a reading has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,66 +62,76 @@ impl RetentionClock {
         is_fresh: bool,
         now: &Reading,
     ) -> (Self, Option<ClockEvent>) {
-        let time = match (&stored, is_fresh) {
-            (Some(stored), _) => stored.time.plus_millis(stored.boot.millis_until(&now.boot)),
-            (None, true) => now.wall,
-            (None, false) => Time(0),
+        let begin = || Anchor {
+            time: if is_fresh { now.wall } else { Time(0) },
+            boot: now.boot.clone(),
+            wall: now.wall,
+            steady: None,
         };
-        let anchor = Anchor { time, boot: now.boot.clone() };
-        let mut clock = Self { anchor, last: now.clone(), ahead: None };
-        let event = clock.compare(now, Duration::ZERO);
-        // Without an anchor there is nothing to compare with.
-        (clock, event.filter(|_| stored.is_some()))
+        let mut clock = Self(stored.unwrap_or_else(begin));
+        let (_, event) = clock.observe(now);
+        (clock, event)
     }
 
     /// The time that ages are counted from, after this reading.
     pub(crate) fn observe(&mut self, now: &Reading) -> (Time, Option<ClockEvent>) {
-        let passed = Duration::from_millis(self.anchor.boot.millis_until(&now.boot));
-        self.anchor.time = self.anchor.time.plus_millis(millis(passed));
-        self.anchor.boot = now.boot.clone();
+        let passed = Duration::from_millis(self.0.boot.millis_until(&now.boot));
+        self.0.time = self.0.time.plus_millis(millis(passed));
         let event = self.compare(now, passed);
-        self.last = now.clone();
-        (self.anchor.time, event)
+        self.0.boot = now.boot.clone();
+        self.0.wall = now.wall;
+        (self.0.time, event)
     }
 
     /// The anchor for the next start.
     pub(crate) fn anchor(&self) -> &Anchor {
-        &self.anchor
+        &self.0
     }
 
     /// Compares the wall clock with the time that can have passed since the last reading.
     fn compare(&mut self, now: &Reading, passed: Duration) -> Option<ClockEvent> {
-        let expected = self.last.wall.plus_millis(millis(passed));
-        let stepped = Duration::from_millis(now.wall.0.abs_diff(expected.0));
-        let told = |event: fn(Duration) -> ClockEvent, by: Duration| (by >= WORTH_TELLING).then(|| event(by));
-        let ahead = now.wall.0.checked_sub(self.anchor.time.0).map(Duration::from_millis);
+        let was_right = self.0.time >= FIRST_RIGHT;
+        let told = |event: fn(Duration) -> ClockEvent, by: Duration| {
+            (was_right && by >= WORTH_TELLING).then(|| event(by))
+        };
+        let ahead = now.wall.0.checked_sub(self.0.time.0).map(Duration::from_millis);
         match ahead {
             // Time that was believed is given up at once: fewer things are old then.
             None => {
-                let by = Duration::from_millis(self.anchor.time.0 - now.wall.0);
-                self.anchor.time = now.wall;
-                self.ahead = None;
+                let by = Duration::from_millis(self.0.time.0 - now.wall.0);
+                self.0.time = now.wall;
+                self.0.steady = None;
                 told(ClockEvent::Behind, by)
             }
             Some(ahead) if ahead <= STEADY => {
-                self.ahead = None;
+                self.0.steady = None;
                 None
             }
             Some(ahead) => {
-                let is_new = self.ahead.is_none() || stepped > STEADY;
-                let steady = if is_new { Duration::ZERO } else { self.ahead.unwrap_or_default() + passed };
-                self.ahead = Some(steady);
-                if is_new {
+                let Some(steady) = self.still_steady(now, passed) else {
+                    self.0.steady = Some(Duration::ZERO);
                     return told(ClockEvent::Ahead, ahead);
-                }
+                };
                 if steady < GRACE {
+                    self.0.steady = Some(steady);
                     return None;
                 }
-                self.anchor.time = now.wall;
-                self.ahead = None;
+                self.0.time = now.wall;
+                self.0.steady = None;
                 told(ClockEvent::Believed, ahead)
             }
         }
+    }
+
+    /// How long the wall clock has been steady by now. `None` if it was not ahead before, or has jumped.
+    fn still_steady(&self, now: &Reading, passed: Duration) -> Option<Duration> {
+        let steady = self.0.steady?;
+        let expected = self.0.wall.plus_millis(millis(passed));
+        let stepped = Duration::from_millis(now.wall.0.abs_diff(expected.0));
+        let was_off = self.0.boot.id != now.boot.id && now.wall >= expected;
+        let most = if was_off { LONGEST_OFF } else { WORTH_TELLING };
+        let counted = if stepped <= STEADY { passed } else { Duration::ZERO };
+        (stepped < most).then_some(steady + counted)
     }
 }
 
@@ -165,6 +181,11 @@ mod tests {
 
     fn started(machine: &Machine) -> RetentionClock {
         RetentionClock::resume(None, true, &machine.read()).0
+    }
+
+    /// The gateway is started again.
+    fn restarted(clock: &RetentionClock, now: Reading) -> (RetentionClock, Option<ClockEvent>) {
+        RetentionClock::resume(Some(clock.anchor().clone()), false, &now)
     }
 
     #[test]
@@ -255,7 +276,53 @@ mod tests {
         let (mut clock, event) = RetentionClock::resume(None, false, &machine.read());
         assert_eq!(event, None);
         assert!(clock.observe(&machine.pass(HOUR)).0 < Time(super::millis(DAY)));
-        pass_hours(&mut clock, &mut machine, 6);
+        // Nothing was ever believed, so there is nothing to be ahead of: not after a restart either.
+        let mut event = None;
+        for boot in ["b", "c"] {
+            machine.boot = boot;
+            (clock, event) = restarted(&clock, machine.pass(DAY * 20));
+            assert_eq!(event, None);
+        }
+        for _ in 0..6 {
+            event = event.or(clock.observe(&machine.pass(HOUR)).1);
+        }
+        assert_eq!((clock.observe(&machine.read()).0, event), (machine.wall, None));
+    }
+
+    #[test]
+    fn the_grace_period_goes_on_when_the_machine_is_started_again() {
+        let mut machine = Machine::new();
+        let mut clock = started(&machine);
+        let mut events = Vec::new();
+        for boot in ["b", "c", "d"] {
+            // Off for a night, and corrected a little after the start.
+            machine.boot = boot;
+            let (resumed, event) = restarted(&clock, machine.pass(HOUR * 14));
+            clock = resumed;
+            events.extend(event);
+            machine.wall = machine.wall.plus_millis(5_000);
+            for _ in 0..3 {
+                events.extend(clock.observe(&machine.pass(HOUR)).1);
+            }
+        }
+        let [ClockEvent::Ahead(first), ClockEvent::Believed(all)] = events[..] else { panic!("{events:?}") };
+        assert_eq!((first, all.as_secs() / 3_600), (HOUR * 14, 42));
         assert_eq!(clock.observe(&machine.read()).0, machine.wall);
+    }
+
+    #[test]
+    fn the_grace_period_begins_again_after_a_jump_over_a_restart() {
+        for (boot, jump) in [("a", HOUR), ("b", DAY * 200)] {
+            let mut machine = Machine::new();
+            let mut clock = started(&machine);
+            machine.wall = machine.wall.plus_millis(super::millis(DAY));
+            pass_hours(&mut clock, &mut machine, 5);
+            machine.boot = boot;
+            machine.wall = machine.wall.plus_millis(super::millis(jump));
+            let (mut clock, event) = restarted(&clock, machine.read());
+            assert_eq!(event, Some(ClockEvent::Ahead(DAY + jump)));
+            pass_hours(&mut clock, &mut machine, 5);
+            assert!(clock.observe(&machine.read()).0 < machine.wall);
+        }
     }
 }

@@ -14,6 +14,7 @@ mod disk_wait;
 mod handle;
 mod inbox;
 mod keys;
+mod lost_link;
 mod observe;
 mod outage;
 mod oversized;

@@ -1,6 +1,7 @@
 //! Requests of clients. Each is answered once: done and durable, or refused with an error.
 
 use super::commit::Work;
+use super::connection::Connection;
 use super::waits::{check_answer, check_answers};
 use super::{AppenderClosed, Keeper};
 use crate::disk_failure;
@@ -76,8 +77,12 @@ impl Keeper {
     /// Refuses a prompt that would wait for an agent that the gateway may not start, and one for which the
     /// queue has no room.
     fn check_room(&self, content: &[Value]) -> Result<(), RequestError> {
-        let needs_link = self.connection.is_down() || self.connection.waits_for_room();
-        if let Some(most) = self.shared.live_agents.full().filter(|_| needs_link) {
+        let full = match &self.connection {
+            Connection::Down => self.shared.live_agents.full(),
+            Connection::WaitingForRoom(waiting) => waiting.place.full(),
+            Connection::Connecting(_) | Connection::Up(..) => None,
+        };
+        if let Some(most) = full {
             return Err(RequestError::TooManyAgents { most });
         }
         self.contents.check_room(content, &self.shared.settings.limits)

@@ -4,7 +4,7 @@ use crate::support::*;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use turnstream_gateway::{Change, RequestError, Settings};
+use turnstream_gateway::{Change, Limits, RequestError, Settings};
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::disk::{FaultDisk, Faults};
 use turnstream_testkit::lawful::Tail;
@@ -213,7 +213,9 @@ fn child_with_busy_clients() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let home = PathBuf::from(std::env::var(HOME).unwrap());
-        let settings = Settings { roots: vec![home.join("work")], ..Settings::default() };
+        // Four clients fill the queue sooner than it is worked off.
+        let limits = Limits { queued_prompts: 20, ..Limits::default() };
+        let settings = Settings { roots: vec![home.join("work")], limits, ..Settings::default() };
         let gateway = open(&home, settings).await;
         let new = new_session_in(&home.join("work"), "scripted");
         let id = id_of(&gateway.create(new.clone()).await.unwrap());
@@ -249,7 +251,7 @@ fn child_with_busy_clients() {
                         {
                             return "refused";
                         }
-                        Ok(Ok(()) | Err(RequestError::Refused(_))) => {}
+                        Ok(Ok(()) | Err(RequestError::Refused(_) | RequestError::QueueFull { .. })) => {}
                         Ok(Err(error)) => panic!("client {client}: {error}"),
                         Err(_) => panic!("client {client} was not answered"),
                     }

@@ -11,7 +11,7 @@ use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use turnstream_adapter::Counts;
-use turnstream_gateway::{EventCounts, LiveAgentCounts, Stage};
+use turnstream_gateway::{EventCounts, LiveAgentCounts, RefusingLimit as _, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
 
@@ -70,7 +70,7 @@ fn limits(page: &mut Page, app: &App) {
         refused.sample(&[("limit", limit.word())], app.in_use.refusals.total(limit));
     }
     for (limit, count) in app.gateway.refusals() {
-        refused.sample(&[("limit", limit.name())], count);
+        refused.sample(&[("limit", limit.word())], count);
     }
 }
 
