@@ -54,7 +54,7 @@ impl Default for Options {
             budget: 64 << 20,
             segment: 8 << 20,
             debounce: Duration::from_secs(1),
-            reserve: 8 << 20,
+            reserve: 32 << 20,
         }
     }
 }

@@ -138,6 +138,11 @@ impl Home {
     }
 }
 
+/// Requests to this address have this token from now on.
+pub(crate) fn set_token(address: &str, token: &str) {
+    TOKENS.lock().unwrap().insert(address.to_owned(), token.to_owned());
+}
+
 /// The token of the gateway at an address.
 pub(crate) fn token_of(address: &str) -> String {
     TOKENS.lock().unwrap().get(address).cloned().unwrap_or_default()

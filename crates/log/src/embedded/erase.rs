@@ -84,6 +84,16 @@ impl Eraser {
         }
     }
 
+    /// True while rows have to be removed from the database, which needs room on the disk.
+    pub(crate) fn needs_room(&self) -> bool {
+        match self.stage {
+            Stage::Rows | Stage::Separators => true,
+            Stage::Idle | Stage::BackgroundScrub => self.is_requested,
+            // The writer may need a new file for them.
+            Stage::Rotation | Stage::Segments(_) | Stage::Pages => false,
+        }
+    }
+
     /// Something was removed.
     pub(crate) fn request_pass(&mut self) {
         self.is_requested = true;

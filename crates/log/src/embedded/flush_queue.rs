@@ -269,7 +269,11 @@ impl State {
     fn collect_work(&mut self, lag: Duration, pressure: usize) -> FlushWork {
         let now = Instant::now();
         let is_urgent = self.ended || self.is_urgent(pressure);
-        let commands = std::mem::take(&mut self.commands);
+        // Deletes first: on a full disk, another command would wait for the room that they make.
+        let is_delete = |command: &FlusherCommand| matches!(command, FlusherCommand::Delete(..));
+        let (mut commands, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.commands).into_iter().partition(is_delete);
+        commands.extend(others);
         let mut work = FlushWork { groups: Vec::new(), commands, serial: 0, is_urgent, is_last: false };
         let most = if is_urgent { URGENT_BYTES } else { AT_ONCE_BYTES };
         let mut bytes = 0;
@@ -300,5 +304,29 @@ impl State {
         }
         let (key, oldest) = self.oldest()?;
         (is_urgent || oldest.since + lag <= now).then_some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FlushQueue, FlusherCommand};
+    use crate::session::Session;
+    use crate::store::SessionRecord;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::oneshot;
+    use turnstream_model::cursor::{Generation, Seq};
+    use turnstream_model::id::SessionId;
+
+    #[test]
+    fn a_delete_goes_before_the_commands_that_came_first() {
+        let generation = Generation::new("g").unwrap();
+        let record = SessionRecord { key: 1, generation, epoch: 1, oldest: Seq(1), head: Seq(0) };
+        let session = Arc::new(Session::new(&SessionId::from("s"), &record));
+        let queue = FlushQueue::new(Duration::ZERO, 1 << 20);
+        assert!(queue.submit(FlusherCommand::Erase(oneshot::channel().0)).is_ok());
+        assert!(queue.submit(FlusherCommand::Delete(session, oneshot::channel().0)).is_ok());
+        let commands = queue.next_work(Duration::ZERO, Duration::ZERO).commands;
+        assert!(matches!(commands[..], [FlusherCommand::Delete(..), FlusherCommand::Erase(_)]));
     }
 }

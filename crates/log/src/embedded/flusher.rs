@@ -82,6 +82,7 @@ pub(crate) struct Flusher {
     pub(crate) checkpoints: Retried,
     pub(crate) segment_files: Retried,
     pub(crate) reserve: Reserve,
+    pub(crate) reserve_file: Retried,
     /// A delete is being recorded, which may use the reserve.
     pub(crate) is_removing: bool,
     /// How many deletes were recorded.
@@ -143,8 +144,10 @@ impl Flusher {
                 self.checkpoints.note(truncated);
                 self.keep_reserve();
             }
-            let topped_up = self.pool.top_up(Pace::InSteps);
-            self.segment_files.note(topped_up);
+            if self.reserve.leaves_room_for(self.pool.ready_bytes()) {
+                let topped_up = self.pool.top_up(Pace::InSteps);
+                self.segment_files.note(topped_up);
+            }
             rest = begin.elapsed() * REST;
         }
         let Self { database, projections, .. } = self;
@@ -316,9 +319,13 @@ impl Flusher {
         let mut pause = Duration::from_millis(10);
         let mut closing: Option<Instant> = None;
         loop {
+            let before = self.database.revision().get();
             match act(&mut self.database) {
                 Ok(done) => {
-                    self.reports.health.sound();
+                    // Without a transaction, nothing is known about the disk.
+                    if self.database.revision().get() != before {
+                        self.reports.health.sound();
+                    }
                     return Ok(done);
                 }
                 Err(StoreError::Permanent(fault)) => {
@@ -412,7 +419,11 @@ impl Flusher {
         let Self { eraser, database, readers, pool, reports, .. } = self;
         if !eraser.work(database, readers, pool, reports) {
             self.release_reserve();
+            // The write-ahead log may have grown behind a reader.
+            let emptied = self.database.empty_log_of(&self.readers);
+            self.checkpoints.note(emptied);
         }
+        self.pool.take_room(self.reserve.is_released() && self.eraser.needs_room());
     }
 }
 

@@ -1,12 +1,12 @@
 //! What the flusher does on a full disk: deletes first, with the space that is kept in reserve for them.
 
 use super::flusher::Flusher;
-use crate::error::StoreFault;
+use crate::error::{StoreFault, is_disk_full};
 use tracing::warn;
 use turnstream_model::Chain;
 
 /// With less room than this part of the reserve, the disk is full.
-const LEAST_ROOM: u64 = 8;
+const LEAST_ROOM: u64 = 32;
 
 /// There is no room for the reserve, or none beside it.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,14 @@ impl Flusher {
         if self.reserve.size() == 0 || self.eraser.is_under_way() {
             return;
         }
-        let made = self.reserve.make();
+        let made = match self.reserve.make() {
+            Err(error) if is_disk_full(&error) => Err(error),
+            // A file that cannot be made for another reason says nothing about the room.
+            made => {
+                self.reserve_file.note(made);
+                Ok(())
+            }
+        };
         let (size, allocated) = (self.reserve.size(), self.reserve.allocated());
         let room = self.reserve.available() + self.database.free_bytes();
         let problem = match made {

@@ -120,6 +120,7 @@ impl Embedded {
             checkpoints: Retried::new("truncating the write-ahead log"),
             segment_files: Retried::new("making a segment file ahead of time"),
             reserve,
+            reserve_file: Retried::new("keeping space in reserve"),
             is_removing: false,
             deletes: Arc::default(),
         };

@@ -107,15 +107,21 @@ fn open_once(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenErro
     database.give_up_unfinished_imports().map_err(|error| failed(error.into_fault()))?;
     let segments =
         Segments::begin(scanned, boot, database.revision().clone(), options.segment).map_err(io)?;
-    match segments.pool().top_up(Pace::Fast) {
-        // A segment that is free already, or room in reserve, is enough to delete something.
+    let reserve = Reserve::of(path, options.reserve);
+    let pool = segments.pool();
+    // A segment that is free already, or room in reserve, is enough to delete something.
+    let topped_up = if reserve.leaves_room_for(pool.ready_bytes()) {
+        pool.top_up(Pace::Fast)
+    } else {
+        Err(std::io::ErrorKind::StorageFull.into())
+    };
+    match topped_up {
         Err(error) if is_disk_full(&error) => {
             warn!(path = %path.display(), "the disk is full: there is no room for new segment files");
         }
         topped_up => topped_up.map_err(io)?,
     }
     turnstream_failpoint::reach("log.open.ready");
-    let reserve = Reserve::of(path, options.reserve);
     let ready = Ready { directory, database, readers, segments, entry, reserve };
     Ok(OpenedDirectory { ready, restored, recovered, torn })
 }

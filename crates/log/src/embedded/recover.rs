@@ -13,6 +13,10 @@ use tracing::debug;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
 
+/// Bytes of events per transaction. One for everything would need as much room again in SQLite's write-ahead
+/// log, and on a full disk only the space in reserve is there for it.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
 /// Why recovery failed.
 pub(crate) enum RecoveryError {
     Damage(Damage),
@@ -34,10 +38,13 @@ struct Recovery {
     turns: Vec<TurnRow>,
     /// Folds that provide the rows of new items.
     projections: HashMap<i64, Projection>,
+    /// Their bytes.
+    bytes: usize,
     events: u64,
 }
 
-/// Flushes these records, which follow the events in the database. Returns the number of events.
+/// Flushes these records, which follow the events in the database, in some transactions. If it fails, or the
+/// process ends, the next recovery finds the rest. Returns the number of events.
 pub(crate) fn recover(
     database: &mut Database,
     readers: &Readers,
@@ -63,19 +70,31 @@ pub(crate) fn recover(
             };
             let damaged = |problem| RecoveryError::Damage(Damage { position: position.clone(), problem });
             recovery.add(group, head).map_err(damaged)?;
+            if recovery.bytes >= BYTES_AT_ONCE {
+                recovery.flush(database)?;
+            }
         }
     }
-    let Recovery { chunks, turns, projections, events, .. } = recovery;
-    if events > 0 {
-        let ahead = |(session, projection): (&i64, &Projection)| Some((*session, projection.early_rows()?));
-        let folds: Vec<_> = projections.iter().filter_map(ahead).collect();
-        let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: 0 };
-        database.flush(&batch)?;
-    }
-    Ok(events)
+    recovery.flush(database)?;
+    Ok(recovery.events)
 }
 
 impl Recovery {
+    /// Writes what was added since the last time.
+    fn flush(&mut self, database: &mut Database) -> Result<(), StoreError> {
+        self.bytes = 0;
+        let (chunks, turns) = (std::mem::take(&mut self.chunks), std::mem::take(&mut self.turns));
+        let projections = std::mem::take(&mut self.projections);
+        // Every event that was added has a projection.
+        if projections.is_empty() {
+            return Ok(());
+        }
+        let ahead = |(session, projection): (&i64, &Projection)| Some((*session, projection.early_rows()?));
+        let folds: Vec<_> = projections.iter().filter_map(ahead).collect();
+        let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: 0 };
+        database.flush(&batch).map(drop)
+    }
+
     /// Adds the next events of a session whose last event is `head`.
     fn add(&mut self, group: RecoveredGroup, head: u64) -> Result<(), StoreFault> {
         let RecoveredGroup { session, epoch, first, count, data } = group;
@@ -100,6 +119,7 @@ impl Recovery {
             self.chunks.push(session, Seq(seq), line);
         }
         self.events += count;
+        self.bytes += data.len();
         Ok(())
     }
 }

@@ -4,7 +4,8 @@
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
@@ -18,6 +19,8 @@ pub(crate) struct Reserve {
     path: PathBuf,
     size: u64,
     allocated: u64,
+    /// It was released, and is not whole again.
+    is_released: bool,
 }
 
 impl Reserve {
@@ -25,7 +28,7 @@ impl Reserve {
     pub(crate) fn of(directory: &Path, size: u64) -> Self {
         let path = directory.join(NAME);
         let allocated = path.metadata().map_or(0, |found| found.len());
-        Self { path, size, allocated }
+        Self { path, size, allocated, is_released: false }
     }
 
     /// The full size.
@@ -40,6 +43,18 @@ impl Reserve {
 
     pub(crate) fn is_whole(&self) -> bool {
         self.allocated >= self.size
+    }
+
+    /// Whether so many bytes can be used up without the space that the reserve needs, or that was released
+    /// from it.
+    pub(crate) fn leaves_room_for(&self, bytes: u64) -> bool {
+        let missing = self.size.saturating_sub(self.allocated);
+        !self.is_released && (self.size == 0 || self.available() >= missing.saturating_add(bytes))
+    }
+
+    /// It was released, and is not whole again.
+    pub(crate) fn is_released(&self) -> bool {
+        self.is_released
     }
 
     /// The bytes that the file system still has for this user. If it does not say, there is room.
@@ -65,6 +80,7 @@ impl Reserve {
         let Err(error) = whole else {
             self.allocated = wanted;
             if wanted == self.size {
+                self.is_released = false;
                 debug!(bytes = wanted, "space is kept in reserve for a full disk");
                 return Ok(());
             }
@@ -83,33 +99,37 @@ impl Reserve {
         File::options().write(true).open(&self.path)?.set_len(0)?;
         warn!(bytes = self.allocated, "the disk is full: the space that was kept in reserve is released");
         self.allocated = 0;
+        self.is_released = true;
         Ok(true)
     }
 }
 
 /// Allocates blocks up to this length.
-fn allocate(mut file: &File, length: u64) -> io::Result<()> {
+fn allocate(file: &File, length: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, length) {
         Ok(()) => Ok(()),
         // The file system cannot allocate without writing.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-            let zeros = vec![0; 256 * 1024];
-            let mut left = length.saturating_sub(file.metadata()?.len());
-            while left > 0 {
-                let piece = left.min(zeros.len() as u64);
-                // The file grows at its end only.
-                file.write_all(&zeros[..piece as usize])?;
-                left -= piece;
-            }
-            file.sync_data()
-        }
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_up_to(file, length),
         Err(error) => Err(error.into()),
     }
 }
 
+/// Writes zeros from the end of the file up to this length.
+fn write_up_to(file: &File, length: u64) -> io::Result<()> {
+    let zeros = vec![0; 256 * 1024];
+    let mut at = file.metadata()?.len();
+    while at < length {
+        let piece = (length - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..piece as usize], at)?;
+        at += piece;
+    }
+    file.sync_data()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Reserve;
+    use super::{Reserve, write_up_to};
+    use std::fs::File;
 
     #[test]
     fn a_reserve_is_made_found_again_and_released_once() {
@@ -124,6 +144,27 @@ mod tests {
         assert!(!reserve.is_whole() && !reserve.release().unwrap());
         reserve.make().unwrap();
         assert_eq!(reserve.allocated(), 64 << 10);
+    }
+
+    #[test]
+    fn without_allocation_a_file_is_written_from_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, [1; 100]).unwrap();
+        write_up_to(&File::options().write(true).open(&path).unwrap(), 150).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), [[1; 50], [1; 50], [0; 50]].concat());
+    }
+
+    #[test]
+    fn released_space_is_not_for_others_until_it_is_whole_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::of(directory.path(), 64 << 10);
+        reserve.make().unwrap();
+        assert!(reserve.leaves_room_for(1) && !reserve.leaves_room_for(1 << 60));
+        assert!(reserve.release().unwrap());
+        assert!(!reserve.leaves_room_for(1));
+        reserve.make().unwrap();
+        assert!(reserve.leaves_room_for(1));
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) struct SegmentPool {
     current: AtomicU64,
     /// The next commit must go into a new segment.
     is_rotation_requested: AtomicBool,
+    /// The room on the disk is for a removal: no file is created for a commit.
+    is_room_taken: AtomicBool,
     files: Mutex<Files>,
 }
 
@@ -113,6 +115,7 @@ impl Segments {
             is_closing: AtomicBool::new(false),
             current: AtomicU64::new(0),
             is_rotation_requested: AtomicBool::new(false),
+            is_room_taken: AtomicBool::new(false),
             files: Mutex::new(Files {
                 waiting: VecDeque::new(),
                 free: scanned.used.into_iter().map(|(_, segment)| segment).collect(),
@@ -267,6 +270,16 @@ impl SegmentPool {
         Ok(())
     }
 
+    /// The room that [`SegmentPool::top_up`] needs at most.
+    pub(crate) fn ready_bytes(&self) -> u64 {
+        self.size.saturating_mul(READY as u64)
+    }
+
+    /// While the room is taken, a commit that finds no free file fails as on a full disk.
+    pub(crate) fn take_room(&self, is_taken: bool) {
+        self.is_room_taken.store(is_taken, Ordering::Relaxed);
+    }
+
     /// The database has every event up to this serial: these files are free. A file of a large record is
     /// deleted.
     pub(crate) fn mark_flushed(&self, serial: u64) {
@@ -340,6 +353,9 @@ impl SegmentPool {
             return Ok(files.free.swap_remove(index));
         }
         drop(files);
+        if self.is_room_taken.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.make(size, Pace::Fast)
     }
 
@@ -419,6 +435,19 @@ mod tests {
             done: oneshot::channel().0,
         };
         Batch::of(vec![append], Merge::Nothing)
+    }
+
+    #[tokio::test]
+    async fn while_a_removal_has_the_room_no_file_is_made_for_a_commit() {
+        let directory = tempfile::tempdir().unwrap();
+        let scanned = ScannedSegments::scan(directory.path()).unwrap();
+        let mut segments = Segments::begin(scanned, 7, Revision::new(0), 8 * START).unwrap();
+        let batch = batch().await;
+        segments.pool().take_room(true);
+        let error = segments.append(batch.groups.iter()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        segments.pool().take_room(false);
+        segments.append(batch.groups.iter()).unwrap();
     }
 
     #[tokio::test]

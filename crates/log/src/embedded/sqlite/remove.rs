@@ -12,9 +12,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tracing::debug;
 use turnstream_model::fold::{Gone, State};
 
-/// Rows of events per transaction, about 2 MiB.
-const CHUNKS_AT_ONCE: i64 = 32;
-/// Small rows per transaction.
+/// Bytes of rows per transaction; at least one row. SQLite writes every page that it overwrites into its
+/// write-ahead log, and on a full disk only the space in reserve is there for it.
+const BYTES_AT_ONCE: i64 = 1 << 20;
+/// Rows per transaction.
 const ROWS_AT_ONCE: i64 = 512;
 /// Bytes of text per transaction whose words are removed from the index; at least one entry. FTS5 looks up
 /// each word in each of its trees, which takes most of the time of a removal.
@@ -29,8 +30,15 @@ pub(crate) enum More {
     No,
 }
 
-/// Tables with rows per session. The index is cleared after them, because it may be filled from them.
-const TABLES: &[&str] = &["piece", "fold", "base", "open_turn", "imported"];
+/// Tables with rows per session, and their largest column. The index is cleared after them, because it may be
+/// filled from them.
+const TABLES: &[(&str, &str)] = &[
+    ("piece", "body"),
+    ("fold", "body"),
+    ("base", "body"),
+    ("open_turn", "turn"),
+    ("imported", "native_id"),
+];
 
 /// Deletes a session: its id is free, and its rows are removed later.
 pub(super) fn delete(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<bool> {
@@ -144,35 +152,51 @@ fn remove_ids(transaction: &Transaction<'_>, session: i64, gone: &Gone) -> rusql
 
 /// Removes some rows that no reader finds any more.
 pub(super) fn remove_some_rows(transaction: &Transaction<'_>) -> rusqlite::Result<More> {
-    let mut removed = transaction.execute(
-        "DELETE FROM chunk WHERE rowid IN (SELECT chunk.rowid FROM tombstone JOIN chunk
-             ON chunk.session = tombstone.session WHERE tombstone.done = 0 LIMIT ?1)",
-        [CHUNKS_AT_ONCE],
-    )?;
+    let of_deleted = |table: &str| {
+        format!("tombstone JOIN {table} ON {table}.session = tombstone.session WHERE tombstone.done = 0")
+    };
+    let mut removed = remove_rows(transaction, "chunk", "data", &of_deleted("chunk"))?;
     if removed == 0 {
-        removed = transaction.execute(
-            "DELETE FROM chunk WHERE rowid IN (SELECT chunk.rowid FROM base JOIN chunk
-                 ON chunk.session = base.session AND chunk.first_seq <= base.seq LIMIT ?1)",
-            [CHUNKS_AT_ONCE],
-        )?;
+        let trimmed = "base JOIN chunk ON chunk.session = base.session AND chunk.first_seq <= base.seq";
+        removed = remove_rows(transaction, "chunk", "data", trimmed)?;
     }
-    for table in TABLES {
+    for (table, largest) in TABLES {
         if removed > 0 {
             break;
         }
-        removed = transaction.execute(
-            &format!(
-                "DELETE FROM {table} WHERE rowid IN (SELECT {table}.rowid FROM tombstone JOIN {table}
-                     ON {table}.session = tombstone.session WHERE tombstone.done = 0 LIMIT ?1)"
-            ),
-            [ROWS_AT_ONCE],
-        )?;
+        removed = remove_rows(transaction, table, largest, &of_deleted(table))?;
     }
     if removed == 0 {
         removed = remove_from_index(transaction)?;
     }
     turnstream_failpoint::reach("log.remove");
     Ok(if removed == 0 { More::No } else { More::Yes })
+}
+
+/// Removes the first of these rows, up to [`BYTES_AT_ONCE`] in their largest column.
+fn remove_rows(
+    transaction: &Transaction<'_>,
+    table: &str,
+    largest: &str,
+    which: &str,
+) -> rusqlite::Result<usize> {
+    // The length is in the head of a row, so its content is not read.
+    let mut find = transaction.prepare_cached(&format!(
+        "SELECT {table}.rowid, coalesce(octet_length({table}.{largest}), 0) FROM {which} LIMIT {ROWS_AT_ONCE}"
+    ))?;
+    let mut found = find.query([])?;
+    let (mut rowids, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        let length: i64 = row.get(1)?;
+        if !rowids.is_empty() && bytes + length > BYTES_AT_ONCE {
+            break;
+        }
+        bytes += length;
+        rowids.push(row.get::<_, i64>(0)?);
+    }
+    drop(found);
+    let mut delete = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE rowid = ?1"))?;
+    rowids.iter().try_fold(0, |removed, rowid| Ok(removed + delete.execute([rowid])?))
 }
 
 /// Removes some entries of deleted sessions, and hidden ones, from the index.
@@ -205,4 +229,38 @@ pub(super) fn mark_erased(transaction: &Transaction<'_>) -> rusqlite::Result<()>
     )?;
     turnstream_failpoint::reach("log.removed");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{More, remove_some_rows};
+    use rusqlite::Connection;
+
+    /// The rows that are left after each transaction.
+    fn steps(lengths: &[usize]) -> Vec<i64> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut database = super::super::open(&directory.path().join("log.db")).unwrap().database;
+        let connection: &mut Connection = &mut database.connection;
+        connection.execute_batch("INSERT INTO tombstone (session, id, done) VALUES (1, 's', 0)").unwrap();
+        for (at, length) in lengths.iter().enumerate() {
+            let row = "INSERT INTO chunk (session, first_seq, count, data) VALUES (1, ?1, 1, ?2)";
+            connection.execute(row, (at as i64 + 1, "x".repeat(*length))).unwrap();
+        }
+        let mut left = Vec::new();
+        loop {
+            let transaction = connection.transaction().unwrap();
+            let more = remove_some_rows(&transaction).unwrap();
+            transaction.commit().unwrap();
+            if more == More::No {
+                return left;
+            }
+            left.push(connection.query_row("SELECT count(*) FROM chunk", [], |row| row.get(0)).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_removal_takes_as_many_rows_as_fit_and_at_least_one() {
+        assert_eq!(steps(&[400 << 10; 5]), [3, 1, 0]);
+        assert_eq!(steps(&[10, 10 << 20, 10, 10]), [3, 2, 0]);
+    }
 }
