@@ -232,9 +232,10 @@ impl Drop for Quiet<'_> {
 mod tests {
     use super::{LiveAgents, Place, PlaceWait};
     use std::pin::{Pin, pin};
-    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
     use std::task::{Context, Poll, Waker};
-    use std::time::Duration;
+    use std::thread;
 
     fn now<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -310,26 +311,39 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_place_that_is_free() {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    fn nobody_waits_for_a_place_that_became_free_at_the_same_moment() {
+        const ROUNDS: usize = 300_000;
         let agents = Arc::new(LiveAgents::new(1));
-        let mut sessions = tokio::task::JoinSet::new();
-        for _ in 0..4 {
-            let agents = agents.clone();
-            let uses = async move {
-                for _ in 0..20_000 {
-                    drop(match agents.take() {
-                        Ok(place) => place,
-                        Err(wait) => wait.await,
-                    });
+        let (held, begun, ended) = (Mutex::new(None), AtomicUsize::new(0), AtomicUsize::new(0));
+        // Does not sleep, because a thread that is woken comes too late for the moment.
+        let reach = |counter: &AtomicUsize, round| {
+            while counter.load(Ordering::SeqCst) < round {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    reach(&begun, round);
+                    let place: Option<Place> = held.lock().unwrap().take();
+                    for _ in 0..round % 50 {
+                        std::hint::spin_loop();
+                    }
+                    drop(place);
+                    ended.store(round, Ordering::SeqCst);
                 }
-            };
-            sessions.spawn_on(uses, runtime.handle());
-        }
-        runtime.block_on(async {
-            let all = tokio::time::timeout(Duration::from_secs(300), sessions.join_all()).await;
-            assert!(all.is_ok(), "a session waits, and {:?}", agents.counts());
+            });
+            let mut stuck = 0;
+            for round in 1..=ROUNDS {
+                *held.lock().unwrap() = try_take(&agents);
+                begun.store(round, Ordering::SeqCst);
+                let taken = agents.take();
+                reach(&ended, round);
+                if let Err(wait) = taken {
+                    stuck += usize::from(now(&mut pin!(wait)).is_none());
+                }
+            }
+            assert_eq!(stuck, 0, "waits for a place that is free");
         });
         assert_eq!(agents.counts().live, 0);
     }
