@@ -241,6 +241,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut database = super::super::open(&directory.path().join("log.db")).unwrap().database;
         let connection: &mut Connection = &mut database.connection;
+        connection.execute_batch(super::super::imports::TABLE).unwrap();
         connection.execute_batch("INSERT INTO tombstone (session, id, done) VALUES (1, 's', 0)").unwrap();
         for (at, length) in lengths.iter().enumerate() {
             let row = "INSERT INTO chunk (session, first_seq, count, data) VALUES (1, ?1, 1, ?2)";
