@@ -72,6 +72,7 @@ async fn readers_behind_a_large_backlog_get_all_of_it_in_bounded_memory() {
     }
     let (seen, mut follower) = (slowest.0, slowest.1.unwrap());
     assert_eq!(seqs(&events(&mut follower, head).await), (seen + 1..=head).collect::<Vec<u64>>());
-    // One batch of 64 KiB per reader, plus overhead of the allocator. The backlog is 30 MB.
-    assert!(grown < READERS as u64 * 512, "memory grew by {grown} KiB for {READERS} slow readers");
+    // One batch of 64 KiB per reader, and the session's fold, which the writer may free and load again at any
+    // moment. If each reader held the backlog of 30 MB, it would be 1.2 GB.
+    assert!(grown < 100 * 1024, "memory grew by {grown} KiB for {READERS} slow readers");
 }
