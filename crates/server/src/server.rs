@@ -54,8 +54,8 @@ pub enum ListenError {
     OpenProxy(Origin),
     /// The address is not loopback and the token can be guessed.
     #[error(
-        "other machines can reach the gateway at {0} or through public_url, and the token has less than 128 bits; leave token out so that a \
-         strong one is made, or use one from `openssl rand -hex 16`"
+        "other machines can reach the gateway at {0} or through public_url, and the token has less than 128 bits; leave \
+         token out so that a strong one is made, or use one from `openssl rand -hex 16`"
     )]
     WeakToken(SocketAddr),
     /// The token cannot be read.

@@ -49,8 +49,12 @@ async fn readers_behind_a_large_backlog_get_all_of_it_in_bounded_memory() {
 
     let log = open(directory.path()).log;
     let mut appender = log.claim(&id("s")).await.unwrap();
-    // The memory of the writer itself, mostly the session's fold, is not counted.
+    // The memory of the writer itself, mostly the session's fold, is not counted. The flusher loads the fold
+    // with its first flush, which may come late on a busy machine.
     talk(&mut appender).await;
+    while log.figures().under_way > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let before = resident();
     let (stop, done) = tokio::sync::watch::channel(false);
     let mut readers = Vec::new();
@@ -72,7 +76,6 @@ async fn readers_behind_a_large_backlog_get_all_of_it_in_bounded_memory() {
     }
     let (seen, mut follower) = (slowest.0, slowest.1.unwrap());
     assert_eq!(seqs(&events(&mut follower, head).await), (seen + 1..=head).collect::<Vec<u64>>());
-    // One batch of 64 KiB per reader, and the session's fold, which the writer may free and load again at any
-    // moment. If each reader held the backlog of 30 MB, it would be 1.2 GB.
-    assert!(grown < 100 * 1024, "memory grew by {grown} KiB for {READERS} slow readers");
+    // One batch of 64 KiB per reader, plus overhead of the allocator. The backlog is 30 MB.
+    assert!(grown < READERS as u64 * 512, "memory grew by {grown} KiB for {READERS} slow readers");
 }
