@@ -2,6 +2,7 @@
 //!
 //! `turnstream_adapter` documents what an adapter owes. Its types are re-exported here for the gateway.
 
+pub mod claude;
 pub mod demo;
 pub mod opencode;
 
