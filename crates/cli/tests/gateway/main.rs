@@ -29,5 +29,7 @@ mod soak;
 mod support;
 mod terminal;
 mod transfer;
+#[cfg(feature = "real-agents")]
+mod turn_ends;
 mod turns;
 mod verbs;

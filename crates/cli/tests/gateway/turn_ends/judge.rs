@@ -1,0 +1,78 @@
+//! Judges how the turns of an exit ended, and words it as a cell of the page.
+
+use super::drive::Play;
+use super::subject::Text;
+use serde_json::Value;
+use turnstream_testkit::lawful::{Tail, assert_lawful};
+
+/// The cell of an exit that was played to its end. Panics if the log breaks a law, if a turn has no end or
+/// two, or if a completed text is not what the agent has stored.
+pub(super) fn cell(play: &Play<'_>) -> String {
+    let export = play.export();
+    assert_lawful(export.lines(), Tail::Settled);
+    let events: Vec<Value> =
+        export.lines().skip(1).map(|line| turnstream_json::from_str(line).unwrap()).collect();
+    let snapshot = play.snapshot();
+    assert_eq!(events.last().unwrap()["seq"], snapshot["seq"], "the export is whole");
+    let turns: Vec<String> = of_type(&events, "turn.started").map(|start| turn(&events, start)).collect();
+    assert_eq!(of_type(&events, "turn.ended").count(), turns.len(), "{export}");
+    format!("{}; {}", turns.join(", then "), texts(play, &snapshot))
+}
+
+/// How a turn ended, in words. It has exactly one end.
+fn turn(events: &[Value], start: &Value) -> String {
+    let ends: Vec<&Value> =
+        of_type(events, "turn.ended").filter(|end| end["turn"] == start["turn"]).collect();
+    let [end] = &ends[..] else { panic!("{} ends of {start}: {ends:?}", ends.len()) };
+    let outcome = end["outcome"].as_str().unwrap();
+    let error = &end["error"];
+    let details: Vec<String> = [&end["stop_reason"], &error["class"], &error["status"]]
+        .into_iter()
+        .filter(|detail| !detail.is_null())
+        .map(|detail| detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
+        .collect();
+    let origin = match start["origin"].as_str().unwrap() {
+        "prompt" => String::new(),
+        other => format!("{other}: "),
+    };
+    match details.is_empty() {
+        true => format!("{origin}`{outcome}`"),
+        false => format!("{origin}`{outcome}` ({})", details.join(", ")),
+    }
+}
+
+/// Compares what ended `completed` with what the agent has stored, one by one.
+fn texts(play: &Play<'_>, snapshot: &Value) -> &'static str {
+    let items = snapshot["items"].as_array().unwrap();
+    let completed: Vec<Text> = items
+        .iter()
+        .filter(|item| item["state"] == "completed")
+        .filter_map(|item| text(play, item))
+        .collect();
+    if completed.is_empty() {
+        return "no text";
+    }
+    let mut stored = play.stored(snapshot["session"]["native_id"].as_str().unwrap());
+    for text in &completed {
+        match stored.iter().position(|stored| stored == text) {
+            Some(place) => drop(stored.remove(place)),
+            None => panic!("the agent has not stored {text:?}; it has {stored:#?} besides"),
+        }
+    }
+    "equal"
+}
+
+/// The text of a completed item, if it is the agent's own and has one.
+fn text(play: &Play<'_>, item: &Value) -> Option<Text> {
+    let words = || item["text"].as_str().unwrap().to_owned();
+    match (item["kind"].as_str()?, item["role"].as_str()) {
+        ("message", Some("assistant")) => Some(Text::Message(words())),
+        ("reasoning", _) => Some(Text::Reasoning(words())),
+        ("tool", _) => play.result_of(&item["tool"]).map(Text::Result),
+        _ => None,
+    }
+}
+
+fn of_type<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event["type"] == kind)
+}
