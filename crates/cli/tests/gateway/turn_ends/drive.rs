@@ -86,11 +86,6 @@ impl<'a> Play<'a> {
         agent.stored(&SessionPlace { gateway: home, runtime, cwd: &self.cwd, native_id })
     }
 
-    /// The result of a call in a snapshot.
-    pub(super) fn result_of(&self, tool: &Value) -> Option<String> {
-        self.stage.agent.result_of(tool)
-    }
-
     /// All events until now.
     pub(super) fn read_log(&mut self) -> &[Value] {
         loop {

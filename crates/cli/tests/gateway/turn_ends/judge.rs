@@ -44,11 +44,8 @@ fn turn(events: &[Value], start: &Value) -> String {
 /// Compares what ended `completed` with what the agent has stored, one by one.
 fn texts(play: &Play<'_>, snapshot: &Value) -> &'static str {
     let items = snapshot["items"].as_array().unwrap();
-    let completed: Vec<Text> = items
-        .iter()
-        .filter(|item| item["state"] == "completed")
-        .filter_map(|item| text(play, item))
-        .collect();
+    let completed: Vec<Text> =
+        items.iter().filter(|item| item["state"] == "completed").filter_map(text).collect();
     if completed.is_empty() {
         return "no text";
     }
@@ -63,12 +60,14 @@ fn texts(play: &Play<'_>, snapshot: &Value) -> &'static str {
 }
 
 /// The text of a completed item, if it is the agent's own and has one.
-fn text(play: &Play<'_>, item: &Value) -> Option<Text> {
+fn text(item: &Value) -> Option<Text> {
     let words = || item["text"].as_str().unwrap().to_owned();
     match (item["kind"].as_str()?, item["role"].as_str()) {
         ("message", Some("assistant")) => Some(Text::Message(words())),
         ("reasoning", _) => Some(Text::Reasoning(words())),
-        ("tool", _) => play.result_of(&item["tool"]).map(Text::Result),
+        ("tool", _) => {
+            item["tool"]["output"]["output"].as_str().map(|result| Text::Result(result.to_owned()))
+        }
         _ => None,
     }
 }

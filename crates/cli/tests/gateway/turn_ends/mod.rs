@@ -3,6 +3,7 @@
 //! Each exit is described once, in [`exits`]. Each agent is one file. What is seen becomes the cells of
 //! docs/turn-ends.md.
 
+mod claude;
 mod drive;
 mod exit;
 mod exits;
@@ -13,24 +14,41 @@ mod stage;
 mod subject;
 
 use crate::support::is_full;
+use claude::Claude;
 use drive::Play;
 use exit::{Exit, Runs, StageNeeds};
 use exits::EXITS;
+use opencode::Opencode;
 use stage::Stage;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use subject::Subject;
+use turnstream_testkit::agents::ClaudeVersion;
 
 /// The agents, in the order of the page.
-const SUBJECTS: &[&dyn Subject] = &[&opencode::Opencode];
+const SUBJECTS: &[&dyn Subject] = &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325];
+
+const OPENCODE: Opencode = Opencode;
+const CLAUDE_2_1_197: Claude = Claude(ClaudeVersion::V2_1_197);
+const CLAUDE_2_1_325: Claude = Claude(ClaudeVersion::V2_1_325);
 
 /// Sessions at the same time. An agent that starts uses a whole core.
 const AT_ONCE: usize = 3;
 
 #[test]
 fn opencode_ends_every_turn_once() {
-    matrix_of(&opencode::Opencode);
+    matrix_of(&OPENCODE);
+}
+
+#[test]
+fn claude_code_2_1_197_ends_every_turn_once() {
+    matrix_of(&CLAUDE_2_1_197);
+}
+
+#[test]
+fn claude_code_2_1_325_ends_every_turn_once() {
+    matrix_of(&CLAUDE_2_1_325);
 }
 
 /// Plays the exits of an agent, and compares how they ended with the page.

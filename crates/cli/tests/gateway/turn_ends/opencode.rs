@@ -92,10 +92,6 @@ impl Settled for AtHome {
             messages.as_array().unwrap().iter().filter(|message| message["info"]["role"] == "assistant");
         answers.flat_map(|message| message["parts"].as_array().unwrap()).filter_map(text).collect()
     }
-
-    fn result_of(&self, tool: &Value) -> Option<String> {
-        Some(tool["output"]["output"].as_str()?.to_owned())
-    }
 }
 
 /// The text of a part that has one.

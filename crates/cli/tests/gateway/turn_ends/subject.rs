@@ -2,7 +2,6 @@
 
 use super::exit::{Permissions, Tool};
 use crate::support::Home;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 use turnstream_fake_provider::{Part, Provider, Step};
 
@@ -40,9 +39,6 @@ pub(super) trait Settled: Sync {
 
     /// What the agent itself has stored of a session.
     fn stored(&self, of: &SessionPlace<'_>) -> Vec<Text>;
-
-    /// The result of a completed call, from its item in a snapshot.
-    fn result_of(&self, tool: &Value) -> Option<String>;
 }
 
 /// Where to find a session.
