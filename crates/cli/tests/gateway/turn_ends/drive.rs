@@ -6,7 +6,7 @@ use super::subject::{SessionPlace, Text};
 use crate::support::{PATIENCE, ask, token_of};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A session in which an exit is played.
@@ -74,6 +74,11 @@ impl<'a> Play<'a> {
             let answer = client.get(url).bearer_auth(token_of(&address)).send().await.unwrap();
             answer.error_for_status().unwrap().text().await.unwrap()
         })
+    }
+
+    /// The working directory.
+    pub(super) fn cwd(&self) -> &Path {
+        &self.cwd
     }
 
     pub(super) fn snapshot(&self) -> Value {

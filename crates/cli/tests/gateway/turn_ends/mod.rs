@@ -10,6 +10,7 @@ mod exits;
 mod judge;
 mod opencode;
 mod page;
+mod readme;
 mod stage;
 mod subject;
 

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turnstream_fake_provider::{
-    Completion, Delivery, Fault, Part, Provider, Refusal, RetryAfter, Script, Step,
+    Asked, Completion, Delivery, Fault, Part, Provider, Refusal, RetryAfter, Script, Step,
 };
 
 /// On a busy machine an agent takes its time to start, to begin and to stop.
@@ -27,8 +27,7 @@ pub(super) struct Stage {
     serving: Mutex<Serving>,
     pub(super) agent: Box<dyn Settled>,
     pub(super) home: Home,
-    /// Kept alive: the provider ends with it.
-    _provider: Provider,
+    provider: Provider,
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
@@ -46,7 +45,7 @@ impl Stage {
         let agent = subject.settle(&provider);
         std::fs::write(home.path("turnstream.toml"), format!("{PATIENT}{}", agent.table())).unwrap();
         let serving = Mutex::new(serve(&home, None));
-        Self { serving, agent, home, _provider: provider, runtime }
+        Self { serving, agent, home, provider, runtime }
     }
 
     /// Makes the working directory of an exit.
@@ -95,6 +94,11 @@ impl Stage {
             (is_its_own && String::from_utf8_lossy(&environment).contains(&home)).then_some(pid)
         };
         entries.filter_map(process).collect()
+    }
+
+    /// The calls to the model so far.
+    pub(super) fn calls(&self) -> Vec<Asked> {
+        self.provider.calls().into_iter().map(|call| call.asked).collect()
     }
 
     /// What the gateway has written to its standard error.
