@@ -68,7 +68,7 @@ pub(super) enum Tool {
     Edit { file: &'static str, from: &'static str, to: &'static str },
     /// Runs a shell command.
     Shell(&'static str),
-    /// Starts a shell command and does not wait for it.
+    /// Starts a shell command, or other work, and does not wait for it.
     Background(&'static str),
     /// Asks the person a question with these options.
     Question { text: &'static str, options: [&'static str; 2] },

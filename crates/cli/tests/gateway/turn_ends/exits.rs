@@ -174,7 +174,8 @@ pub(super) const EXITS: &[Exit] = &[
     },
     Exit {
         name: "background wake-up",
-        what: "A command runs in the background. It ends after the turn, and wakes the agent.",
+        what: "A command, with opencode a subagent, runs in the background. It ends after the turn, and wakes \
+               the agent.",
         model: &[Says::Call(Tool::Background("sleep 2; echo done")), DONE, DONE],
         acts: &[Prompt("Go on."), Until(Sign::Ended(2))],
         ..NORMAL

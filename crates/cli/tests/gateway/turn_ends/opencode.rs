@@ -5,8 +5,12 @@ use super::subject::{SessionPlace, Settled, Subject, Text};
 use crate::support::read;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use turnstream_fake_provider::{Part, Provider, Step};
+use turnstream_fake_provider::{Delivery, Part, Provider, Step};
 use turnstream_testkit::agents::{Opencode as Installed, OpencodeHome};
+
+/// The prompt of a subagent in the background, and the switch without which there are none.
+const BACKGROUND_WORK: &str = "Work in the background.";
+const BACKGROUND_SWITCH: &str = "OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS";
 
 /// The subject.
 pub(super) struct Opencode;
@@ -16,11 +20,8 @@ impl Subject for Opencode {
         "opencode 1.18.33"
     }
 
-    fn cannot(&self, exit: &str) -> Option<&'static str> {
-        (exit == "background wake-up").then_some(
-            "its commands end with their turn; subagents in the background need \
-             `OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS`",
-        )
+    fn cannot(&self, _exit: &str) -> Option<&'static str> {
+        None
     }
 
     fn call(&self, tool: Tool, cwd: &Path) -> Part {
@@ -30,7 +31,13 @@ impl Subject for Opencode {
                 "edit",
                 json!({"filePath": cwd.join(file), "oldString": from, "newString": to}),
             ),
-            Tool::Shell(command) | Tool::Background(command) => {
+            // Its commands end with their turn, its subagents need not.
+            Tool::Background(_) => {
+                let arguments = json!({"description": "As scripted", "prompt": BACKGROUND_WORK,
+                    "subagent_type": "general", "background": true});
+                Part::tool_call("task", arguments)
+            }
+            Tool::Shell(command) => {
                 Part::tool_call("bash", json!({"command": command, "description": "As scripted"}))
             }
             Tool::Question { text, options } => {
@@ -42,7 +49,11 @@ impl Subject for Opencode {
     }
 
     fn side_steps(&self) -> Vec<Step> {
-        vec![Step::text("A title").for_model(Installed::TITLE_MODEL).always()]
+        let slow = Delivery { before_headers_ms: 3_000, ..Delivery::default() };
+        vec![
+            Step::text("A title").for_model(Installed::TITLE_MODEL).always(),
+            Step::text("Ready.").for_any_user_text(BACKGROUND_WORK).delivered(slow).always(),
+        ]
     }
 
     fn settle(&self, provider: &Provider) -> Box<dyn Settled> {
@@ -55,7 +66,9 @@ struct AtHome(OpencodeHome);
 impl Settled for AtHome {
     fn table(&self) -> String {
         let command = self.0.command().unwrap();
-        super::stage::table("opencode", &command, self.0.environment())
+        let mut env = self.0.environment();
+        env.push((BACKGROUND_SWITCH.into(), "true".into()));
+        super::stage::table("opencode", &command, env)
     }
 
     fn program(&self) -> PathBuf {
@@ -77,21 +90,34 @@ impl Settled for AtHome {
         }
     }
 
+    /// The messages of the session and of its subagents.
     fn stored(&self, of: &SessionPlace<'_>) -> Vec<Text> {
-        let note: Value =
-            serde_json::from_str(&read(&of.gateway.path("data/agents/subject/opencode.json"))).unwrap();
-        let (port, id) = (&note["port"], of.native_id);
-        let url = format!("http://127.0.0.1:{port}/session/{id}/message?directory={}", of.cwd.display());
-        let answer = of.runtime.block_on(async {
-            let client = reqwest::Client::builder().no_proxy().build().unwrap();
-            let request = client.get(url).basic_auth("opencode", note["password"].as_str());
-            request.send().await.unwrap().error_for_status().unwrap().text().await.unwrap()
-        });
-        let messages: Value = turnstream_json::from_str(&answer).unwrap();
-        let answers =
-            messages.as_array().unwrap().iter().filter(|message| message["info"]["role"] == "assistant");
-        answers.flat_map(|message| message["parts"].as_array().unwrap()).filter_map(text).collect()
+        let children = get(of, &format!("session/{}/children", of.native_id));
+        let children = children.as_array().unwrap().iter().map(|child| child["id"].as_str().unwrap());
+        let sessions = children.chain([of.native_id]);
+        let messages = sessions.map(|session| get(of, &format!("session/{session}/message")));
+        messages.flat_map(|messages| texts(&messages)).collect()
     }
+}
+
+/// Asks the server that the gateway has started.
+fn get(of: &SessionPlace<'_>, path: &str) -> Value {
+    let record = read(&of.gateway.path("data/agents/subject/opencode.json"));
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let url = format!("http://127.0.0.1:{}/{path}?directory={}", record["port"], of.cwd.display());
+    let answer = of.runtime.block_on(async {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.get(url).basic_auth("opencode", record["password"].as_str());
+        request.send().await.unwrap().error_for_status().unwrap().text().await.unwrap()
+    });
+    turnstream_json::from_str(&answer).unwrap()
+}
+
+/// The texts of the answers among messages.
+fn texts(messages: &Value) -> Vec<Text> {
+    let messages = messages.as_array().unwrap().iter();
+    let answers = messages.filter(|message| message["info"]["role"] == "assistant");
+    answers.flat_map(|message| message["parts"].as_array().unwrap()).filter_map(text).collect()
 }
 
 /// The text of a part that has one.

@@ -106,7 +106,9 @@ fn render(cells: &Cells) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "| {} | {} |", exit.name, cells.join(" | "));
     }
-    text.push_str("\n| not applicable | to | because |\n|---|---|---|\n");
+    if !reasons.is_empty() {
+        text.push_str("\n| not applicable | to | because |\n|---|---|---|\n");
+    }
     for ((exit, why), columns) in reasons {
         let _ = writeln!(text, "| {exit} | {} | {why} |", columns.join(", "));
     }
