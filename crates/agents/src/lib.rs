@@ -8,7 +8,7 @@ pub mod opencode;
 
 pub use turnstream_adapter::{
     ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
-    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork,
-    NoControlGroups, Observed, Observer, OpenWork, Probing, RefusedBlock, Start, StopError, Stopping,
-    UnknownModel, WorkingDirectory, restrict_umask,
+    Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Observed, Observer, OpenWork, Probing,
+    RefusedBlock, Start, StopError, Stopping, UnknownModel, WorkingDirectory,
 };
+pub use turnstream_agent_process::{ControlGroups, NoControlGroups, restrict_umask};
