@@ -40,16 +40,20 @@
 //! that is played.
 
 mod agent;
+mod clock;
 mod counts;
 mod error;
 mod link;
+mod session_file;
 mod working_directory;
 
 pub use agent::{
     ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
     Stopping, UnknownModel,
 };
+pub use clock::Clock;
 pub use counts::{Counted, Counters, Counts};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use session_file::session_file;
 pub use working_directory::WorkingDirectory;

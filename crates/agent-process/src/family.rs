@@ -1,8 +1,8 @@
 //! Finds and ends the processes of an agent, with everything they started.
 //!
-//! opencode, Claude Code and Codex run every command of their shell tools in a session of its own. A signal to
-//! the agent's process group does not reach them, and they go on when it dies. So a process belongs to an agent
-//! if any of these holds:
+//! opencode, Claude Code and Codex run every command of their shell tools in a session of its own. A signal
+//! to the agent's process group does not reach them, and they go on when it dies. So a process belongs to an
+//! agent if any of these holds:
 //!
 //! - it is in the agent's control group, if there is one;
 //! - it is in the agent's process group;

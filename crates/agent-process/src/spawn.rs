@@ -33,8 +33,8 @@ pub struct Program {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// A process that was started here. Unless it is [kept](Started::keep), dropping it kills it with everything it
-/// started.
+/// A process that was started here. Unless it is [kept](Started::keep), dropping it kills it with everything
+/// it started.
 #[derive(Debug)]
 pub struct Started {
     /// The child.
@@ -75,7 +75,8 @@ impl Program {
         command
     }
 
-    /// Starts this command of the program. The record in `path` names the process before it exists, and after.
+    /// Starts this command of the program. The record in `path` names the process before it exists, and
+    /// after.
     pub async fn spawn<A: Serialize + DeserializeOwned>(
         &self,
         mut command: Command,

@@ -10,17 +10,16 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 use turnstream_adapter::{
-    Agent, AgentError, CheckingModel, ConnectError, Connecting, Counters, Counts, Description, Link, Probing,
-    RefusedBlock, Start, StopError, Stopping,
+    Agent, AgentError, CheckingModel, Clock, ConnectError, Connecting, Counters, Counts, Description, Link,
+    Probing, RefusedBlock, Start, StopError, Stopping,
 };
 use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use turnstream_opencode_client::{
-    Budget, BusSettings, Client, ClientError, ClientInfo, Clock, Configured, Conversation, Directory,
-    Ensured, Launch, Pace, PasswordSource, ServeError, Server, ServerConnection, ServerState, Timeouts, USER,
-    ids,
+    Budget, BusSettings, Client, ClientError, ClientInfo, Configured, Conversation, Directory, Ensured,
+    Launch, Pace, PasswordSource, ServeError, Server, ServerConnection, ServerState, Timeouts, USER, ids,
 };
 
 /// The pause between two attempts to make a link.
