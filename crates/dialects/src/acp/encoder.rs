@@ -57,8 +57,8 @@ impl Encoder {
         self.apply(&event.draft, out);
     }
 
-    /// Every type has an arm, so that a new one is not forgotten here. `prompt.sent`, `prompt.cancelling` and
-    /// `turn.cancelling` have no message in ACP: they show in what the agent does next.
+    /// Every type has an arm, so that a new one is not forgotten here. `session.resumed`, `prompt.sent`,
+    /// `prompt.cancelling` and `turn.cancelling` have no message in ACP: they show in what the agent does next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
         let turn = draft.turn.as_ref();
         match &draft.body {
@@ -112,7 +112,8 @@ impl Encoder {
                 let (turn, item) = (draft.turn.clone(), draft.item.clone());
                 out.push(AcpEvent::Notice(Box::new(Notice { code: *code, message, detail, turn, item })));
             }
-            Body::PromptSent { .. }
+            Body::SessionResumed { .. }
+            | Body::PromptSent { .. }
             | Body::PromptCancelling { .. }
             | Body::TurnCancelling { .. }
             | Body::Unknown { .. } => {}
