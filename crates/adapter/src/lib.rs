@@ -44,16 +44,20 @@ mod cgroup;
 mod counts;
 mod error;
 mod link;
+mod mcp;
+mod process_usage;
 mod umask;
 mod working_directory;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
-    Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Remembering,
+    Start, Stopping, UnknownModel,
 };
 pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use mcp::{BadMcp, MOST_MCP_BYTES, MOST_MCP_SERVERS, McpServer, McpTransport, NamedValue, RefusedMcp};
+pub use process_usage::ProcessUsage;
 pub use umask::{restrict_umask, with_user_umask};
 pub use working_directory::WorkingDirectory;

@@ -79,7 +79,8 @@ impl McpServer {
     /// Reads the list `mcp` of a request.
     pub fn read_list(list: &[Value]) -> Result<Vec<Self>, BadMcp> {
         if list.len() > MOST_MCP_SERVERS {
-            let problem = format!("it has {} servers, and at most {MOST_MCP_SERVERS} are allowed", list.len());
+            let problem =
+                format!("it has {} servers, and at most {MOST_MCP_SERVERS} are allowed", list.len());
             return Err(BadMcp { member: "mcp".to_owned(), problem });
         }
         let bytes: usize = list.iter().map(|server| server.to_string().len()).sum();
@@ -209,7 +210,9 @@ impl Members<'_> {
     fn texts(&self, member: &str) -> Result<Vec<String>, BadMcp> {
         let Some(list) = self.members.get(member) else { return Ok(Vec::new()) };
         let texts = list.as_array().and_then(|list| {
-            list.iter().map(|text| text.as_str().filter(|text| !text.contains('\0')).map(str::to_owned)).collect()
+            list.iter()
+                .map(|text| text.as_str().filter(|text| !text.contains('\0')).map(str::to_owned))
+                .collect()
         });
         texts.ok_or_else(|| self.bad(member, "it must be a list of strings"))
     }
@@ -217,14 +220,19 @@ impl Members<'_> {
     fn named(&self, member: &str) -> Result<Vec<NamedValue>, BadMcp> {
         let Some(list) = self.members.get(member) else { return Ok(Vec::new()) };
         let is_whole = |named: &NamedValue| {
-            !named.name.is_empty() && !named.name.contains(['=', '\0', '\n', '\r']) && !named.value.contains('\0')
+            !named.name.is_empty()
+                && !named.name.contains(['=', '\0', '\n', '\r'])
+                && !named.value.contains('\0')
         };
         // The error of serde quotes the value, which may be a secret.
         let named = list.as_array().and_then(|list| {
             list.iter().map(|named| NamedValue::deserialize(named).ok().filter(is_whole)).collect()
         });
         named.ok_or_else(|| {
-            self.bad(member, "it must be a list of {\"name\": …, \"value\": …}, with a name that is not empty")
+            self.bad(
+                member,
+                "it must be a list of {\"name\": …, \"value\": …}, with a name that is not empty",
+            )
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     ApprovalOption, ApprovalOutcome, By, Choice, Context, Cost, Draft, Field, ItemKind, ItemState,
-    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, Status, StopReason, Tool,
-    TurnError, Usage,
+    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, Status, StopReason,
+    Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};

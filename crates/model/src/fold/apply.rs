@@ -5,8 +5,8 @@ use super::state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Resumed, Retry, Session, Turn,
 };
 use crate::event::{
-    ApprovalOption, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, ResumeAs, SessionPatch,
-    Status, Tool,
+    ApprovalOption, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, ResumeAs,
+    SessionPatch, Status, Tool,
 };
 use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
@@ -319,7 +319,8 @@ impl Fold {
 }
 
 impl Session {
-    /// Changes the session by an event about it. An event about anything else changes nothing.
+    /// Changes the session by an event about it. Of other events, only the agent's first work after a resume
+    /// changes it.
     pub fn apply(&mut self, body: &Body, time: Time) {
         if let Body::SessionCreated { session: id, agent, cwd, title, key } = body {
             *self = Self {
@@ -337,15 +338,21 @@ impl Session {
             (self.status, self.retry) = activity(status);
         } else if let Body::SessionResumed { r#as, forgot } = body {
             self.native_id = None;
-            self.resumed =
-                Some(Resumed { r#as: *r#as, forgot: forgot.clone(), time, pending: *r#as == ResumeAs::Transcript });
+            self.resumed = Some(Resumed {
+                r#as: *r#as,
+                forgot: forgot.clone(),
+                time,
+                pending: *r#as == ResumeAs::Transcript,
+            });
         } else if let Body::SessionEnded { reason } = body {
             self.ended = Some(reason.clone());
+        } else if let Body::ItemStarted { .. } | Body::AttemptStarted { .. } = body {
+            self.agent_worked();
         }
     }
 
     /// The agent showed work, so it has the last prompt and the transcript that was sent with it.
-    pub fn agent_worked(&mut self) {
+    fn agent_worked(&mut self) {
         if let Some(resumed) = &mut self.resumed {
             resumed.pending = false;
         }

@@ -4,8 +4,8 @@ use super::pending_end::PendingEnd;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
-    ApprovalOutcome, Body, By, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, ResumeAs, SessionPatch,
-    TurnError,
+    ApprovalOutcome, Body, By, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, ResumeAs,
+    SessionPatch, TurnError,
 };
 use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
 use crate::signal::{Ending, Need};
