@@ -44,16 +44,20 @@ mod clock;
 mod counts;
 mod error;
 mod link;
+mod mcp;
+mod process_usage;
 mod session_file;
 mod working_directory;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
-    Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Remembering,
+    Start, Stopping, UnknownModel,
 };
 pub use clock::Clock;
 pub use counts::{Counted, Counters, Counts};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use mcp::{BadMcp, MOST_MCP_BYTES, MOST_MCP_SERVERS, McpServer, McpTransport, NamedValue, RefusedMcp};
+pub use process_usage::ProcessUsage;
 pub use session_file::session_file;
 pub use working_directory::WorkingDirectory;

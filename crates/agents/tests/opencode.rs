@@ -37,6 +37,7 @@ async fn a_refused_session_keeps_the_real_error_and_has_a_text_without_words_of_
         model: None,
         mode: None,
         permissions: Permissions::Ask,
+        mcp: Vec::new(),
         open_work: None,
         known: LoggedWork::default(),
         until: tokio::time::Instant::now() + Duration::from_secs(300),
