@@ -68,6 +68,16 @@ impl ProcessFamily {
         found
     }
 
+    /// The ids of the processes that run, for a look at what they use.
+    pub fn ids(&self) -> Vec<u32> {
+        let ids: Vec<i32> = match &self.cgroup {
+            // A group is one small file. Without it, every process of the machine is looked at.
+            Some(cgroup) => cgroup.processes(),
+            None => self.living(&BTreeSet::new()).iter().map(|process| process.id).collect(),
+        };
+        ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect()
+    }
+
     /// The first process: the recorded one, or the marked one that no other marked process started.
     pub fn find_leader(&self) -> Option<Process> {
         if let Some(leader) = &self.leader {

@@ -5,10 +5,11 @@ use super::conversation::{Conversation, ConversationSettings, check_block};
 use super::files::{ClaudeHome, SessionFiles};
 use super::ids::new_uuid;
 use super::leftover::{self, Which};
+use super::mcp;
 use super::process::{Running, StartError};
 use serde_json::Value;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use turnstream_adapter::{
     Agent, AgentError, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
-    RefusedBlock, Start, StopError, Stopping,
+    McpServer, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
 };
 use turnstream_agent_process::{Output, Program};
 use turnstream_model::Chain;
@@ -204,6 +205,10 @@ impl Shared {
                 arguments.extend([option.to_owned(), value.clone()]);
             }
         }
+        if !start.mcp.is_empty() {
+            files.write_mcp(&mcp::config(&start.mcp)).map_err(StartError::Mcp)?;
+            arguments.extend(["--mcp-config".to_owned(), files.mcp.display().to_string()]);
+        }
         let mut env = self.config.env.clone();
         env.push((STATE_EVENTS.into(), "1".into()));
         let program = Program {
@@ -280,6 +285,23 @@ impl Agent for Claude {
 
     fn name_prompt(&self, session: &SessionId, prompt: &PromptId) -> String {
         new_uuid(&[session.as_str(), prompt.as_str()], Time::now())
+    }
+
+    fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {
+        // Claude Code has all three transports.
+        let _servers = servers;
+        Ok(())
+    }
+
+    fn remembers<'a>(&'a self, session: &'a SessionId, native_id: &'a str, cwd: &'a Path) -> Remembering<'a> {
+        // The transcript is found by its id, wherever the session works.
+        let _cwd = cwd;
+        let forgot = self.0.has_forgotten(&self.0.files(session), native_id);
+        Box::pin(std::future::ready(!forgot))
+    }
+
+    fn process_usage(&self) -> Option<ProcessUsage> {
+        Some(ProcessUsage::of(leftover::process_ids(&self.0.config.state)))
     }
 
     fn counts(&self) -> Option<Counts> {

@@ -1,8 +1,10 @@
 //! The files of one session: those of the adapter in the data directory, and Claude Code's own transcript.
 
+use serde_json::Value;
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use turnstream_adapter::session_file;
 use turnstream_model::id::SessionId;
@@ -51,6 +53,24 @@ impl SessionFiles {
     /// Whether Claude Code has begun a turn of the session with this native id.
     pub(super) fn is_used(&self, native_id: &str) -> bool {
         fs::read(&self.used).is_ok_and(|used| used == native_id.as_bytes())
+    }
+
+    /// Writes the MCP servers, which may hold secrets. The arguments of a process can be read by everybody, so
+    /// they are in a file.
+    pub(super) fn write_mcp(&self, config: &Value) -> io::Result<()> {
+        self.remove_mcp();
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.mcp)?;
+        file.write_all(config.to_string().as_bytes())
+    }
+
+    /// Removes the MCP servers: no process reads them any more.
+    pub(super) fn remove_mcp(&self) {
+        match fs::remove_file(&self.mcp) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %self.mcp.display(), %error, "cannot remove the MCP servers of a session");
+            }
+            Ok(()) | Err(_) => {}
+        }
     }
 
     /// Removes all of them.

@@ -95,6 +95,18 @@ pub(super) async fn end_of_agent(state: &Path, which: Which) -> Result<(), Proce
     result
 }
 
+/// The ids of all processes of all sessions.
+pub(super) fn process_ids(state: &Path) -> Vec<u32> {
+    let families = records(state).into_iter().filter_map(|path| match Record::read(&path) {
+        Ok(record) => Some(record?.family()),
+        Err(error) => {
+            tracing::debug!(%error, "the processes of a session are not known");
+            None
+        }
+    });
+    families.flat_map(|family| family.ids()).collect()
+}
+
 /// Which processes are ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {

@@ -14,6 +14,7 @@ mod conversation;
 mod files;
 mod ids;
 mod leftover;
+mod mcp;
 mod process;
 mod transcript;
 

@@ -63,6 +63,8 @@ pub(super) enum StartError {
     Pipes(#[source] io::Error),
     #[error("it refuses the first request: {0}")]
     Refused(String),
+    #[error("cannot write its MCP servers to a file: {0}")]
+    Mcp(#[source] io::Error),
 }
 
 impl StartError {
@@ -70,7 +72,7 @@ impl StartError {
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Ended { .. } | Self::Silent(_) | Self::Pipes(_) => true,
-            Self::Process(_) | Self::Refused(_) => false,
+            Self::Process(_) | Self::Refused(_) | Self::Mcp(_) => false,
         }
     }
 }
@@ -80,7 +82,7 @@ impl AgentError for StartError {
         match self {
             Self::Ended { status, output: _ } => format!("it ended with {status} before its first answer"),
             Self::Refused(_) => "it refuses the first request".to_owned(),
-            Self::Process(_) | Self::Silent(_) | Self::Pipes(_) => self.to_string(),
+            Self::Process(_) | Self::Silent(_) | Self::Pipes(_) | Self::Mcp(_) => self.to_string(),
         }
     }
 }
@@ -171,11 +173,6 @@ impl Running {
         self.child.id()
     }
 
-    /// The processes of it and of what it started.
-    pub(super) fn record(&self) -> &Record {
-        &self.record
-    }
-
     /// Takes a line for its input.
     pub(super) fn say(&mut self, line: &str) {
         self.unwritten.0.extend_from_slice(line.as_bytes());
@@ -215,6 +212,7 @@ impl Running {
         }
         turnstream_agent_process::end(&self.record, GRACE).await?;
         self.guard.disarm();
+        self.files.remove_mcp();
         Record::remove(&self.files.record)
     }
 }

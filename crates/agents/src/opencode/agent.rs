@@ -11,7 +11,7 @@ use tokio::time::timeout_at;
 use tracing::Instrument;
 use turnstream_adapter::{
     Agent, AgentError, CheckingModel, Clock, ConnectError, Connecting, Counters, Counts, Description, Link,
-    Probing, RefusedBlock, Start, StopError, Stopping,
+    Probing, ProcessUsage, RefusedBlock, Start, StopError, Stopping,
 };
 use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
@@ -361,6 +361,14 @@ impl Agent for Opencode {
 
     fn counts(&self) -> Option<Counts> {
         Some(self.counters.counts())
+    }
+
+    fn process_usage(&self) -> Option<ProcessUsage> {
+        match &self.config.source {
+            Source::Start(launch) => Some(ProcessUsage::of(Server::process_ids(launch))),
+            // It runs on another machine, or belongs to somebody else.
+            Source::Attach { .. } => None,
+        }
     }
 
     fn stop(&self) -> Stopping<'_> {

@@ -302,6 +302,17 @@ impl Server {
         Ok(())
     }
 
+    /// The ids of the processes of the server that is on record in this state directory.
+    pub fn process_ids(launch: &Launch) -> Vec<u32> {
+        match Record::read(&launch.record()) {
+            Ok(record) => record.map(|record| record.family().ids()).unwrap_or_default(),
+            Err(error) => {
+                tracing::debug!(agent = %launch.name, %error, "the processes of opencode are not known");
+                Vec::new()
+            }
+        }
+    }
+
     /// Uses a server that runs already. It is never ended or restarted from here.
     pub async fn attach(
         base_url: &str,
