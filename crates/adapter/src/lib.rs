@@ -42,17 +42,19 @@
 mod agent;
 mod cgroup;
 mod counts;
+mod description;
 mod error;
 mod link;
 mod umask;
 mod working_directory;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
-    Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, LoggedWork, OpenWork, Probing, Start, Stopping,
+    UnknownModel,
 };
 pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
+pub use description::{Choice, Description, Login};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
 pub use umask::{restrict_umask, with_user_umask};

@@ -5,10 +5,11 @@
 pub mod claude;
 pub mod demo;
 pub mod opencode;
+pub mod program;
 
 pub use turnstream_adapter::{
-    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
-    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork,
+    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Choice, Command, ConnectError, Connecting,
+    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Login,
     NoControlGroups, Observed, Observer, OpenWork, Probing, RefusedBlock, Start, StopError, Stopping,
     UnknownModel, WorkingDirectory, restrict_umask,
 };
