@@ -42,6 +42,7 @@
 mod agent;
 mod clock;
 mod counts;
+mod description;
 mod error;
 mod link;
 mod mcp;
@@ -50,11 +51,12 @@ mod session_file;
 mod working_directory;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Remembering,
-    Start, Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, LoggedWork, OpenWork, Probing, Remembering, Start,
+    Stopping, UnknownModel,
 };
 pub use clock::Clock;
 pub use counts::{Counted, Counters, Counts};
+pub use description::{Choice, Description, Login};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
 pub use mcp::{BadMcp, MOST_MCP_BYTES, MOST_MCP_SERVERS, McpServer, McpTransport, NamedValue, RefusedMcp};

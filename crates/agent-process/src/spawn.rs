@@ -20,7 +20,7 @@ pub const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
 /// A program to start as an agent.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct ProcessSpec {
     /// The kind of the agent, for errors.
     pub kind: &'static str,
     /// The configured name of the agent, for log lines.
@@ -59,9 +59,9 @@ pub enum NotStarted {
     Ended(ExitStatus),
 }
 
-// === impl Program ===
+// === impl ProcessSpec ===
 
-impl Program {
+impl ProcessSpec {
     /// The command with a clean environment.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.command);

@@ -7,19 +7,20 @@ use super::ids::new_uuid;
 use super::leftover::{self, Which};
 use super::mcp;
 use super::process::{Running, StartError};
+use crate::program::{CLAUDE, Origin, Program};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 use turnstream_adapter::{
-    Agent, AgentError, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
-    McpServer, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
+    Agent, AgentError, Choice, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
+    McpServer, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
 };
-use turnstream_agent_process::{Output, Program};
+use turnstream_agent_process::{Output, ProcessSpec};
 use turnstream_model::Chain;
 use turnstream_model::event::SessionPatch;
 use turnstream_model::id::{PromptId, SessionId};
@@ -47,11 +48,16 @@ const START_TRIES: u32 = 3;
 /// The pause before the second try. Each further one doubles it.
 const START_PAUSE: Duration = Duration::from_millis(250);
 
+/// What the list of agents says about it.
+const ABOUT: &str = "Claude Code, one process per session";
+
 /// The configuration of Claude Code.
 #[derive(Clone, Debug)]
 pub struct ClaudeConfig {
     /// The program; a bare name is searched on `PATH`.
     pub command: PathBuf,
+    /// Whether the configuration names it.
+    pub origin: Origin,
     /// Its environment, besides PATH, HOME, LANG and TMPDIR of this process.
     pub env: Vec<(OsString, OsString)>,
     /// A directory for the records of its processes and for what they print.
@@ -74,12 +80,14 @@ pub(super) struct Shared {
     /// Orphans of an earlier gateway were ended.
     swept: AtomicBool,
     /// The models that the last process offered.
-    models: Mutex<Vec<String>>,
+    models: Mutex<Vec<Choice>>,
+    program: Program,
 }
 
 impl Claude {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: ClaudeConfig) -> Self {
+        let program = Program::new(&CLAUDE, &config.command, config.origin, &config.env);
         Self(Arc::new(Shared {
             name: name.into(),
             home: ClaudeHome::of(&config.env),
@@ -87,6 +95,7 @@ impl Claude {
             counters: Counters::default(),
             swept: AtomicBool::new(false),
             models: Mutex::default(),
+            program,
         }))
     }
 }
@@ -211,7 +220,7 @@ impl Shared {
         }
         let mut env = self.config.env.clone();
         env.push((STATE_EVENTS.into(), "1".into()));
-        let program = Program {
+        let spec = ProcessSpec {
             kind: "Claude Code",
             name: self.name.clone(),
             command: self.config.command.clone(),
@@ -220,8 +229,7 @@ impl Shared {
         };
         let output = Output::new(&files.output, self.config.secrets.clone());
         self.counters.count(Counted::ServerStart);
-        let (running, greeting) =
-            Running::start(&program, &arguments, native_id, files, output, until).await?;
+        let (running, greeting) = Running::start(&spec, &arguments, native_id, files, output, until).await?;
         tracing::info!(agent = %self.name, pid = running.pid(), resumes, "Claude Code started");
         self.note_models(&greeting);
         Ok(running)
@@ -229,8 +237,25 @@ impl Shared {
 
     fn note_models(&self, greeting: &Value) {
         let models = greeting["models"].as_array().into_iter().flatten();
-        let models = models.filter_map(|model| Some(model["value"].as_str()?.to_owned()));
-        *self.models.lock().unwrap_or_else(PoisonError::into_inner) = models.collect();
+        let choice = |model: &Value| {
+            let about = model["description"].as_str().map(str::to_owned);
+            Some(Choice { id: model["value"].as_str()?.to_owned(), about })
+        };
+        *self.offered() = models.filter_map(choice).collect();
+    }
+
+    fn offered(&self) -> MutexGuard<'_, Vec<Choice>> {
+        // The list is whole also after a panic of its holder.
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the models that a process has offered.
+    fn with_models(&self, mut description: Description) -> Description {
+        let offered = self.offered();
+        if !offered.is_empty() {
+            description.models.clone_from(&offered);
+        }
+        description
     }
 
     /// Ends a process, and everything it has started.
@@ -265,13 +290,13 @@ impl AgentError for NoState {
 
 impl Agent for Claude {
     fn describe(&self) -> Description {
-        Description {
-            kind: "claude",
-            about: format!("Claude Code, started as {}", self.0.config.command.display()),
-            version: None,
-            problem: None,
-            scripted: false,
-        }
+        self.0.with_models(self.0.program.describe(Description::new(CLAUDE.kind, ABOUT)))
+    }
+
+    fn probe(&self) -> Probing<'_> {
+        Box::pin(async {
+            self.0.with_models(self.0.program.probe(Description::new(CLAUDE.kind, ABOUT)).await)
+        })
     }
 
     fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
@@ -317,6 +342,7 @@ impl Agent for Claude {
     }
 
     fn stop(&self) -> Stopping<'_> {
+        self.0.program.stop();
         Box::pin(async move {
             leftover::end_of_agent(&self.0.config.state, Which::All).await.map_err(StopError::new)
         })

@@ -11,7 +11,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{Instant, timeout, timeout_at};
 use turnstream_adapter::AgentError;
 use turnstream_agent_process::{
-    KillOnDrop, Line, LineReader, NotStarted, Output, ProcessError, Program, Record as ProcessRecord, Started,
+    KillOnDrop, Line, LineReader, NotStarted, Output, ProcessError, ProcessSpec, Record as ProcessRecord,
+    Started,
 };
 
 /// The longest line that is read. A longer one is skipped, and reported as a gap.
@@ -99,7 +100,7 @@ fn printed(output: &str) -> String {
 impl Running {
     /// Starts a process with these arguments, and waits for its first answer, which is returned.
     pub(super) async fn start(
-        program: &Program,
+        spec: &ProcessSpec,
         arguments: &[String],
         native_id: &str,
         files: &SessionFiles,
@@ -109,10 +110,10 @@ impl Running {
         let begun = Instant::now();
         let mut record = Record::new(SessionOfProcess { native_id: native_id.to_owned() })?;
         let stderr = output.begin(&record.mark).map_err(ProcessError::Pipe)?;
-        let mut command = program.command();
+        let mut command = spec.command();
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let ended = |status| StartError::Ended { status, output: output.tail() };
-        let started = match program.spawn(command, &mut record, &files.record).await {
+        let started = match spec.spawn(command, &mut record, &files.record).await {
             Ok(started) => started,
             Err(NotStarted::Failed(error)) => return Err(error.into()),
             Err(NotStarted::Ended(status)) => return Err(ended(status)),
