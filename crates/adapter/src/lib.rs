@@ -48,6 +48,7 @@ mod link;
 mod mcp;
 mod process_usage;
 mod session_file;
+mod tool_title;
 mod working_directory;
 
 pub use agent::{
@@ -62,4 +63,5 @@ pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
 pub use mcp::{BadMcp, MOST_MCP_BYTES, MOST_MCP_SERVERS, McpServer, McpTransport, NamedValue, RefusedMcp};
 pub use process_usage::ProcessUsage;
 pub use session_file::session_file;
+pub use tool_title::{file_name, one_line};
 pub use working_directory::WorkingDirectory;

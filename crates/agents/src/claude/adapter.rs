@@ -9,7 +9,6 @@ use super::transcript::Transcript;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
 use turnstream_adapter::{Clock, Command, Fate, LinkEnd, Observed, Observer, OpenWork, Start};
 use turnstream_agent_process::Line;
 use turnstream_model::Chain;
@@ -37,35 +36,42 @@ enum Happened {
     Oversized(u64),
     OutputEnded,
     Written(std::io::Result<()>),
-    Tick,
 }
 
 impl Adapter {
     /// Runs until the keeper drops the link, or the process is gone.
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>, observer: Observer) {
         let mut early = VecDeque::new();
+        // Its name of the session comes first.
+        if self.flush(&observer).await.is_err() {
+            return;
+        }
         if let Some(open_work) = self.start.open_work.take()
             && self.recover(&open_work, &mut commands, &mut early, &observer).await.is_err()
         {
             return;
         }
         for command in early {
-            self.command(command).await;
+            if self.command(command, &observer).await.is_err() {
+                return;
+            }
         }
         while self.flush(&observer).await.is_ok() {
-            let deadline = self.conversation.deadline().map(|time| self.clock.instant_of(time));
             let happened = tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => Happened::Command(command),
                     None => break,
                 },
                 happened = Self::of_process(self.running.as_mut(), &mut self.conversation, self.clock) => happened,
-                () = tick(deadline) => Happened::Tick,
                 () = observer.gone() => break,
             };
             let now = self.clock.now();
             match happened {
-                Happened::Command(command) => self.command(command).await,
+                Happened::Command(command) => {
+                    if self.command(command, &observer).await.is_err() {
+                        break;
+                    }
+                }
                 // It was handed to the conversation where it was read.
                 Happened::Line => {}
                 Happened::Oversized(bytes) => self.conversation.oversized(bytes, now),
@@ -76,7 +82,6 @@ impl Adapter {
                     tracing::debug!(%error, "Claude Code does not read its input");
                     self.exited().await;
                 }
-                Happened::Tick => self.conversation.tick(now),
             }
         }
         self.finish(commands).await;
@@ -128,7 +133,7 @@ impl Adapter {
     }
 
     /// Hands a command to the conversation. A prompt needs a process.
-    async fn command(&mut self, command: Command) {
+    async fn command(&mut self, command: Command, observer: &Observer) -> Result<(), LinkEnd> {
         if let Command::Prompt { native_id, .. } = &command
             && self.running.is_none()
         {
@@ -137,13 +142,13 @@ impl Adapter {
                 Ok(running) => self.running = Some(running),
                 Err(error) => {
                     let error = TurnError::new(ErrorClass::Unreachable, error.to_string());
-                    let refused = Signal::PromptRefused { native_id: native_id.clone(), error };
-                    self.conversation.observed(Observed::Signal(refused));
-                    return;
+                    let native_id = native_id.clone();
+                    return observer.signal(Signal::PromptRefused { native_id, error }).await;
                 }
             }
         }
         self.conversation.command(command, self.clock.now());
+        Ok(())
     }
 
     async fn exited(&mut self) {
@@ -207,13 +212,6 @@ fn read(line: std::io::Result<Option<Line<'_>>>, conversation: &mut Conversation
             tracing::warn!(%error, "cannot read the output of Claude Code");
             Happened::OutputEnded
         }
-    }
-}
-
-async fn tick(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

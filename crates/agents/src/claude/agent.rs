@@ -1,12 +1,13 @@
 //! Claude Code as a configured agent: one process per session.
 
 use super::adapter::Adapter;
-use super::conversation::{Conversation, ConversationSettings, check_block};
+use super::conversation::{Conversation, ConversationSettings};
 use super::files::{ClaudeHome, SessionFiles};
 use super::ids::new_uuid;
 use super::leftover::{self, Which};
 use super::mcp;
 use super::process::{Running, StartError};
+use super::prompt_content;
 use crate::program::{CLAUDE, Origin, Program};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -22,9 +23,7 @@ use turnstream_adapter::{
 };
 use turnstream_agent_process::{Output, ProcessSpec};
 use turnstream_model::Chain;
-use turnstream_model::event::SessionPatch;
 use turnstream_model::id::{PromptId, SessionId};
-use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use turnstream_redact::Rules;
 
@@ -132,23 +131,18 @@ impl Shared {
                 Some(started.map_err(|error| self.unavailable(error))?)
             }
         };
-        let settings = ConversationSettings::default();
+        let settings = ConversationSettings { native_id: native_id.clone() };
         let adapter = Adapter {
             conversation: Conversation::new(settings),
             is_used: files.is_used(&native_id),
             clock: Clock::new(),
-            native_id: native_id.clone(),
+            native_id,
             shared: self,
             start,
             files,
             running,
         };
-        Ok(Link::spawn(move |commands, observer| async move {
-            let named = SessionPatch { native_id: Some(native_id), ..SessionPatch::default() };
-            if observer.signal(Signal::Session(named)).await.is_ok() {
-                adapter.run(commands, observer).await;
-            }
-        }))
+        Ok(Link::spawn(move |commands, observer| adapter.run(commands, observer)))
     }
 
     /// Ends what an earlier gateway has left behind, once.
@@ -300,7 +294,7 @@ impl Agent for Claude {
     }
 
     fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
-        check_block(block)
+        prompt_content::check(block)
     }
 
     fn connect(&self, start: Start) -> Connecting<'_> {

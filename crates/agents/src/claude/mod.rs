@@ -15,7 +15,13 @@ mod files;
 mod ids;
 mod leftover;
 mod mcp;
+mod outcome;
+mod plan;
 mod process;
+mod prompt_content;
+mod tools;
 mod transcript;
+mod usage;
+mod wire;
 
 pub use agent::{Claude, ClaudeConfig};
