@@ -122,6 +122,12 @@ pub trait Agent: Send + Sync {
         false
     }
 
+    /// True when the agent asks for every permission, whatever `permissions` of the session says. The
+    /// gateway then applies that rule to each request.
+    fn leaves_permissions_to_gateway(&self) -> bool {
+        false
+    }
+
     /// The counters of the agent, for `/metrics`; `None` for an agent that counts nothing.
     fn counts(&self) -> Option<Counts> {
         None

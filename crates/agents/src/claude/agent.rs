@@ -116,8 +116,10 @@ impl Shared {
         made.map_err(|error| self.unavailable(NoState { path: state.clone(), error }))?;
         self.sweep().await;
         let files = self.files(&start.session);
+        // The log of open work may lack the id, if the gateway was killed right after the first prompt.
+        let noted = start.open_work.as_ref().and_then(|_| files.noted_native_id());
         let fresh = || new_uuid(&[start.session.as_str()], Time::now());
-        let native_id = start.native_id.clone().unwrap_or_else(fresh);
+        let native_id = start.native_id.clone().or(noted).unwrap_or_else(fresh);
         let running = match &start.open_work {
             // Its process may still work. The adapter waits for it, and starts another for the next prompt.
             Some(_) => None,
@@ -199,6 +201,7 @@ impl Shared {
         files: &SessionFiles,
         until: Instant,
     ) -> Result<Running, StartError> {
+        files.note_start(native_id).map_err(StartError::Note)?;
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).into();
         let resumes = self.home.transcript(native_id).is_some();
         arguments.push(if resumes { "--resume" } else { "--session-id" }.to_owned());
@@ -304,6 +307,11 @@ impl Agent for Claude {
 
     fn name_prompt(&self, session: &SessionId, prompt: &PromptId) -> String {
         new_uuid(&[session.as_str(), prompt.as_str()], Time::now())
+    }
+
+    /// Its own mode that allows everything is refused to root.
+    fn leaves_permissions_to_gateway(&self) -> bool {
+        true
     }
 
     fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {

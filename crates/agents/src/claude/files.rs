@@ -1,5 +1,6 @@
 //! The files of one session: those of the adapter in the data directory, and Claude Code's own transcript.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
@@ -12,7 +13,7 @@ use turnstream_model::id::SessionId;
 /// The endings of the adapter's files.
 const RECORD: &str = ".json";
 const OUTPUT: &str = ".log";
-const USED: &str = ".used";
+const NOTE: &str = ".session";
 const MCP: &str = ".mcp.json";
 
 /// The adapter's files of one session.
@@ -24,8 +25,18 @@ pub(super) struct SessionFiles {
     pub(super) output: PathBuf,
     /// The MCP servers of the session, for the process to read.
     pub(super) mcp: PathBuf,
-    /// Holds the native id of the session once Claude Code has begun a turn of it.
-    used: PathBuf,
+    /// What is noted of the session.
+    note: PathBuf,
+}
+
+/// What is noted of a session in a file. The log may lack the native id if the gateway was killed right
+/// after the first prompt was sent.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct SessionNote {
+    /// Claude Code's id of the session, once a process was started for it.
+    native_id: String,
+    /// Claude Code has begun a turn of it.
+    used: bool,
 }
 
 /// The directory in which Claude Code keeps its own files.
@@ -39,24 +50,50 @@ pub(super) struct ClaudeHome {
 impl SessionFiles {
     pub(super) fn new(state: &Path, session: &SessionId) -> Self {
         let file = |ending| state.join(session_file(session, ending));
-        Self { record: file(RECORD), output: file(OUTPUT), mcp: file(MCP), used: file(USED) }
+        Self { record: file(RECORD), output: file(OUTPUT), mcp: file(MCP), note: file(NOTE) }
+    }
+
+    /// Notes that a process is about to be started for the session under this native id.
+    pub(super) fn note_start(&self, native_id: &str) -> io::Result<()> {
+        if self.read_note().native_id == native_id {
+            return Ok(());
+        }
+        self.write_note(&SessionNote { native_id: native_id.to_owned(), used: false })
     }
 
     /// Notes that Claude Code has begun a turn of the session with this native id.
     pub(super) fn note_use(&self, native_id: &str) -> io::Result<()> {
-        if self.is_used(native_id) {
-            return Ok(());
-        }
-        fs::write(&self.used, native_id)
+        self.write_note(&SessionNote { native_id: native_id.to_owned(), used: true })
+    }
+
+    /// The native id under which the last process was started.
+    pub(super) fn noted_native_id(&self) -> Option<String> {
+        Some(self.read_note().native_id).filter(|native_id| !native_id.is_empty())
     }
 
     /// Whether Claude Code has begun a turn of the session with this native id.
     pub(super) fn is_used(&self, native_id: &str) -> bool {
-        fs::read(&self.used).is_ok_and(|used| used == native_id.as_bytes())
+        let note = self.read_note();
+        note.used && note.native_id == native_id
     }
 
-    /// Writes the MCP servers, which may hold secrets. The arguments of a process can be read by everybody, so
-    /// they are in a file.
+    /// A note that is missing or cannot be read says nothing: the session is taken for a new one.
+    fn read_note(&self) -> SessionNote {
+        let note = fs::read(&self.note).ok();
+        note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default()
+    }
+
+    /// Replaces the note. After a crash either the old or the new one is complete.
+    fn write_note(&self, note: &SessionNote) -> io::Result<()> {
+        let fresh = self.note.with_extension("session-new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(&serde_json::to_vec(note)?)?;
+        file.sync_all()?;
+        fs::rename(&fresh, &self.note)
+    }
+
+    /// Writes the MCP servers, which may hold secrets. The arguments of a process can be read by everybody,
+    /// so they are in a file.
     pub(super) fn write_mcp(&self, config: &Value) -> io::Result<()> {
         self.remove_mcp();
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.mcp)?;
@@ -75,8 +112,8 @@ impl SessionFiles {
 
     /// Removes all of them.
     pub(super) fn remove(&self) -> io::Result<()> {
-        let Self { record, output, mcp, used } = self;
-        for file in [record, output, mcp, used] {
+        let Self { record, output, mcp, note } = self;
+        for file in [record, output, mcp, note] {
             match fs::remove_file(file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
@@ -131,8 +168,12 @@ mod tests {
     fn a_session_is_used_under_one_native_id() {
         let state = tempfile::tempdir().unwrap();
         let files = SessionFiles::new(state.path(), &SessionId::from("ses_1"));
+        assert!(!files.is_used("a") && files.noted_native_id().is_none());
+        files.note_start("a").unwrap();
+        assert_eq!(files.noted_native_id().as_deref(), Some("a"));
         assert!(!files.is_used("a"));
         files.note_use("a").unwrap();
+        files.note_start("a").unwrap();
         assert!(files.is_used("a") && !files.is_used("b"));
         fs::write(&files.record, "{}").unwrap();
         fs::write(&files.mcp, "{}").unwrap();

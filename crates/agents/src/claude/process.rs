@@ -66,6 +66,8 @@ pub(super) enum StartError {
     Refused(String),
     #[error("cannot write its MCP servers to a file: {0}")]
     Mcp(#[source] io::Error),
+    #[error("cannot note its session in a file: {0}")]
+    Note(#[source] io::Error),
 }
 
 impl StartError {
@@ -73,7 +75,7 @@ impl StartError {
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Ended { .. } | Self::Silent(_) | Self::Pipes(_) => true,
-            Self::Process(_) | Self::Refused(_) | Self::Mcp(_) => false,
+            Self::Process(_) | Self::Refused(_) | Self::Mcp(_) | Self::Note(_) => false,
         }
     }
 }
@@ -83,7 +85,9 @@ impl AgentError for StartError {
         match self {
             Self::Ended { status, output: _ } => format!("it ended with {status} before its first answer"),
             Self::Refused(_) => "it refuses the first request".to_owned(),
-            Self::Process(_) | Self::Silent(_) | Self::Pipes(_) | Self::Mcp(_) => self.to_string(),
+            Self::Process(_) | Self::Silent(_) | Self::Pipes(_) | Self::Mcp(_) | Self::Note(_) => {
+                self.to_string()
+            }
         }
     }
 }
