@@ -5,10 +5,11 @@
 pub mod claude;
 pub mod demo;
 pub mod opencode;
+pub mod program;
 
 pub use turnstream_adapter::{
-    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
-    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork,
-    NoControlGroups, Observed, Observer, OpenWork, Probing, RefusedBlock, Start, StopError, Stopping,
-    UnknownModel, WorkingDirectory, restrict_umask,
+    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Choice, Command, ConnectError, Connecting,
+    Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Login, Observed, Observer, OpenWork,
+    Probing, RefusedBlock, Start, StopError, Stopping, UnknownModel, WorkingDirectory,
 };
+pub use turnstream_agent_process::{ControlGroups, NoControlGroups, restrict_umask};

@@ -132,6 +132,7 @@ impl Gateway {
             // Before the log: after a crash in between, the session can be deleted again.
             agent.forget(id).await.map_err(RequestError::log)?;
         }
+        shared.mcp.forget(id).await.map_err(RequestError::log)?;
         let forgotten = shared.provider_requests.forget(id).await;
         // On a full disk there may be room for it once the session is gone.
         if !shared.log.is_disk_full() {

@@ -3,8 +3,10 @@
 use crate::key_ids::IdSecretError;
 use std::error::Error;
 use std::path::PathBuf;
+use turnstream_adapter::{BadMcp, RefusedMcp};
 use turnstream_log::{AppendError, ClaimError, ReadError, RemoveError};
 pub use turnstream_model::SharedError;
+use turnstream_model::event::ResumeAs;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
@@ -54,6 +56,40 @@ pub enum RequestError {
         /// The agent's models, where they are known.
         known: Vec<String>,
     },
+    /// The agent has forgotten the session. The prompt was not accepted.
+    #[error(
+        "agent {agent:?} no longer has the conversation of session {session} ({native_id}): its data was deleted or lost"
+    )]
+    AgentForgot {
+        /// The agent.
+        agent: String,
+        /// The session.
+        session: SessionId,
+        /// The agent's id of it.
+        native_id: String,
+    },
+    /// There is nothing to resume.
+    #[error("agent {agent:?} has not forgotten session {session}{}; send a prompt to continue", before(*resumed))]
+    NotForgotten {
+        /// The agent.
+        agent: String,
+        /// The session.
+        session: SessionId,
+        /// How it went on when the agent had last forgotten it.
+        resumed: Option<ResumeAs>,
+    },
+    /// A member of the session's MCP servers is invalid.
+    #[error(transparent)]
+    BadMcp(#[from] BadMcp),
+    /// The agent does not take the session's MCP servers.
+    #[error("agent {agent:?} cannot use the MCP servers: {problem}")]
+    McpRefused {
+        /// The agent.
+        agent: String,
+        /// The reason.
+        #[source]
+        problem: RefusedMcp,
+    },
     /// The working directory cannot be used.
     #[error("{} cannot be the working directory: {problem}", path.display())]
     NoDirectory {
@@ -91,7 +127,7 @@ pub enum RequestError {
          {what}, or another value for the secret if it is an ordinary word"
     )]
     SecretName {
-        /// `model` or `mode`.
+        /// `model`, `mode` or `name of an MCP server`.
         what: &'static str,
         /// The name without the secret.
         shown: String,
@@ -210,6 +246,10 @@ fn listed(known: &[String]) -> String {
     } else {
         format!("configured: {}", known.join(", "))
     }
+}
+
+fn before(resumed: Option<ResumeAs>) -> String {
+    resumed.map_or_else(String::new, |resumed| format!(" since it was resumed as {resumed}"))
 }
 
 fn shown(roots: &[PathBuf]) -> String {

@@ -9,6 +9,7 @@ use crate::keeper::{Crowd, Handle, Keeper, Restarts};
 use crate::key_ids::KeyIds;
 use crate::limits::Limit;
 use crate::live_agents::LiveAgents;
+use crate::mcp_store::McpStore;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::refusals::Refusals;
@@ -31,7 +32,7 @@ use turnstream_adapter::{Agent, Description};
 use turnstream_log::{Follower, Log, Options};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
-use turnstream_model::event::Actor;
+use turnstream_model::event::{Actor, ResumeAs};
 use turnstream_model::fold::Snapshot;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
     pub(crate) provider_requests: ProviderRequests,
+    pub(crate) mcp: McpStore,
     data: PathBuf,
     closing: AtomicBool,
     pub(crate) deletions: Deletions,
@@ -103,6 +105,7 @@ impl Gateway {
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
             provider_requests: ProviderRequests::new(data),
+            mcp: McpStore::new(data),
             data: data.to_owned(),
             closing: AtomicBool::new(false),
             deletions: Deletions::default(),
@@ -250,6 +253,14 @@ impl Gateway {
             }
         }
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
+        self.session(id)
+    }
+
+    /// Chooses how a session goes on that its agent has forgotten. The choice is durable when this returns. A
+    /// repeated choice changes nothing.
+    pub async fn resume(&self, id: &SessionId, choice: ResumeAs) -> Result<SessionInfo, RequestError> {
+        self.refuse_if_degraded()?;
+        self.ask(id, |reply| Request::Resume(choice, reply)).await?;
         self.session(id)
     }
 

@@ -21,6 +21,7 @@ mod last_activity;
 mod limits;
 mod listing;
 mod live_agents;
+mod mcp_store;
 mod measures;
 mod provider_requests;
 mod redactor;
@@ -32,6 +33,7 @@ mod session_states;
 mod settings;
 mod short_texts;
 mod start;
+mod transcript;
 mod working_directory;
 
 pub use clock::{ClockSource, FakeClock};

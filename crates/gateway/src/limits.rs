@@ -36,6 +36,10 @@ impl Limit {
             | RequestError::UnknownAgent { .. }
             | RequestError::AgentUnusable { .. }
             | RequestError::UnknownModel { .. }
+            | RequestError::AgentForgot { .. }
+            | RequestError::NotForgotten { .. }
+            | RequestError::BadMcp(_)
+            | RequestError::McpRefused { .. }
             | RequestError::NoDirectory { .. }
             | RequestError::OutsideRoots { .. }
             | RequestError::KeyReused { .. }

@@ -43,7 +43,7 @@ pub(crate) trait ShortTexts {
 
 impl ShortTexts for NewSession {
     fn check_lengths(&self) -> Result<(), RequestError> {
-        let Self { agent, cwd, title, model, permissions: _, redact_prompts: _, key } = self;
+        let Self { agent, cwd, title, model, permissions: _, redact_prompts: _, mcp: _, key } = self;
         check("agent", Some(agent), AGENT)?;
         check("cwd", cwd.to_str(), PATH)?;
         check("title", title.as_deref(), TITLE)?;

@@ -31,6 +31,10 @@ fn advice(kind: &str) -> Option<&'static str> {
         }
         "outside-roots" => "choose one with --cwd, or start the gateway with another --root",
         "unknown-session" => "`turnstream sessions` lists those there are",
+        "agent-forgot" => {
+            "`turnstream resume SESSION --as transcript` hands the conversation over from the log, `--as fresh` begins \
+             anew"
+        }
         "session-exists" => "`--new-id` imports it beside that one",
         "session-ended" => "its log can still be read; `turnstream run` without --session makes a new one",
         "nothing-settled" => "`turnstream export --wait` waits until that is over",

@@ -238,7 +238,7 @@ fn the_beginning_of_an_id_is_enough_everywhere_and_never_guessed() {
 #[test]
 fn every_verb_shows_examples_and_every_shell_has_completions() {
     let home = Home::new();
-    for verb in ["approve", "answer", "cancel", "delete", "agents", "send", "completions"] {
+    for verb in ["approve", "answer", "cancel", "resume", "delete", "agents", "send", "completions"] {
         let help = home.run(&[verb, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{help:?}");
         assert!(stdout(&help).contains(&format!("Examples:\n  turnstream {verb}")), "{help:?}");

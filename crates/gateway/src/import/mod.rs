@@ -128,14 +128,16 @@ impl Gateway {
     }
 }
 
-/// The change that gives an imported session the default permissions and redaction: a file must not decide
-/// what an agent may do here. `None` if it has them, or has ended and so takes no prompts.
+/// The change that gives an imported session the default permissions and redaction, and no MCP servers: a
+/// file must not decide what an agent may do here. `None` if it has them, or has ended and so takes no prompts.
 fn reset(session: &Session) -> Option<SessionPatch> {
     let patch = SessionPatch {
         permissions: session
             .permissions
             .and_then(|had| (had != Permissions::Ask).then_some(Permissions::Ask)),
         redact_prompts: session.redact_prompts.and_then(|had| (!had).then_some(true)),
+        // Their commands and addresses are not in the file.
+        mcp: (!session.mcp.is_empty()).then(Vec::new),
         ..SessionPatch::default()
     };
     (session.ended.is_none() && patch != SessionPatch::default()).then_some(patch)

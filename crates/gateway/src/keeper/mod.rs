@@ -11,6 +11,7 @@ mod connection;
 mod contents;
 mod crowd;
 mod disk_wait;
+mod forgotten;
 mod handle;
 mod inbox;
 mod keys;
@@ -107,6 +108,8 @@ pub(crate) struct Keeper {
     closing_links: ClosingLinks,
     /// Set while the turn and the prompts of an earlier owner are being recovered.
     recovery: Option<Recovery>,
+    /// The agent's id of the session, if no link could be made because the agent has forgotten it.
+    forgot: Option<String>,
     /// The prompt that was sent to the agent last, by its name there.
     at_agent: Option<String>,
     /// The content of prompts without an outcome.
@@ -207,6 +210,7 @@ impl Keeper {
                     let mut keeper = Self::new(shared, id, appender, &state, agent, inbox, stop);
                     keeper.imported = imported;
                     keeper.leave_time_of_creation();
+                    keeper.leave_time_of_resume();
                     match keeper.resume(&state).await {
                         Ok(()) => keeper.run().await,
                         Err(AppenderClosed) => Exit::Interrupted,
@@ -257,6 +261,7 @@ impl Keeper {
             away: None,
             closing_links: ClosingLinks::default(),
             recovery: None,
+            forgot: None,
             at_agent: None,
             contents: Contents::resume(state),
             keys: Keys::resume(state, &shared.settings.redaction),

@@ -28,6 +28,7 @@ impl Keeper {
             Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, work, reply).await,
             Request::Answer(question, answer, reply) => self.answer(&question, answer, work, reply).await,
             Request::Change(change, reply) => self.change(change, work, reply).await,
+            Request::Resume(choice, reply) => self.resume_as(choice, work, reply).await,
             Request::End(reason, reply) => self.end(reason, work, reply, ()).await,
             Request::EndIfQuiet(_, reply) if !self.is_quiet() => {
                 answer(reply, Ok(false));
@@ -58,6 +59,10 @@ impl Keeper {
         }
         if let Err(error) = self.check_room(&content) {
             return refuse(reply, error);
+        }
+        if let Some(native_id) = self.forgotten().await {
+            let (agent, session) = (self.session.agent.clone(), self.id.clone());
+            return refuse(reply, RequestError::AgentForgot { agent, session, native_id });
         }
         let accepted =
             self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
@@ -349,7 +354,7 @@ impl Keeper {
     }
 }
 
-fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), AppenderClosed> {
+pub(super) fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), AppenderClosed> {
     answer(reply, Err(error));
     Ok(())
 }
