@@ -44,6 +44,7 @@ mod cgroup;
 mod counts;
 mod error;
 mod link;
+mod tool_title;
 mod umask;
 mod working_directory;
 
@@ -55,5 +56,6 @@ pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
 pub use counts::{Counted, Counters, Counts};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use tool_title::{file_name, one_line};
 pub use umask::{restrict_umask, with_user_umask};
 pub use working_directory::WorkingDirectory;

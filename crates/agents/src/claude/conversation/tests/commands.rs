@@ -1,0 +1,1 @@
+//! What the keeper asks for, step by step.
