@@ -23,9 +23,9 @@ fn block(block: &Value) -> Result<Value, RefusedBlock> {
         "text" => text("text").map(|text| json!({"type": "text", "text": text})),
         "image" => match (text("data").filter(|data| !data.is_empty()), text("mimeType")) {
             (Some(data), Some(mime)) => Some(file("image", mime, data)),
-            _ => text("uri").filter(|uri| uri.starts_with("https://") || uri.starts_with("http://")).map(
-                |url| json!({"type": "image", "source": {"type": "url", "url": url}}),
-            ),
+            _ => text("uri")
+                .filter(|uri| uri.starts_with("https://") || uri.starts_with("http://"))
+                .map(|url| json!({"type": "image", "source": {"type": "url", "url": url}})),
         },
         "resource_link" => text("uri").map(|uri| {
             let name = text("name").unwrap_or(uri);
@@ -34,11 +34,7 @@ fn block(block: &Value) -> Result<Value, RefusedBlock> {
         "resource" => resource(&block["resource"]),
         _ => None,
     };
-    content.ok_or_else(|| RefusedBlock::Unsupported {
-        agent: "claude",
-        kind: kind.to_owned(),
-        takes: TAKES,
-    })
+    content.ok_or_else(|| RefusedBlock::Unsupported { agent: "claude", kind: kind.to_owned(), takes: TAKES })
 }
 
 /// An embedded resource: text with its URI, an image or a PDF.

@@ -193,6 +193,15 @@ pub(super) struct ControlResponse {
     pub(super) error: Option<String>,
 }
 
+// === impl Line ===
+
+impl Line<'_> {
+    /// True for the result of an interrupted turn.
+    pub(super) fn is_aborted(&self) -> bool {
+        matches!(self.terminal_reason.as_deref(), Some("aborted_streaming" | "aborted_tools"))
+    }
+}
+
 // === impl Content ===
 
 impl Default for Content {
@@ -256,8 +265,7 @@ impl TokenUsage {
 
     /// The tokens that the context holds after the call.
     pub(super) fn context(self) -> Option<u64> {
-        let parts =
-            [self.output_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens];
+        let parts = [self.output_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens];
         let more = parts.into_iter().flatten().fold(0, u64::saturating_add);
         self.input_tokens.map(|input| input.saturating_add(more))
     }

@@ -108,7 +108,8 @@ impl Conversation {
         match outcome {
             ApprovalOutcome::AllowOnce => self.allow(key, ask, None),
             ApprovalOutcome::AllowAlways => {
-                let chosen = option.and_then(|option| (0..ask.suggestions.len()).find(|at| always(*at) == option));
+                let chosen =
+                    option.and_then(|option| (0..ask.suggestions.len()).find(|at| always(*at) == option));
                 let rule = ask.suggestions.get(chosen.unwrap_or(0)).cloned();
                 self.allow(key, ask, rule);
             }
@@ -184,7 +185,8 @@ fn options(suggestions: &[Value]) -> Vec<ApprovalOption> {
     let option = |id: String, kind, name: String| ApprovalOption { id, kind, name, extra: Map::new() };
     let mut options = vec![option("once".to_owned(), OptionKind::AllowOnce, "Allow once".to_owned())];
     let names = suggestions.iter().filter_map(covers);
-    options.extend(names.enumerate().map(|(place, name)| option(always(place), OptionKind::AllowAlways, name)));
+    options
+        .extend(names.enumerate().map(|(place, name)| option(always(place), OptionKind::AllowAlways, name)));
     options.push(option("reject".to_owned(), OptionKind::RejectOnce, "Reject".to_owned()));
     options
 }
@@ -247,7 +249,9 @@ fn by_question(input: &Value, answers: &Map<String, Value>) -> Map<String, Value
         let given = answers.get(&place.to_string())?;
         let text = match given {
             Value::Array(labels) => labels.iter().map(label).collect::<Vec<_>>().join(", "),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => label(given),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                label(given)
+            }
         };
         Some((asked.question, Value::from(text)))
     };

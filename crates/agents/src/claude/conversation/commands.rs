@@ -131,7 +131,9 @@ impl Conversation {
             }
             // It has left the queue, and its turn is about to be shown.
             Some(place) => self.prompts[place].unwanted = true,
-            None if self.turn.as_ref().is_some_and(|turn| turn.prompts.contains(&native_id)) => self.interrupt(),
+            None if self.turn.as_ref().is_some_and(|turn| turn.prompts.contains(&native_id)) => {
+                self.interrupt()
+            }
             // Its turn has ended meanwhile.
             None => {}
         }
@@ -139,7 +141,8 @@ impl Conversation {
 
     fn not_changed(&mut self, what: &str, value: &str, error: Option<String>) {
         let said = crate::claude::outcome::shorten(&error.unwrap_or_default());
-        let message = format!("Claude Code did not accept the {what} {value:?} and keeps the last one: {said}");
+        let message =
+            format!("Claude Code did not accept the {what} {value:?} and keeps the last one: {said}");
         self.notice(NoticeCode::Degraded, message);
     }
 }

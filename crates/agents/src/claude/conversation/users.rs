@@ -14,7 +14,8 @@ impl Conversation {
         let key = Key::from(&*line.uuid);
         match message.content {
             Content::Blocks(blocks) => {
-                let (results, texts): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(Block::is_result);
+                let (results, texts): (Vec<Block>, Vec<Block>) =
+                    blocks.into_iter().partition(Block::is_result);
                 for result in &results {
                     self.tool_result(result, line.tool_use_result.as_ref(), parent);
                 }
@@ -92,7 +93,9 @@ impl Conversation {
         }
         let parent = parent.map(Key::from);
         self.signal(Signal::ToolSeen { key: key.clone(), parent, tool });
-        if let Some(text) = details.filter(|_| is_main).and_then(|details| self.plan.apply(&call.name, details)) {
+        if let Some(text) =
+            details.filter(|_| is_main).and_then(|details| self.plan.apply(&call.name, details))
+        {
             self.show_plan(&key, text);
         }
     }
