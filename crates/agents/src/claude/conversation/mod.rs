@@ -8,16 +8,20 @@
 //! | `messages` | model calls and their content, streamed and whole |
 //! | `users` | tool results, echoes of prompts, lines in the user's name |
 //! | `asks` | permissions and questions |
+//! | `replay` | a turn of the transcript, by the same rules |
 //! | `commands` | what the keeper asks for, and the agent's answers to our requests |
 
 mod asks;
 mod commands;
 mod lines;
 mod messages;
+mod replay;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod users;
+
+pub(super) use replay::{StoredStep, StoredTurn};
 
 use super::outcome::AgentMessageError;
 use super::plan::Plan;
