@@ -124,7 +124,9 @@ impl Lab {
 
     /// The process of Claude Code itself.
     fn claude_process(&self) -> Option<i32> {
-        self.processes().into_iter().find(|(_, line)| line.contains("stream-json")).map(|(id, _)| id)
+        // A shell has started it.
+        let is_claude = |line: &str| line.contains("stream-json") && !line.starts_with("/bin/sh ");
+        self.processes().into_iter().find(|(_, line)| is_claude(line)).map(|(id, _)| id)
     }
 }
 

@@ -134,6 +134,11 @@ impl Conversation {
         conversation
     }
 
+    /// The process goes on with the totals that the transcript of its session has.
+    pub(crate) fn count_from_stored_totals(&mut self, transcript: &[u8]) {
+        self.usage = ProcessUsage::stored_in(transcript);
+    }
+
     /// The next observation for the keeper.
     pub(crate) fn next_observed(&mut self) -> Option<Observed> {
         self.observed.pop_front()
