@@ -50,7 +50,7 @@ fn seconds(processes: &[Process], repeats: usize) -> f64 {
     let mut observed = 0;
     for _ in 0..repeats {
         for lines in processes {
-            let mut conversation = Conversation::new(ConversationSettings::default());
+            let mut conversation = Conversation::new(ConversationSettings { native_id: "bench".to_owned() });
             for line in lines {
                 conversation.line(line, NOW);
                 while conversation.next_observed().is_some() {

@@ -25,3 +25,4 @@ mod usage;
 mod wire;
 
 pub use agent::{Claude, ClaudeConfig};
+pub use conversation::{Conversation, ConversationSettings};

@@ -155,8 +155,10 @@ impl Running {
     async fn greet(&mut self) -> Result<Value, Greeting> {
         let request = json!({"type": "control_request", "request_id": FIRST_REQUEST, "request": {"subtype": "initialize"}});
         self.say(&request.to_string());
-        let written = write(self.stdin.as_mut(), &mut self.unwritten).await;
-        written.map_err(|error| Greeting::Error(StartError::Pipes(error)))?;
+        // A process that has ended does not read. Its output has then ended too, and its exit says more.
+        if let Err(error) = write(self.stdin.as_mut(), &mut self.unwritten).await {
+            tracing::debug!(%error, "Claude Code does not read its first request");
+        }
         loop {
             let line = self.lines.next().await.map_err(|error| Greeting::Error(StartError::Pipes(error)))?;
             let Some(line) = line else { return Err(Greeting::Ended) };

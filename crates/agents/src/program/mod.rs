@@ -146,7 +146,6 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::time::{Duration, Instant};
     use turnstream_adapter::{Choice, Description, Login};
-    use turnstream_agent_process::INHERITED;
 
     fn install(home: &Path, name: &str, body: &str) -> PathBuf {
         let path = home.join(name);

@@ -389,6 +389,9 @@ impl Keeper {
                 self.connection = Connection::Up(link, place);
                 tracing::debug!("the agent is connected");
                 turnstream_failpoint::reach("keeper.connected");
+                if self.recovery.is_some() {
+                    self.stop_leftover().await;
+                }
                 Ok(())
             }
             LinkEvent::Connected(Err(error)) => {

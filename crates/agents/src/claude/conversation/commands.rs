@@ -20,7 +20,7 @@ pub(super) enum Request {
 
 impl Conversation {
     /// Handles a command of the keeper.
-    pub(crate) fn command(&mut self, command: Command, now: Time) {
+    pub fn command(&mut self, command: Command, now: Time) {
         self.now = now;
         match command {
             Command::Prompt { native_id, content } => self.prompt(native_id, &content),

@@ -56,7 +56,7 @@ const READ_SYSTEM: &[&str] = &[
 
 impl Conversation {
     /// Handles one line of the agent's output, without its end.
-    pub(crate) fn line(&mut self, line: &[u8], now: Time) {
+    pub fn line(&mut self, line: &[u8], now: Time) {
         self.now = now;
         if line.trim_ascii().is_empty() {
             return;

@@ -39,13 +39,13 @@ use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 
 /// The session that a conversation is about.
-pub(crate) struct ConversationSettings {
+pub struct ConversationSettings {
     /// The agent's id of the session.
-    pub(crate) native_id: String,
+    pub native_id: String,
 }
 
 /// The conversation with one process. Its end is the end of the process.
-pub(crate) struct Conversation {
+pub struct Conversation {
     observed: VecDeque<Observed>,
     lines: VecDeque<String>,
     /// The time of the current step.
@@ -107,7 +107,7 @@ struct KnownCall {
 
 impl Conversation {
     /// A conversation with a process that has just been started.
-    pub(crate) fn new(settings: ConversationSettings) -> Self {
+    pub fn new(settings: ConversationSettings) -> Self {
         let mut conversation = Self {
             observed: VecDeque::new(),
             lines: VecDeque::new(),
@@ -135,33 +135,28 @@ impl Conversation {
     }
 
     /// The process goes on with the totals that the transcript of its session has.
-    pub(crate) fn count_from_stored_totals(&mut self, transcript: &[u8]) {
+    pub fn count_from_stored_totals(&mut self, transcript: &[u8]) {
         self.usage = ProcessUsage::stored_in(transcript);
     }
 
     /// The next observation for the keeper.
-    pub(crate) fn next_observed(&mut self) -> Option<Observed> {
+    pub fn next_observed(&mut self) -> Option<Observed> {
         self.observed.pop_front()
     }
 
     /// The next line for the agent, without its end.
-    pub(crate) fn next_line(&mut self) -> Option<String> {
+    pub fn next_line(&mut self) -> Option<String> {
         self.lines.pop_front()
     }
 
-    /// True when the agent does nothing, not even in the background, and nothing waits for it.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.turn.is_none() && self.prompts.is_empty() && self.tasks.is_empty()
-    }
-
     /// A line of this many bytes was too long to keep.
-    pub(crate) fn oversized(&mut self, bytes: u64, now: Time) {
+    pub fn oversized(&mut self, bytes: u64, now: Time) {
         self.now = now;
         self.signal(Signal::Gap(format!("a line of {bytes} bytes is too long, and was skipped")));
     }
 
     /// The process, or a pipe to it, has ended.
-    pub(crate) fn exited(&mut self, error: TurnError) {
+    pub fn exited(&mut self, error: TurnError) {
         self.flush_half_characters();
         self.signal(Signal::LinkLost(error));
     }

@@ -60,7 +60,8 @@ fn assert_recovered(lab: &Lab, session: &str, at: &str) {
     let runs = lab.work("runs.txt").lines().count();
     match outcomes(&log)[..] {
         ["completed"] => {
-            assert_eq!(runs, 1, "{at}");
+            // A permission that was open dies with the gateway: the command then fails, and did not run.
+            assert!(runs <= 1, "{at}: {runs} runs");
             assert_eq!(answers(&serving, session), ["I run it.", ANSWER], "{at}: {log:#?}");
         }
         ref other => panic!("{at}: {other:?}, and Claude Code could finish it: {log:#?}"),
