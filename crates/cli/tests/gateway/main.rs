@@ -7,6 +7,7 @@ mod access;
 mod choice;
 mod configuration;
 mod diagnostics;
+mod discovery;
 #[cfg(target_os = "linux")]
 mod disk;
 mod files;
