@@ -1,7 +1,7 @@
 //! Agents on `PATH`: offered without configuration, with what is wrong with each. The programs are small
 //! scripts that print a version.
 
-use crate::support::{ENDED, Home, Serving, ask, install, prompt, read, stderr, stdout, wait_for};
+use crate::support::{ENDED, Home, Serving, ask, install, prompt, stderr, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -152,41 +152,50 @@ fn run_takes_the_only_agent_that_can_be_used_and_asks_when_there_are_two() {
     assert_eq!(demo.status.code(), Some(0), "{demo:?}");
 }
 
-#[test]
-fn an_agent_gets_the_variables_of_its_kind_and_their_secrets_are_redacted() {
+/// Variables of a gateway, with a secret of a provider.
+const VARIABLES: [(&str, &str); 5] = [
+    ("ANTHROPIC_API_KEY", "a-secret-of-a-provider-42"),
+    ("OPENCODE_CONFIG", "/nowhere/opencode.json"),
+    ("OPENCODE_SERVER_USERNAME", "of-another-server"),
+    ("AWS_SECRET_ACCESS_KEY", "of-another-program"),
+    ("IS_SANDBOX", "1"),
+];
+
+/// The variables of these that an opencode gets, with this configuration.
+fn passed_to_opencode(file: &str) -> Vec<&'static str> {
     let home = Home::new();
-    let seen = home.path("seen");
-    let body =
-        format!("{}\n", prints("1.18.33").replace("exit 1", &format!("export -p > {}", seen.display())));
-    install(&home, "opencode", &body);
-    let secret = "a-secret-of-a-provider-42";
-    let variables = [
-        ("ANTHROPIC_API_KEY", secret),
-        ("OPENCODE_CONFIG", "/nowhere/opencode.json"),
-        ("OPENCODE_SERVER_USERNAME", "of-another-server"),
-        ("AWS_SECRET_ACCESS_KEY", "of-another-program"),
-        ("IS_SANDBOX", "1"),
-        ("TURNSTREAM_TIMEOUTS_CONNECT", "1s"),
-    ];
-    let run = |args: &[&str]| {
-        let mut command = home.command(&[&["run"], args].concat());
-        on_path(&home, &mut command).envs(variables).output().unwrap()
-    };
-    let passed = |args: &[&str]| -> Vec<String> {
-        run(args);
-        let has = |name: &&&str| read(&seen).contains(&format!("{name}="));
-        let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
-        names.iter().filter(has).map(|name| (*name).to_owned()).collect()
-    };
-    let agent = ["Hello", "--agent", "opencode"];
-    assert_eq!(passed(&agent), ["ANTHROPIC_API_KEY", "OPENCODE_CONFIG"]);
-    let config = home.path("turnstream.toml");
-    let file = "[agents.opencode]\nkind = \"opencode\"\npass_env = [\"AWS_*\"]\n";
+    let (seen, config) = (home.path("seen"), home.path("turnstream.toml"));
     std::fs::write(&config, file).unwrap();
-    let configured = passed(&[&agent[..], &["--config", config.to_str().unwrap()]].concat());
-    assert_eq!(configured, ["AWS_SECRET_ACCESS_KEY"], "a configured pass_env replaces the list of the kind");
+    let keep = format!("export -p > {0}.new && /bin/mv {0}.new {0}\nexit 1", seen.display());
+    install(&home, "opencode", &prints("1.18.33").replace("exit 1", &keep));
+    let mut command =
+        home.command(&["run", "Hello", "--agent", "opencode", "--config", config.to_str().unwrap()]);
+    let command = on_path(&home, &mut command).envs(VARIABLES).env("TURNSTREAM_TIMEOUTS_CONNECT", "5m");
+    let mut run = command.spawn().unwrap();
+    let seen = wait_for(|| std::fs::read_to_string(&seen).ok());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let is_seen = |name: &&str| seen.contains(&format!("{name}="));
+    VARIABLES.into_iter().map(|(name, _)| name).filter(is_seen).collect()
+}
+
+#[test]
+fn an_agent_gets_the_variables_of_its_kind_unless_the_configuration_names_others() {
+    assert_eq!(passed_to_opencode(""), ["ANTHROPIC_API_KEY", "OPENCODE_CONFIG"]);
+    let kind = "[agents.opencode]\nkind = \"opencode\"\n";
+    assert_eq!(passed_to_opencode(kind), ["ANTHROPIC_API_KEY", "OPENCODE_CONFIG"]);
+    assert_eq!(passed_to_opencode(&format!("{kind}pass_env = [\"AWS_*\"]\n")), ["AWS_SECRET_ACCESS_KEY"]);
+    assert_eq!(passed_to_opencode(&format!("{kind}pass_env = []\n")), [""; 0]);
+}
+
+#[test]
+fn secrets_that_an_agent_is_given_are_redacted_in_all_sessions() {
+    let home = Home::new();
+    install(&home, "claude", &prints("2.1.197"));
+    let (_, secret) = VARIABLES[0];
     let script = prompt(&json!([{"do": "text", "text": format!("it is {secret}.")}]));
-    let told = run(&[&script, "--agent", "scripted"]);
+    let mut command = home.command(&["run", &script, "--agent", "scripted"]);
+    let told = on_path(&home, &mut command).envs(VARIABLES).output().unwrap();
     assert_eq!(stdout(&told), "it is [redacted:anthropic_api_key].\n", "{told:?}");
 }
 
