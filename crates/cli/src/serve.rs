@@ -159,17 +159,10 @@ async fn print_first_screen(
     login: Result<String, NoRandomness>,
     gateway: Gateway,
 ) {
-    let (mut agents, mut candidates) = (Vec::new(), Vec::new());
-    for (name, description) in gateway.probe_agents().await {
-        let state = match (&description.problem, description.scripted) {
-            (Some(problem), _) => format!(" (cannot be used: {problem})"),
-            (None, true) => " (scripted: a demo that plays a script, without a model)".to_owned(),
-            (None, false) => String::new(),
-        };
-        agents.push(format!("{name}{state}"));
-        let Description { problem, scripted, .. } = description;
-        candidates.push(Candidate { name, scripted, problem });
-    }
+    let probed = gateway.probe_agents().await;
+    let agents: Vec<String> = probed.iter().map(|(name, agent)| agent_line(name, agent)).collect();
+    let candidate = |(name, Description { problem, scripted, .. })| Candidate { name, scripted, problem };
+    let candidates = probed.into_iter().map(candidate).collect();
     let hints = hints::of(&config, &place, address, candidates);
     let with = if hints::need_token(&place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
     let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
@@ -198,10 +191,23 @@ async fn print_first_screen(
         version = env!("CARGO_PKG_VERSION"),
         data = config.data.display(),
         roots = roots.join(", "),
-        agents = if agents.is_empty() { "none".to_owned() } else { agents.join(", ") },
+        agents = if agents.is_empty() { "none".to_owned() } else { agents.join("\n           ") },
         hints = hints.join("\n  "),
     );
     if let Err(error) = out::print(&escape::text(&screen)) {
         debug!(%error, "nobody reads the first screen");
     }
+}
+
+/// One agent on the first screen: whether it can be used, or why not.
+fn agent_line(name: &str, agent: &Description) -> String {
+    let version = agent.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
+    let found = if agent.discovered { ", found on PATH" } else { "" };
+    let state = match (&agent.problem, agent.scripted, &agent.notice) {
+        (Some(problem), _, _) => format!(" (cannot be used: {problem})"),
+        (None, true, _) => " (scripted: a demo that plays a script, without a model)".to_owned(),
+        (None, false, Some(notice)) => format!(" ({notice})"),
+        (None, false, None) => String::new(),
+    };
+    format!("{name}{version}{found}{state}")
 }

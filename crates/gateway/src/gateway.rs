@@ -124,12 +124,12 @@ impl Gateway {
         Self { shared: self.shared.clone(), actor }
     }
 
-    /// The configured agents, by name.
+    /// The agents, by name.
     pub fn agents(&self) -> Vec<(String, Description)> {
         self.shared.agents.iter().map(|(name, agent)| (name.clone(), agent.describe())).collect()
     }
 
-    /// The configured agents, each probed first. This takes as long as the slowest agent takes to answer.
+    /// The agents, each probed first. This takes as long as the slowest agent takes to answer.
     pub async fn probe_agents(&self) -> Vec<(String, Description)> {
         let mut looks = tokio::task::JoinSet::new();
         for (name, agent) in &self.shared.agents {

@@ -10,8 +10,8 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The variables that the patterns name, out of these. A variable that is withheld is passed only by its whole
-/// name. One whose name is not UTF-8 is never passed.
+/// The variables that the patterns name, out of these. A variable that is withheld is passed only by its
+/// whole name. One whose name is not UTF-8 is never passed.
 pub fn passed(
     patterns: &[impl AsRef<str>],
     withheld: &[&str],

@@ -1,6 +1,8 @@
 //! The program of an agent: where it is, its version, whether it is logged in, and what to do if it cannot be
 //! used. Agents that need no configuration are found here.
 
+#[cfg(test)]
+mod documentation;
 mod environment;
 mod known;
 mod login;
@@ -98,9 +100,11 @@ impl Program {
         let KnownAgent { title, tested, install, login, models, modes, .. } = self.known;
         let login = login.as_ref().map(|facts| (facts.state(|name| self.variable(name)), facts.command));
         description.discovered = self.origin == Origin::Discovered;
-        description.login = login.map(|(state, _)| state);
-        description.models = models.iter().copied().map(Choice::new).collect();
-        description.modes = modes.iter().copied().map(Choice::new).collect();
+        if path.is_some() {
+            description.login = login.map(|(state, _)| state);
+            description.models = models.iter().copied().map(Choice::new).collect();
+            description.modes = modes.iter().copied().map(Choice::new).collect();
+        }
         let mut notice = None;
         match &answer {
             Some(VersionAnswer::Version(version)) => {

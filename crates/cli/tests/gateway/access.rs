@@ -14,6 +14,8 @@ fn shell(home: &Home, line: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).stdin(Stdio::null()).env_clear();
     shell.env("HOME", home.path("")).env("PATH", std::env::var_os("PATH").unwrap());
+    // Whatever agents this machine has.
+    shell.env("TURNSTREAM_DISCOVER", "false");
     shell
 }
 

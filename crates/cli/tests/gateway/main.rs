@@ -9,6 +9,7 @@ mod choice;
 mod claude;
 mod configuration;
 mod diagnostics;
+mod discovery;
 #[cfg(target_os = "linux")]
 mod disk;
 mod files;

@@ -3,6 +3,7 @@
 mod attached;
 mod away;
 mod cancels;
+mod discovered;
 mod halves;
 mod leftovers;
 mod subagents;
