@@ -8,7 +8,8 @@ pub mod opencode;
 
 pub use turnstream_adapter::{
     ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
-    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork,
-    NoControlGroups, Observed, Observer, OpenWork, Probing, RefusedBlock, Start, StopError, Stopping,
-    UnknownModel, WorkingDirectory, restrict_umask,
+    ControlGroup, ControlGroups, Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, McpServer,
+    McpTransport, NamedValue, NoControlGroups, Observed, Observer, OpenWork, Probing, ProcessUsage,
+    RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping, UnknownModel, WorkingDirectory,
+    restrict_umask,
 };
