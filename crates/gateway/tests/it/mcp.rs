@@ -217,6 +217,8 @@ fn a_kill_during_the_creation_leaves_no_session_without_its_servers() {
             gateway.close().await;
         });
         run(&KillPoint::line("DONE", 1));
-        assert_eq!(given(&home), [servers()], "{point:?}");
+        // The first child may come to a link before it is killed.
+        let given = given(&home);
+        assert!(!given.is_empty() && given.iter().all(|given| *given == servers()), "{point:?}: {given:?}");
     }
 }
