@@ -1,12 +1,12 @@
 //! The [`Agent`] trait: one configured agent, and how links to it are made.
 
 use crate::counts::Counts;
+use crate::description::Description;
 use crate::error::{ConnectError, RefusedBlock, StopError};
 use crate::link::Link;
 use crate::mcp::{McpServer, RefusedMcp};
 use crate::process_usage::ProcessUsage;
 use crate::working_directory::WorkingDirectory;
-use serde::Serialize;
 use serde_json::Value;
 use std::future::Future;
 use std::path::Path;
@@ -43,13 +43,13 @@ pub const ACP_CONTENT: &[&str] = &["text", "image", "audio", "resource_link", "r
 pub trait Agent: Send + Sync {
     /// Describes the agent for the list of agents: its kind, and why it cannot be used, if that is known.
     ///
-    /// Must return at once, without I/O on the network.
+    /// Must return at once, without I/O on the network. May tell what an earlier probe has found.
     fn describe(&self) -> Description;
 
     /// Like [`Agent::describe`], after a check of the outside: whether its server answers, and with which
     /// version.
     ///
-    /// Takes a few seconds at most. Starts nothing.
+    /// Takes a few seconds at most. May start a command that prints a version, and nothing else.
     fn probe(&self) -> Probing<'_> {
         Box::pin(std::future::ready(self.describe()))
     }
@@ -149,24 +149,6 @@ pub trait Agent: Send + Sync {
     fn stop(&self) -> Stopping<'_> {
         Box::pin(std::future::ready(Ok(())))
     }
-}
-
-/// One agent in the list of agents.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Description {
-    /// The kind, as in the configuration: `scripted`, `opencode`.
-    pub kind: &'static str,
-    /// One line for a person.
-    pub about: String,
-    /// Its version, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Why it cannot be used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-    /// It plays a script: no model is behind it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub scripted: bool,
 }
 
 /// A model that an agent does not have.

@@ -33,31 +33,33 @@
 //! 5. **Gaps are reported.** When events may have been missed, send
 //!    [`Signal::Gap`](turnstream_model::signal::Signal::Gap) and then the state as snapshots.
 //! 6. **No process is left behind.** A dropped `connect` future or a dropped link ends what was started for
-//!    it. [`ControlGroup`] helps: it also finds processes that left their parent and their session.
+//!    it. `turnstream_agent_process` does that for agents that are child processes.
 //! 7. **Log lines without content.** Text of prompts, models and tools is not logged at info or above.
 //!
 //! The folders of `crates/agents` are examples: `opencode` for an agent behind a server, `demo` for one
 //! that is played.
 
 mod agent;
-mod cgroup;
+mod clock;
 mod counts;
+mod description;
 mod error;
 mod link;
 mod mcp;
 mod process_usage;
-mod umask;
+mod session_file;
 mod working_directory;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Remembering,
-    Start, Stopping, UnknownModel,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, LoggedWork, OpenWork, Probing, Remembering, Start,
+    Stopping, UnknownModel,
 };
-pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
+pub use clock::Clock;
 pub use counts::{Counted, Counters, Counts};
+pub use description::{Choice, Description, Login};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
 pub use mcp::{BadMcp, MOST_MCP_BYTES, MOST_MCP_SERVERS, McpServer, McpTransport, NamedValue, RefusedMcp};
 pub use process_usage::ProcessUsage;
-pub use umask::{restrict_umask, with_user_umask};
+pub use session_file::session_file;
 pub use working_directory::WorkingDirectory;

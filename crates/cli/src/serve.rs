@@ -111,11 +111,7 @@ fn warn_of_limits(config: &Config, open_files_limit: Option<u64>) {
     if let Some(limit) = open_files_limit.filter(|limit| *limit < FEW_OPEN_FILES) {
         warn!(limit, "few files may be open at once, and every client needs one; raise it with ulimit -n");
     }
-    let starts_processes = |agent: &AgentTable| match agent {
-        AgentTable::Scripted(_) => false,
-        AgentTable::Opencode(table) => table.url.is_none(),
-    };
-    if config.agents.values().any(starts_processes)
+    if config.agents.values().any(AgentTable::starts_processes)
         && let Err(problem) = ControlGroups::find()
     {
         warn!(

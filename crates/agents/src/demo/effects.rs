@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Component, Path};
-use turnstream_adapter::{WorkingDirectory, with_user_umask};
+use turnstream_adapter::WorkingDirectory;
+use turnstream_agent_process::with_user_umask;
 
 /// The most bytes that a read returns.
 const MAX_SHOWN: u64 = 64 << 10;

@@ -2,10 +2,6 @@
 //! everything it started.
 
 mod launch;
-mod output;
-mod pipe;
-mod processes;
-mod record;
 mod supervise;
 
 use super::client::Client;
@@ -13,9 +9,7 @@ use super::error::ClientError;
 use super::password::PasswordSource;
 use super::secret::Secret;
 use super::settings::{ClientInfo, Timeouts};
-use output::Output;
-use processes::Process;
-use record::Record;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -25,6 +19,7 @@ use supervise::{Supervisor, SupervisorCommand};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use turnstream_adapter::{AgentError, Counters};
+use turnstream_agent_process::{Output, Process, ProcessError, ProcessSpec, end, random_mark};
 use turnstream_redact::Rules;
 
 /// How many ports are tried if another program takes the one that was free a moment ago.
@@ -33,6 +28,20 @@ const PORT_TRIES: u32 = 3;
 /// Health checks of a leftover server. It runs, so it answers soon; if not, there must be time to start
 /// another.
 const LEFTOVER_PROBES: u32 = 4;
+
+/// The files in the state directory: the record of the server, and what it prints.
+const RECORD: &str = "opencode.json";
+const OUTPUT: &str = "opencode.log";
+
+/// What is on record of a server.
+type Record = turnstream_agent_process::Record<Address>;
+
+/// Where a server listens, and its password.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Address {
+    port: u16,
+    password: String,
+}
 
 /// How a server is started.
 #[derive(Debug, Clone)]
@@ -118,15 +127,6 @@ pub enum ServerState {
 /// Why a server could not be started or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The program could not be started.
-    #[error("cannot start {}: {error}; install opencode, or set the command to where it is", command.display())]
-    Command {
-        /// The program.
-        command: PathBuf,
-        /// The error of the system.
-        #[source]
-        error: io::Error,
-    },
     /// The server was started, but did not become ready.
     #[error("opencode did not become ready: {reason}; its output ends with:\n{output}")]
     NotReady {
@@ -136,37 +136,12 @@ pub enum ServeError {
         /// The end of its output, redacted.
         output: String,
     },
-    /// A file of the state directory could not be used.
-    #[error("cannot {what} {}: {error}", path.display())]
-    Io {
-        /// The operation.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        #[source]
-        error: io::Error,
-    },
-    /// The record of the server cannot be read.
-    #[error("{} is not a record of a server; if no opencode of it runs any more, remove it", path.display())]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// The error of the parser.
-        source: serde_json::Error,
-    },
-    /// The pipe for its output could not be created.
-    #[error("cannot make a pipe for what opencode prints: {0}; is the limit of open files reached?")]
-    Pipe(#[source] io::Error),
+    /// Its process could not be started or ended.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// There is no free port.
     #[error("there is no free port on 127.0.0.1: {0}")]
     Port(#[source] io::Error),
-    /// No random bytes for a password could be read.
-    #[error("cannot read /dev/urandom for a password: {0}")]
-    Random(#[source] io::Error),
-    /// Some processes did not end.
-    #[error("processes {0:?} of opencode do not end, not even by SIGKILL")]
-    Undying(Vec<i32>),
     /// The server to attach to does not answer, or the client could not be created.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -196,16 +171,10 @@ impl AgentError for ServeError {
                     NotReady::Unhealthy(error) => AgentError::for_log(error),
                     NotReady::Exited(_) | NotReady::Silent(_) => reason.to_string(),
                 };
-                format!("opencode did not become ready: {reason}; see {}", output::FILE)
+                format!("opencode did not become ready: {reason}; see {OUTPUT}")
             }
             Self::Client(error) => AgentError::for_log(error),
-            Self::Command { .. }
-            | Self::Io { .. }
-            | Self::Record { .. }
-            | Self::Pipe(_)
-            | Self::Port(_)
-            | Self::Random(_)
-            | Self::Undying(_) => self.to_string(),
+            Self::Process(_) | Self::Port(_) => self.to_string(),
         }
     }
 }
@@ -226,6 +195,16 @@ impl Launch {
             restarts: Restarts::default(),
             secrets: Rules::standard(),
         }
+    }
+
+    /// The file of the server's record.
+    fn record(&self) -> PathBuf {
+        self.state.join(RECORD)
+    }
+
+    fn spec(&self) -> ProcessSpec {
+        let Self { name, command, cwd, env, .. } = self.clone();
+        ProcessSpec { kind: "opencode", name, command, cwd, env }
     }
 }
 
@@ -256,24 +235,23 @@ impl Server {
         info: ClientInfo,
         counters: &Counters,
     ) -> Result<Self, ServeError> {
-        let io = |error| ServeError::Io { what: "make", path: launch.state.clone(), error };
+        let io = |error| ProcessError::Io { what: "make", path: launch.state.clone(), error };
         std::fs::create_dir_all(&launch.state).map_err(io)?;
-        let output = Output::new(&launch.state, launch.secrets.clone());
-        if let Some(record) = Record::read(&launch.state)? {
+        let output = Output::new(launch.state.join(OUTPUT), launch.secrets.clone());
+        if let Some(record) = Record::read(&launch.record())? {
             let client = client(&record, timeouts, info.clone())?.with_counters(counters.clone());
             if let Some(process) = adoptable(&record, &client, &output, &launch.name).await {
                 return Self::adopt(launch, record, client, output, process);
             }
             tracing::info!(agent = %launch.name, "ending what a previous owner left of opencode");
             end(&record, launch.grace).await?;
-            Record::remove(&launch.state)?;
+            Record::remove(&launch.record())?;
         }
         let mut ports = 0;
         loop {
             ports += 1;
             let port = launch::free_port()?;
-            let (password, mark) = (launch::random()?, launch::random()?);
-            let mut record = Record { port, password, mark, process: None, cgroup: None };
+            let mut record = Record::new(Address { port, password: random_mark()? })?;
             let client = client(&record, timeouts, info.clone())?.with_counters(counters.clone());
             match launch::launch(&launch, &mut record, &client, &output).await {
                 Ok(started) => {
@@ -282,7 +260,7 @@ impl Server {
                 }
                 Err(error) => {
                     end(&record, launch.grace).await?;
-                    Record::remove(&launch.state)?;
+                    Record::remove(&launch.record())?;
                     if ports == PORT_TRIES || !launch::is_taken(port) {
                         return Err(error);
                     }
@@ -303,25 +281,36 @@ impl Server {
         process: Process,
     ) -> Result<Self, ServeError> {
         record.process = Some(process.clone());
-        record.write(&launch.state)?;
+        record.write(&launch.record())?;
         // The previous owner may have been killed before the process was in its control group.
-        enter_cgroup(&record, &launch.name);
+        launch.spec().enter_cgroup(&record);
         tracing::info!(
-            agent = %launch.name, pid = process.id, port = record.port,
+            agent = %launch.name, pid = process.id, port = record.agent.port,
             "adopted a running opencode"
         );
-        let supervisor = Supervisor::adopted(process);
+        let supervisor = Supervisor::adopted(process, &record);
         Ok(Self::supervised(launch, record, client, output, supervisor, true))
     }
 
     /// Ends the server that a crashed owner left in this state directory, if there is one.
     pub async fn end_leftover(launch: &Launch) -> Result<(), ServeError> {
-        if let Some(record) = Record::read(&launch.state)? {
+        if let Some(record) = Record::read(&launch.record())? {
             tracing::info!(agent = %launch.name, "ending what a previous owner left of opencode");
             end(&record, launch.grace).await?;
-            Record::remove(&launch.state)?;
+            Record::remove(&launch.record())?;
         }
         Ok(())
+    }
+
+    /// The ids of the processes of the server that is on record in this state directory.
+    pub fn process_ids(launch: &Launch) -> Vec<u32> {
+        match Record::read(&launch.record()) {
+            Ok(record) => record.map(|record| record.family().ids()).unwrap_or_default(),
+            Err(error) => {
+                tracing::debug!(agent = %launch.name, %error, "the processes of opencode are not known");
+                Vec::new()
+            }
+        }
     }
 
     /// Uses a server that runs already. It is never ended or restarted from here.
@@ -407,7 +396,7 @@ impl Server {
 /// Its output is read first, because a server whose pipe is full may block. A server whose output cannot be
 /// read is not adopted: it would block, or print past the redaction as earlier versions allowed.
 async fn adoptable(record: &Record, client: &Client, output: &Output, agent: &str) -> Option<Process> {
-    let process = record.processes().find_leader()?;
+    let process = record.family().find_leader()?;
     let pid = process.id;
     if let Err(error) = output.resume(&record.mark, pid) {
         tracing::warn!(agent, pid, %error, "cannot read the output of a leftover opencode; not adopted");
@@ -426,35 +415,8 @@ async fn adoptable(record: &Record, client: &Client, output: &Output, agent: &st
     }
 }
 
-/// Moves a server into its control group. If that fails, its processes are found in the other ways.
-fn enter_cgroup(record: &Record, agent: &str) {
-    if let Err(error) = record.processes().enter_cgroup() {
-        let pid = record.process.as_ref().map(|process| process.id);
-        tracing::warn!(
-            agent, pid, %error,
-            "cannot move opencode into a control group; its tools may leave processes"
-        );
-    }
-}
-
 fn client(record: &Record, timeouts: Timeouts, info: ClientInfo) -> Result<Client, ServeError> {
-    Ok(Client::new(&record.base_url(), Secret::new(record.password.clone()), timeouts, info)?)
-}
-
-/// Ends all processes of a server, on a blocking thread.
-async fn end(record: &Record, grace: Duration) -> Result<(), ServeError> {
-    let processes = record.processes();
-    let remaining = tokio::task::spawn_blocking(move || processes.end(grace)).await;
-    let remaining = remaining.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        // The runtime is shutting down. The guards of running servers kill them.
-        Err(_) => Vec::new(),
-    });
-    if remaining.is_empty() {
-        pipe::remove(&record.mark);
-        Ok(())
-    } else {
-        let pids: Vec<i32> = remaining.iter().map(|process| process.id).collect();
-        Err(ServeError::Undying(pids))
-    }
+    let Address { port, password } = &record.agent;
+    let url = format!("http://127.0.0.1:{port}");
+    Ok(Client::new(&url, Secret::new(password.clone()), timeouts, info)?)
 }

@@ -1,10 +1,7 @@
 //! The task that watches a server and restarts it.
 
-use super::launch::{self, Started, log_exit};
-use super::output::Output;
-use super::processes::{Process, ServerProcesses};
-use super::record::Record;
-use super::{Launch, ServeError, ServerState, pipe};
+use super::launch::{self, log_exit};
+use super::{Launch, Record, ServeError, ServerState};
 use crate::client::Client;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -12,6 +9,7 @@ use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 use turnstream_adapter::{AgentError, Counted};
+use turnstream_agent_process::{KillOnDrop, Output, Process, Started, end};
 use turnstream_model::Chain;
 
 /// How often an adopted server, which is not a child of this process, is checked.
@@ -21,6 +19,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) struct Supervisor {
     child: Option<Child>,
     process: Process,
+    /// Kills it when the task ends without a command.
+    guard: KillOnDrop,
 }
 
 /// A command of the owner of a server. An owner that is dropped without one has its server killed.
@@ -32,11 +32,12 @@ pub(super) enum SupervisorCommand {
 
 impl Supervisor {
     pub(super) fn started(started: Started) -> Self {
-        Self { child: Some(started.child), process: started.process }
+        let (child, process, guard) = started.keep();
+        Self { child: Some(child), process, guard }
     }
 
-    pub(super) fn adopted(process: Process) -> Self {
-        Self { child: None, process }
+    pub(super) fn adopted(process: Process, record: &Record) -> Self {
+        Self { child: None, process, guard: KillOnDrop::new(record.family()) }
     }
 
     pub(super) fn run(
@@ -49,25 +50,9 @@ impl Supervisor {
     ) -> watch::Receiver<ServerState> {
         let ready = ServerState::Ready { pid: Some(self.process.id), restarts: 0 };
         let (state, receiver) = watch::channel(ready);
-        let guard = KillOnDrop { processes: Some(record.processes()) };
-        let supervision =
-            Supervision { launch, record, client, output, state, guard, attempts: 0, restarts: 0 };
+        let supervision = Supervision { launch, record, client, output, state, attempts: 0, restarts: 0 };
         tokio::spawn(supervision.run(self, commands));
         receiver
-    }
-}
-
-/// Kills the server when the task ends without a command.
-struct KillOnDrop {
-    processes: Option<ServerProcesses>,
-}
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        if let Some(processes) = &self.processes {
-            processes.kill();
-            pipe::remove(&processes.mark);
-        }
     }
 }
 
@@ -77,7 +62,6 @@ struct Supervision {
     client: Client,
     output: Output,
     state: watch::Sender<ServerState>,
-    guard: KillOnDrop,
     /// Restarts in a row since the server last ran long enough.
     attempts: u32,
     restarts: u32,
@@ -92,7 +76,7 @@ impl Supervision {
             let status = tokio::select! {
                 status = exit_of(&mut server).instrument(span.clone()) => status,
                 command = &mut commands => {
-                    return self.obey(command.ok(), server.child).instrument(span).await;
+                    return self.obey(command.ok(), Some(server)).instrument(span).await;
                 }
             };
             self.client.counters().count(Counted::ServerExit);
@@ -101,12 +85,16 @@ impl Supervision {
                 self.attempts = 0;
             }
             let reason = format!("opencode ended; its output ends with:\n{}", self.output.tail());
-            server = match self.restart(reason, &mut commands).await {
-                Ok(started) => Supervisor::started(started),
-                Err(Interrupted(command)) => return self.obey(command, None).await,
+            let restarted = self.restart(reason, &mut commands).await;
+            server = match restarted {
+                Ok(started) => {
+                    // The new process has the same mark: the guard of the old one would kill it.
+                    server.guard.disarm();
+                    Supervisor::started(started)
+                }
+                Err(Interrupted(command)) => return self.obey(command, Some(server)).await,
             };
             self.restarts += 1;
-            self.guard.processes = Some(self.record.processes());
             let pid = Some(server.process.id);
             self.state.send_replace(ServerState::Ready { pid, restarts: self.restarts });
         }
@@ -128,7 +116,7 @@ impl Supervision {
                 );
                 self.state.send_replace(ServerState::GaveUp { reason });
                 // If this fails, the owner learns of it when it stops the server.
-                if let Err(error) = super::end(&self.record, self.launch.grace).await {
+                if let Err(error) = end(&self.record, self.launch.grace).await {
                     tracing::warn!(%agent, error = %Chain(&error), "cannot end what is left of opencode");
                 }
                 return Err(Interrupted(commands.await.ok()));
@@ -156,7 +144,7 @@ impl Supervision {
     /// files.
     async fn restart_once(&mut self) -> Result<Started, ServeError> {
         tokio::time::sleep(self.pause()).await;
-        super::end(&self.record, self.launch.grace).await?;
+        end(&self.record, self.launch.grace).await?;
         launch::launch(&self.launch, &mut self.record, &self.client, &self.output).await
     }
 
@@ -166,31 +154,31 @@ impl Supervision {
         doubled.min(restarts.longest_pause)
     }
 
-    async fn obey(mut self, command: Option<SupervisorCommand>, child: Option<Child>) {
+    async fn obey(self, command: Option<SupervisorCommand>, mut server: Option<Supervisor>) {
         let agent = self.launch.name.clone();
         match command {
             // The owner was dropped and does not wait: the guard kills the server.
             None => tracing::info!(%agent, "opencode is killed: its owner is gone"),
             Some(SupervisorCommand::Leave(done)) => {
-                self.guard.processes = None;
+                server.iter_mut().for_each(|server| server.guard.disarm());
                 tracing::info!(%agent, "opencode is left running");
                 reply(&agent, done, Ok(()));
             }
             Some(SupervisorCommand::Stop(done)) => {
-                let ended = super::end(&self.record, self.launch.grace).await;
+                let ended = end(&self.record, self.launch.grace).await;
                 if ended.is_ok() {
-                    self.guard.processes = None;
+                    server.iter_mut().for_each(|server| server.guard.disarm());
                 }
-                let ended = ended.and_then(|()| Record::remove(&self.launch.state));
+                let ended = ended.and_then(|()| Record::remove(&self.launch.record()));
                 if ended.is_ok() {
                     tracing::info!(%agent, "opencode stopped");
                 }
                 self.state.send_replace(ServerState::Stopped);
-                reply(&agent, done, ended);
+                reply(&agent, done, ended.map_err(ServeError::from));
             }
         }
         // Kept until here: no other process can get its id before it is waited for.
-        drop(child);
+        drop(server);
     }
 }
 

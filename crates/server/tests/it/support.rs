@@ -59,13 +59,7 @@ pub(crate) struct Odd {
 
 impl Agent for Odd {
     fn describe(&self) -> Description {
-        Description {
-            kind: "odd",
-            about: "Does not work.".to_owned(),
-            version: None,
-            problem: self.problem.clone(),
-            scripted: false,
-        }
+        Description { problem: self.problem.clone(), ..Description::new("odd", "Does not work.") }
     }
 
     fn connect(&self, _: Start) -> Connecting<'_> {

@@ -1,4 +1,4 @@
-//! The named pipe for the output of a server. A later owner opens it by its name after a crash. The server
+//! The named pipe for the output of an agent. A later owner opens it by its name after a crash. The agent
 //! holds both ends, so the pipe does not break when its reader ends.
 
 use rustix::fs::{Mode, OFlags};
@@ -14,7 +14,7 @@ const ROOM: usize = 1024 * 1024;
 /// The smallest size, if the system does not tell it.
 const LEAST_ROOM: usize = 16 * 1024;
 
-/// The path of the pipe for a server with this mark. Not in the state directory: its contents are not
+/// The path of the pipe for an agent with this mark. Not in the state directory: its contents are not
 /// redacted, and a program that reads all files there would consume them or block. Nobody can guess the
 /// mark.
 fn path(mark: &str) -> PathBuf {
@@ -25,10 +25,10 @@ fn name(mark: &str) -> String {
     format!("turnstream-{mark}")
 }
 
-/// Creates the pipe. Returns the end to read from, and the end for the server. Writing to a full pipe fails
-/// at once: otherwise opencode would block with all its turns until somebody reads. Its runtime drops what
+/// Creates the pipe. Returns the end to read from, and the end for the agent. Writing to a full pipe fails
+/// at once: otherwise the agent would block with all its turns until somebody reads. Its runtime drops what
 /// cannot be written, or keeps it in memory.
-pub(super) fn make(mark: &str) -> io::Result<(pipe::Receiver, File)> {
+pub(crate) fn make(mark: &str) -> io::Result<(pipe::Receiver, File)> {
     remove(mark);
     make_node(&path(mark))?;
     let reader = read(mark)?;
@@ -37,7 +37,7 @@ pub(super) fn make(mark: &str) -> io::Result<(pipe::Receiver, File)> {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::pipe::fcntl_setpipe_size(&printed, ROOM) {
         // The system has a limit for pipes; its default size is enough.
-        tracing::debug!(%error, "cannot enlarge the pipe for the output of opencode");
+        tracing::debug!(%error, "cannot enlarge the pipe for the output of an agent");
     }
     Ok((reader, printed))
 }
@@ -46,8 +46,8 @@ fn read(mark: &str) -> io::Result<pipe::Receiver> {
     pipe::OpenOptions::new().open_receiver(path(mark))
 }
 
-/// Opens the pipe of a running server again.
-pub(super) fn read_on(mark: &str, process: i32) -> io::Result<pipe::Receiver> {
+/// Opens the pipe of a running agent again.
+pub(crate) fn read_on(mark: &str, process: i32) -> io::Result<pipe::Receiver> {
     match of_process(mark, process) {
         Some(reader) => Ok(reader),
         None => read(mark),
@@ -55,7 +55,7 @@ pub(super) fn read_on(mark: &str, process: i32) -> io::Result<pipe::Receiver> {
 }
 
 /// Opens the pipe through the process. Its name may have been removed by a clean-up of old files, or
-/// `TMPDIR` may have changed. The server need not be ended for that.
+/// `TMPDIR` may have changed. The agent need not be ended for that.
 #[cfg(target_os = "linux")]
 fn of_process(mark: &str, process: i32) -> Option<pipe::Receiver> {
     let is_ours = |end: &PathBuf| {
@@ -79,7 +79,7 @@ fn of_process(_mark: &str, _process: i32) -> Option<pipe::Receiver> {
 
 /// How many bytes can be in the pipe without a loss. Half of its size: the system starts a new page for
 /// what does not fit into the rest of a page, so each page is at least half full.
-pub(super) fn unbroken(reader: &pipe::Receiver) -> usize {
+pub(crate) fn unbroken(reader: &pipe::Receiver) -> usize {
     #[cfg(target_os = "linux")]
     let room = rustix::pipe::fcntl_getpipe_size(reader).unwrap_or(LEAST_ROOM);
     #[cfg(not(target_os = "linux"))]
@@ -92,8 +92,8 @@ pub(super) fn unbroken(reader: &pipe::Receiver) -> usize {
 }
 
 /// Reads what is in the pipe, without waiting. `None` if it is empty, 0 bytes if no writer is left.
-pub(super) fn take(reader: &pipe::Receiver, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    // A direct read: the runtime learns of new output only when it polls, and the last output of a server
+pub(crate) fn take(reader: &pipe::Receiver, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    // A direct read: the runtime learns of new output only when it polls, and the last output of an agent
     // is followed by no other.
     loop {
         match rustix::io::read(reader, &mut *buffer) {
@@ -106,7 +106,7 @@ pub(super) fn take(reader: &pipe::Receiver, buffer: &mut [u8]) -> io::Result<Opt
 }
 
 /// Removes the name. Open ends stay usable.
-pub(super) fn remove(mark: &str) {
+pub(crate) fn remove(mark: &str) {
     match fs::remove_file(path(mark)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(path = %path(mark).display(), %error, "cannot remove a pipe");

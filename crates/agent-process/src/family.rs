@@ -1,103 +1,42 @@
-//! Finds and ends the processes of a server, with everything they started.
+//! Finds and ends the processes of an agent, with everything they started.
 //!
-//! opencode runs every command of its shell tool in a session of its own. A signal to its process group
-//! does not reach them, and they go on when it dies. So a process belongs to a server if any of these
-//! holds:
+//! opencode, Claude Code and Codex run every command of their shell tools in a session of its own. A signal
+//! to the agent's process group does not reach them, and they go on when it dies. So a process belongs to an
+//! agent if any of these holds:
 //!
-//! - it is in the server's control group, if there is one;
-//! - it is in the server's process group;
-//! - it descends from the server;
-//! - its environment has the server's mark, which a child keeps when its parent dies.
+//! - it is in the agent's control group, if there is one;
+//! - it is in the agent's process group;
+//! - it descends from the agent;
+//! - its environment has the agent's mark, which a child keeps when its parent dies.
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
+use crate::cgroup::ControlGroup;
+use crate::process::{Process, Row, Source};
+use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
-use turnstream_adapter::ControlGroup;
 
-/// The environment variable that holds the mark.
-pub(super) const MARK: &str = "TURNSTREAM_OPENCODE";
 /// How long to wait after SIGKILL. Only an overloaded machine takes that long.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 /// How often a control group that is gone is created again.
 const ENTER_TRIES: u32 = 3;
 
-/// A process. Its start time distinguishes it from a later process with the same id.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Process {
-    pub(super) id: i32,
-    /// The start time, as text that is only compared.
-    pub(super) started: String,
-}
-
-/// All processes of one server.
+/// All processes of one agent process: itself, and what it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ServerProcesses {
+pub struct ProcessFamily {
     /// The process that was started, if it is known.
-    pub(super) leader: Option<Process>,
-    /// The value of [`MARK`] in the environment of all of them.
-    pub(super) mark: String,
+    pub leader: Option<Process>,
+    /// The value of [`MARK`](crate::MARK) in the environment of all of them.
+    pub mark: String,
     /// Their control group, if there is one.
-    pub(super) cgroup: Option<ControlGroup>,
+    pub cgroup: Option<ControlGroup>,
 }
 
-#[derive(Debug)]
-struct Row {
-    process: Process,
-    parent: i32,
-    group: i32,
-}
+// === impl ProcessFamily ===
 
-/// How the list of processes is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// From `/proc`, on Linux.
-    Proc,
-    /// With `ps`, elsewhere. Environments cannot be read.
-    Ps,
-}
-
-// === impl Process ===
-
-impl Process {
-    /// The running process with this id.
-    pub(super) fn find(id: i32) -> Option<Self> {
-        let row = match Source::here() {
-            Source::Proc => proc_row(&Path::new("/proc").join(id.to_string()), &boot()),
-            Source::Ps => ps_rows(&["-p", &id.to_string()]).pop(),
-        };
-        row.map(|row| row.process)
-    }
-
-    /// Whether it still runs. A zombie does not count.
-    pub(super) fn is_alive(&self) -> bool {
-        Self::find(self.id).as_ref() == Some(self)
-    }
-
-    /// Continues a stopped process (SIGCONT).
-    pub(super) fn resume(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(id) = Pid::from_raw(self.id)
-            && let Err(error) = kill_process(id, signal)
-        {
-            // Usually the process has ended in between.
-            tracing::debug!(pid = self.id, ?signal, %error, "cannot signal a process");
-        }
-    }
-}
-
-// === impl ServerProcesses ===
-
-impl ServerProcesses {
-    /// The processes that run: those that belong to the server, those known before, and all their
+impl ProcessFamily {
+    /// The processes that run: those that belong to the agent, those known before, and all their
     /// descendants.
     fn living(&self, known: &BTreeSet<Process>) -> BTreeSet<Process> {
         let source = Source::here();
@@ -129,8 +68,18 @@ impl ServerProcesses {
         found
     }
 
+    /// The ids of the processes that run, for a look at what they use.
+    pub fn ids(&self) -> Vec<u32> {
+        let ids: Vec<i32> = match &self.cgroup {
+            // A group is one small file. Without it, every process of the machine is looked at.
+            Some(cgroup) => cgroup.processes(),
+            None => self.living(&BTreeSet::new()).iter().map(|process| process.id).collect(),
+        };
+        ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect()
+    }
+
     /// The first process: the recorded one, or the marked one that no other marked process started.
-    pub(super) fn find_leader(&self) -> Option<Process> {
+    pub fn find_leader(&self) -> Option<Process> {
         if let Some(leader) = &self.leader {
             return leader.is_alive().then(|| leader.clone());
         }
@@ -143,9 +92,9 @@ impl ServerProcesses {
     }
 
     /// Moves the first process, and what it has started so far, into the control group.
-    pub(super) fn enter_cgroup(&self) -> io::Result<()> {
+    pub(crate) fn enter_cgroup(&self) -> io::Result<()> {
         let (Some(cgroup), Some(leader)) = (&self.cgroup, &self.leader) else { return Ok(()) };
-        // Whoever ended the previous server may still be removing the empty group.
+        // Whoever ended the previous process may still be removing the empty group.
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let mut entered = cgroup.add(leader.id);
         for _ in 0..ENTER_TRIES {
@@ -166,7 +115,7 @@ impl ServerProcesses {
 
     /// Ends them all: SIGTERM, and SIGKILL after `grace`. Returns those that do not end. Blocks for a
     /// little longer than `grace`.
-    pub(super) fn end(&self, grace: Duration) -> Vec<Process> {
+    pub fn end(&self, grace: Duration) -> Vec<Process> {
         let mut ours = BTreeSet::new();
         for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, KILL_LIMIT)] {
             let start = Instant::now();
@@ -195,7 +144,7 @@ impl ServerProcesses {
     }
 
     /// Kills them all without waiting.
-    pub(super) fn kill(&self) {
+    pub fn kill(&self) {
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
             cgroup.clone().remove_soon();
@@ -204,88 +153,16 @@ impl ServerProcesses {
     }
 }
 
-// === impl Source ===
-
-impl Source {
-    fn here() -> Self {
-        if Path::new("/proc/self/stat").exists() { Self::Proc } else { Self::Ps }
-    }
-
-    /// All processes that run.
-    fn table(self) -> Vec<Row> {
-        match self {
-            Self::Proc => {
-                let boot = boot();
-                let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-                entries.filter_map(|entry| proc_row(&entry.path(), &boot)).collect()
-            }
-            Self::Ps => ps_rows(&["-A"]),
-        }
-    }
-
-    fn is_marked(self, id: i32, mark: &str) -> bool {
-        match self {
-            Self::Proc => {
-                let wanted = format!("{MARK}={mark}");
-                let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-                environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-            }
-            Self::Ps => false,
-        }
-    }
-}
-
-/// Starts are counted from the start of the machine, so they say little without it.
-fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
-/// Reads `/proc/ID/stat`: the id, the name in brackets, which may hold anything, then state, parent, group
-/// and, as the twentieth field behind the name, the start.
-fn proc_row(folder: &Path, boot: &str) -> Option<Row> {
-    let id = folder.file_name()?.to_str()?.parse().ok()?;
-    let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    if matches!(*fields.first()?, "Z" | "X") {
-        return None;
-    }
-    let started = format!("{boot}:{}", fields.get(19)?);
-    let process = Process { id, started };
-    Some(Row { process, parent: fields.get(1)?.parse().ok()?, group: fields.get(2)?.parse().ok()? })
-}
-
-fn ps_rows(which: &[&str]) -> Vec<Row> {
-    let output = Command::new("ps").args(which).args(["-o", "pid=,ppid=,pgid=,stat=,lstart="]).output();
-    let output = match output {
-        Ok(output) => output.stdout,
-        Err(error) => {
-            tracing::warn!(%error, "cannot run ps to find processes");
-            Vec::new()
-        }
-    };
-    String::from_utf8_lossy(&output).lines().filter_map(ps_row).collect()
-}
-
-fn ps_row(line: &str) -> Option<Row> {
-    let mut fields = line.split_whitespace();
-    let mut number = || fields.next()?.parse().ok();
-    let (id, parent, group) = (number()?, number()?, number()?);
-    if fields.next()?.starts_with('Z') {
-        return None;
-    }
-    let started = fields.collect::<Vec<&str>>().join(" ");
-    Some(Row { process: Process { id, started }, parent, group })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::MARK;
     use std::io::{BufRead, BufReader};
     use std::os::unix::process::CommandExt;
-    use std::process::{Child, Stdio};
+    use std::process::{Child, Command, Stdio};
 
     /// A shell in a group of its own that carries the mark, once it has said that it is ready.
-    fn shell(mark: &str, script: &str) -> (Child, ServerProcesses) {
+    fn shell(mark: &str, script: &str) -> (Child, ProcessFamily) {
         let mut command = Command::new("sh");
         command.args(["-c", script]).env(MARK, mark).process_group(0).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -293,7 +170,7 @@ mod tests {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         let leader = Process::find(child.id().try_into().unwrap());
-        (child, ServerProcesses { leader, mark: mark.to_owned(), cgroup: None })
+        (child, ProcessFamily { leader, mark: mark.to_owned(), cgroup: None })
     }
 
     #[test]
@@ -312,13 +189,13 @@ mod tests {
 
     #[test]
     fn a_control_group_that_was_removed_before_its_first_process_was_in_is_made_again() {
-        let groups = match turnstream_adapter::ControlGroups::find() {
+        let groups = match crate::ControlGroups::find() {
             Ok(groups) => groups,
             Err(error) => return eprintln!("not tried, because no groups can be made here: {error}"),
         };
         let (mut child, processes) = shell("test-group-made-again", "echo ready; sleep 300; true");
         let cgroup = groups.group(&format!("turnstream-again-{}", std::process::id()));
-        let processes = ServerProcesses { cgroup: Some(cgroup.clone()), ..processes };
+        let processes = ProcessFamily { cgroup: Some(cgroup.clone()), ..processes };
         processes.enter_cgroup().unwrap();
         let id = i32::try_from(child.id()).unwrap();
         assert!(cgroup.processes().contains(&id), "{:?}", cgroup.processes());
@@ -330,7 +207,7 @@ mod tests {
     #[test]
     fn the_first_process_is_found_by_its_mark() {
         let (mut child, processes) = shell("test-found-by-mark", "echo ready; sleep 300; true");
-        let unknown = ServerProcesses { leader: None, ..processes.clone() };
+        let unknown = ProcessFamily { leader: None, ..processes.clone() };
         assert_eq!(unknown.find_leader(), processes.leader);
         processes.kill();
         child.wait().unwrap();
@@ -345,21 +222,7 @@ mod tests {
         assert!(me.is_alive());
         let earlier = Process { started: "before".to_owned(), ..me };
         assert!(!earlier.is_alive());
-        let processes =
-            ServerProcesses { leader: Some(earlier), mark: "test-nobody".to_owned(), cgroup: None };
+        let processes = ProcessFamily { leader: Some(earlier), mark: "test-nobody".to_owned(), cgroup: None };
         assert_eq!(processes.living(&BTreeSet::new()), BTreeSet::new(), "or this test would be killed");
-    }
-
-    #[test]
-    fn ps_tells_the_same_as_proc() {
-        if Command::new("ps").output().is_err() {
-            eprintln!("there is no ps here");
-            return;
-        }
-        let id = i32::try_from(std::process::id()).unwrap();
-        let row = ps_rows(&["-p", &id.to_string()]).pop().unwrap();
-        let proc = proc_row(&Path::new("/proc").join(id.to_string()), "").unwrap();
-        assert_eq!((row.process.id, row.parent, row.group), (id, proc.parent, proc.group));
-        assert!(row.process.started.len() > 10, "{row:?}");
     }
 }

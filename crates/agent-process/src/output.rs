@@ -1,7 +1,6 @@
-//! The output of a server, redacted, in a file. It is read from a pipe and redacted before anything is on
-//! disk.
+//! What an agent prints, redacted, in a file. It is read from a pipe and redacted before anything is on disk.
 
-use super::{ServeError, pipe};
+use crate::pipe;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,8 +11,6 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::task::AbortHandle;
 use turnstream_redact::{Held, Rules, Stream};
 
-/// The file in the state directory of the server.
-pub(super) const FILE: &str = "opencode.log";
 /// The bytes of its end that are shown.
 const TAIL: u64 = 4 * 1024;
 /// A file larger than this is emptied.
@@ -24,12 +21,12 @@ const BRIEFLY: Duration = Duration::from_millis(50);
 const PIECE: usize = 16 * 1024;
 /// Written in the place of output that may be incomplete, because the pipe was nearly full.
 const LOST: &str = "\n[output lost]\n";
-/// Reads in a row before other tasks run: a server can print without end.
+/// Reads in a row before other tasks run: an agent can print without end.
 const PIECES: usize = 256;
 
-/// The output of a server. Clones share it.
+/// What an agent prints, in a file of at most 4 MiB. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Output {
+pub struct Output {
     path: PathBuf,
     rules: Rules,
     reading: Arc<Mutex<Option<Reading>>>,
@@ -63,7 +60,7 @@ struct Sink {
 enum More {
     /// At once.
     Now,
-    /// When the server prints again.
+    /// When the agent prints again.
     Later,
     /// Never: no writer is left.
     Never,
@@ -72,26 +69,29 @@ enum More {
 // === impl Output ===
 
 impl Output {
-    pub(super) fn new(state: &Path, rules: Rules) -> Self {
-        Self { path: state.join(FILE), rules, reading: Arc::default() }
+    /// The output in this file, redacted by these rules.
+    pub fn new(path: impl Into<PathBuf>, rules: Rules) -> Self {
+        Self { path: path.into(), rules, reading: Arc::default() }
     }
 
-    /// Empties the file, and creates the pipe for a server with this mark.
-    pub(super) fn begin(&self, mark: &str) -> Result<File, ServeError> {
-        // The last output of the previous server is dropped with the old contents.
+    /// Empties the file, and creates the pipe for an agent with this mark. Returns the end to print to.
+    pub fn begin(&self, mark: &str) -> io::Result<File> {
+        // The last output of the previous process is dropped with the old contents.
         locked(&self.reading).take();
-        let begun = || -> io::Result<File> {
-            let file = self.open()?;
-            file.set_len(0)?;
-            let (reader, printed) = pipe::make(mark)?;
-            self.read(reader, file, Stream::new(&self.rules));
-            Ok(printed)
-        };
-        begun().map_err(|error| ServeError::Io { what: "write", path: self.path.clone(), error })
+        let file = self.open()?;
+        file.set_len(0)?;
+        let (reader, printed) = pipe::make(mark)?;
+        self.read(reader, file, Stream::new(&self.rules));
+        Ok(printed)
     }
 
-    /// Continues to read the output of a running server with this first process.
-    pub(super) fn resume(&self, mark: &str, process: i32) -> io::Result<()> {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Continues to read the output of a running agent with this first process.
+    pub fn resume(&self, mark: &str, process: i32) -> io::Result<()> {
         let file = self.open()?;
         self.read(pipe::read_on(mark, process)?, file, Stream::in_the_middle(&self.rules));
         Ok(())
@@ -122,7 +122,7 @@ impl Output {
     }
 
     /// The end of the output so far.
-    pub(super) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         if let Some(reading) = &*locked(&self.reading) {
             locked(&reading.sink).drain();
         }
@@ -135,7 +135,7 @@ impl Output {
             Ok(tail)
         };
         let tail = read().unwrap_or_else(|error| {
-            tracing::debug!(path = %self.path.display(), %error, "cannot read the output of opencode");
+            tracing::debug!(path = %self.path.display(), %error, "cannot read the output of an agent");
             Vec::new()
         });
         String::from_utf8_lossy(&tail).trim().to_owned()
@@ -175,7 +175,7 @@ async fn keep_reading(pipe: Arc<Receiver>, sink: Arc<Mutex<Sink>>) {
                 tokio::task::yield_now().await;
             }
             Some(Err(error)) => {
-                tracing::warn!(%error, "cannot read the output of opencode");
+                tracing::warn!(%error, "cannot read the output of an agent");
                 return;
             }
             None => locked(&sink).release(),
@@ -192,7 +192,7 @@ impl Sink {
         for _ in 0..PIECES {
             match pipe::take(&self.pipe, &mut buffer) {
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read the output of opencode");
+                    tracing::warn!(%error, "cannot read the output of an agent");
                     self.finish();
                     return More::Never;
                 }
@@ -273,7 +273,7 @@ impl Sink {
         self.write(&passed);
     }
 
-    /// Writes to the file. If the disk refuses, the output is lost: the server must not wait for it.
+    /// Writes to the file. If the disk refuses, the output is lost: the agent must not wait for it.
     fn write(&mut self, text: &str) {
         let too_long = self.file.metadata().is_ok_and(|file| file.len() > CAP);
         let emptied = if too_long { self.file.set_len(0) } else { Ok(()) };
@@ -282,7 +282,7 @@ impl Sink {
             Ok(()) => self.write_failed = false,
             // Once until it works again: a full disk must not flood the log.
             Err(error) if !std::mem::replace(&mut self.write_failed, true) => {
-                tracing::warn!(%error, "cannot write the output of opencode");
+                tracing::warn!(%error, "cannot write the output of an agent");
             }
             Err(_) => {}
         }
@@ -299,13 +299,13 @@ mod tests {
     use super::*;
 
     fn mark() -> String {
-        super::super::launch::random().unwrap()
+        crate::random_mark().unwrap()
     }
 
     #[tokio::test]
     async fn only_the_end_is_shown_and_a_long_file_begins_anew_under_its_writer() {
         let state = tempfile::tempdir().unwrap();
-        let output = Output::new(state.path(), Rules::standard());
+        let output = Output::new(state.path().join("agent.log"), Rules::standard());
         let mark = mark();
         let mut printed = output.begin(&mark).unwrap();
         let text = format!("{}\n", "x ".repeat(512));
@@ -323,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn a_secret_in_pieces_and_characters_in_pieces_are_put_together() {
         let state = tempfile::tempdir().unwrap();
-        let output = Output::new(state.path(), Rules::standard());
+        let output = Output::new(state.path().join("agent.log"), Rules::standard());
         let mark = mark();
         let mut printed = output.begin(&mark).unwrap();
         let secret = format!("ghp_{}", "Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5");
@@ -340,7 +340,7 @@ mod tests {
     #[tokio::test]
     async fn behind_a_loss_nothing_is_taken_for_the_rest_of_what_was_before_it() {
         let state = tempfile::tempdir().unwrap();
-        let output = Output::new(state.path(), Rules::standard());
+        let output = Output::new(state.path().join("agent.log"), Rules::standard());
         let mark = mark();
         let mut printed = output.begin(&mark).unwrap();
         let text = "so much that it does not fit\n".repeat(64);
@@ -366,13 +366,13 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let mark = mark();
         let line = "MIIEpAIBAAKCAQEAx7Kq9Zt2Lm4Wp8Rs6Vb1Yd3Nf5Gh7Jk9Mn1Pq3Rs5Tv7Wx9Y";
-        let first = Output::new(state.path(), Rules::standard());
+        let first = Output::new(state.path().join("agent.log"), Rules::standard());
         let mut printed = first.begin(&mark).unwrap();
         write!(printed, "before\n-----BEGIN PRIVATE KEY-----\n{line}\n{}", &line[..20]).unwrap();
         first.tail();
         drop(first);
         write!(printed, "{}\n{line}\n-----END PRIVATE KEY-----\nafter\n", &line[20..]).unwrap();
-        let second = Output::new(state.path(), Rules::standard());
+        let second = Output::new(state.path().join("agent.log"), Rules::standard());
         second.resume(&mark, 0).unwrap();
         assert_eq!(second.tail(), "before\n[redacted:private_key][redacted:fragment]\nafter");
         pipe::remove(&mark);

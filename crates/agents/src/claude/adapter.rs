@@ -1,0 +1,227 @@
+//! The adapter task of one link: drives a conversation with one process, with the keeper on the other side.
+
+use super::agent::Shared;
+use super::conversation::Conversation;
+use super::files::SessionFiles;
+use super::leftover::{self, Leftover};
+use super::process::Running;
+use super::transcript::Transcript;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+use turnstream_adapter::{Clock, Command, Fate, LinkEnd, Observed, Observer, OpenWork, Start};
+use turnstream_agent_process::Line;
+use turnstream_model::Chain;
+use turnstream_model::event::{ErrorClass, TurnError};
+use turnstream_model::signal::Signal;
+
+/// One link.
+pub(super) struct Adapter {
+    pub(super) shared: Arc<Shared>,
+    pub(super) start: Start,
+    pub(super) native_id: String,
+    pub(super) files: SessionFiles,
+    pub(super) conversation: Conversation,
+    /// `None` until a prompt needs it.
+    pub(super) running: Option<Running>,
+    pub(super) clock: Clock,
+    /// The native id is noted as used.
+    pub(super) is_used: bool,
+}
+
+/// What happened in a link.
+enum Happened {
+    Command(Command),
+    Line,
+    Oversized(u64),
+    OutputEnded,
+    Written(std::io::Result<()>),
+    Tick,
+}
+
+impl Adapter {
+    /// Runs until the keeper drops the link, or the process is gone.
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>, observer: Observer) {
+        let mut early = VecDeque::new();
+        if let Some(open_work) = self.start.open_work.take()
+            && self.recover(&open_work, &mut commands, &mut early, &observer).await.is_err()
+        {
+            return;
+        }
+        for command in early {
+            self.command(command).await;
+        }
+        while self.flush(&observer).await.is_ok() {
+            let deadline = self.conversation.deadline().map(|time| self.clock.instant_of(time));
+            let happened = tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => Happened::Command(command),
+                    None => break,
+                },
+                happened = Self::of_process(self.running.as_mut(), &mut self.conversation, self.clock) => happened,
+                () = tick(deadline) => Happened::Tick,
+                () = observer.gone() => break,
+            };
+            let now = self.clock.now();
+            match happened {
+                Happened::Command(command) => self.command(command).await,
+                // It was handed to the conversation where it was read.
+                Happened::Line => {}
+                Happened::Oversized(bytes) => self.conversation.oversized(bytes, now),
+                Happened::OutputEnded => self.exited().await,
+                Happened::Written(Ok(())) => {}
+                // The end of its output follows, and says more.
+                Happened::Written(Err(error)) => {
+                    tracing::debug!(%error, "Claude Code does not read its input");
+                    self.exited().await;
+                }
+                Happened::Tick => self.conversation.tick(now),
+            }
+        }
+        self.finish(commands).await;
+    }
+
+    /// The next thing that the process does. A line is handed on at once: it is in the reader's buffer.
+    async fn of_process(
+        running: Option<&mut Running>,
+        conversation: &mut Conversation,
+        clock: Clock,
+    ) -> Happened {
+        let Some(running) = running else { return std::future::pending().await };
+        // Both directions at once: an agent that is blocked by its output does not read its input.
+        let (lines, written) = running.both();
+        tokio::select! {
+            line = lines => read(line, conversation, clock),
+            written = written => Happened::Written(written),
+        }
+    }
+
+    /// Reports how the open work of an earlier link ended. A process that an earlier gateway has left goes on
+    /// until its turn is over. Its answer is then in the transcript.
+    async fn recover(
+        &mut self,
+        open_work: &OpenWork,
+        commands: &mut mpsc::Receiver<Command>,
+        early: &mut VecDeque<Command>,
+        observer: &Observer,
+    ) -> Result<(), LinkEnd> {
+        match leftover::wait(&self.shared.name, &self.files, commands, early, observer).await? {
+            Leftover::Ended => {}
+            Leftover::Unknown(error) => {
+                tracing::warn!(error = %Chain(&error), "what an earlier gateway left cannot be ended");
+            }
+        }
+        let read = self.shared.home.transcript(&self.native_id).map(std::fs::read);
+        let transcript = match read {
+            Some(Ok(bytes)) => Transcript::parse(&bytes),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the transcript of Claude Code cannot be read");
+                return lost(open_work, observer).await;
+            }
+            None => Transcript::parse(&[]),
+        };
+        for observed in transcript.recover(open_work) {
+            observer.observed(observed).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands a command to the conversation. A prompt needs a process.
+    async fn command(&mut self, command: Command) {
+        if let Command::Prompt { native_id, .. } = &command
+            && self.running.is_none()
+        {
+            let until = self.shared.start_deadline();
+            match self.shared.start_process(&self.start, &self.native_id, &self.files, until).await {
+                Ok(running) => self.running = Some(running),
+                Err(error) => {
+                    let error = TurnError::new(ErrorClass::Unreachable, error.to_string());
+                    let refused = Signal::PromptRefused { native_id: native_id.clone(), error };
+                    self.conversation.observed(Observed::Signal(refused));
+                    return;
+                }
+            }
+        }
+        self.conversation.command(command, self.clock.now());
+    }
+
+    async fn exited(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        let how = running.exit().await;
+        self.shared.ended(running).await;
+        self.conversation.exited(TurnError::new(ErrorClass::AgentExited, how));
+    }
+
+    /// Reports observations, and gives the process its lines. The error says that the link has ended.
+    async fn flush(&mut self, observer: &Observer) -> Result<(), LinkEnd> {
+        while let Some(observed) = self.conversation.next_observed() {
+            if !self.is_used && matches!(observed, Observed::Signal(Signal::TurnBegan { .. })) {
+                self.note_use();
+            }
+            let is_last = matches!(observed, Observed::Signal(Signal::LinkLost(_)));
+            observer.observed(observed).await?;
+            if is_last {
+                return Err(LinkEnd);
+            }
+        }
+        if let Some(running) = &mut self.running {
+            while let Some(line) = self.conversation.next_line() {
+                running.say(&line);
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on, a missing transcript means that Claude Code has forgotten the session.
+    fn note_use(&mut self) {
+        self.is_used = true;
+        if let Err(error) = self.files.note_use(&self.native_id) {
+            tracing::warn!(%error, "cannot note that Claude Code knows the session");
+        }
+    }
+
+    /// Gives the process the keeper's last commands, and ends it.
+    async fn finish(mut self, mut commands: mpsc::Receiver<Command>) {
+        let Some(mut running) = self.running.take() else { return };
+        while let Ok(command) = commands.try_recv() {
+            self.conversation.command(command, self.clock.now());
+        }
+        while let Some(line) = self.conversation.next_line() {
+            running.say(&line);
+        }
+        self.shared.ended(running).await;
+    }
+}
+
+/// Hands a line to the conversation.
+fn read(line: std::io::Result<Option<Line<'_>>>, conversation: &mut Conversation, clock: Clock) -> Happened {
+    match line {
+        Ok(Some(Line::Whole(line))) => {
+            conversation.line(line, clock.now());
+            Happened::Line
+        }
+        Ok(Some(Line::Oversized(bytes))) => Happened::Oversized(bytes),
+        Ok(None) => Happened::OutputEnded,
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the output of Claude Code");
+            Happened::OutputEnded
+        }
+    }
+}
+
+async fn tick(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nothing can be known of the open work.
+async fn lost(open_work: &OpenWork, observer: &Observer) -> Result<(), LinkEnd> {
+    for native_id in open_work.prompts.clone() {
+        observer.observed(Observed::Fate { native_id, fate: Fate::Unknown }).await?;
+    }
+    let message = "the transcript of Claude Code cannot be read";
+    observer.signal(Signal::LinkLost(TurnError::new(ErrorClass::AgentExited, message))).await
+}
