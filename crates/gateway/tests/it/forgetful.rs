@@ -100,8 +100,7 @@ impl Forgetful {
 
 impl Agent for Forgetful {
     fn describe(&self) -> Description {
-        let about = "forgets when its files are removed".to_owned();
-        Description { kind: "puppet", about, version: None, problem: None, scripted: true }
+        Description { scripted: true, ..Description::new("puppet", "forgets when its files are removed") }
     }
 
     fn check_mcp(&self, _servers: &[McpServer]) -> Result<(), RefusedMcp> {
