@@ -9,7 +9,8 @@ pub mod program;
 
 pub use turnstream_adapter::{
     ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Choice, Command, ConnectError, Connecting,
-    Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Login, Observed, Observer, OpenWork,
-    Probing, RefusedBlock, Start, StopError, Stopping, UnknownModel, WorkingDirectory,
+    Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Login, McpServer, McpTransport,
+    NamedValue, Observed, Observer, OpenWork, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering,
+    Start, StopError, Stopping, UnknownModel, WorkingDirectory,
 };
 pub use turnstream_agent_process::{ControlGroups, NoControlGroups, restrict_umask};

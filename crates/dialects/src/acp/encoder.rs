@@ -58,7 +58,8 @@ impl Encoder {
     }
 
     /// Every type has an arm, so that a new one is not forgotten here. `session.resumed`, `prompt.sent`,
-    /// `prompt.cancelling` and `turn.cancelling` have no message in ACP: they show in what the agent does next.
+    /// `prompt.cancelling` and `turn.cancelling` have no message in ACP: they show in what the agent does
+    /// next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
         let turn = draft.turn.as_ref();
         match &draft.body {

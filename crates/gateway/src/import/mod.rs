@@ -129,7 +129,8 @@ impl Gateway {
 }
 
 /// The change that gives an imported session the default permissions and redaction, and no MCP servers: a
-/// file must not decide what an agent may do here. `None` if it has them, or has ended and so takes no prompts.
+/// file must not decide what an agent may do here. `None` if it has them, or has ended and so takes no
+/// prompts.
 fn reset(session: &Session) -> Option<SessionPatch> {
     let patch = SessionPatch {
         permissions: session

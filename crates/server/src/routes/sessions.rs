@@ -1,5 +1,5 @@
-//! `/v1/sessions`: creates, lists, shows, changes, resumes and deletes sessions; `…/snapshot`: the fold at the
-//! head.
+//! `/v1/sessions`: creates, lists, shows, changes, resumes and deletes sessions; `…/snapshot`: the fold at
+//! the head.
 
 use super::Answer;
 use crate::app::App;
