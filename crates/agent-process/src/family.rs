@@ -91,6 +91,11 @@ impl ProcessFamily {
         first.next().map(|row| row.process.clone())
     }
 
+    /// Continues all that are stopped (SIGCONT).
+    pub fn resume(&self) {
+        self.living(&BTreeSet::new()).iter().for_each(Process::resume);
+    }
+
     /// Moves the first process, and what it has started so far, into the control group.
     pub(crate) fn enter_cgroup(&self) -> io::Result<()> {
         let (Some(cgroup), Some(leader)) = (&self.cgroup, &self.leader) else { return Ok(()) };

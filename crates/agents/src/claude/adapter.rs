@@ -117,16 +117,15 @@ impl Adapter {
                 tracing::warn!(error = %Chain(&error), "what an earlier gateway left cannot be ended");
             }
         }
-        let read = self.shared.home.transcript(&self.native_id).map(std::fs::read);
-        let transcript = match read {
-            Some(Ok(bytes)) => Transcript::parse(&bytes),
-            Some(Err(error)) => {
+        let stored = match self.shared.read_transcript(&self.native_id) {
+            Ok(stored) => stored,
+            Err(error) => {
                 tracing::warn!(%error, "the transcript of Claude Code cannot be read");
                 return lost(open_work, observer).await;
             }
-            None => Transcript::parse(&[]),
         };
-        for observed in transcript.recover(open_work) {
+        let transcript = Transcript::parse(&stored);
+        for observed in transcript.recover(open_work, self.files.process_end()) {
             observer.observed(observed).await?;
         }
         Ok(())
@@ -139,7 +138,10 @@ impl Adapter {
         {
             let until = self.shared.start_deadline();
             match self.shared.start_process(&self.start, &self.native_id, &self.files, until).await {
-                Ok(running) => self.running = Some(running),
+                Ok(running) => {
+                    self.running = Some(running);
+                    self.count_from_stored_totals();
+                }
                 Err(error) => {
                     let error = TurnError::new(ErrorClass::Unreachable, error.to_string());
                     let native_id = native_id.clone();
@@ -149,6 +151,14 @@ impl Adapter {
         }
         self.conversation.command(command, self.clock.now());
         Ok(())
+    }
+
+    /// A process that resumes a session may go on with the totals of the last one.
+    pub(super) fn count_from_stored_totals(&mut self) {
+        match self.shared.read_transcript(&self.native_id) {
+            Ok(stored) => self.conversation.count_from_stored_totals(&stored),
+            Err(error) => tracing::warn!(%error, "the transcript of Claude Code cannot be read"),
+        }
     }
 
     async fn exited(&mut self) {

@@ -21,7 +21,7 @@ use turnstream_adapter::{
     Agent, AgentError, Choice, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
     McpServer, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
 };
-use turnstream_agent_process::{Output, ProcessSpec};
+use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
 use turnstream_model::Chain;
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::time::Time;
@@ -134,7 +134,7 @@ impl Shared {
             }
         };
         let settings = ConversationSettings { native_id: native_id.clone() };
-        let adapter = Adapter {
+        let mut adapter = Adapter {
             conversation: Conversation::new(settings),
             is_used: files.is_used(&native_id),
             clock: Clock::new(),
@@ -144,6 +144,9 @@ impl Shared {
             files,
             running,
         };
+        if adapter.running.is_some() {
+            adapter.count_from_stored_totals();
+        }
         Ok(Link::spawn(move |commands, observer| adapter.run(commands, observer)))
     }
 
@@ -201,7 +204,8 @@ impl Shared {
         files: &SessionFiles,
         until: Instant,
     ) -> Result<Running, StartError> {
-        files.note_start(native_id).map_err(StartError::Note)?;
+        let command = self.program.path().ok_or_else(|| self.not_installed())?;
+        files.note_start(native_id).and_then(|()| files.remove_exit()).map_err(StartError::Note)?;
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).into();
         let resumes = self.home.transcript(native_id).is_some();
         arguments.push(if resumes { "--resume" } else { "--session-id" }.to_owned());
@@ -220,9 +224,10 @@ impl Shared {
         let spec = ProcessSpec {
             kind: "Claude Code",
             name: self.name.clone(),
-            command: self.config.command.clone(),
+            command,
             cwd: start.cwd.path().to_owned(),
             env,
+            exit_status: Some(files.exit.clone()),
         };
         let output = Output::new(&files.output, self.config.secrets.clone());
         self.counters.count(Counted::ServerStart);
@@ -230,6 +235,16 @@ impl Shared {
         tracing::info!(agent = %self.name, pid = running.pid(), resumes, "Claude Code started");
         self.note_models(&greeting);
         Ok(running)
+    }
+
+    fn not_installed(&self) -> StartError {
+        let (agent, command) = ("Claude Code", self.config.command.clone());
+        ProcessError::Command { agent, command, error: std::io::ErrorKind::NotFound.into() }.into()
+    }
+
+    /// The transcript of a session; empty if there is none.
+    pub(super) fn read_transcript(&self, native_id: &str) -> std::io::Result<Vec<u8>> {
+        self.home.transcript(native_id).map_or(Ok(Vec::new()), std::fs::read)
     }
 
     fn note_models(&self, greeting: &Value) {

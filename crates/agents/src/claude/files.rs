@@ -1,5 +1,6 @@
 //! The files of one session: those of the adapter in the data directory, and Claude Code's own transcript.
 
+use super::transcript::ProcessEnd;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,10 @@ const RECORD: &str = ".json";
 const OUTPUT: &str = ".log";
 const NOTE: &str = ".session";
 const MCP: &str = ".mcp.json";
+const EXIT: &str = ".exit";
+
+/// A shell gives a program that a signal ended an exit status above this.
+const SIGNALLED: u32 = 128;
 
 /// The adapter's files of one session.
 #[derive(Clone, Debug)]
@@ -25,6 +30,8 @@ pub(super) struct SessionFiles {
     pub(super) output: PathBuf,
     /// The MCP servers of the session, for the process to read.
     pub(super) mcp: PathBuf,
+    /// The exit status of the last process.
+    pub(super) exit: PathBuf,
     /// What is noted of the session.
     note: PathBuf,
 }
@@ -50,7 +57,13 @@ pub(super) struct ClaudeHome {
 impl SessionFiles {
     pub(super) fn new(state: &Path, session: &SessionId) -> Self {
         let file = |ending| state.join(session_file(session, ending));
-        Self { record: file(RECORD), output: file(OUTPUT), mcp: file(MCP), note: file(NOTE) }
+        Self {
+            record: file(RECORD),
+            output: file(OUTPUT),
+            mcp: file(MCP),
+            exit: file(EXIT),
+            note: file(NOTE),
+        }
     }
 
     /// Notes that a process is about to be started for the session under this native id.
@@ -110,10 +123,27 @@ impl SessionFiles {
         }
     }
 
+    /// How the last process has ended. Without a file it was killed together with the shell that started it.
+    pub(super) fn process_end(&self) -> ProcessEnd {
+        let status = fs::read_to_string(&self.exit).ok().and_then(|status| status.trim().parse::<u32>().ok());
+        match status {
+            Some(status) if status < SIGNALLED => ProcessEnd::Orderly,
+            Some(_) | None => ProcessEnd::Unknown,
+        }
+    }
+
+    /// Forgets how the last process has ended: another one is started.
+    pub(super) fn remove_exit(&self) -> io::Result<()> {
+        match fs::remove_file(&self.exit) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Removes all of them.
     pub(super) fn remove(&self) -> io::Result<()> {
-        let Self { record, output, mcp, note } = self;
-        for file in [record, output, mcp, note] {
+        let Self { record, output, mcp, exit, note } = self;
+        for file in [record, output, mcp, exit, note] {
             match fs::remove_file(file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}

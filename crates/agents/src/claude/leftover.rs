@@ -41,7 +41,7 @@ pub(super) async fn wait(
     if let Some(process) = record.family().find_leader() {
         tracing::info!(agent, pid = process.id, "waiting for a leftover Claude Code to finish its turn");
         // A stopped process would never finish.
-        process.resume();
+        record.family().resume();
         while process.is_alive() {
             tokio::select! {
                 () = tokio::time::sleep(CHECK) => {}

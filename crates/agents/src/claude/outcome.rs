@@ -19,12 +19,12 @@ pub(super) struct AgentMessageError {
 
 /// The end of the turn, without its usage.
 pub(super) fn ending(result: &Line<'_>, error: Option<&AgentMessageError>, interrupted: bool) -> Ending {
-    let terminal = result.terminal_reason.as_deref().unwrap_or_default();
     let stop_reason = result.stop_reason.as_deref();
-    match terminal {
-        "aborted_streaming" | "aborted_tools" => return Ending::cancelled(),
-        "max_turns" => return Ending::completed(StopReason::MaxTurnRequests),
-        _ => {}
+    if result.is_aborted() {
+        return Ending::cancelled();
+    }
+    if result.terminal_reason.as_deref() == Some("max_turns") {
+        return Ending::completed(StopReason::MaxTurnRequests);
     }
     if stop_reason == Some("refusal") {
         return Ending::completed(StopReason::Refusal);

@@ -2,6 +2,7 @@
 //! two results.
 
 use super::wire::{Line, ModelUsage};
+use serde::Deserialize;
 use serde_json::Map;
 use std::collections::BTreeMap;
 use turnstream_model::event::{Cost, Usage};
@@ -23,7 +24,28 @@ struct Tokens {
     cache_write: u64,
 }
 
+/// The line of a transcript in which Claude Code stores its totals. A process that resumes the session goes
+/// on from there (seen in 2.1.325; 2.1.197 stores none and begins at zero).
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredTotals {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "totalCostUSD")]
+    cost: f64,
+    #[serde(rename = "modelUsage")]
+    models: BTreeMap<String, ModelUsage>,
+}
+
 impl ProcessUsage {
+    /// The counts with which a process begins that resumes the session of this transcript.
+    pub(super) fn stored_in(transcript: &[u8]) -> Self {
+        let lines = transcript.split(|byte| *byte == b'\n').rev();
+        let mut totals = lines.filter_map(|line| turnstream_json::from_slice::<StoredTotals>(line).ok());
+        let totals = totals.find(|totals| totals.kind == "cost-state").unwrap_or_default();
+        Self { tokens: sum(&totals.models), cost: totals.cost, context_size: None }
+    }
+
     /// What the turn of this result used. Nothing counted means unknown: an interrupted call is counted as
     /// zero.
     pub(super) fn turn(&mut self, result: &Line<'_>, model: Option<&str>) -> (Option<Usage>, Option<Cost>) {

@@ -193,6 +193,15 @@ pub(super) struct ControlResponse {
     pub(super) error: Option<String>,
 }
 
+// === impl Line ===
+
+impl Line<'_> {
+    /// True for the result of an interrupted turn.
+    pub(super) fn is_aborted(&self) -> bool {
+        matches!(self.terminal_reason.as_deref(), Some("aborted_streaming" | "aborted_tools"))
+    }
+}
+
 // === impl Content ===
 
 impl Default for Content {

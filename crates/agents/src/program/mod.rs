@@ -80,7 +80,7 @@ impl Program {
     }
 
     /// Where it is now.
-    fn path(&self) -> Option<PathBuf> {
+    pub(crate) fn path(&self) -> Option<PathBuf> {
         search::find(&self.command, self.variable("PATH").unwrap_or_default())
     }
 

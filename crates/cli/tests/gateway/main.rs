@@ -5,6 +5,8 @@
 
 mod access;
 mod choice;
+#[cfg(feature = "real-agents")]
+mod claude;
 mod configuration;
 mod diagnostics;
 #[cfg(target_os = "linux")]

@@ -204,7 +204,7 @@ impl Launch {
 
     fn spec(&self) -> ProcessSpec {
         let Self { name, command, cwd, env, .. } = self.clone();
-        ProcessSpec { kind: "opencode", name, command, cwd, env }
+        ProcessSpec { kind: "opencode", name, command, cwd, env, exit_status: None }
     }
 }
 

@@ -67,7 +67,7 @@ impl Conversation {
         }
     }
 
-    fn read(&mut self, line: Line<'_>) {
+    pub(super) fn read(&mut self, line: Line<'_>) {
         match &*line.kind {
             "stream_event" => {
                 if let Some(event) = line.event {

@@ -8,16 +8,20 @@
 //! | `messages` | model calls and their content, streamed and whole |
 //! | `users` | tool results, echoes of prompts, lines in the user's name |
 //! | `asks` | permissions and questions |
+//! | `replay` | a turn of the transcript, by the same rules |
 //! | `commands` | what the keeper asks for, and the agent's answers to our requests |
 
 mod asks;
 mod commands;
 mod lines;
 mod messages;
+mod replay;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod users;
+
+pub(super) use replay::{StoredStep, StoredTurn};
 
 use super::outcome::AgentMessageError;
 use super::plan::Plan;
@@ -128,6 +132,11 @@ impl Conversation {
         let native_id = Some(settings.native_id);
         conversation.signal(Signal::Session(SessionPatch { native_id, ..SessionPatch::default() }));
         conversation
+    }
+
+    /// The process goes on with the totals that the transcript of its session has.
+    pub(crate) fn count_from_stored_totals(&mut self, transcript: &[u8]) {
+        self.usage = ProcessUsage::stored_in(transcript);
     }
 
     /// The next observation for the keeper.

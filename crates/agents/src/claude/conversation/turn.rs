@@ -71,7 +71,7 @@ impl Conversation {
     }
 
     /// Ends what is open in the turn, as far as the agent has shown its end.
-    fn end_work(&mut self, outcome: Outcome) {
+    pub(super) fn end_work(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Completed | Outcome::Failed => self.end_main_message(),
             // Content that was being written is cut off.

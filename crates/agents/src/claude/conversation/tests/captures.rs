@@ -89,6 +89,7 @@ const TURNS: &[(&str, &[End])] = &[
     ("m_tool_progress_and_todo", &[DONE]),
     ("n_image_result", &[DONE]),
     ("n_task_list", &[DONE]),
+    ("n_two_turns", &[DONE, DONE]),
 ];
 
 #[test]

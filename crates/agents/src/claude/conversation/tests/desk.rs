@@ -1,8 +1,9 @@
 //! A conversation on a desk, with its turn machine: what goes in, the log, and the lines for the agent.
 
 use super::super::{Conversation, ConversationSettings};
+use crate::claude::transcript::{ProcessEnd, Transcript};
 use serde_json::{Map, Value, json};
-use turnstream_adapter::{Command, Observed};
+use turnstream_adapter::{Command, Fate, Observed, OpenWork};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{
     ApprovalOutcome, Body, By, Draft, ErrorClass, Event, Outcome, QuestionOutcome, Resolution, StopReason,
@@ -174,6 +175,31 @@ impl Desk {
             let ending = Ending::lost(error.clone());
             self.step(|machine, step| machine.end_prompt(&prompt, ending, step)).unwrap();
         }
+    }
+
+    /// A new gateway takes over after the old one was killed, and reads the agent's transcript. Returns the
+    /// fates of the prompts that had no turn.
+    pub(super) fn recover(&mut self, transcript: &Transcript<'_>, end: ProcessEnd) -> Vec<Fate> {
+        let state = self.state();
+        self.machine = Machine::resume(&state);
+        self.ids = state.counters;
+        self.conversation = conversation();
+        self.drain();
+        self.step(|machine, step| machine.begin_recovery(step));
+        let (mut fates, mut caught_up) = (Vec::new(), false);
+        for observed in transcript.recover(&OpenWork::of(&state), end) {
+            assert!(!caught_up, "it comes last");
+            match observed {
+                Observed::Signal(signal) => self.step(|machine, step| machine.observe(signal, step)),
+                Observed::Fate { fate, .. } => fates.push(fate),
+                Observed::CaughtUp => caught_up = true,
+                Observed::Away(_) | Observed::Back => panic!("not expected: {observed:?}"),
+            }
+        }
+        assert!(caught_up);
+        self.step(|machine, step| machine.end_recovery(step));
+        self.drain();
+        fates
     }
 
     pub(super) fn restart(&mut self) {

@@ -5,3 +5,4 @@ mod commands;
 mod desk;
 mod faults;
 mod playback;
+mod recovery;

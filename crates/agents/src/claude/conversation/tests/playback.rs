@@ -63,6 +63,11 @@ impl Capture {
         Self { lines: text.lines().map(read).collect() }
     }
 
+    /// The lines that the agent printed.
+    pub(super) fn into_outputs(self) -> Vec<Value> {
+        self.lines.into_iter().filter(|captured| captured.is_output).map(|captured| captured.line).collect()
+    }
+
     /// The number of lines that the agent printed.
     pub(super) fn outputs(&self) -> usize {
         self.lines.iter().filter(|captured| captured.is_output).count()
@@ -70,6 +75,14 @@ impl Capture {
 
     /// Plays it to the end of its process, and checks the laws.
     pub(super) fn play(&self, fault: Fault) -> Desk {
+        let mut desk = self.play_open(fault);
+        desk.exit();
+        desk.assert_lawful(Tail::Settled);
+        desk
+    }
+
+    /// Plays it, and leaves open what is open then.
+    pub(super) fn play_open(&self, fault: Fault) -> Desk {
         let mut desk = Desk::new();
         let start = desk.now;
         let (mut process, mut place) = (0, 0);
@@ -81,14 +94,15 @@ impl Capture {
                 desk.restart();
             }
             desk.pass((start + captured.millis).saturating_sub(desk.now));
+            if let Fault::Cut(at) = fault
+                && place >= at
+                && (captured.is_output || at > 0)
+            {
+                break;
+            }
             if !captured.is_output {
                 drive(&mut desk, &captured.line, count, &mut requests);
                 continue;
-            }
-            if let Fault::Cut(at) = fault
-                && place >= at
-            {
-                break;
             }
             let line = answered(&captured.line, &requests).to_string();
             match fault {
@@ -113,8 +127,6 @@ impl Capture {
             }
             place += 1;
         }
-        desk.exit();
-        desk.assert_lawful(Tail::Settled);
         desk
     }
 }
