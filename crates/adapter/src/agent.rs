@@ -128,6 +128,12 @@ pub trait Agent: Send + Sync {
         false
     }
 
+    /// True when a link that still recovers open work takes a cancel: it then ends what an earlier gateway
+    /// has left. The cancel is repeated after the recovery.
+    fn takes_cancel_in_recovery(&self) -> bool {
+        false
+    }
+
     /// The counters of the agent, for `/metrics`; `None` for an agent that counts nothing.
     fn counts(&self) -> Option<Counts> {
         None

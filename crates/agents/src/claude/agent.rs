@@ -329,6 +329,11 @@ impl Agent for Claude {
         true
     }
 
+    /// A recovery may wait long for the process of an earlier gateway.
+    fn takes_cancel_in_recovery(&self) -> bool {
+        true
+    }
+
     fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {
         // Claude Code has all three transports.
         let _servers = servers;

@@ -148,7 +148,9 @@ impl Keeper {
             Ok(cancelled) => {
                 // Stopping needs no disk, so the agent is told at once. The client is answered when the
                 // event is durable.
-                if self.recovery.is_none() {
+                if self.recovery.is_some() {
+                    self.stop_leftover().await;
+                } else {
                     for name in self.cancelling_names() {
                         self.tell_to_stop_prompt(name).await;
                     }
@@ -175,6 +177,16 @@ impl Keeper {
         let cancelled = self.step(work, |machine, step| machine.cancel(&what, by, step));
         if cancelled.is_ok() && self.recovery.is_none() {
             work.commands.push(Command::Cancel);
+        }
+    }
+
+    /// Most agents are told of a cancel when the recovery is over. One that waits for a process of an earlier
+    /// gateway need not wait for its end.
+    async fn stop_leftover(&self) {
+        if self.connection.is_up()
+            && self.agent.as_ref().is_some_and(|agent| agent.takes_cancel_in_recovery())
+        {
+            self.connection.tell(Command::Cancel).await;
         }
     }
 

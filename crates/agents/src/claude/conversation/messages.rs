@@ -126,8 +126,8 @@ impl Conversation {
 
     // === messages ===
 
-    /// A model call begins. If the last one did not end and showed no whole block, it is repeated: the agent
-    /// turns to a request without a stream and does not tell (captures f_midstream_overloaded, g_cut_*).
+    /// A model call begins. If the last one did not end and showed no whole block, it is repeated. The agent
+    /// then turns to a request without a stream, and does not tell (capture f_midstream_overloaded).
     fn begin_message(&mut self, message: Message, is_streamed: bool, parent: &Option<String>) {
         if message.id.is_empty() || self.threads.get(parent).is_some_and(|last| last.id == message.id) {
             return;

@@ -1,4 +1,5 @@
-//! What Claude Code remembers: its transcript may be lost, its totals go on, and its MCP servers are the session's.
+//! What Claude Code remembers: its transcript may be lost, its totals go on, and its MCP servers are the
+//! session's.
 
 use super::{Lab, accepted, of_type, outcomes, prompt};
 use crate::support::{ask, wait_for};

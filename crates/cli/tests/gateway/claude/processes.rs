@@ -53,7 +53,8 @@ fn a_start_that_dies_before_its_first_answer_is_tried_again() {
     let real = lab.claude.command().unwrap();
     let (wrapper, tries) = (lab.home.path("claude"), lab.home.path("tries"));
     let script = format!(
-        "#!/bin/sh\necho try >> '{tries}'\n[ $(wc -l < '{tries}') -gt 2 ] || exit 7\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\n[ \"$1\" = --version ] || echo try >> '{tries}'\n\
+         [ \"$1\" = --version ] || [ $(wc -l < '{tries}') -gt 2 ] || exit 7\nexec '{}' \"$@\"\n",
         real.display(),
         tries = tries.display(),
     );
@@ -68,7 +69,8 @@ fn a_start_that_dies_before_its_first_answer_is_tried_again() {
     assert_eq!(std::fs::read_to_string(&tries).unwrap(), "try\n".repeat(3));
 
     // One that always dies says why.
-    let broken = "#!/bin/sh\necho the disk ate it >&2\nexit 9\n";
+    let broken =
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 2.1.197 && exit\necho the disk ate it >&2\nexit 9\n";
     std::fs::write(&wrapper, broken).unwrap();
     let session = lab.session(&serving);
     accepted(&serving, &session, "Hello");
