@@ -19,8 +19,12 @@ impl Subject for Claude {
         }
     }
 
-    fn cannot(&self, _exit: &str) -> Option<&'static str> {
-        None
+    fn cannot(&self, exit: &str) -> Option<&'static str> {
+        match self.0 {
+            ClaudeVersion::V2_1_197 => None,
+            ClaudeVersion::V2_1_325 => (exit == "half an emoji in a tool's result")
+                .then_some("it cuts the preview of a long output between characters"),
+        }
     }
 
     fn call(&self, tool: Tool, cwd: &Path) -> Part {

@@ -3,7 +3,7 @@
 use super::exit::{Act, Exit, Permissions, Sign};
 use super::stage::{AGENT, Stage, mark};
 use super::subject::{SessionPlace, Text};
-use crate::support::{PATIENCE, ask, token_of};
+use crate::support::{PATIENCE, ask};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -67,13 +67,7 @@ impl<'a> Play<'a> {
 
     /// The session's log as an export.
     pub(super) fn export(&self) -> String {
-        let address = self.stage.address();
-        let url = format!("http://{address}/v1/sessions/{}/export?format=jsonl", self.session);
-        self.stage.runtime.block_on(async {
-            let client = reqwest::Client::builder().no_proxy().build().unwrap();
-            let answer = client.get(url).bearer_auth(token_of(&address)).send().await.unwrap();
-            answer.error_for_status().unwrap().text().await.unwrap()
-        })
+        self.stage.get_text(&format!("/v1/sessions/{}/export?format=jsonl", self.session))
     }
 
     /// The working directory.

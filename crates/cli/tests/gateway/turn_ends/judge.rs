@@ -2,7 +2,9 @@
 
 use super::drive::Play;
 use super::subject::Text;
+use crate::support::PATIENCE;
 use serde_json::Value;
+use std::time::{Duration, Instant};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 /// The cell of an exit that was played to its end. Panics if the log breaks a law, if a turn has no end or
@@ -49,14 +51,31 @@ fn texts(play: &Play<'_>, snapshot: &Value) -> &'static str {
     if completed.is_empty() {
         return "no text";
     }
-    let mut stored = play.stored(snapshot["session"]["native_id"].as_str().unwrap());
-    for text in &completed {
-        match stored.iter().position(|stored| stored == text) {
-            Some(place) => drop(stored.remove(place)),
-            None => panic!("the agent has not stored {text:?}; it has {stored:#?} besides"),
+    let native_id = snapshot["session"]["native_id"].as_str().unwrap();
+    let begun = Instant::now();
+    loop {
+        let stored = play.stored(native_id);
+        let missing = without(&completed, &stored);
+        if missing.is_empty() {
+            return "equal";
         }
+        // An agent may write what it has said a moment later.
+        assert!(begun.elapsed() < PATIENCE, "the agent has not stored {missing:#?}; it has {stored:#?}");
+        std::thread::sleep(Duration::from_millis(50));
     }
-    "equal"
+}
+
+/// The texts that are not among others, where each of those counts once.
+fn without(texts: &[Text], others: &[Text]) -> Vec<Text> {
+    let mut others = others.to_vec();
+    let is_missing = |text: &&Text| match others.iter().position(|other| other == *text) {
+        Some(place) => {
+            others.remove(place);
+            false
+        }
+        None => true,
+    };
+    texts.iter().filter(is_missing).cloned().collect()
 }
 
 /// The text of a completed item, if it is the agent's own and has one.

@@ -43,17 +43,20 @@ fn claude_code_edits_readme_one_turn_two_tools_one_end_process_exit_adds_nothing
     assert_eq!(judge::cell(&play), "`completed` (end_turn); equal");
 
     stage.signal_agent(Signal::TERM);
-    wait_for(|| stage.agent_processes().is_empty().then_some(()));
+    // A prompt that is written to a dying process may be lost with it.
+    wait_for(|| stage.has_no_link().then_some(()));
     play.act(Act::Prompt("What was it before?"));
     play.act(Act::Until(Sign::Ended(2)));
-    let log = play.read_log();
+    let log = play.read_log().to_vec();
     assert_eq!(
         log[first.len()]["type"],
         "prompt.accepted",
         "the exit of the process added {:#?}",
         log[first.len()]
     );
-    assert_eq!(judge::cell(&play), "`completed` (end_turn), then `completed` (end_turn); equal");
+    let second = &log[first.len()..];
+    let ends = "`completed` (end_turn), then `completed` (end_turn); equal";
+    assert_eq!(judge::cell(&play), ends, "{second:#?}\n{}", stage.gateway_errors());
     let calls = stage.calls();
     assert_eq!(calls.len(), 4);
     let remembered = &calls[3].user_texts;

@@ -3,7 +3,7 @@
 use super::exit::{Exit, Says};
 use super::exits::{README, emoji};
 use super::subject::{Settled, Subject};
-use crate::support::{Home, Serving, read};
+use crate::support::{Home, Serving, read, token_of};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Stage {
     }
 
     /// The agent's own processes: those of its program with its home. Commands that it runs are others.
-    pub(super) fn agent_processes(&self) -> Vec<Pid> {
+    fn agent_processes(&self) -> Vec<Pid> {
         let (program, home) = (self.agent.program(), self.agent.home().display().to_string());
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let process = |entry: std::fs::DirEntry| {
@@ -94,6 +94,22 @@ impl Stage {
             (is_its_own && String::from_utf8_lossy(&environment).contains(&home)).then_some(pid)
         };
         entries.filter_map(process).collect()
+    }
+
+    /// A text of the gateway.
+    pub(super) fn get_text(&self, path: &str) -> String {
+        let address = self.address();
+        let url = format!("http://{address}{path}");
+        self.runtime.block_on(async {
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let answer = client.get(url).bearer_auth(token_of(&address)).send().await.unwrap();
+            answer.error_for_status().unwrap().text().await.unwrap()
+        })
+    }
+
+    /// Whether the gateway has no link to any agent.
+    pub(super) fn has_no_link(&self) -> bool {
+        self.get_text("/metrics").lines().any(|line| line == "turnstream_agents_live 0")
     }
 
     /// The calls to the model so far.
