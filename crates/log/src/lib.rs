@@ -52,7 +52,9 @@ mod writer;
 pub use appender::{Appender, Receipt};
 pub use attempts::{Attempts, AttemptsReader};
 pub use committed::Committed;
-pub use error::{AppendError, ClaimError, DamagedEvent, OpenError, ReadError, RemoveError, StoreFault};
+pub use error::{
+    AppendError, ClaimError, DamagedEvent, OpenError, ReadError, RemoveError, StoreFault, is_disk_full,
+};
 pub use figures::{Figures, Latency};
 pub use follow::{Follow, Follower};
 pub use health::{Health, HealthWatch};

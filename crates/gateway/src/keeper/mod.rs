@@ -20,6 +20,7 @@ mod outage;
 mod oversized;
 mod recover;
 mod requests;
+mod resends;
 mod restarts;
 mod spans;
 mod waits;
@@ -44,6 +45,7 @@ use inbox::RequestInbox;
 use keys::Keys;
 use outage::Outage;
 use recover::Recovery;
+use resends::Resends;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +109,8 @@ pub(crate) struct Keeper {
     closing_links: ClosingLinks,
     /// Set while the turn and the prompts of an earlier owner are being recovered.
     recovery: Option<Recovery>,
+    /// Prompts that were sent again after the agent was lost.
+    resends: Resends,
     /// The prompt that was sent to the agent last, by its name there.
     at_agent: Option<String>,
     /// The content of prompts without an outcome.
@@ -257,6 +261,7 @@ impl Keeper {
             away: None,
             closing_links: ClosingLinks::default(),
             recovery: None,
+            resends: Resends::default(),
             at_agent: None,
             contents: Contents::resume(state),
             keys: Keys::resume(state, &shared.settings.redaction),
