@@ -27,6 +27,7 @@ mod embedded;
 mod error;
 mod figures;
 mod follow;
+mod heads;
 mod health;
 mod importer;
 mod log;
