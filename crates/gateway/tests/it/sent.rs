@@ -266,7 +266,7 @@ async fn a_prompt_that_the_agent_is_lost_with_again_and_again_fails() {
     let id = session(&gateway, &home, "puppet").await;
     let prompt = prompt(&gateway, &id, json!([])).await;
     let snapshot = settled(&gateway, &id, 1).await;
-    assert_eq!(outcomes(&snapshot), ["failed"]);
+    assert_eq!(outcomes(&snapshot), ["failed agent_exited"]);
     let error = snapshot.state.turns[0].error.as_ref().unwrap();
     let message = "the agent was lost 3 times before it took the prompt: no room for its memory";
     assert_eq!((error.class, error.message.as_str()), (ErrorClass::AgentExited, message));
