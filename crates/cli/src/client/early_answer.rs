@@ -1,5 +1,5 @@
-//! The answer to a connection for which a gateway has no place. It comes before the request is read, so an HTTP
-//! client may take it for a connection that broke off.
+//! The answer to a connection for which a gateway has no place. It may come before the request is sent, and
+//! then an HTTP client takes it for a connection that broke off.
 
 use super::{ClientError, refusal};
 use reqwest::{StatusCode, Url};

@@ -45,7 +45,7 @@ impl Flusher {
         {}
     }
 
-    /// Executes waiting deletes, and gives the eraser a time slice. False if it has nothing to do, or no room.
+    /// Executes waiting deletes, and gives the eraser a time slice. False if it has no work or no room.
     fn delete_and_erase(&mut self) -> bool {
         for command in self.queue.take_deletes() {
             self.execute(command);
