@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use turnstream_agents::{ControlGroups, Description};
 use turnstream_gateway::{Gateway, OpenError, Round};
-use turnstream_server::{Auth, NoRandomness, Origin};
+use turnstream_server::{Auth, NoRandomness};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -78,8 +78,9 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     warn_of_limits(&config, open_files_limit);
     tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
+    let addresses = Addresses { gateway: address, metrics: server.metrics_address() };
     let login = server.login_link();
-    tokio::spawn(print_first_screen(config, args.place, address, login, gateway.clone()));
+    tokio::spawn(print_first_screen(config, args.place, addresses, login, gateway.clone()));
     let mut exit_at = None;
     let problems = server
         .run(async {
@@ -151,11 +152,18 @@ fn in_use(error: HostError, config: &Config) -> ServeError {
     ServeError::Host(error)
 }
 
+/// The addresses that a gateway listens on.
+struct Addresses {
+    gateway: SocketAddr,
+    /// Only if metrics have an address of their own.
+    metrics: Option<SocketAddr>,
+}
+
 /// The first screen: the address, the agents, and commands to try.
 async fn print_first_screen(
     config: Config,
     place: Place,
-    address: SocketAddr,
+    addresses: Addresses,
     login: Result<String, NoRandomness>,
     gateway: Gateway,
 ) {
@@ -163,6 +171,7 @@ async fn print_first_screen(
     let agents: Vec<String> = probed.iter().map(|(name, agent)| agent_line(name, agent)).collect();
     let candidate = |(name, Description { problem, scripted, .. })| Candidate { name, scripted, problem };
     let candidates = probed.into_iter().map(candidate).collect();
+    let address = addresses.gateway;
     let hints = hints::of(&config, &place, address, candidates);
     let with = if hints::need_token(&place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
     let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
@@ -176,11 +185,16 @@ async fn print_first_screen(
             format!("with a token; no browser can sign in: {error}")
         }
     };
-    let url = config.public_url.as_ref().map_or_else(|| format!("http://{address}"), Origin::to_string);
+    let own = format!("http://{address}");
+    // A proxy needs to know the gateway's own address.
+    let url = config.public_url.as_ref().map_or(own.clone(), |public| format!("{public} (here {own})"));
+    let metrics = addresses.metrics.map_or_else(String::new, |address| {
+        format!("\n  metrics  http://{address}/metrics (needs no token)")
+    });
     let screen = format!(
         "turnstream {version}\n\n  \
          address  {url}\n  \
-         access   {access}\n  \
+         access   {access}{metrics}\n  \
          data     {data}\n  \
          config   {file}\n  \
          roots    {roots}\n  \

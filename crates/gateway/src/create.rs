@@ -46,7 +46,7 @@ impl Gateway {
     /// Creates a session. It is durable when this returns. Dropping the future does not stop the creation.
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
-        self.shared().refusals.note(new.check_lengths())?;
+        self.shared().refusals.note(new.check_lengths(self.text_lengths()))?;
         let rules = &self.settings().redaction;
         refuse_secret("model", new.model.as_deref(), rules)?;
         for server in &new.mcp {

@@ -263,6 +263,14 @@ impl RequestError {
         Self::Log(SharedError::new(error))
     }
 
+    /// Whether the request failed because the disk is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        let (Self::Degraded(problem) | Self::NotDurableYet(problem) | Self::Log(problem)) = self else {
+            return false;
+        };
+        turnstream_log::is_disk_full(problem.get_ref())
+    }
+
     pub(crate) fn of_read(error: ReadError) -> Self {
         match error {
             ReadError::Unknown(id) => Self::UnknownSession(SessionId::from(id)),
@@ -297,7 +305,7 @@ impl RequestError {
 
 #[cfg(test)]
 mod tests {
-    use super::RequestError;
+    use super::{RequestError, SharedError};
     use std::io;
     use turnstream_model::Chain;
 
@@ -311,5 +319,14 @@ mod tests {
         assert_eq!(error.to_string(), "the log failed: the store cannot be read");
         assert_eq!(Chain(&error).to_string(), "the log failed: the store cannot be read: disk on fire");
         assert_eq!(error.clone(), error);
+    }
+
+    #[test]
+    fn a_full_disk_is_recognised_behind_other_errors() {
+        let full = || SharedError::new(Store(io::ErrorKind::StorageFull.into()));
+        assert!(RequestError::Degraded(full()).is_disk_full());
+        assert!(RequestError::NotDurableYet(full()).is_disk_full());
+        assert!(!RequestError::Degraded(SharedError::new(io::Error::other("on fire"))).is_disk_full());
+        assert!(!RequestError::Closing.is_disk_full());
     }
 }

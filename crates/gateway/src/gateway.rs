@@ -18,8 +18,8 @@ use crate::request::{
 };
 use crate::retention::{self, Round};
 use crate::search;
-use crate::session_states::{SessionStates, SessionWatcher};
-use crate::settings::Settings;
+use crate::session_states::{SessionEntry, SessionStates, SessionWatcher};
+use crate::settings::{Settings, TextLengths};
 use crate::short_texts::ShortTexts;
 use crate::start;
 use std::collections::{BTreeMap, HashMap};
@@ -147,10 +147,24 @@ impl Gateway {
         probed.into_iter().collect()
     }
 
-    /// Every session, by id.
+    /// Every session, by id. The log is read once, and not for each session.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let entries = self.shared.states.all();
-        entries.into_iter().filter_map(|entry| self.session_for_list(&entry.id)).collect()
+        let mut heads = self.shared.log.heads().unwrap_or_else(|error| {
+            tracing::warn!(error = %Chain(&error), "the sessions are read one by one");
+            HashMap::new()
+        });
+        let info = |entry: SessionEntry| match heads.remove(&entry.id) {
+            Some((generation, head)) => Some(SessionInfo { generation, head, session: entry.session }),
+            // It was deleted meanwhile, or cannot be read.
+            None => self.session_for_list(&entry.id),
+        };
+        entries.into_iter().filter_map(info).collect()
+    }
+
+    /// The greatest lengths of short texts.
+    pub(crate) fn text_lengths(&self) -> &TextLengths {
+        &self.shared.settings.limits.texts
     }
 
     /// A session for a list; `None` if it was deleted meanwhile, or cannot be read.
@@ -178,7 +192,7 @@ impl Gateway {
     }
 
     async fn accept(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
-        prompt.check_lengths()?;
+        prompt.check_lengths(self.text_lengths())?;
         let prompt = self.redacted(id, prompt);
         // With a key it may repeat an accepted prompt, which the keeper knows.
         if prompt.key.is_none() {
@@ -209,7 +223,7 @@ impl Gateway {
         approval: &ApprovalId,
         answer: ResolveApproval,
     ) -> Result<(), RequestError> {
-        self.shared.refusals.note(answer.check_lengths())?;
+        self.shared.refusals.note(answer.check_lengths(self.text_lengths()))?;
         let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
@@ -227,7 +241,7 @@ impl Gateway {
         question: &QuestionId,
         answer: AnswerQuestion,
     ) -> Result<(), RequestError> {
-        self.shared.refusals.note(answer.check_lengths())?;
+        self.shared.refusals.note(answer.check_lengths(self.text_lengths()))?;
         let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
@@ -240,7 +254,7 @@ impl Gateway {
 
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
-        self.shared.refusals.note(change.check_lengths())?;
+        self.shared.refusals.note(change.check_lengths(self.text_lengths()))?;
         self.refuse_if_degraded()?;
         let rules = &self.shared.settings.redaction;
         refuse_secret("model", change.model.as_deref(), rules)?;

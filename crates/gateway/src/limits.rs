@@ -15,7 +15,7 @@ pub enum Limit {
     QueuedPrompts,
     /// Bytes of the prompts that wait in one session.
     QueuedBytes,
-    /// The length of titles, names, keys and other short texts. It cannot be configured.
+    /// The length of titles, names, keys and other short texts.
     TextLength,
 }
 
@@ -65,6 +65,8 @@ impl Limit {
         match error {
             ImportError::File(file) if file.fault == Fault::TooLong => Some(Self::TextLength),
             ImportError::Request(error) => Self::of(error),
+            // The server has this limit, and counts it.
+            ImportError::TooSlow => None,
             ImportError::File(_) | ImportError::Exists(_) | ImportError::Spool(_) => None,
         }
     }

@@ -99,6 +99,7 @@ impl From<ImportError> for Problem {
                 tracing::warn!(error = %Chain(&source), "an import cannot be stored");
                 Self::new(Kind::NoRoom, message)
             }
+            ImportError::TooSlow => Self::new(Kind::SlowBody, message),
             ImportError::Request(error) => error.into(),
         }
     }

@@ -65,6 +65,22 @@ fn without_auth_there_is_no_token_and_the_first_screen_says_so() {
     assert_eq!(sessions(&serving), 0);
 }
 
+#[test]
+fn the_first_screen_shows_the_address_of_the_metrics_and_the_own_one_beside_the_public_one() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    let file = "metrics_listen = \"127.0.0.1:0\"\npublic_url = \"https://agents.example\"\n";
+    std::fs::write(&config, file).unwrap();
+    let serving = home.serve(&["--config", config.to_str().unwrap()]);
+    let screen = serving.screen();
+    let own = format!("address  https://agents.example (here http://{})", serving.address);
+    assert!(screen.contains(&own), "{screen}");
+    let metrics = screen.lines().find_map(|line| line.trim().strip_prefix("metrics  http://")).unwrap();
+    let (address, rest) = metrics.split_once('/').unwrap();
+    assert_eq!(rest, "metrics (needs no token)");
+    std::net::TcpStream::connect(address).unwrap();
+}
+
 /// The attack of the issue: another user of the machine, who has the port and knows everything but the token.
 #[test]
 fn another_user_of_this_machine_gets_nothing() {

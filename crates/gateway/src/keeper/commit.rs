@@ -75,7 +75,7 @@ impl Keeper {
         let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.redaction, &mut draft.body);
-            short_texts::cut(&mut draft.body);
+            short_texts::cut(&mut draft.body, &self.shared.settings.limits.texts);
             notices.extend(oversized::cut(draft));
         }
         work.drafts.append(&mut notices);

@@ -21,6 +21,7 @@ mod outage;
 mod oversized;
 mod recover;
 mod requests;
+mod resends;
 mod restarts;
 mod spans;
 mod waits;
@@ -45,6 +46,7 @@ use inbox::RequestInbox;
 use keys::Keys;
 use outage::Outage;
 use recover::Recovery;
+use resends::Resends;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +112,8 @@ pub(crate) struct Keeper {
     recovery: Option<Recovery>,
     /// The agent's id of the session, if no link could be made because the agent has forgotten it.
     forgot: Option<String>,
+    /// Prompts that were sent again after the agent was lost.
+    resends: Resends,
     /// The prompt that was sent to the agent last, by its name there.
     at_agent: Option<String>,
     /// The content of prompts without an outcome.
@@ -262,6 +266,7 @@ impl Keeper {
             closing_links: ClosingLinks::default(),
             recovery: None,
             forgot: None,
+            resends: Resends::default(),
             at_agent: None,
             contents: Contents::resume(state),
             keys: Keys::resume(state, &shared.settings.redaction),

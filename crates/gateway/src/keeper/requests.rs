@@ -182,10 +182,10 @@ impl Keeper {
 
     /// Most agents are told of a cancel when the recovery is over. One that waits for a process of an earlier
     /// gateway need not wait for its end.
-    async fn stop_leftover(&self) {
-        if self.connection.is_up()
-            && self.agent.as_ref().is_some_and(|agent| agent.takes_cancel_in_recovery())
-        {
+    pub(super) async fn stop_leftover(&self) {
+        let is_cancelled = self.machine.is_cancelling() || !self.machine.cancelling_prompts().is_empty();
+        let takes_it = self.agent.as_ref().is_some_and(|agent| agent.takes_cancel_in_recovery());
+        if is_cancelled && takes_it && self.connection.is_up() {
             self.connection.tell(Command::Cancel).await;
         }
     }
