@@ -163,7 +163,7 @@ async fn an_imported_session_has_no_servers() {
     gateway.prompt(&id, words("What is blue?")).await.unwrap();
     settled(&gateway, &id, 1).await;
     let spool = spooled(&gateway, &file(&gateway, &id).await).await;
-    let imported = id_of(&gateway.import(spool, ImportAs::New, None).await.unwrap().session);
+    let imported = id_of(&gateway.import(spool, ImportAs::New, None).await.unwrap().info);
     assert_eq!(gateway.session(&imported).unwrap().session.mcp, [] as [String; 0]);
     gateway.prompt(&imported, words("And red?")).await.unwrap();
     settled(&gateway, &imported, 2).await;
