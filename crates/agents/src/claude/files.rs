@@ -207,11 +207,11 @@ mod tests {
         assert!(files.is_used("a") && !files.is_used("b"));
         fs::write(&files.record, "{}").unwrap();
         fs::write(&files.mcp, "{}").unwrap();
-        assert_eq!(records(state.path()), [files.record.clone()]);
+        assert_eq!(records(state.path()), std::slice::from_ref(&files.record));
         files.remove().unwrap();
         files.remove().unwrap();
         assert!(!files.is_used("a"));
-        assert_eq!(records(state.path()), [PathBuf::new(); 0]);
+        assert!(records(state.path()).is_empty());
     }
 
     #[test]
