@@ -73,6 +73,10 @@ impl Flusher {
             // The write-ahead log may have grown behind a reader.
             self.empty_log();
         }
+        // A pass waits until the writer has changed to a new segment, which may need a new file.
+        if self.eraser.is_under_way() && self.pool.lacks_room() {
+            self.release_reserve();
+        }
         let is_room_needed = self.eraser.needs_room() || !self.eraser.is_under_way();
         self.pool.take_room(self.reserve.is_released() && is_room_needed);
         had_room
