@@ -13,7 +13,7 @@ use turnstream_fake_provider::{
 };
 
 /// On a busy machine an agent takes its time to start, to begin and to stop.
-const PATIENT: &str = "[timeouts]\nconnect = \"5m\"\nstart = \"5m\"\nrecovery = \"5m\"\ncancel = \"5m\"\n";
+const PATIENT: &str = "[timeouts]\nconnect = \"5m\"\nstart = \"5m\"\nrecovery = \"5m\"\ncancel = \"1m\"\n";
 /// The limit of a silent turn where a turn is to be silent.
 const SHORT_INACTIVITY: &str = "15s";
 /// The name of the agent in the configuration.
