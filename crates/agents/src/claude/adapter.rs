@@ -4,7 +4,7 @@ use super::agent::Shared;
 use super::conversation::Conversation;
 use super::files::SessionFiles;
 use super::leftover::{self, Leftover};
-use super::process::Running;
+use super::process::{Running, StartError};
 use super::transcript::Transcript;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use turnstream_adapter::{Clock, Command, Fate, LinkEnd, Observed, Observer, OpenWork, Start};
 use turnstream_agent_process::Line;
 use turnstream_model::Chain;
-use turnstream_model::event::{ErrorClass, TurnError};
-use turnstream_model::signal::Signal;
+use turnstream_model::event::{ErrorClass, Outcome, TurnError};
+use turnstream_model::signal::{Ending, Signal};
 
 /// One link.
 pub(super) struct Adapter {
@@ -111,12 +111,15 @@ impl Adapter {
         early: &mut VecDeque<Command>,
         observer: &Observer,
     ) -> Result<(), LinkEnd> {
-        match leftover::wait(&self.shared.name, &self.files, commands, early, observer).await? {
-            Leftover::Ended => {}
+        let leftover = leftover::wait(&self.shared.name, &self.files, commands, early, observer).await?;
+        let is_cancelled = match leftover {
+            Leftover::Ended => false,
+            Leftover::Cancelled => true,
             Leftover::Unknown(error) => {
                 tracing::warn!(error = %Chain(&error), "what an earlier gateway left cannot be ended");
+                false
             }
-        }
+        };
         let stored = match self.shared.read_transcript(&self.native_id) {
             Ok(stored) => stored,
             Err(error) => {
@@ -126,31 +129,44 @@ impl Adapter {
         };
         let transcript = Transcript::parse(&stored);
         for observed in transcript.recover(open_work, self.files.process_end()) {
+            let observed = match observed {
+                // The transcript is written late, so it cannot tell of a process that was killed.
+                Observed::Fate { native_id, fate: Fate::Unknown } if !self.files.may_have(&native_id) => {
+                    Observed::Fate { native_id, fate: Fate::NeverSeen }
+                }
+                Observed::Signal(Signal::TurnDone { native_id, ending })
+                    if is_cancelled && ending.outcome == Outcome::Lost =>
+                {
+                    Observed::Signal(Signal::TurnDone { native_id, ending: Ending::cancelled() })
+                }
+                observed => observed,
+            };
             observer.observed(observed).await?;
         }
         Ok(())
     }
 
-    /// Hands a command to the conversation. A prompt needs a process.
+    /// Hands a command to the conversation. A prompt needs a process, and is noted before it is written.
     async fn command(&mut self, command: Command, observer: &Observer) -> Result<(), LinkEnd> {
         if let Command::Prompt { native_id, .. } = &command
-            && self.running.is_none()
+            && let Err(error) = self.ready_for(native_id).await
         {
-            let until = self.shared.start_deadline();
-            match self.shared.start_process(&self.start, &self.native_id, &self.files, until).await {
-                Ok(running) => {
-                    self.running = Some(running);
-                    self.count_from_stored_totals();
-                }
-                Err(error) => {
-                    let error = TurnError::new(ErrorClass::Unreachable, error.to_string());
-                    let native_id = native_id.clone();
-                    return observer.signal(Signal::PromptRefused { native_id, error }).await;
-                }
-            }
+            let error = TurnError::new(ErrorClass::Unreachable, error.to_string());
+            let native_id = native_id.clone();
+            return observer.signal(Signal::PromptRefused { native_id, error }).await;
         }
         self.conversation.command(command, self.clock.now());
         Ok(())
+    }
+
+    async fn ready_for(&mut self, prompt: &str) -> Result<(), StartError> {
+        if self.running.is_none() {
+            let until = self.shared.start_deadline();
+            let started = self.shared.start_process(&self.start, &self.native_id, &self.files, until).await?;
+            self.running = Some(started);
+            self.count_from_stored_totals();
+        }
+        self.files.note_prompt(prompt).map_err(StartError::Note)
     }
 
     /// A process that resumes a session may go on with the totals of the last one.

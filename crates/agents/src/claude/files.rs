@@ -44,6 +44,9 @@ struct SessionNote {
     native_id: String,
     /// Claude Code has begun a turn of it.
     used: bool,
+    /// The last prompt that was given to a process, by its native id.
+    #[serde(default)]
+    prompt: String,
 }
 
 /// The directory in which Claude Code keeps its own files.
@@ -71,12 +74,24 @@ impl SessionFiles {
         if self.read_note().native_id == native_id {
             return Ok(());
         }
-        self.write_note(&SessionNote { native_id: native_id.to_owned(), used: false })
+        self.write_note(&SessionNote { native_id: native_id.to_owned(), ..SessionNote::default() })
     }
 
     /// Notes that Claude Code has begun a turn of the session with this native id.
     pub(super) fn note_use(&self, native_id: &str) -> io::Result<()> {
-        self.write_note(&SessionNote { native_id: native_id.to_owned(), used: true })
+        let note = self.read_note();
+        self.write_note(&SessionNote { native_id: native_id.to_owned(), used: true, ..note })
+    }
+
+    /// Notes that a prompt is about to be given to the process. One that is not noted never reached it.
+    pub(super) fn note_prompt(&self, prompt: &str) -> io::Result<()> {
+        let note = self.read_note();
+        self.write_note(&SessionNote { prompt: prompt.to_owned(), ..note })
+    }
+
+    /// Whether this prompt may have reached a process. Prompts are given one at a time.
+    pub(super) fn may_have(&self, prompt: &str) -> bool {
+        self.read_note().prompt == prompt
     }
 
     /// The native id under which the last process was started.
@@ -205,6 +220,9 @@ mod tests {
         files.note_use("a").unwrap();
         files.note_start("a").unwrap();
         assert!(files.is_used("a") && !files.is_used("b"));
+        files.note_prompt("p1").unwrap();
+        files.note_use("a").unwrap();
+        assert!(files.is_used("a") && files.may_have("p1") && !files.may_have("p2"));
         fs::write(&files.record, "{}").unwrap();
         fs::write(&files.mcp, "{}").unwrap();
         assert_eq!(records(state.path()), std::slice::from_ref(&files.record));

@@ -20,6 +20,8 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) enum Leftover {
     /// It has ended, with everything it had started.
     Ended,
+    /// It was ended by a cancel.
+    Cancelled,
     /// Whether something still runs cannot be told.
     Unknown(ProcessError),
 }
@@ -38,6 +40,7 @@ pub(super) async fn wait(
         Ok(None) => return Ok(Leftover::Ended),
         Err(error) => return Ok(Leftover::Unknown(error)),
     };
+    let mut ended = Leftover::Ended;
     if let Some(process) = record.family().find_leader() {
         tracing::info!(agent, pid = process.id, "waiting for a leftover Claude Code to finish its turn");
         // A stopped process would never finish.
@@ -46,7 +49,10 @@ pub(super) async fn wait(
             tokio::select! {
                 () = tokio::time::sleep(CHECK) => {}
                 command = commands.recv() => match command {
-                    Some(Command::Cancel | Command::CancelPrompt(_)) => break,
+                    Some(Command::Cancel | Command::CancelPrompt(_)) => {
+                        ended = Leftover::Cancelled;
+                        break;
+                    }
                     Some(command) => early.push_back(command),
                     None => return Err(LinkEnd),
                 },
@@ -59,7 +65,7 @@ pub(super) async fn wait(
         }
     }
     Ok(match end(&record, &files.record).await {
-        Ok(()) => Leftover::Ended,
+        Ok(()) => ended,
         Err(error) => Leftover::Unknown(error),
     })
 }

@@ -83,6 +83,14 @@ impl Conversation {
         self.request(json!({"subtype": "interrupt"}), Request::Interrupt);
     }
 
+    /// The last interrupt came before the agent had begun with its prompt, which begins now (seen in
+    /// 2.1.325).
+    pub(super) fn interrupt_again(&mut self) {
+        if self.turn.as_mut().is_some_and(|turn| std::mem::take(&mut turn.interrupt_again)) {
+            self.interrupt();
+        }
+    }
+
     /// A prompt without a turn is taken out of the agent's queue first. If it is not there, it has started.
     fn cancel_prompt(&mut self, native_id: String) {
         if self.turn.as_ref().is_some_and(|turn| turn.prompts.contains(&native_id)) {
@@ -110,7 +118,15 @@ impl Conversation {
     pub(super) fn control_response(&mut self, response: ControlResponse) {
         let refused = response.subtype != "success";
         match self.requests.remove(&response.request_id) {
-            None | Some(Request::Interrupt) => {}
+            None => {}
+            Some(Request::Interrupt) => {
+                let queued = response.response.get("still_queued").and_then(Value::as_array);
+                if let Some(turn) =
+                    self.turn.as_mut().filter(|_| queued.is_some_and(|queued| !queued.is_empty()))
+                {
+                    turn.interrupt_again = true;
+                }
+            }
             Some(Request::Withdraw(native_id)) => {
                 let was_queued = response.response.get("cancelled").and_then(Value::as_bool) == Some(true);
                 self.withdrawn(native_id, was_queued);

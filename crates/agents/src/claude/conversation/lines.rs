@@ -12,7 +12,8 @@ use turnstream_model::time::Time;
 const MOST_UNKNOWN: usize = 64;
 
 /// Known types that say nothing for the log.
-const SILENT: &[&str] = &["keep_alive", "rate_limit_event", "tool_progress", "tool_use_summary"];
+const SILENT: &[&str] =
+    &["command_lifecycle", "keep_alive", "rate_limit_event", "tool_progress", "tool_use_summary"];
 
 /// Known subtypes of `system` that say nothing for the log.
 const SILENT_SYSTEM: &[&str] = &[
@@ -68,6 +69,9 @@ impl Conversation {
     }
 
     pub(super) fn read(&mut self, line: Line<'_>) {
+        if matches!(&*line.kind, "stream_event" | "assistant" | "system") {
+            self.interrupt_again();
+        }
         match &*line.kind {
             "stream_event" => {
                 if let Some(event) = line.event {

@@ -85,6 +85,8 @@ struct OpenTurn {
     prompts: Vec<String>,
     /// The agent was asked to stop it.
     interrupted: bool,
+    /// The agent did not stop it, because it had not begun with its prompt.
+    interrupt_again: bool,
     /// Its calls that a person refused, or whose permission was withdrawn: they never ran.
     refused: HashSet<String>,
     /// An error that the agent wrote as a message. The result says whether the turn failed with it.

@@ -91,8 +91,9 @@ fn a_stopped_process_that_a_killed_gateway_left_is_continued_and_finishes_its_tu
     accepted(&serving, &session, "Take your time");
     wait_for(|| (of_type(&lab.log(&session), "item.delta").len() > 1).then_some(()));
     let process = lab.claude_process().unwrap();
-    signal(process, Signal::STOP);
     serving.end(Signal::KILL);
+    // Not before: the kernel ends a stopped process whose parent dies.
+    signal(process, Signal::STOP);
 
     let serving = lab.serve();
     let log = lab.ended(&session, 1);

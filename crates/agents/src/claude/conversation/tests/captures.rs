@@ -118,7 +118,9 @@ fn the_whole_log_of_every_capture_is_as_it_was_read_before() {
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(&path, &log).unwrap();
         }
-        if std::fs::read_to_string(&path).unwrap_or_default() != log {
+        // The order of members depends on the features of a build.
+        let parsed = |log: &str| log.lines().map(|line| line.parse().ok()).collect::<Vec<Option<Value>>>();
+        if parsed(&std::fs::read_to_string(&path).unwrap_or_default()) != parsed(&log) {
             wrong.push(name);
         }
     }
