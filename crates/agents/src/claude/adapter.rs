@@ -127,6 +127,7 @@ impl Adapter {
                 return lost(open_work, observer).await;
             }
         };
+        self.note_use();
         let transcript = Transcript::parse(&stored);
         for observed in transcript.recover(open_work, self.files.process_end()) {
             let observed = match observed {
@@ -181,17 +182,19 @@ impl Adapter {
         let Some(mut running) = self.running.take() else { return };
         let how = running.exit().await;
         self.shared.ended(running).await;
+        self.note_use();
         self.conversation.exited(TurnError::new(ErrorClass::AgentExited, how));
     }
 
     /// Reports observations, and gives the process its lines. The error says that the link has ended.
     async fn flush(&mut self, observer: &Observer) -> Result<(), LinkEnd> {
         while let Some(observed) = self.conversation.next_observed() {
-            if !self.is_used && matches!(observed, Observed::Signal(Signal::TurnBegan { .. })) {
-                self.note_use();
-            }
+            let is_end = matches!(observed, Observed::Signal(Signal::TurnDone { .. }));
             let is_last = matches!(observed, Observed::Signal(Signal::LinkLost(_)));
             observer.observed(observed).await?;
+            if is_end {
+                self.note_use();
+            }
             if is_last {
                 return Err(LinkEnd);
             }
@@ -204,8 +207,12 @@ impl Adapter {
         Ok(())
     }
 
-    /// From now on, a missing transcript means that Claude Code has forgotten the session.
+    /// Once Claude Code has a transcript, a missing one means that it has forgotten the session. It writes
+    /// the file late: a process that is killed in its first turn leaves none.
     fn note_use(&mut self) {
+        if self.is_used || self.shared.home.transcript(&self.native_id).is_none() {
+            return;
+        }
         self.is_used = true;
         if let Err(error) = self.files.note_use(&self.native_id) {
             tracing::warn!(%error, "cannot note that Claude Code knows the session");
@@ -222,6 +229,7 @@ impl Adapter {
             running.say(&line);
         }
         self.shared.ended(running).await;
+        self.note_use();
     }
 }
 

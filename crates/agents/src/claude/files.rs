@@ -42,7 +42,7 @@ pub(super) struct SessionFiles {
 struct SessionNote {
     /// Claude Code's id of the session, once a process was started for it.
     native_id: String,
-    /// Claude Code has begun a turn of it.
+    /// Claude Code has a transcript of it.
     used: bool,
     /// The last prompt that was given to a process, by its native id.
     #[serde(default)]
@@ -77,7 +77,7 @@ impl SessionFiles {
         self.write_note(&SessionNote { native_id: native_id.to_owned(), ..SessionNote::default() })
     }
 
-    /// Notes that Claude Code has begun a turn of the session with this native id.
+    /// Notes that Claude Code has a transcript of the session with this native id.
     pub(super) fn note_use(&self, native_id: &str) -> io::Result<()> {
         let note = self.read_note();
         self.write_note(&SessionNote { native_id: native_id.to_owned(), used: true, ..note })
@@ -99,7 +99,7 @@ impl SessionFiles {
         Some(self.read_note().native_id).filter(|native_id| !native_id.is_empty())
     }
 
-    /// Whether Claude Code has begun a turn of the session with this native id.
+    /// Whether Claude Code once had a transcript of the session with this native id.
     pub(super) fn is_used(&self, native_id: &str) -> bool {
         let note = self.read_note();
         note.used && note.native_id == native_id
