@@ -133,6 +133,28 @@ fn a_prompt_that_has_left_the_queue_is_interrupted_when_its_turn_shows() {
     desk.assert_lawful(Tail::Live);
 }
 
+/// 2.1.325 answers an interrupt with the prompts that it has not begun with, and then runs them.
+#[test]
+fn an_interrupt_that_came_before_the_prompt_began_is_repeated_once_it_has() {
+    let lines = outputs("e_interrupt_mid_stream");
+    let init = lines.iter().position(|line| line["subtype"] == "init").unwrap();
+    let result = lines.iter().position(|line| line["type"] == "result").unwrap();
+    let mut desk = Desk::new();
+    desk.say(PROMPT, "Write a long text");
+    desk.lines(&lines[..=init]);
+    desk.cancel();
+    let first = &request(&desk, "interrupt")[0].clone();
+    desk.lines(&[answer(first, json!({"still_queued": [PROMPT]}))]);
+    assert_eq!(request(&desk, "interrupt").len(), 1, "nothing shows yet that it runs");
+    desk.lines(&lines[init + 1..=init + 1]);
+    let second = &request(&desk, "interrupt")[1].clone();
+    desk.lines(&[answer(second, json!({"still_queued": []}))]);
+    desk.lines(&lines[init + 2..=result]);
+    assert_eq!(request(&desk, "interrupt").len(), 2);
+    assert_eq!(desk.ends(), [End::Cancelled]);
+    desk.assert_lawful(Tail::Live);
+}
+
 #[test]
 fn an_answer_has_the_input_the_call_and_the_chosen_rule_and_is_given_once() {
     let lines = outputs("d_permission_allow_always");
