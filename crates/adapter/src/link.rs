@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
@@ -105,7 +107,10 @@ pub enum Fate {
 
 /// The adapter's sender of observations.
 #[derive(Clone)]
-pub struct Observer(mpsc::Sender<Observed>);
+pub struct Observer {
+    observed: mpsc::Sender<Observed>,
+    background: Arc<AtomicBool>,
+}
 
 /// The keeper has dropped the link: the adapter must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,12 +125,17 @@ impl Observer {
 
     /// Reports an observation. Waits while the queue is full.
     pub async fn observed(&self, observed: Observed) -> Result<(), LinkEnd> {
-        self.0.send(observed).await.map_err(|_| LinkEnd)
+        self.observed.send(observed).await.map_err(|_| LinkEnd)
+    }
+
+    /// Says whether the agent works although no turn is open. Such a session is not idle.
+    pub fn works_in_background(&self, works: bool) {
+        self.background.store(works, Ordering::Relaxed);
     }
 
     /// Returns when the keeper has dropped the link.
     pub async fn gone(&self) {
-        self.0.closed().await;
+        self.observed.closed().await;
     }
 }
 
@@ -135,6 +145,7 @@ pub struct Link {
     away: Option<String>,
     commands: Option<mpsc::Sender<Command>>,
     observed: mpsc::Receiver<Observed>,
+    background: Arc<AtomicBool>,
     /// `None` once the task has ended and its result was read.
     adapter: Option<JoinHandle<()>>,
 }
@@ -149,14 +160,16 @@ impl Link {
     {
         let (commands, received) = mpsc::channel(COMMAND_QUEUE);
         let (sender, observed) = mpsc::channel(OBSERVED_QUEUE);
-        let adapter = adapter(received, Observer(sender.clone()));
+        let background = Arc::new(AtomicBool::new(false));
+        let observer = Observer { observed: sender.clone(), background: Arc::clone(&background) };
+        let adapter = adapter(received, observer);
         // Holds a sender, so that the observations end only when the task ends.
         let task = async move {
             adapter.await;
             drop(sender);
         };
         let adapter = Some(tokio::spawn(task.in_current_span()));
-        Self { away: None, commands: Some(commands), observed, adapter }
+        Self { away: None, commands: Some(commands), observed, background, adapter }
     }
 
     /// Marks the agent as away from the start, for this reason: no prompt before [`Observed::Back`].
@@ -168,6 +181,11 @@ impl Link {
     /// Why the agent must not be prompted yet, if the link was made so.
     pub fn begins_away(&self) -> Option<&str> {
         self.away.as_deref()
+    }
+
+    /// Whether the agent works although no turn is open.
+    pub fn works_in_background(&self) -> bool {
+        self.background.load(Ordering::Relaxed)
     }
 
     /// Sends a command. False when the adapter has ended: the reason was reported as an observation.

@@ -80,7 +80,7 @@ impl Adapter {
                 // The end of its output follows, and says more.
                 Happened::Written(Err(error)) => {
                     tracing::debug!(%error, "Claude Code does not read its input");
-                    self.exited().await;
+                    self.running.iter_mut().for_each(Running::close_input);
                 }
             }
         }
@@ -144,6 +144,12 @@ impl Adapter {
             };
             observer.observed(observed).await?;
         }
+        if self.shared.has_forgotten(&self.files, &self.native_id) {
+            // Without a link the next prompt is refused, until a client chooses how to go on.
+            let message = "Claude Code has lost the transcript of the session";
+            observer.signal(Signal::LinkLost(TurnError::new(ErrorClass::AgentError, message))).await?;
+            return Err(LinkEnd);
+        }
         Ok(())
     }
 
@@ -199,6 +205,7 @@ impl Adapter {
                 return Err(LinkEnd);
             }
         }
+        observer.works_in_background(self.conversation.works_in_background());
         if let Some(running) = &mut self.running {
             while let Some(line) = self.conversation.next_line() {
                 running.say(&line);
@@ -223,7 +230,10 @@ impl Adapter {
     async fn finish(mut self, mut commands: mpsc::Receiver<Command>) {
         let Some(mut running) = self.running.take() else { return };
         while let Ok(command) = commands.try_recv() {
-            self.conversation.command(command, self.clock.now());
+            // A prompt is not begun any more: the next link is asked about it.
+            if !matches!(command, Command::Prompt { .. }) {
+                self.conversation.command(command, self.clock.now());
+            }
         }
         while let Some(line) = self.conversation.next_line() {
             running.say(&line);

@@ -2,7 +2,7 @@
 
 use super::adapter::Adapter;
 use super::conversation::{Conversation, ConversationSettings};
-use super::files::{ClaudeHome, SessionFiles};
+use super::files::{ClaudeHome, SessionFiles, remove_mcp};
 use super::ids::new_uuid;
 use super::leftover::{self, Which};
 use super::mcp;
@@ -12,9 +12,9 @@ use crate::program::{CLAUDE, Origin, Program};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tracing::Instrument;
 use turnstream_adapter::{
@@ -76,8 +76,9 @@ pub(super) struct Shared {
     config: ClaudeConfig,
     pub(super) home: ClaudeHome,
     counters: Counters,
-    /// Orphans of an earlier gateway were ended.
-    swept: AtomicBool,
+    /// Set when the orphans of an earlier gateway were ended. Every link waits for that: it would remove the
+    /// record of a new process.
+    swept: OnceCell<()>,
     /// The models that the last process offered.
     models: Mutex<Vec<Choice>>,
     program: Program,
@@ -92,7 +93,7 @@ impl Claude {
             home: ClaudeHome::of(&config.env),
             config,
             counters: Counters::default(),
-            swept: AtomicBool::new(false),
+            swept: OnceCell::new(),
             models: Mutex::default(),
             program,
         }))
@@ -117,7 +118,10 @@ impl Shared {
         self.sweep().await;
         let files = self.files(&start.session);
         // The log of open work may lack the id, if the gateway was killed right after the first prompt.
-        let noted = start.open_work.as_ref().and_then(|_| files.noted_native_id());
+        let noted = match &start.open_work {
+            Some(_) => files.noted_native_id().map_err(|error| self.unavailable(StartError::Note(error)))?,
+            None => None,
+        };
         let fresh = || new_uuid(&[start.session.as_str()], Time::now());
         let native_id = start.native_id.clone().or(noted).unwrap_or_else(fresh);
         let running = match &start.open_work {
@@ -152,16 +156,17 @@ impl Shared {
 
     /// Ends what an earlier gateway has left behind, once.
     async fn sweep(&self) {
-        if self.swept.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = leftover::end_of_agent(&self.config.state, Which::Orphans).await {
-            tracing::warn!(agent = %self.name, error = %Chain(&error), "orphans of Claude Code cannot be ended");
-        }
+        let sweep = || async {
+            if let Err(error) = leftover::end_of_agent(&self.config.state, Which::Orphans).await {
+                let error = Chain(&error);
+                tracing::warn!(agent = %self.name, %error, "orphans of Claude Code cannot be ended");
+            }
+        };
+        self.swept.get_or_init(sweep).await;
     }
 
     /// Whether Claude Code had a conversation under this id, and has lost its files.
-    fn has_forgotten(&self, files: &SessionFiles, native_id: &str) -> bool {
+    pub(super) fn has_forgotten(&self, files: &SessionFiles, native_id: &str) -> bool {
         files.is_used(native_id) && self.home.transcript(native_id).is_none()
     }
 
@@ -231,7 +236,8 @@ impl Shared {
         };
         let output = Output::new(&files.output, self.config.secrets.clone());
         self.counters.count(Counted::ServerStart);
-        let (running, greeting) = Running::start(&spec, &arguments, native_id, files, output, until).await?;
+        let started = Running::start(&spec, &arguments, native_id, files, output, until).await;
+        let (running, greeting) = started.inspect_err(|_| remove_mcp(&files.record))?;
         tracing::info!(agent = %self.name, pid = running.pid(), resumes, "Claude Code started");
         self.note_models(&greeting);
         Ok(running)

@@ -4,7 +4,7 @@ use super::transcript::ProcessEnd;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,6 @@ const OUTPUT: &str = ".log";
 const NOTE: &str = ".session";
 const MCP: &str = ".mcp.json";
 const EXIT: &str = ".exit";
-
-/// A shell gives a program that a signal ended an exit status above this.
-const SIGNALLED: u32 = 128;
 
 /// The adapter's files of one session.
 #[derive(Clone, Debug)]
@@ -71,7 +68,7 @@ impl SessionFiles {
 
     /// Notes that a process is about to be started for the session under this native id.
     pub(super) fn note_start(&self, native_id: &str) -> io::Result<()> {
-        if self.read_note().native_id == native_id {
+        if self.read_note()?.native_id == native_id {
             return Ok(());
         }
         self.write_note(&SessionNote { native_id: native_id.to_owned(), ..SessionNote::default() })
@@ -79,36 +76,43 @@ impl SessionFiles {
 
     /// Notes that Claude Code has a transcript of the session with this native id.
     pub(super) fn note_use(&self, native_id: &str) -> io::Result<()> {
-        let note = self.read_note();
+        let note = self.read_note()?;
         self.write_note(&SessionNote { native_id: native_id.to_owned(), used: true, ..note })
     }
 
     /// Notes that a prompt is about to be given to the process. One that is not noted never reached it.
     pub(super) fn note_prompt(&self, prompt: &str) -> io::Result<()> {
-        let note = self.read_note();
+        let note = self.read_note()?;
         self.write_note(&SessionNote { prompt: prompt.to_owned(), ..note })
     }
 
-    /// Whether this prompt may have reached a process. Prompts are given one at a time.
+    /// Whether this prompt may have reached a process. Prompts are given one at a time. If the note cannot be
+    /// read, it may.
     pub(super) fn may_have(&self, prompt: &str) -> bool {
-        self.read_note().prompt == prompt
+        self.read_note().map_or(true, |note| note.prompt == prompt)
     }
 
     /// The native id under which the last process was started.
-    pub(super) fn noted_native_id(&self) -> Option<String> {
-        Some(self.read_note().native_id).filter(|native_id| !native_id.is_empty())
+    pub(super) fn noted_native_id(&self) -> io::Result<Option<String>> {
+        Ok(Some(self.read_note()?.native_id).filter(|native_id| !native_id.is_empty()))
     }
 
     /// Whether Claude Code once had a transcript of the session with this native id.
     pub(super) fn is_used(&self, native_id: &str) -> bool {
-        let note = self.read_note();
+        let note = self.read_note().unwrap_or_else(|error| {
+            tracing::warn!(path = %self.note.display(), %error, "the note of a session cannot be read");
+            SessionNote::default()
+        });
         note.used && note.native_id == native_id
     }
 
-    /// A note that is missing or cannot be read says nothing: the session is taken for a new one.
-    fn read_note(&self) -> SessionNote {
-        let note = fs::read(&self.note).ok();
-        note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default()
+    /// A session without a note is a new one.
+    fn read_note(&self) -> io::Result<SessionNote> {
+        match fs::read(&self.note) {
+            Ok(note) => Ok(serde_json::from_slice(&note)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SessionNote::default()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Replaces the note. After a crash either the old or the new one is complete.
@@ -117,33 +121,25 @@ impl SessionFiles {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(&serde_json::to_vec(note)?)?;
         file.sync_all()?;
-        fs::rename(&fresh, &self.note)
+        fs::rename(&fresh, &self.note)?;
+        let directory = self.note.parent().unwrap_or(Path::new("."));
+        File::open(directory)?.sync_all()
     }
 
     /// Writes the MCP servers, which may hold secrets. The arguments of a process can be read by everybody,
     /// so they are in a file.
     pub(super) fn write_mcp(&self, config: &Value) -> io::Result<()> {
-        self.remove_mcp();
+        remove_mcp(&self.record);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.mcp)?;
         file.write_all(config.to_string().as_bytes())
     }
 
-    /// Removes the MCP servers: no process reads them any more.
-    pub(super) fn remove_mcp(&self) {
-        match fs::remove_file(&self.mcp) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %self.mcp.display(), %error, "cannot remove the MCP servers of a session");
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-
     /// How the last process has ended. Without a file it was killed together with the shell that started it.
     pub(super) fn process_end(&self) -> ProcessEnd {
-        let status = fs::read_to_string(&self.exit).ok().and_then(|status| status.trim().parse::<u32>().ok());
-        match status {
-            Some(status) if status < SIGNALLED => ProcessEnd::Orderly,
-            Some(_) | None => ProcessEnd::Unknown,
+        match fs::read_to_string(&self.exit).as_deref().map(str::trim) {
+            Ok("0") => ProcessEnd::Orderly,
+            // A failure or a signal may have come before the transcript was written.
+            Ok(_) | Err(_) => ProcessEnd::Unknown,
         }
     }
 
@@ -165,6 +161,18 @@ impl SessionFiles {
             }
         }
         Ok(())
+    }
+}
+
+/// Removes the MCP servers of the session with this record: no process reads them any more.
+pub(super) fn remove_mcp(record: &Path) {
+    // The name of a session's file has no other dot.
+    let path = record.with_extension(MCP.trim_start_matches('.'));
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "cannot remove the MCP servers of a session");
+        }
+        Ok(()) | Err(_) => {}
     }
 }
 
@@ -213,9 +221,9 @@ mod tests {
     fn a_session_is_used_under_one_native_id() {
         let state = tempfile::tempdir().unwrap();
         let files = SessionFiles::new(state.path(), &SessionId::from("ses_1"));
-        assert!(!files.is_used("a") && files.noted_native_id().is_none());
+        assert!(!files.is_used("a") && files.noted_native_id().unwrap().is_none());
         files.note_start("a").unwrap();
-        assert_eq!(files.noted_native_id().as_deref(), Some("a"));
+        assert_eq!(files.noted_native_id().unwrap().as_deref(), Some("a"));
         assert!(!files.is_used("a"));
         files.note_use("a").unwrap();
         files.note_start("a").unwrap();

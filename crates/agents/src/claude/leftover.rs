@@ -1,7 +1,7 @@
 //! A process that a gateway left when it was killed. Claude Code finishes its turn without its pipes, stores
 //! the answer, and exits.
 
-use super::files::{SessionFiles, records};
+use super::files::{SessionFiles, records, remove_mcp};
 use super::process::Record;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -54,7 +54,10 @@ pub(super) async fn wait(
                         break;
                     }
                     Some(command) => early.push_back(command),
-                    None => return Err(LinkEnd),
+                    None => {
+                        end_or_log(&record, &files.record).await;
+                        return Err(LinkEnd);
+                    }
                 },
                 () = observer.gone() => {
                     // The keeper has given up: the turn is lost, so nothing of it may go on.
@@ -124,6 +127,7 @@ pub(super) enum Which {
 
 async fn end(record: &Record, path: &Path) -> Result<(), ProcessError> {
     turnstream_agent_process::end(record, GRACE).await?;
+    remove_mcp(path);
     Record::remove(path)
 }
 

@@ -1,6 +1,6 @@
 //! A running Claude Code: its start, its lines in both directions, and its end.
 
-use super::files::SessionFiles;
+use super::files::{SessionFiles, remove_mcp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
@@ -194,6 +194,12 @@ impl Running {
         (self.lines.next(), write(self.stdin.as_mut(), &mut self.unwritten))
     }
 
+    /// It does not read its input any more. What it has printed is still to be read.
+    pub(super) fn close_input(&mut self) {
+        self.stdin = None;
+        self.unwritten = (Vec::new(), 0);
+    }
+
     /// Its output has ended: waits for its exit, and says how it ended.
     pub(super) async fn exit(&mut self) -> String {
         let how = match timeout(LAST_WORDS, self.child.wait()).await {
@@ -219,7 +225,7 @@ impl Running {
         }
         turnstream_agent_process::end(&self.record, GRACE).await?;
         self.guard.disarm();
-        self.files.remove_mcp();
+        remove_mcp(&self.files.record);
         Record::remove(&self.files.record)
     }
 }

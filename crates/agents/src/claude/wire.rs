@@ -70,6 +70,7 @@ pub(super) struct LineName {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) subtype: String,
+    pub(super) request_id: String,
 }
 
 /// One event of a model's stream.

@@ -102,7 +102,8 @@ pub static CLAUDE: KnownAgent = KnownAgent {
     install: Some("npm install -g @anthropic-ai/claude-code"),
     pass_env: &["ANTHROPIC_*", "CLAUDE_*"],
     // Set by a Claude Code for the commands it runs, and so for a gateway that is started in it.
-    withheld: &["CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"],
+    // With the second one, a resumed process would repeat a lost turn by itself.
+    withheld: &["CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "CLAUDE_CODE_SSE_PORT"],
     login: Some(LoginFacts {
         variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
         files: &[FileAt { variable: "CLAUDE_CONFIG_DIR", home: ".claude", file: ".credentials.json" }],

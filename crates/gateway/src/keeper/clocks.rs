@@ -16,6 +16,9 @@ use turnstream_model::time::Time;
 /// How long the loop sleeps at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
+/// How many times longer than `idle` an agent may work in the background before it is released.
+const BACKGROUND_PATIENCE: u32 = 12;
+
 /// How long a quiet session without a link stays in memory.
 const IDLE_WITHOUT_LINK: Duration = Duration::from_secs(15);
 
@@ -221,7 +224,13 @@ impl Keeper {
     /// request reads it from the log.
     fn idle_deadline(&self) -> Option<Instant> {
         let idle = self.shared.settings.idle;
-        let within = if self.connection.is_down() { idle.min(IDLE_WITHOUT_LINK) } else { idle };
+        let within = if self.connection.is_down() {
+            idle.min(IDLE_WITHOUT_LINK)
+        } else if self.connection.works_in_background() {
+            idle.saturating_mul(BACKGROUND_PATIENCE)
+        } else {
+            idle
+        };
         self.is_quiet().then(|| self.clocks.activity + within)
     }
 

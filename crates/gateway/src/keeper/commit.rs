@@ -10,6 +10,7 @@ use crate::event_counts::Counted;
 use crate::redactor::redact_body;
 use crate::request::answer;
 use crate::short_texts;
+use std::collections::HashSet;
 use tokio::sync::oneshot;
 use turnstream_adapter::Command;
 use turnstream_log::{Appender, Receipt};
@@ -214,6 +215,8 @@ impl Keeper {
 
     /// Asks the agent for missing facts. This needs no durability: asking twice does no harm.
     async fn fetch(&mut self, needs: Vec<Need>) -> Result<(), AppenderClosed> {
+        // Once each: an agent that does not read its commands would make the keeper wait for every one.
+        let needs: HashSet<Need> = needs.into_iter().collect();
         for need in needs {
             self.connection.tell(Command::Fetch(need)).await;
         }

@@ -104,6 +104,14 @@ impl Connection {
         matches!(self, Self::Up(..))
     }
 
+    /// Whether the agent works although no turn is open.
+    pub(super) fn works_in_background(&self) -> bool {
+        match self {
+            Self::Up(link, _) => link.works_in_background(),
+            Self::Down | Self::WaitingForRoom(_) | Self::Connecting(_) => false,
+        }
+    }
+
     fn place(&mut self) -> Option<&mut Place> {
         match self {
             Self::Down | Self::WaitingForRoom(_) => None,
@@ -426,7 +434,7 @@ impl Keeper {
 
     /// Whether the link could be given up for another session.
     pub(super) fn has_spare_link(&self) -> bool {
-        self.connection.is_up() && self.is_quiet()
+        self.connection.is_up() && self.is_quiet() && !self.connection.works_in_background()
     }
 
     /// Another session needs the place of this link. The next prompt makes a new one.

@@ -47,11 +47,15 @@ impl Conversation {
         if request.subtype == "can_use_tool" {
             self.asked(id, request);
         } else {
-            let error = format!("the request {:?} is not supported", request.subtype);
             self.unknown(format!("control_request/{}", request.subtype));
-            let response = json!({"subtype": "error", "request_id": id, "error": error});
-            self.write(&json!({"type": "control_response", "response": response}));
+            self.refuse_request(&id, &format!("the request {:?} is not supported", request.subtype));
         }
+    }
+
+    /// Answers a request of the agent with an error.
+    pub(super) fn refuse_request(&mut self, id: &str, error: &str) {
+        let response = json!({"subtype": "error", "request_id": id, "error": error});
+        self.write(&json!({"type": "control_response", "response": response}));
     }
 
     fn asked(&mut self, id: String, request: ControlRequest) {

@@ -121,10 +121,11 @@ impl Conversation {
             None => {}
             Some(Request::Interrupt) => {
                 let queued = response.response.get("still_queued").and_then(Value::as_array);
-                if let Some(turn) =
-                    self.turn.as_mut().filter(|_| queued.is_some_and(|queued| !queued.is_empty()))
-                {
-                    turn.interrupt_again = true;
+                let is_queued = |prompt: &String| {
+                    queued.is_some_and(|queued| queued.iter().any(|queued| queued == prompt.as_str()))
+                };
+                if let Some(turn) = &mut self.turn {
+                    turn.interrupt_again = turn.prompts.iter().any(is_queued);
                 }
             }
             Some(Request::Withdraw(native_id)) => {

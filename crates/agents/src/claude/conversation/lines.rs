@@ -17,6 +17,7 @@ const SILENT: &[&str] =
 
 /// Known subtypes of `system` that say nothing for the log.
 const SILENT_SYSTEM: &[&str] = &[
+    "background_tasks_changed",
     "commands_changed",
     "files_persisted",
     "hook_progress",
@@ -161,6 +162,9 @@ impl Conversation {
     fn compacted(&mut self, line: &Line<'_>) {
         self.begin_turn();
         self.end_compaction();
+        if let Some(turn) = &mut self.turn {
+            turn.compacted = true;
+        }
         let key = Key::from(&*line.uuid);
         let (kind, role, parent, synthetic) = (ItemKind::Compaction, None, None, false);
         self.signal(Signal::ItemSeen(ItemSeen { key: key.clone(), kind, role, parent, synthetic }));
@@ -187,8 +191,12 @@ impl Conversation {
             "system" => READ_SYSTEM.contains(&&*name.subtype),
             kind => READ.contains(&kind),
         };
+        if name.kind == "control_request" {
+            // Otherwise the agent would wait for an answer for ever.
+            self.refuse_request(&name.request_id, "the request could not be read");
+        }
         if is_read {
-            self.signal(Signal::Gap(format!("a line of {} bytes could not be read", line.len())));
+            self.gap(format!("a line of {} bytes could not be read", line.len()));
         } else if name.kind == "system" {
             self.unknown(format!("system/{}", name.subtype));
         } else {

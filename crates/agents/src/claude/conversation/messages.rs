@@ -272,9 +272,12 @@ impl Conversation {
     pub(super) fn assistant(&mut self, line: Line<'_>) {
         let Some(mut message) = line.message else { return };
         let parent = line.parent_tool_use_id;
-        if line.error.is_some() || message.model.as_deref() == Some(SYNTHETIC) {
-            if parent.is_none() {
-                self.error_message(line.error, line.request_id, &message);
+        let is_synthetic = message.model.as_deref() == Some(SYNTHETIC);
+        if line.error.is_some() || is_synthetic {
+            match (line.error, parent) {
+                (Some(word), None) => self.error_message(word, line.request_id, &message),
+                (None, None) => self.local_answer(message),
+                (_, Some(_)) => {}
             }
             return;
         }
@@ -295,18 +298,31 @@ impl Conversation {
         }
     }
 
-    /// A message that the agent wrote itself. It is no answer: with an error it explains a failed call.
-    fn error_message(&mut self, word: Option<String>, request_id: Option<String>, message: &Message) {
+    /// The answer to a command that the agent executes without a model, for example `/cost`.
+    fn local_answer(&mut self, message: Message) {
+        if self.turn.as_ref().is_none_or(|turn| turn.compacted) {
+            return;
+        }
+        let texts: Vec<String> = match message.content {
+            Content::Text(text) => vec![text],
+            Content::Blocks(blocks) => blocks.into_iter().filter_map(|block| block.text).collect(),
+        };
+        for (place, text) in texts.into_iter().enumerate() {
+            let key = Key::from(format!("{}:{place}", message.id));
+            self.whole_text(key, ItemKind::Message, Some(text), true, true, &None);
+        }
+    }
+
+    /// An error that the agent wrote as a message. It is no answer: it explains a failed call.
+    fn error_message(&mut self, word: String, request_id: Option<String>, message: &Message) {
         let text = match &message.content {
             Content::Text(text) => text.clone(),
             Content::Blocks(blocks) => blocks.iter().filter_map(|block| block.text.as_deref()).collect(),
         };
-        if word.is_some() {
-            self.begin_turn();
-            self.report_error();
-            if let Some(turn) = &mut self.turn {
-                turn.error = Some(AgentMessageError { word, message: text, request_id });
-            }
+        self.begin_turn();
+        self.report_error();
+        if let Some(turn) = &mut self.turn {
+            turn.error = Some(AgentMessageError { word: Some(word), message: text, request_id });
         }
     }
 

@@ -38,6 +38,9 @@ use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 
+/// The most gaps of a turn that are reported.
+const MOST_GAPS: u32 = 64;
+
 /// The session that a conversation is about.
 pub struct ConversationSettings {
     /// The agent's id of the session.
@@ -76,6 +79,8 @@ pub struct Conversation {
     last_result: String,
     /// Types of lines that were reported as unknown.
     unknown: HashSet<String>,
+    /// Gaps of the turn.
+    gaps: u32,
 }
 
 /// A turn between its first sign and its result.
@@ -85,6 +90,8 @@ struct OpenTurn {
     prompts: Vec<String>,
     /// The agent was asked to stop it.
     interrupted: bool,
+    /// The history was summarised. The agent then prints old messages of its own again.
+    compacted: bool,
     /// The agent did not stop it, because it had not begun with its prompt.
     interrupt_again: bool,
     /// Its calls that a person refused, or whose permission was withdrawn: they never ran.
@@ -130,6 +137,7 @@ impl Conversation {
             model: None,
             last_result: String::new(),
             unknown: HashSet::new(),
+            gaps: 0,
         };
         let native_id = Some(settings.native_id);
         conversation.signal(Signal::Session(SessionPatch { native_id, ..SessionPatch::default() }));
@@ -154,13 +162,30 @@ impl Conversation {
     /// A line of this many bytes was too long to keep.
     pub fn oversized(&mut self, bytes: u64, now: Time) {
         self.now = now;
-        self.signal(Signal::Gap(format!("a line of {bytes} bytes is too long, and was skipped")));
+        self.gap(format!("a line of {bytes} bytes is too long, and was skipped"));
     }
 
     /// The process, or a pipe to it, has ended.
     pub fn exited(&mut self, error: TurnError) {
         self.flush_half_characters();
         self.signal(Signal::LinkLost(error));
+    }
+
+    /// Whether a subagent or a command works although no turn is open.
+    pub fn works_in_background(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// Something may be missing. An agent that prints garbage without end must not fill the log.
+    fn gap(&mut self, reason: String) {
+        self.gaps += 1;
+        match self.gaps {
+            1..MOST_GAPS => self.signal(Signal::Gap(reason)),
+            MOST_GAPS => {
+                self.signal(Signal::Gap(format!("{reason}; further ones of this turn are not told")))
+            }
+            _ => {}
+        }
     }
 
     fn signal(&mut self, signal: Signal) {

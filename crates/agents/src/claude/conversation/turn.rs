@@ -23,6 +23,7 @@ impl Conversation {
         // The task is the prompt of such a turn. A prompt that was sent meanwhile waits for its own turn.
         let prompts = woken_by.map_or_else(|| taken.clone(), |task| vec![task]);
         self.signal(Signal::TurnBegan { origin, prompts, native_id: None });
+        self.gaps = 0;
         self.turn = Some(OpenTurn { prompts: taken, ..OpenTurn::default() });
         if unwanted {
             self.interrupt();
