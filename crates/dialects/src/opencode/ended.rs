@@ -21,6 +21,8 @@ struct Shown {
     message: String,
     /// `None` for a message of the user, which is removed as a whole.
     part: Option<String>,
+    /// Whether the message stays without parts: a model call or a turn stands behind it.
+    stays: bool,
 }
 
 impl Ended {
@@ -50,11 +52,12 @@ impl Ended {
         let shown = match Place::of(item, state) {
             Some(place) => {
                 let (session, message) = (place.session(names), place.message(names));
-                Shown { item: item.id.clone(), session, message, part: Some(names.part(&item.id)) }
+                let part = Some(names.part(&item.id));
+                Shown { item: item.id.clone(), session, message, part, stays: stays(&place, state) }
             }
             None if is_users(item) && item.parent.is_none() && !is_echo(item, state) => {
                 let message = names.users_item(&item.id, item.time);
-                Shown { item: item.id.clone(), session: names.session(), message, part: None }
+                Shown { item: item.id.clone(), session: names.session(), message, part: None, stays: false }
             }
             None => return,
         };
@@ -64,15 +67,28 @@ impl Ended {
         }
     }
 
-    /// The event for an item that is taken back. The message of an answer stays: its model call happened.
-    pub(super) fn remove(&mut self, item: &ItemId) -> Option<(&'static str, Value)> {
-        let at = self.0.iter().position(|shown| shown.item == *item)?;
-        let Shown { session, message, part, .. } = self.0.remove(at)?;
-        Some(match part {
-            Some(part) => {
-                ("message.part.removed", json!({"sessionID": session, "messageID": message, "partID": part}))
-            }
-            None => ("message.removed", json!({"sessionID": session, "messageID": message})),
-        })
+    /// The events for an item that is taken back.
+    pub(super) fn remove(&mut self, item: &ItemId) -> Vec<(&'static str, Value)> {
+        let Some(at) = self.0.iter().position(|shown| shown.item == *item) else { return Vec::new() };
+        let Some(Shown { session, message, part, stays, .. }) = self.0.remove(at) else { return Vec::new() };
+        let mut events = Vec::new();
+        if let Some(part) = part {
+            let gone = json!({"sessionID": session, "messageID": message, "partID": part});
+            events.push(("message.part.removed", gone));
+        }
+        if !stays && !self.0.iter().any(|other| other.message == message) {
+            events.push(("message.removed", json!({"sessionID": session, "messageID": message})));
+        }
+        events
+    }
+}
+
+fn stays(place: &Place, state: &State) -> bool {
+    match place {
+        Place::Step { turn, step, .. } => {
+            let has_calls = super::place::turn_of(turn, state).is_some_and(|turn| !turn.attempts.is_empty());
+            *step > 0 || !has_calls
+        }
+        Place::Background { .. } | Place::Subagent(_) => false,
     }
 }

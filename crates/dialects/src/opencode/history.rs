@@ -154,7 +154,7 @@ pub fn children(state: &State, of: &Named) -> Vec<Value> {
 
 /// Whether a tool call has a subagent that did something.
 pub fn has_subagent(state: &State, call: &ItemId) -> bool {
-    state.items.iter().any(|item| item.parent.as_ref() == Some(call))
+    super::place::has_subagent(call, state)
 }
 
 /// The to-do list of a session: that of its last plan.

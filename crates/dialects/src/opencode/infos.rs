@@ -253,6 +253,10 @@ pub(super) fn step_finish(attempt: &Attempt) -> Map<String, Value> {
 /// The error of a turn that did not complete.
 pub(super) fn error_of(turn: &Turn) -> Option<Value> {
     match turn.outcome? {
+        Outcome::Completed if turn.stop_reason == Some(StopReason::Refusal) => {
+            let message = "The model refused to answer";
+            Some(json!({"name": "ContentFilterError", "data": {"message": message}}))
+        }
         Outcome::Completed => None,
         Outcome::Cancelled => Some(json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}})),
         Outcome::Failed => Some(turn.error.as_ref().map_or_else(|| unknown("the turn failed"), failure)),

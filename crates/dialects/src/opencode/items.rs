@@ -30,6 +30,9 @@ impl Opencode {
                     return out.delta(head, text);
                 }
                 let Some(item) = self.fold.item(id) else { return };
+                if item.kind == ItemKind::Plan && todo::is_whole(item) {
+                    return self.show(Some(id), out);
+                }
                 let Some(place) = Place::of(item, self.state()).filter(|_| is_text(item)) else { return };
                 let head = self.head(item, &place);
                 out.delta(&head, text);
@@ -66,7 +69,7 @@ impl Opencode {
         self.fold.apply(event);
         let Some(item) = id.and_then(|id| self.fold.item(id)) else { return };
         if item.kind == ItemKind::Plan {
-            if item.text.is_some() {
+            if item.text.as_ref().is_some_and(|text| !text.is_empty()) {
                 self.show(id, out);
             }
             return;
@@ -97,14 +100,14 @@ impl Opencode {
             let info = infos::subagent(call, state);
             out.add("session.created", &json!({"sessionID": session, "info": info}));
             if let Some(made_by) = self.fold.item(call) {
-                if made_by.is_open() {
-                    out.add("session.status", &json!({"sessionID": session, "status": {"type": "busy"}}));
-                }
                 let info = infos::user(&task, &session, &state.session, made_by.time);
                 out.add("message.updated", &json!({"sessionID": session, "info": info}));
                 let text = task_of(made_by, &state.session.cwd);
                 self.part(&parts::users_text(&text, false, &session, &task, names), out);
                 self.show(Some(call), out);
+                if made_by.is_open() {
+                    out.add("session.status", &json!({"sessionID": session, "status": {"type": "busy"}}));
+                }
             }
         }
         self.message(place, out);
@@ -162,7 +165,10 @@ impl Opencode {
         if is_users(item) {
             self.users_message(item, out);
         }
-        self.show(id, out);
+        // A plan was shown whenever it could be read.
+        if item.kind != ItemKind::Plan || !todo::is_whole(item) {
+            self.show(id, out);
+        }
         let subagent = Place::Subagent(item.id.clone());
         if item.kind == ItemKind::Tool && subagent.is_announced(self.state(), None) {
             self.message(&subagent, out);
@@ -228,7 +234,7 @@ impl Opencode {
         }
         self.moved(&before, out);
         for id in event.draft.voided_items() {
-            if let Some((kind, properties)) = self.ended.remove(id) {
+            for (kind, properties) in self.ended.remove(id) {
                 out.add(kind, &properties);
             }
         }

@@ -2,12 +2,11 @@
 
 use super::ids::Names;
 use super::infos;
-use super::place::Place;
+use super::place::{Place, has_subagent};
 use super::tools::{Call, output_of};
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{ItemKind, Tool, ToolStatus};
 use turnstream_model::fold::{Attempt, Item, ItemStage, Prompt, State};
-use turnstream_model::id::ItemId;
 use turnstream_model::time::Time;
 
 /// The part that an item is. `end` is when it ended, if it has. `None` for plans and messages of the user.
@@ -59,11 +58,6 @@ fn file(item: &Item) -> Map<String, Value> {
     members(
         json!({"type": "file", "mime": "application/octet-stream", "filename": name, "url": format!("file://{name}")}),
     )
-}
-
-/// Whether a call has a subagent, by the work that it did.
-fn has_subagent(call: &ItemId, state: &State) -> bool {
-    state.items.iter().any(|item| item.parent.as_ref() == Some(call))
 }
 
 fn tool(item: &Item, end: Time, state: &State, names: &Names) -> Map<String, Value> {

@@ -113,3 +113,9 @@ pub(super) fn is_echo(item: &Item, state: &State) -> bool {
         prompts.flat_map(|prompt| &prompt.content).filter_map(|block| block.get("text")?.as_str());
     texts.any(|text| text.trim() == said)
 }
+
+/// Whether the subagent of a tool call did anything that is shown.
+pub(super) fn has_subagent(call: &ItemId, state: &State) -> bool {
+    let works = |item: &Item| item.kind != ItemKind::Plan && !is_users(item);
+    state.items.iter().any(|item| item.parent.as_ref() == Some(call) && works(item))
+}

@@ -25,6 +25,12 @@ fn medium() -> String {
     "medium".to_owned()
 }
 
+/// Whether a plan that grows can be read as it is: half a JSON list cannot.
+pub(super) fn is_whole(plan: &Item) -> bool {
+    let text = plan.text.as_deref().unwrap_or_default().trim();
+    !text.starts_with('[') || turnstream_json::from_str::<Vec<Todo>>(text).is_ok()
+}
+
 /// The to-do list of a plan.
 pub(super) fn of(plan: &Item) -> Vec<Todo> {
     let text = plan.text.as_deref().unwrap_or_default();

@@ -145,6 +145,7 @@ impl Store {
         messages
             .values_mut()
             .for_each(|messages| messages.retain(|id, _| !id.starts_with("msg_000000000001")));
+        messages.retain(|_, messages| !messages.is_empty());
         (messages, asks.into_keys().collect())
     }
 }
