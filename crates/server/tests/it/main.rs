@@ -16,6 +16,7 @@ mod long;
 mod malformed;
 mod metrics;
 mod multiplex;
+mod opencode;
 mod problems;
 mod readers;
 mod removal;
