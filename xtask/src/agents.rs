@@ -15,7 +15,17 @@ const AGENTS: Folder = Folder {
     ],
 };
 
+/// A second version of Claude Code, for the turn-end matrix. Both versions have the same command, so it has a
+/// folder of its own. That folder is inside of the first one, which is all that a test is told.
+const NEWER_CLAUDE: Folder = Folder {
+    name: "agents/claude-2.1.325",
+    what_for: "the real-agent tests",
+    packages: &[Package { name: "@anthropic-ai/claude-code", version: "2.1.325", command: Some("claude") }],
+};
+
 /// Installs them unless they are installed and work, and returns their folder.
 pub(crate) fn install() -> Result<PathBuf, String> {
-    AGENTS.install()
+    let dir = AGENTS.install()?;
+    NEWER_CLAUDE.install()?;
+    Ok(dir)
 }

@@ -38,7 +38,7 @@ impl Side for Ours {
         std::fs::write(&file, toml(&config))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         // More sessions work at the same time than are allowed by default.
-        command.env("TURNSTREAM_LIMITS_LIVE_AGENTS", "10000");
+        command.env("TURNSTREAM_LIMITS_LIVE_AGENTS", "10000").env("TURNSTREAM_DISCOVER", "false");
         command.args(["serve", "--config"]).arg(file);
         Server::start(command, address, &home.join("said.txt"))
     }

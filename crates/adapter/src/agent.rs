@@ -1,10 +1,12 @@
 //! The [`Agent`] trait: one configured agent, and how links to it are made.
 
 use crate::counts::Counts;
+use crate::description::Description;
 use crate::error::{ConnectError, RefusedBlock, StopError};
 use crate::link::Link;
+use crate::mcp::{McpServer, RefusedMcp};
+use crate::process_usage::ProcessUsage;
 use crate::working_directory::WorkingDirectory;
-use serde::Serialize;
 use serde_json::Value;
 use std::future::Future;
 use std::path::Path;
@@ -26,6 +28,9 @@ pub type Probing<'a> = Pin<Box<dyn Future<Output = Description> + Send + 'a>>;
 /// The future of [`Agent::check_model`].
 pub type CheckingModel<'a> = Pin<Box<dyn Future<Output = Result<(), UnknownModel>> + Send + 'a>>;
 
+/// The future of [`Agent::remembers`].
+pub type Remembering<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
 /// The types of ACP content blocks.
 pub const ACP_CONTENT: &[&str] = &["text", "image", "audio", "resource_link", "resource"];
 
@@ -38,13 +43,13 @@ pub const ACP_CONTENT: &[&str] = &["text", "image", "audio", "resource_link", "r
 pub trait Agent: Send + Sync {
     /// Describes the agent for the list of agents: its kind, and why it cannot be used, if that is known.
     ///
-    /// Must return at once, without I/O on the network.
+    /// Must return at once, without I/O on the network. May tell what an earlier probe has found.
     fn describe(&self) -> Description;
 
     /// Like [`Agent::describe`], after a check of the outside: whether its server answers, and with which
     /// version.
     ///
-    /// Takes a few seconds at most. Starts nothing.
+    /// Takes a few seconds at most. May start a command that prints a version, and nothing else.
     fn probe(&self) -> Probing<'_> {
         Box::pin(std::future::ready(self.describe()))
     }
@@ -67,6 +72,28 @@ pub trait Agent: Send + Sync {
         // The default takes every model.
         let (_model, _cwd) = (model, cwd);
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Refuses the MCP servers of a new session. The error says why, without a value of them.
+    ///
+    /// An agent that accepts them gets them in [`Start::mcp`].
+    fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {
+        // The default takes none.
+        let _servers = servers;
+        Err(RefusedMcp(
+            "it takes no MCP servers from a session; configure them in the agent itself".to_owned(),
+        ))
+    }
+
+    /// Whether the agent still has the conversation that it calls `native_id`.
+    ///
+    /// Asked before a prompt is accepted, if no link is up. After a no, prompts are refused until a client
+    /// chooses how the session goes on. Must start nothing, and take a few seconds at most. An agent that
+    /// cannot tell says yes: [`connect`](Agent::connect) then finds out.
+    fn remembers<'a>(&'a self, session: &'a SessionId, native_id: &'a str, cwd: &'a Path) -> Remembering<'a> {
+        // The default forgets nothing, or handles it in its link.
+        let (_session, _native_id, _cwd) = (session, native_id, cwd);
+        Box::pin(std::future::ready(true))
     }
 
     /// Makes a link for one session.
@@ -95,8 +122,27 @@ pub trait Agent: Send + Sync {
         false
     }
 
+    /// True when the agent asks for every permission, whatever `permissions` of the session says. The
+    /// gateway then applies that rule to each request.
+    fn leaves_permissions_to_gateway(&self) -> bool {
+        false
+    }
+
+    /// True when a link that still recovers open work takes a cancel: it then ends what an earlier gateway
+    /// has left. The cancel is repeated after the recovery.
+    fn takes_cancel_in_recovery(&self) -> bool {
+        false
+    }
+
     /// The counters of the agent, for `/metrics`; `None` for an agent that counts nothing.
     fn counts(&self) -> Option<Counts> {
+        None
+    }
+
+    /// What the processes of the agent use at the moment, for `/metrics`; `None` for an agent without any.
+    ///
+    /// May read files. It is called on a thread for blocking work.
+    fn process_usage(&self) -> Option<ProcessUsage> {
         None
     }
 
@@ -117,24 +163,6 @@ pub trait Agent: Send + Sync {
     }
 }
 
-/// One agent in the list of agents.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Description {
-    /// The kind, as in the configuration: `scripted`, `opencode`.
-    pub kind: &'static str,
-    /// One line for a person.
-    pub about: String,
-    /// Its version, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Why it cannot be used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-    /// It plays a script: no model is behind it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub scripted: bool,
-}
-
 /// A model that an agent does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownModel {
@@ -151,7 +179,8 @@ pub struct Start {
     pub session: SessionId,
     /// The working directory. Sessions may work there.
     pub cwd: WorkingDirectory,
-    /// The agent's id of the session, if it had one before.
+    /// The agent's id of the session, if it had one before. Absent also after a client chose to go on
+    /// without a conversation that the agent had forgotten.
     pub native_id: Option<String>,
     /// The model to use, if one was chosen.
     pub model: Option<String>,
@@ -159,6 +188,8 @@ pub struct Start {
     pub mode: Option<String>,
     /// How permissions are answered.
     pub permissions: Permissions,
+    /// The session's own MCP servers. They may hold secrets.
+    pub mcp: Vec<McpServer>,
     /// What was open when the last link ended.
     pub open_work: Option<OpenWork>,
     /// What the log already has of the agent's session.

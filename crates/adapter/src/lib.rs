@@ -40,16 +40,28 @@
 //! that is played.
 
 mod agent;
+mod clock;
 mod counts;
+mod description;
 mod error;
 mod link;
+mod mcp;
+mod process_usage;
+mod session_file;
+mod tool_title;
 mod working_directory;
 
 pub use agent::{
-    ACP_CONTENT, Agent, CheckingModel, Connecting, Description, LoggedWork, OpenWork, Probing, Start,
+    ACP_CONTENT, Agent, CheckingModel, Connecting, LoggedWork, OpenWork, Probing, Remembering, Start,
     Stopping, UnknownModel,
 };
+pub use clock::Clock;
 pub use counts::{Counted, Counters, Counts};
+pub use description::{Choice, Description, Login};
 pub use error::{AdapterFailed, AgentError, ConnectError, RefusedBlock, StopError};
 pub use link::{Command, Fate, Link, LinkEnd, Observed, Observer};
+pub use mcp::{BadMcp, MOST_MCP_BYTES, MOST_MCP_SERVERS, McpServer, McpTransport, NamedValue, RefusedMcp};
+pub use process_usage::ProcessUsage;
+pub use session_file::session_file;
+pub use tool_title::{file_name, one_line};
 pub use working_directory::WorkingDirectory;

@@ -1,8 +1,8 @@
 //! Finds and ends the processes of an agent, with everything they started.
 //!
-//! opencode, Claude Code and Codex run every command of their shell tools in a session of its own. A signal to
-//! the agent's process group does not reach them, and they go on when it dies. So a process belongs to an agent
-//! if any of these holds:
+//! opencode, Claude Code and Codex run every command of their shell tools in a session of its own. A signal
+//! to the agent's process group does not reach them, and they go on when it dies. So a process belongs to an
+//! agent if any of these holds:
 //!
 //! - it is in the agent's control group, if there is one;
 //! - it is in the agent's process group;
@@ -68,6 +68,16 @@ impl ProcessFamily {
         found
     }
 
+    /// The ids of the processes that run, for a look at what they use.
+    pub fn ids(&self) -> Vec<u32> {
+        let ids: Vec<i32> = match &self.cgroup {
+            // A group is one small file. Without it, every process of the machine is looked at.
+            Some(cgroup) => cgroup.processes(),
+            None => self.living(&BTreeSet::new()).iter().map(|process| process.id).collect(),
+        };
+        ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect()
+    }
+
     /// The first process: the recorded one, or the marked one that no other marked process started.
     pub fn find_leader(&self) -> Option<Process> {
         if let Some(leader) = &self.leader {
@@ -79,6 +89,11 @@ impl ProcessFamily {
         let orphan = |row: &&Row| !rows.iter().any(|other| other.process.id == row.parent);
         let mut first = rows.iter().filter(orphan).filter(|row| row.group == row.process.id);
         first.next().map(|row| row.process.clone())
+    }
+
+    /// Continues all that are stopped (SIGCONT).
+    pub fn resume(&self) {
+        self.living(&BTreeSet::new()).iter().for_each(Process::resume);
     }
 
     /// Moves the first process, and what it has started so far, into the control group.

@@ -2,7 +2,7 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`Program`] | starts a process in its own process group and control group, with a mark in its environment |
+//! | [`ProcessSpec`] | starts a process in its own process group and control group, with a mark in its environment |
 //! | [`Record`] | names a process on disk before it exists, for the owner after a crash |
 //! | [`ProcessFamily`] | finds and ends the process and everything it started |
 //! | [`Output`] | keeps the end of what it prints, redacted |
@@ -28,7 +28,7 @@ pub use lines::{Line, LineReader};
 pub use output::Output;
 pub use process::{MARK, Process};
 pub use record::Record;
-pub use spawn::{INHERITED, KillOnDrop, NotStarted, Program, Started, end};
+pub use spawn::{INHERITED, KillOnDrop, NotStarted, ProcessSpec, Started, end};
 pub use umask::{restrict_umask, with_user_umask};
 
 /// Random hex digits that nobody can guess: a mark, or a password.

@@ -1,5 +1,5 @@
-//! Reads lines of an agent, each with a bounded length. Bytes that are no text, and lines that are too long, do
-//! not stop it.
+//! Reads lines of an agent, each with a bounded length. Bytes that are no text, and lines that are too long,
+//! do not stop it.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};

@@ -18,9 +18,13 @@ use tokio::process::{Child, Command};
 /// The variables of this process that an agent inherits.
 pub const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
+/// Runs a command and writes its exit status to a file: after a crash of its owner, a later one can read it.
+const REPORT_EXIT: &str =
+    r#"file=$1; shift; "$@"; status=$?; echo $status > "$file.new" && mv "$file.new" "$file"; exit $status"#;
+
 /// A program to start as an agent.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct ProcessSpec {
     /// The kind of the agent, for errors.
     pub kind: &'static str,
     /// The configured name of the agent, for log lines.
@@ -31,10 +35,13 @@ pub struct Program {
     pub cwd: PathBuf,
     /// Its environment, besides [`INHERITED`] variables of this process. Its tools see all of it.
     pub env: Vec<(OsString, OsString)>,
+    /// A file for its exit status, if a later owner has to know how it ended. A shell starts the program
+    /// then, and writes the file.
+    pub exit_status: Option<PathBuf>,
 }
 
-/// A process that was started here. Unless it is [kept](Started::keep), dropping it kills it with everything it
-/// started.
+/// A process that was started here. Unless it is [kept](Started::keep), dropping it kills it with everything
+/// it started.
 #[derive(Debug)]
 pub struct Started {
     /// The child.
@@ -59,12 +66,19 @@ pub enum NotStarted {
     Ended(ExitStatus),
 }
 
-// === impl Program ===
+// === impl ProcessSpec ===
 
-impl Program {
+impl ProcessSpec {
     /// The command with a clean environment.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.command);
+        let mut command = match &self.exit_status {
+            None => Command::new(&self.command),
+            Some(file) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", REPORT_EXIT, "sh"]).arg(file).arg(&self.command);
+                shell
+            }
+        };
         command.env_clear().current_dir(&self.cwd);
         for name in INHERITED {
             if let Some(value) = std::env::var_os(name) {
@@ -75,7 +89,8 @@ impl Program {
         command
     }
 
-    /// Starts this command of the program. The record in `path` names the process before it exists, and after.
+    /// Starts this command of the program. The record in `path` names the process before it exists, and
+    /// after.
     pub async fn spawn<A: Serialize + DeserializeOwned>(
         &self,
         mut command: Command,

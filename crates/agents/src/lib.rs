@@ -5,10 +5,12 @@
 pub mod claude;
 pub mod demo;
 pub mod opencode;
+pub mod program;
 
 pub use turnstream_adapter::{
-    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Command, ConnectError, Connecting,
-    Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Observed, Observer, OpenWork, Probing,
-    RefusedBlock, Start, StopError, Stopping, UnknownModel, WorkingDirectory,
+    ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Choice, Command, ConnectError, Connecting,
+    Counters, Counts, Description, Fate, Link, LinkEnd, LoggedWork, Login, McpServer, McpTransport,
+    NamedValue, Observed, Observer, OpenWork, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering,
+    Start, StopError, Stopping, UnknownModel, WorkingDirectory,
 };
 pub use turnstream_agent_process::{ControlGroups, NoControlGroups, restrict_umask};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use turnstream_agents::opencode::{Budget, Configured, Opencode, OpencodeConfig, Pace, Source, Timeouts};
+use turnstream_agents::program::Origin;
 use turnstream_agents::{Agent, ConnectError, LoggedWork, Start, WorkingDirectory};
 use turnstream_model::event::Permissions;
 use turnstream_model::id::SessionId;
@@ -24,6 +25,7 @@ async fn a_refused_session_keeps_the_real_error_and_has_a_text_without_words_of_
         }
     });
     let config = OpencodeConfig {
+        origin: Origin::Configured,
         source: Source::Attach { url, password: Configured::Nothing, user: None },
         timeouts: Timeouts::default(),
         pace: Pace::default(),
@@ -37,6 +39,7 @@ async fn a_refused_session_keeps_the_real_error_and_has_a_text_without_words_of_
         model: None,
         mode: None,
         permissions: Permissions::Ask,
+        mcp: Vec::new(),
         open_work: None,
         known: LoggedWork::default(),
         until: tokio::time::Instant::now() + Duration::from_secs(300),

@@ -4,7 +4,7 @@ use crate::client::{Client, ClientError};
 use crate::escape::{Safe, Untrusted, safe};
 use serde_json::Value;
 
-/// The built-in demo. It is chosen only if no other agent is configured.
+/// The built-in demo. It is chosen only if there is no other agent.
 const BUILTIN: &str = "scripted";
 
 /// One of the agents of a gateway.
@@ -37,7 +37,10 @@ pub(crate) enum ChooseError {
     Several(Vec<Candidate>),
     #[error("none of the real agents can be used{}:{}", demo_hint(.0), listed(.0))]
     Unusable(Vec<Candidate>),
-    #[error("the gateway has no agent; add one to its configuration, for example [agents.opencode]")]
+    #[error(
+        "the gateway has no agent; install one, for example with `npm install -g opencode-ai`, or add one to its \
+         configuration, and start the gateway again"
+    )]
     NoAgent,
 }
 

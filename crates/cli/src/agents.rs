@@ -1,15 +1,20 @@
-//! Builds the agents of the configuration.
+//! Builds the agents of the configuration, and those that were found.
 
-use crate::config::{AgentTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable};
+use crate::config::{
+    AgentTable, Claude as ClaudeTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable,
+};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
+use turnstream_agents::claude::{Claude, ClaudeConfig};
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::opencode::{
     Budget, Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Pace, Source, Timeouts,
 };
+use turnstream_agents::program::{CLAUDE, NotYet, OPENCODE};
 use turnstream_gateway::Settings;
 
 /// The agents, by name.
@@ -20,6 +25,8 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
         let agent: Arc<dyn Agent> = match table {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
             AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings)),
+            AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings)),
+            AgentTable::NotYet(found) => Arc::new(NotYet::new(name, found.clone())),
         };
         (name.clone(), agent)
     };
@@ -46,13 +53,10 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
             Source::Attach { url: url.clone(), password, user: table.user.clone() }
         }
         None => {
-            let command = table.command.clone().unwrap_or_else(|| PathBuf::from("opencode"));
+            let command = table.command.clone().unwrap_or_else(|| PathBuf::from(OPENCODE.command));
             let mut launch = Launch::new(command, &place, &place);
-            let passed =
-                table.pass_env.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
-            let given = table.env.iter().map(|(name, value)| (name.into(), value.into()));
             launch.secrets = settings.redaction.clone();
-            launch.env = passed.chain(given).collect();
+            launch.env = environment(&table.passed, &table.env);
             Source::Start(Box::new(launch))
         }
     };
@@ -64,5 +68,24 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
         cost: table.budget.cost.map(|limit| limit.0),
     };
     let (timeouts, pace) = (Timeouts::default(), Pace { connect: settings.connect, ..Pace::default() });
-    Opencode::new(name, OpencodeConfig { source, timeouts, pace, budget })
+    let origin = table.origin;
+    Opencode::new(name, OpencodeConfig { source, origin, timeouts, pace, budget })
+}
+
+fn claude(name: &str, table: &ClaudeTable, place: PathBuf, settings: &Settings) -> Claude {
+    let config = ClaudeConfig {
+        command: table.command.clone().unwrap_or_else(|| PathBuf::from(CLAUDE.command)),
+        origin: table.origin,
+        env: environment(&table.passed, &table.env),
+        state: place,
+        secrets: settings.redaction.clone(),
+        connect: settings.connect,
+    };
+    Claude::new(name, config)
+}
+
+/// The variables that are passed on, and those that are set, which win.
+fn environment(passed: &[(OsString, OsString)], set: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+    let set = set.iter().map(|(name, value)| (name.into(), value.into()));
+    passed.iter().cloned().chain(set).collect()
 }

@@ -6,6 +6,10 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tracing::{debug, info, warn};
+use turnstream_log::is_disk_full;
 use turnstream_server::Auth;
 
 const NAME: &str = "gateway.json";
@@ -43,26 +47,60 @@ impl TokenPlace {
     }
 }
 
+/// How long to wait for room on a full disk before the file is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// The file of this process. Dropping it removes the file.
-pub(crate) struct GatewayFile(PathBuf);
+pub(crate) struct GatewayFile {
+    path: PathBuf,
+    /// Set while a task waits for room on the disk.
+    waiting: Option<JoinHandle<()>>,
+}
 
 impl GatewayFile {
-    /// Writes the file. The file of an earlier owner is replaced: only one process can own the directory.
+    /// Writes the file. The file of an earlier owner is replaced: only one process can own the directory. A
+    /// full disk does not end a start: the file is written when there is room.
     pub(crate) fn write(data: &Path, address: SocketAddr, token: TokenPlace) -> io::Result<Self> {
-        let (path, fresh) = (data.join(NAME), data.join("gateway.json.new"));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        serde_json::to_writer(&mut file, &RunningGateway { address, pid: std::process::id(), token })?;
-        file.write_all(b"\n")?;
-        fs::rename(&fresh, &path)?;
-        Ok(Self(path))
+        let path = data.join(NAME);
+        let content = RunningGateway { address, pid: std::process::id(), token };
+        let waiting = match write(&path, &content) {
+            Err(error) if is_disk_full(&error) => {
+                warn!(%error, "no gateway.json; until the disk has room, commands need --url to find this gateway");
+                Some(tokio::spawn(write_when_possible(path.clone(), content)))
+            }
+            written => written.map(|()| None)?,
+        };
+        Ok(Self { path, waiting })
     }
 }
 
 impl Drop for GatewayFile {
     fn drop(&mut self) {
+        if let Some(waiting) = &self.waiting {
+            waiting.abort();
+        }
         // A file that stays does no harm: readers check that its process owns the directory.
-        if let Err(error) = fs::remove_file(&self.0) {
-            tracing::debug!(%error, path = %self.0.display(), "not removed");
+        if let Err(error) = fs::remove_file(&self.path) {
+            debug!(%error, path = %self.path.display(), "not removed");
+        }
+    }
+}
+
+fn write(path: &Path, content: &RunningGateway) -> io::Result<()> {
+    let fresh = path.with_extension("json.new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    let mut text = serde_json::to_vec(content)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    fs::rename(&fresh, path)
+}
+
+async fn write_when_possible(path: PathBuf, content: RunningGateway) {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        match write(&path, &content) {
+            Ok(()) => return info!("gateway.json is written"),
+            Err(error) => debug!(%error, "gateway.json cannot be written yet"),
         }
     }
 }

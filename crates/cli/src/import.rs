@@ -85,4 +85,10 @@ async fn tell(connected: &Connected, session: &Value) {
         );
         out::note(escape::text(&line));
     }
+    if let Some(mended) = session["mended_times"].as_u64() {
+        let line = format!(
+            "times ran backwards in the file: {mended} events have the time of an earlier event instead of their own"
+        );
+        out::note(escape::text(&line));
+    }
 }

@@ -70,6 +70,7 @@ enum Command {
     Approve(verbs::approve::Args),
     Answer(verbs::answer::Args),
     Cancel(verbs::cancel::Args),
+    Resume(verbs::resume::Args),
     #[command(visible_alias = "ls")]
     Sessions(sessions::Args),
     Delete(verbs::delete::Args),
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         Command::Approve(args) => block_on(verbs::approve::run(args)),
         Command::Answer(args) => block_on(verbs::answer::run(args)),
         Command::Cancel(args) => block_on(verbs::cancel::run(args)),
+        Command::Resume(args) => block_on(verbs::resume::run(args)),
         Command::Delete(args) => block_on(verbs::delete::run(args)),
         Command::Agents(args) => block_on(verbs::agents::run(args)),
         Command::Token(args) => token::run(&args).map_err(|error| Failure::of(&error)),

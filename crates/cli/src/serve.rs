@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use turnstream_agents::{ControlGroups, Description};
 use turnstream_gateway::{Gateway, OpenError, Round};
-use turnstream_server::{Auth, NoRandomness, Origin};
+use turnstream_server::{Auth, NoRandomness};
 
 /// How long a shutdown may take. After that the process ends, whatever still runs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -78,8 +78,9 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     warn_of_limits(&config, open_files_limit);
     tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
+    let addresses = Addresses { gateway: address, metrics: server.metrics_address() };
     let login = server.login_link();
-    tokio::spawn(print_first_screen(config, args.place, address, login, gateway.clone()));
+    tokio::spawn(print_first_screen(config, args.place, addresses, login, gateway.clone()));
     let mut exit_at = None;
     let problems = server
         .run(async {
@@ -111,11 +112,7 @@ fn warn_of_limits(config: &Config, open_files_limit: Option<u64>) {
     if let Some(limit) = open_files_limit.filter(|limit| *limit < FEW_OPEN_FILES) {
         warn!(limit, "few files may be open at once, and every client needs one; raise it with ulimit -n");
     }
-    let starts_processes = |agent: &AgentTable| match agent {
-        AgentTable::Scripted(_) => false,
-        AgentTable::Opencode(table) => table.url.is_none(),
-    };
-    if config.agents.values().any(starts_processes)
+    if config.agents.values().any(AgentTable::starts_processes)
         && let Err(problem) = ControlGroups::find()
     {
         warn!(
@@ -155,25 +152,26 @@ fn in_use(error: HostError, config: &Config) -> ServeError {
     ServeError::Host(error)
 }
 
+/// The addresses that a gateway listens on.
+struct Addresses {
+    gateway: SocketAddr,
+    /// Only if metrics have an address of their own.
+    metrics: Option<SocketAddr>,
+}
+
 /// The first screen: the address, the agents, and commands to try.
 async fn print_first_screen(
     config: Config,
     place: Place,
-    address: SocketAddr,
+    addresses: Addresses,
     login: Result<String, NoRandomness>,
     gateway: Gateway,
 ) {
-    let (mut agents, mut candidates) = (Vec::new(), Vec::new());
-    for (name, description) in gateway.probe_agents().await {
-        let state = match (&description.problem, description.scripted) {
-            (Some(problem), _) => format!(" (cannot be used: {problem})"),
-            (None, true) => " (scripted: a demo that plays a script, without a model)".to_owned(),
-            (None, false) => String::new(),
-        };
-        agents.push(format!("{name}{state}"));
-        let Description { problem, scripted, .. } = description;
-        candidates.push(Candidate { name, scripted, problem });
-    }
+    let probed = gateway.probe_agents().await;
+    let agents: Vec<String> = probed.iter().map(|(name, agent)| agent_line(name, agent)).collect();
+    let candidate = |(name, Description { problem, scripted, .. })| Candidate { name, scripted, problem };
+    let candidates = probed.into_iter().map(candidate).collect();
+    let address = addresses.gateway;
     let hints = hints::of(&config, &place, address, candidates);
     let with = if hints::need_token(&place) { " (with the same TURNSTREAM_TOKEN)" } else { "" };
     let roots: Vec<String> = config.settings.roots.iter().map(|root| root.display().to_string()).collect();
@@ -187,11 +185,16 @@ async fn print_first_screen(
             format!("with a token; no browser can sign in: {error}")
         }
     };
-    let url = config.public_url.as_ref().map_or_else(|| format!("http://{address}"), Origin::to_string);
+    let own = format!("http://{address}");
+    // A proxy needs to know the gateway's own address.
+    let url = config.public_url.as_ref().map_or(own.clone(), |public| format!("{public} (here {own})"));
+    let metrics = addresses.metrics.map_or_else(String::new, |address| {
+        format!("\n  metrics  http://{address}/metrics (needs no token)")
+    });
     let screen = format!(
         "turnstream {version}\n\n  \
          address  {url}\n  \
-         access   {access}\n  \
+         access   {access}{metrics}\n  \
          data     {data}\n  \
          config   {file}\n  \
          roots    {roots}\n  \
@@ -202,10 +205,23 @@ async fn print_first_screen(
         version = env!("CARGO_PKG_VERSION"),
         data = config.data.display(),
         roots = roots.join(", "),
-        agents = if agents.is_empty() { "none".to_owned() } else { agents.join(", ") },
+        agents = if agents.is_empty() { "none".to_owned() } else { agents.join("\n           ") },
         hints = hints.join("\n  "),
     );
     if let Err(error) = out::print(&escape::text(&screen)) {
         debug!(%error, "nobody reads the first screen");
     }
+}
+
+/// One agent on the first screen: whether it can be used, or why not.
+fn agent_line(name: &str, agent: &Description) -> String {
+    let version = agent.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
+    let found = if agent.discovered { ", found on PATH" } else { "" };
+    let state = match (&agent.problem, agent.scripted, &agent.notice) {
+        (Some(problem), _, _) => format!(" (cannot be used: {problem})"),
+        (None, true, _) => " (scripted: a demo that plays a script, without a model)".to_owned(),
+        (None, false, Some(notice)) => format!(" ({notice})"),
+        (None, false, None) => String::new(),
+    };
+    format!("{name}{version}{found}{state}")
 }

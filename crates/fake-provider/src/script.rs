@@ -68,6 +68,9 @@ pub struct Matcher {
     /// The last user text contains this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_text: Option<String>,
+    /// Some user text of the conversation contains this. An agent may add texts of its own behind a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any_user_text: Option<String>,
 }
 
 /// How the bytes of an answer travel.
@@ -149,6 +152,13 @@ impl Step {
         self
     }
 
+    /// Only for requests of a conversation with a user text that contains this.
+    #[must_use]
+    pub fn for_any_user_text(mut self, part: &str) -> Self {
+        self.when.any_user_text = Some(part.to_owned());
+        self
+    }
+
     /// As many requests as match.
     #[must_use]
     pub fn always(mut self) -> Self {
@@ -179,6 +189,10 @@ impl Matcher {
         self.format.is_none_or(|wanted| wanted == format)
             && self.model.as_ref().is_none_or(|wanted| *wanted == asked.model)
             && self.user_text.as_ref().is_none_or(|wanted| asked.user_text.contains(wanted.as_str()))
+            && self
+                .any_user_text
+                .as_ref()
+                .is_none_or(|wanted| asked.user_texts.iter().any(|text| text.contains(wanted.as_str())))
     }
 }
 

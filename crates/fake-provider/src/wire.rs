@@ -26,6 +26,8 @@ pub struct Asked {
     pub include_usage: bool,
     /// The text of the last user message that has any. Tool results are not text.
     pub user_text: String,
+    /// The texts of all user messages that have any, in order.
+    pub user_texts: Vec<String>,
 }
 
 // === impl WireFormat ===
@@ -69,21 +71,23 @@ impl WireFormat {
 impl Asked {
     /// Reads what is asked from a request body.
     pub fn read(format: WireFormat, body: &Value) -> Self {
+        let user_texts = user_texts(&body[format.user_messages()]);
         Self {
             model: body["model"].as_str().unwrap_or_default().to_owned(),
             stream: body["stream"].as_bool().unwrap_or(false),
             include_usage: body["stream_options"]["include_usage"].as_bool().unwrap_or(false),
-            user_text: last_user_text(&body[format.user_messages()]),
+            user_text: user_texts.last().cloned().unwrap_or_default(),
+            user_texts,
         }
     }
 }
 
-fn last_user_text(messages: &Value) -> String {
+fn user_texts(messages: &Value) -> Vec<String> {
     if let Some(text) = messages.as_str() {
-        return text.to_owned();
+        return vec![text.to_owned()];
     }
     let users = messages.as_array().into_iter().flatten().filter(|message| message["role"] == "user");
-    users.map(|message| text_of(&message["content"])).rfind(|text| !text.is_empty()).unwrap_or_default()
+    users.map(|message| text_of(&message["content"])).filter(|text| !text.is_empty()).collect()
 }
 
 /// A content is a string, or a list of blocks of which those with a `text` are text.

@@ -109,6 +109,7 @@ mod tests {
             model: None,
             permissions: None,
             redact_prompts: None,
+            mcp: Vec::new(),
             key: None,
         };
         let id = gateway.create(new).await.unwrap().session.id.unwrap();

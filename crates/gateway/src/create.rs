@@ -14,7 +14,7 @@ use crate::working_directory::DirectoryProblem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::Instrument;
-use turnstream_adapter::{Agent, UnknownModel};
+use turnstream_adapter::{Agent, McpServer, UnknownModel};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Permissions, SessionPatch};
@@ -36,6 +36,8 @@ pub struct NewSession {
     pub permissions: Option<Permissions>,
     /// Whether secrets in prompts are redacted; by default they are.
     pub redact_prompts: Option<bool>,
+    /// MCP servers that its agent uses in this session. They may hold secrets, and are in no log.
+    pub mcp: Vec<McpServer>,
     /// A repeated request with the same key returns the session of the first one.
     pub key: Option<String>,
 }
@@ -44,8 +46,12 @@ impl Gateway {
     /// Creates a session. It is durable when this returns. Dropping the future does not stop the creation.
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
-        self.shared().refusals.note(new.check_lengths())?;
-        refuse_secret("model", new.model.as_deref(), &self.settings().redaction)?;
+        self.shared().refusals.note(new.check_lengths(self.text_lengths()))?;
+        let rules = &self.settings().redaction;
+        refuse_secret("model", new.model.as_deref(), rules)?;
+        for server in &new.mcp {
+            refuse_secret("name of an MCP server", Some(&server.name), rules)?;
+        }
         new.redact(&self.settings().redaction);
         let gateway = self.clone();
         let make = async move { gateway.shared().refusals.note(gateway.make(new).await) };
@@ -81,7 +87,7 @@ impl Gateway {
         }
         // Before the checks: a repeated request succeeds also when the agent or the directory is gone by now.
         if let Some((id, session)) = self.with_key(&key)? {
-            return self.made_before(&id, &session, key, &new);
+            return self.made_before(&id, &session, key, &new).await;
         }
         let (agent, cwd) = self.checked(&new)?;
         let _room = self.room_for(&id)?;
@@ -114,7 +120,7 @@ impl Gateway {
     }
 
     /// The session that was created with this key, if the request is the same.
-    fn made_before(
+    async fn made_before(
         &self,
         id: &SessionId,
         session: &Session,
@@ -127,6 +133,8 @@ impl Gateway {
             Some(format!("agent {:?}", session.agent))
         } else if Path::new(&session.cwd) != real_path(&new.cwd) {
             Some(format!("cwd {:?}", session.cwd))
+        } else if let Some(differs) = self.mcp_differs(id, session, &new.mcp).await? {
+            Some(differs)
         } else {
             self.differs_from_first(id, new)?
         };
@@ -134,6 +142,25 @@ impl Gateway {
             Some(differs) => Err(RequestError::KeyReused { key, differs }),
             None => self.session(id),
         }
+    }
+
+    /// Whether the MCP servers are others than those of the first request. The servers of a session never
+    /// change.
+    async fn mcp_differs(
+        &self,
+        id: &SessionId,
+        session: &Session,
+        servers: &[McpServer],
+    ) -> Result<Option<String>, RequestError> {
+        if !session.mcp.iter().eq(servers.iter().map(|server| &server.name)) {
+            let names = session.mcp.join(", ");
+            return Ok(Some(if names.is_empty() { "no mcp".to_owned() } else { format!("mcp of {names}") }));
+        }
+        if servers.is_empty() {
+            return Ok(None);
+        }
+        let first = self.shared().mcp.servers(id).await.map_err(RequestError::log)?;
+        Ok((first != servers).then(|| "other values in mcp".to_owned()))
     }
 
     /// The first difference between a repeated request and the first one. The session may have changed since.
@@ -179,13 +206,20 @@ impl Gateway {
         cwd: PathBuf,
         new: NewSession,
     ) -> Result<SessionInfo, RequestError> {
-        let NewSession { agent: name, title, model, permissions, redact_prompts, key, cwd: _ } = new;
+        let NewSession { agent: name, title, model, permissions, redact_prompts, mcp, key, cwd: _ } = new;
+        let names: Vec<String> = mcp.iter().map(|server| server.name.clone()).collect();
+        // Before the session: one that is in the log has its servers.
+        if !mcp.is_empty() {
+            self.shared().mcp.store(&id, mcp).await.map_err(RequestError::log)?;
+            turnstream_failpoint::reach("gateway.mcp_stored");
+        }
+        let mcp = (!names.is_empty()).then_some(names);
         let origins = Origins {
             agent: name,
             cwd: cwd.display().to_string(),
             title,
             key,
-            patch: SessionPatch { model, permissions, redact_prompts, ..SessionPatch::default() },
+            patch: SessionPatch { model, permissions, redact_prompts, mcp, ..SessionPatch::default() },
             actor: self.actor(),
         };
         let agent_name = origins.agent.clone();
@@ -197,7 +231,12 @@ impl Gateway {
     /// The agent and the directory of a new session, if it can be created.
     fn checked(&self, new: &NewSession) -> Result<(Arc<dyn Agent>, PathBuf), RequestError> {
         self.refuse_if_degraded()?;
-        Ok((self.usable_agent(&new.agent)?, self.working_directory(&new.cwd)?))
+        let agent = self.usable_agent(&new.agent)?;
+        if !new.mcp.is_empty() {
+            let refused = |problem| RequestError::McpRefused { agent: new.agent.clone(), problem };
+            agent.check_mcp(&new.mcp).map_err(refused)?;
+        }
+        Ok((agent, self.working_directory(&new.cwd)?))
     }
 
     /// Refuses a model that an agent is known not to have. An agent that is not configured refuses nothing.

@@ -18,10 +18,12 @@ use turnstream_model::machine::Refusal;
 
 /// How long a keeper and its agent may take to end before they are aborted.
 const KEEPER: Duration = Duration::from_secs(5);
+/// The same on a full disk, where a keeper may wait for the room that only the delete makes.
+const KEEPER_ON_FULL_DISK: Duration = Duration::from_secs(1);
 /// How long a delete waits for the bytes to be erased.
 const ERASED: Duration = Duration::from_secs(5);
 /// How long a delete on a full disk is waited for.
-const FULL_DISK: Duration = Duration::from_secs(20);
+const FULL_DISK: Duration = Duration::from_secs(60);
 
 /// How far a delete has come when it is answered. In both cases the session cannot be found any more, also
 /// after a crash.
@@ -64,6 +66,8 @@ impl Gateway {
                     Ok(()) | Err(RequestError::Refused(Refusal::SessionEnded)) => gateway.remove(&of).await,
                     // Another request deletes it.
                     Err(RequestError::UnknownSession(_)) => gateway.remove(&of).await,
+                    // The disk has become full meanwhile.
+                    Err(error) if error.is_disk_full() => gateway.remove(&of).await,
                     Err(error) => Err(error),
                 }
             };
@@ -119,8 +123,9 @@ impl Gateway {
         turnstream_failpoint::reach("keeper.deleting");
         if let Some(keeper) = shared.remove_keeper(id) {
             let number = keeper.number;
-            if timeout(KEEPER, keeper.clone().stop()).await.is_err() {
-                tracing::warn!(session = %id, after = ?KEEPER, "a session did not end in time, and is aborted");
+            let grace = if shared.log.is_disk_full() { KEEPER_ON_FULL_DISK } else { KEEPER };
+            if timeout(grace, keeper.clone().stop()).await.is_err() {
+                tracing::warn!(session = %id, after = ?grace, "a session did not end in time, and is aborted");
                 shared.abort_keeper(number);
                 // It ends at its next await. The log refuses what it still appends.
                 if timeout(KEEPER, keeper.ended()).await.is_err() {
@@ -132,6 +137,7 @@ impl Gateway {
             // Before the log: after a crash in between, the session can be deleted again.
             agent.forget(id).await.map_err(RequestError::log)?;
         }
+        shared.mcp.forget(id).await.map_err(RequestError::log)?;
         let forgotten = shared.provider_requests.forget(id).await;
         // On a full disk there may be room for it once the session is gone.
         if !shared.log.is_disk_full() {

@@ -3,8 +3,10 @@
 use crate::key_ids::IdSecretError;
 use std::error::Error;
 use std::path::PathBuf;
+use turnstream_adapter::{BadMcp, RefusedMcp};
 use turnstream_log::{AppendError, ClaimError, ReadError, RemoveError};
 pub use turnstream_model::SharedError;
+use turnstream_model::event::ResumeAs;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 
@@ -54,6 +56,40 @@ pub enum RequestError {
         /// The agent's models, where they are known.
         known: Vec<String>,
     },
+    /// The agent has forgotten the session. The prompt was not accepted.
+    #[error(
+        "agent {agent:?} no longer has the conversation of session {session} ({native_id}): its data was deleted or lost"
+    )]
+    AgentForgot {
+        /// The agent.
+        agent: String,
+        /// The session.
+        session: SessionId,
+        /// The agent's id of it.
+        native_id: String,
+    },
+    /// There is nothing to resume.
+    #[error("agent {agent:?} has not forgotten session {session}{}; send a prompt to continue", before(*resumed))]
+    NotForgotten {
+        /// The agent.
+        agent: String,
+        /// The session.
+        session: SessionId,
+        /// How it went on when the agent had last forgotten it.
+        resumed: Option<ResumeAs>,
+    },
+    /// A member of the session's MCP servers is invalid.
+    #[error(transparent)]
+    BadMcp(#[from] BadMcp),
+    /// The agent does not take the session's MCP servers.
+    #[error("agent {agent:?} cannot use the MCP servers: {problem}")]
+    McpRefused {
+        /// The agent.
+        agent: String,
+        /// The reason.
+        #[source]
+        problem: RefusedMcp,
+    },
     /// The working directory cannot be used.
     #[error("{} cannot be the working directory: {problem}", path.display())]
     NoDirectory {
@@ -91,7 +127,7 @@ pub enum RequestError {
          {what}, or another value for the secret if it is an ordinary word"
     )]
     SecretName {
-        /// `model` or `mode`.
+        /// `model`, `mode` or `name of an MCP server`.
         what: &'static str,
         /// The name without the secret.
         shown: String,
@@ -212,6 +248,10 @@ fn listed(known: &[String]) -> String {
     }
 }
 
+fn before(resumed: Option<ResumeAs>) -> String {
+    resumed.map_or_else(String::new, |resumed| format!(" since it was resumed as {resumed}"))
+}
+
 fn shown(roots: &[PathBuf]) -> String {
     let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
     if roots.is_empty() { "any directory that sessions may work in".to_owned() } else { roots.join(" or ") }
@@ -221,6 +261,14 @@ impl RequestError {
     /// The log failed with this error, or with this message.
     pub fn log(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Log(SharedError::new(error))
+    }
+
+    /// Whether the request failed because the disk is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        let (Self::Degraded(problem) | Self::NotDurableYet(problem) | Self::Log(problem)) = self else {
+            return false;
+        };
+        turnstream_log::is_disk_full(problem.get_ref())
     }
 
     pub(crate) fn of_read(error: ReadError) -> Self {
@@ -257,7 +305,7 @@ impl RequestError {
 
 #[cfg(test)]
 mod tests {
-    use super::RequestError;
+    use super::{RequestError, SharedError};
     use std::io;
     use turnstream_model::Chain;
 
@@ -271,5 +319,14 @@ mod tests {
         assert_eq!(error.to_string(), "the log failed: the store cannot be read");
         assert_eq!(Chain(&error).to_string(), "the log failed: the store cannot be read: disk on fire");
         assert_eq!(error.clone(), error);
+    }
+
+    #[test]
+    fn a_full_disk_is_recognised_behind_other_errors() {
+        let full = || SharedError::new(Store(io::ErrorKind::StorageFull.into()));
+        assert!(RequestError::Degraded(full()).is_disk_full());
+        assert!(RequestError::NotDurableYet(full()).is_disk_full());
+        assert!(!RequestError::Degraded(SharedError::new(io::Error::other("on fire"))).is_disk_full());
+        assert!(!RequestError::Closing.is_disk_full());
     }
 }

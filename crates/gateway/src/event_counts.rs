@@ -62,6 +62,7 @@ impl Counted {
             Body::SessionCreated { .. }
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
+            | Body::SessionResumed { .. }
             | Body::SessionEnded { .. }
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }

@@ -9,6 +9,7 @@ use crate::keeper::{Crowd, Handle, Keeper, Restarts};
 use crate::key_ids::KeyIds;
 use crate::limits::Limit;
 use crate::live_agents::LiveAgents;
+use crate::mcp_store::McpStore;
 use crate::provider_requests::ProviderRequests;
 use crate::redactor::{Prompts, UserInput, refuse_secret};
 use crate::refusals::Refusals;
@@ -17,8 +18,8 @@ use crate::request::{
 };
 use crate::retention::{self, Round};
 use crate::search;
-use crate::session_states::{SessionStates, SessionWatcher};
-use crate::settings::Settings;
+use crate::session_states::{SessionEntry, SessionStates, SessionWatcher};
+use crate::settings::{Settings, TextLengths};
 use crate::short_texts::ShortTexts;
 use crate::start;
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +32,7 @@ use turnstream_adapter::{Agent, Description};
 use turnstream_log::{Follower, Log, Options};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
-use turnstream_model::event::Actor;
+use turnstream_model::event::{Actor, ResumeAs};
 use turnstream_model::fold::Snapshot;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) searching: Arc<Semaphore>,
     importing: tokio::sync::Mutex<()>,
     pub(crate) provider_requests: ProviderRequests,
+    pub(crate) mcp: McpStore,
     data: PathBuf,
     closing: AtomicBool,
     pub(crate) deletions: Deletions,
@@ -103,6 +105,7 @@ impl Gateway {
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
             provider_requests: ProviderRequests::new(data),
+            mcp: McpStore::new(data),
             data: data.to_owned(),
             closing: AtomicBool::new(false),
             deletions: Deletions::default(),
@@ -121,12 +124,12 @@ impl Gateway {
         Self { shared: self.shared.clone(), actor }
     }
 
-    /// The configured agents, by name.
+    /// The agents, by name.
     pub fn agents(&self) -> Vec<(String, Description)> {
         self.shared.agents.iter().map(|(name, agent)| (name.clone(), agent.describe())).collect()
     }
 
-    /// The configured agents, each probed first. This takes as long as the slowest agent takes to answer.
+    /// The agents, each probed first. This takes as long as the slowest agent takes to answer.
     pub async fn probe_agents(&self) -> Vec<(String, Description)> {
         let mut looks = tokio::task::JoinSet::new();
         for (name, agent) in &self.shared.agents {
@@ -144,10 +147,24 @@ impl Gateway {
         probed.into_iter().collect()
     }
 
-    /// Every session, by id.
+    /// Every session, by id. The log is read once, and not for each session.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let entries = self.shared.states.all();
-        entries.into_iter().filter_map(|entry| self.session_for_list(&entry.id)).collect()
+        let mut heads = self.shared.log.heads().unwrap_or_else(|error| {
+            tracing::warn!(error = %Chain(&error), "the sessions are read one by one");
+            HashMap::new()
+        });
+        let info = |entry: SessionEntry| match heads.remove(&entry.id) {
+            Some((generation, head)) => Some(SessionInfo { generation, head, session: entry.session }),
+            // It was deleted meanwhile, or cannot be read.
+            None => self.session_for_list(&entry.id),
+        };
+        entries.into_iter().filter_map(info).collect()
+    }
+
+    /// The greatest lengths of short texts.
+    pub(crate) fn text_lengths(&self) -> &TextLengths {
+        &self.shared.settings.limits.texts
     }
 
     /// A session for a list; `None` if it was deleted meanwhile, or cannot be read.
@@ -175,7 +192,7 @@ impl Gateway {
     }
 
     async fn accept(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
-        prompt.check_lengths()?;
+        prompt.check_lengths(self.text_lengths())?;
         let prompt = self.redacted(id, prompt);
         // With a key it may repeat an accepted prompt, which the keeper knows.
         if prompt.key.is_none() {
@@ -206,7 +223,7 @@ impl Gateway {
         approval: &ApprovalId,
         answer: ResolveApproval,
     ) -> Result<(), RequestError> {
-        self.shared.refusals.note(answer.check_lengths())?;
+        self.shared.refusals.note(answer.check_lengths(self.text_lengths()))?;
         let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
@@ -224,7 +241,7 @@ impl Gateway {
         question: &QuestionId,
         answer: AnswerQuestion,
     ) -> Result<(), RequestError> {
-        self.shared.refusals.note(answer.check_lengths())?;
+        self.shared.refusals.note(answer.check_lengths(self.text_lengths()))?;
         let answer = self.redacted(id, answer);
         if answer.key.is_none() {
             self.refuse_if_degraded()?;
@@ -237,7 +254,7 @@ impl Gateway {
 
     /// Changes title, model, mode or permissions.
     pub async fn change(&self, id: &SessionId, mut change: Change) -> Result<SessionInfo, RequestError> {
-        self.shared.refusals.note(change.check_lengths())?;
+        self.shared.refusals.note(change.check_lengths(self.text_lengths()))?;
         self.refuse_if_degraded()?;
         let rules = &self.shared.settings.redaction;
         refuse_secret("model", change.model.as_deref(), rules)?;
@@ -250,6 +267,14 @@ impl Gateway {
             }
         }
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
+        self.session(id)
+    }
+
+    /// Chooses how a session goes on that its agent has forgotten. The choice is durable when this returns. A
+    /// repeated choice changes nothing.
+    pub async fn resume(&self, id: &SessionId, choice: ResumeAs) -> Result<SessionInfo, RequestError> {
+        self.refuse_if_degraded()?;
+        self.ask(id, |reply| Request::Resume(choice, reply)).await?;
         self.session(id)
     }
 

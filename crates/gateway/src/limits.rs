@@ -15,7 +15,7 @@ pub enum Limit {
     QueuedPrompts,
     /// Bytes of the prompts that wait in one session.
     QueuedBytes,
-    /// The length of titles, names, keys and other short texts. It cannot be configured.
+    /// The length of titles, names, keys and other short texts.
     TextLength,
 }
 
@@ -36,6 +36,10 @@ impl Limit {
             | RequestError::UnknownAgent { .. }
             | RequestError::AgentUnusable { .. }
             | RequestError::UnknownModel { .. }
+            | RequestError::AgentForgot { .. }
+            | RequestError::NotForgotten { .. }
+            | RequestError::BadMcp(_)
+            | RequestError::McpRefused { .. }
             | RequestError::NoDirectory { .. }
             | RequestError::OutsideRoots { .. }
             | RequestError::KeyReused { .. }
@@ -61,6 +65,8 @@ impl Limit {
         match error {
             ImportError::File(file) if file.fault == Fault::TooLong => Some(Self::TextLength),
             ImportError::Request(error) => Self::of(error),
+            // The server has this limit, and counts it.
+            ImportError::TooSlow => None,
             ImportError::File(_) | ImportError::Exists(_) | ImportError::Spool(_) => None,
         }
     }

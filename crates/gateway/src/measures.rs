@@ -7,7 +7,7 @@ use crate::live_agents::LiveAgentCounts;
 use crate::session_states::Stage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use turnstream_adapter::{Agent, Counts};
+use turnstream_adapter::{Agent, Counts, ProcessUsage};
 use turnstream_log::{Figures, Health, Removed};
 use turnstream_model::fold::Activity;
 
@@ -32,6 +32,12 @@ impl Gateway {
     pub fn counts(&self) -> BTreeMap<String, Counts> {
         let counts = |(name, agent): (&String, &Arc<dyn Agent>)| Some((name.clone(), agent.counts()?));
         self.shared().agents().iter().filter_map(counts).collect()
+    }
+
+    /// What the agents' processes use at the moment, by name. Reads files: not for an async task.
+    pub fn process_usage(&self) -> BTreeMap<String, ProcessUsage> {
+        let usage = |(name, agent): (&String, &Arc<dyn Agent>)| Some((name.clone(), agent.process_usage()?));
+        self.shared().agents().iter().filter_map(usage).collect()
     }
 
     /// How many sessions of each configured agent are at which stage, and those of all others as `other`.

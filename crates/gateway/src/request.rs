@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::event::{Actor, ApprovalOutcome, Permissions, QuestionOutcome};
+use turnstream_model::event::{Actor, ApprovalOutcome, Permissions, QuestionOutcome, ResumeAs};
 use turnstream_model::fold::Session;
 use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
@@ -92,6 +92,8 @@ pub(crate) enum Request {
     Resolve(ApprovalId, ResolveApproval, Reply<()>),
     Answer(QuestionId, AnswerQuestion, Reply<()>),
     Change(Change, Reply<()>),
+    /// Go on with a session that the agent has forgotten.
+    Resume(ResumeAs, Reply<()>),
     End(String, Reply<()>),
     /// Ends the session if nothing is open in it; answers whether it did.
     EndIfQuiet(String, Reply<bool>),
@@ -112,6 +114,7 @@ impl Request {
             | Self::Resolve(_, _, reply)
             | Self::Answer(_, _, reply)
             | Self::Change(_, reply)
+            | Self::Resume(_, reply)
             | Self::End(_, reply) => answer(reply, Err(error)),
         }
     }

@@ -57,11 +57,40 @@ pub struct Limits {
     pub queued_prompts: usize,
     /// Bytes of these prompts together.
     pub queued_bytes: usize,
+    /// The greatest lengths of short texts.
+    pub texts: TextLengths,
+}
+
+/// The greatest lengths of short texts of clients, imported files and agents, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextLengths {
+    /// A title. Lists hold one for every session.
+    pub title: usize,
+    /// The name of a model.
+    pub model: usize,
+    /// The name of a mode.
+    pub mode: usize,
+    /// The name of an agent.
+    pub agent: usize,
+    /// A key for repeated requests.
+    pub key: usize,
+}
+
+impl Default for TextLengths {
+    fn default() -> Self {
+        Self { title: 1_000, model: 256, mode: 256, agent: 128, key: 500 }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 100_000, live_agents: 100, queued_prompts: 100, queued_bytes: 32 << 20 }
+        Self {
+            sessions: 100_000,
+            live_agents: 100,
+            queued_prompts: 100,
+            queued_bytes: 32 << 20,
+            texts: TextLengths::default(),
+        }
     }
 }
 

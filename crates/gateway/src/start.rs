@@ -35,6 +35,9 @@ pub(crate) fn load_sessions(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Res
         gateway.states().show(&summary.id, session);
         sessions += 1;
     }
+    let has_servers =
+        |id: &SessionId| gateway.states().get(id).is_some_and(|session| !session.mcp.is_empty());
+    gateway.shared().mcp.remove_leftovers(has_servers);
     if !unfinished.is_empty() {
         tracing::info!(sessions = unfinished.len(), turns, "recovering what the last gateway left open");
     }

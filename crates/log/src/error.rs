@@ -11,7 +11,7 @@ use turnstream_model::event::EventError;
 pub type StoreFault = SharedError;
 
 /// Whether this error, or one behind it, says that a disk or a quota is full.
-pub(crate) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+pub fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let io = error.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -27,6 +27,7 @@ mod embedded;
 mod error;
 mod figures;
 mod follow;
+mod heads;
 mod health;
 mod importer;
 mod log;
@@ -52,7 +53,9 @@ mod writer;
 pub use appender::{Appender, Receipt};
 pub use attempts::{Attempts, AttemptsReader};
 pub use committed::Committed;
-pub use error::{AppendError, ClaimError, DamagedEvent, OpenError, ReadError, RemoveError, StoreFault};
+pub use error::{
+    AppendError, ClaimError, DamagedEvent, OpenError, ReadError, RemoveError, StoreFault, is_disk_full,
+};
 pub use figures::{Figures, Latency};
 pub use follow::{Follow, Follower};
 pub use health::{Health, HealthWatch};

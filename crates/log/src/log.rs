@@ -378,6 +378,11 @@ impl Inner {
         self.sessions.in_use(id)
     }
 
+    /// Every session in memory.
+    pub(crate) fn all_in_use(&self) -> Vec<Arc<Session>> {
+        self.sessions.live()
+    }
+
     /// The sessions with events that readers of the store cannot find yet, and the last such event of each.
     pub(crate) fn unflushed(&self) -> Vec<(Arc<Session>, Seq)> {
         let live = self.sessions.live().into_iter().map(|session| (session.head(), session));

@@ -299,6 +299,20 @@ fn a_repeat_may_follow_a_call_that_ended_and_must_supersede_it() {
 }
 
 #[test]
+fn a_session_is_resumed_between_turns_and_only_as_one_of_the_choices() {
+    let resumed = |choice: &str, before: &str| {
+        laws(|lines| {
+            let event = json!({"type": "session.resumed", "as": choice, "forgot": "old", "time": 1});
+            let at = find(lines, before);
+            lines.insert(at, event.as_object().cloned().unwrap());
+        })
+    };
+    assert_eq!(resumed("transcript", "prompt.accepted"), []);
+    assert_eq!(resumed("transcript", "item.started"), [Law::Session]);
+    assert_eq!(resumed("perhaps", "prompt.accepted"), [Law::Shape]);
+}
+
+#[test]
 fn an_unknown_type_may_name_an_ended_turn() {
     let added = laws(|lines| {
         let unknown = json!({"time": 1, "type": "weather.changed", "turn": "t1"});

@@ -7,7 +7,8 @@ use serde_json::json;
 use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Outcome, QuestionOutcome, Resolution, StopReason, ToolStatus, TurnError,
+    ApprovalOutcome, By, ErrorClass, Outcome, QuestionOutcome, Resolution, ResumeAs, StopReason, ToolStatus,
+    TurnError,
 };
 use turnstream_model::fold::Activity;
 use turnstream_model::id::{ApprovalId, Counters, Key, QuestionId, TurnId};
@@ -241,5 +242,39 @@ fn an_idle_while_a_person_is_asked_is_not_believed_unless_the_turn_was_cancelled
     session.observe(idle());
     assert_eq!(outcome(&session, 0), Some(Outcome::Cancelled));
     assert_eq!(session.fold.state().approvals[0].outcome, Some(ApprovalOutcome::Cancelled));
+    session.assert_lawful(Tail::Settled);
+}
+
+#[test]
+fn a_session_that_was_forgotten_goes_on_without_the_agents_old_id() {
+    let mut session = Session::new();
+    let named = |native_id: &str| {
+        let native_id = Some(native_id.to_owned());
+        Signal::Session(turnstream_model::event::SessionPatch { native_id, ..Default::default() })
+    };
+    session.observe(named("old"));
+    session.prompt("go");
+    session.observe_all([busy(), attempt("m")]);
+    let resume = |session: &mut Session| {
+        session.step(|machine, step| machine.resume_session(ResumeAs::Transcript, step))
+    };
+    let open = Some(TurnId::from("t1"));
+    assert_eq!(resume(&mut session), Err(Refusal::TurnNotOpen { asked: None, open }), "its agent works");
+    session.observe_all([attempt_done("m", "stop"), idle()]);
+    session.pass(60_000);
+    resume(&mut session).unwrap();
+    let about = session.fold.state().session.clone();
+    let resumed = about.resumed.unwrap();
+    assert_eq!((about.native_id, resumed.forgot.as_deref(), resumed.pending), (None, Some("old"), true));
+    // The new owner of a session knows it too, and the agent may even give the old name again.
+    session.machine = Machine::resume(session.fold.state());
+    session.observe(named("old"));
+    assert_eq!(session.fold.state().session.native_id.as_deref(), Some("old"));
+    assert!(session.fold.state().session.resumed.as_ref().unwrap().pending, "a name is no work");
+    session.prompt("go on");
+    session.observe_all([busy(), attempt("n")]);
+    assert!(!session.fold.state().session.resumed.as_ref().unwrap().pending);
+    session.observe_all([attempt_done("n", "stop"), idle()]);
+    session.pass(60_000);
     session.assert_lawful(Tail::Settled);
 }

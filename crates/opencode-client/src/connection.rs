@@ -10,19 +10,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{self, AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use turnstream_model::event::{ErrorClass, TurnError};
-use turnstream_model::time::Time;
 
 /// The longest time one call may take, however many requests it makes. A conversation waits a little longer.
 const CALL_LIMIT: Duration = Duration::from_secs(150);
-
-/// A monotonic clock that starts at the time of day.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    started: Instant,
-    started_at: Time,
-}
 
 /// The connection of one conversation: a subscription to the events of its session, and the calls in flight.
 pub struct ServerConnection {
@@ -50,31 +42,6 @@ pub enum Incoming {
     Gap(String),
     /// The event stream is closed for good.
     Closed(TurnError),
-}
-
-// === impl Clock ===
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock {
-    /// A clock that starts now.
-    pub fn new() -> Self {
-        Self { started: Instant::now(), started_at: Time::now() }
-    }
-
-    /// The current time. It never goes backwards.
-    pub fn now(&self) -> Time {
-        self.started_at.plus_millis(self.started.elapsed().as_millis() as u64)
-    }
-
-    /// The moment at which this clock shows that time.
-    pub fn instant_of(&self, time: Time) -> Instant {
-        self.started + Duration::from_millis(time.0.saturating_sub(self.started_at.0))
-    }
 }
 
 // === impl ServerConnection ===

@@ -87,7 +87,7 @@ mod turn_error;
 
 pub use bus::{Bus, BusSettings};
 pub use client::Client;
-pub use connection::{Clock, Incoming, ServerConnection};
+pub use connection::{Incoming, ServerConnection};
 pub use conversation::{Budget, Conversation, Pace};
 pub use directory::{Directory, DirectoryError};
 pub use error::{ClientError, ForLog, Refused};

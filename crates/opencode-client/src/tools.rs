@@ -2,6 +2,7 @@
 
 use super::part::ToolCall;
 use serde_json::{Map, Value, json};
+use turnstream_adapter::{file_name, one_line};
 use turnstream_model::event::{Tool, ToolKind, ToolStatus};
 
 /// A tool call of opencode.
@@ -83,8 +84,6 @@ const fn entry(
 const COMMAND: &str = "bash";
 /// The tool whose calls are subagents.
 const TASK: &str = "task";
-/// The most characters of the subject in a title.
-const SUBJECT: usize = 80;
 
 impl<'a> Call<'a> {
     /// The call of a part of type `tool`; `None` for other parts.
@@ -228,20 +227,6 @@ pub fn kind(name: &str) -> ToolKind {
 
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
-}
-
-fn file_name(path: &str) -> &str {
-    path.trim_end_matches('/').rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or(path)
-}
-
-fn one_line(text: &str) -> String {
-    let mut lines = text.trim().lines();
-    let line = lines.next().unwrap_or_default();
-    let mut short: String = line.chars().take(SUBJECT).collect();
-    if short.len() < line.len() || lines.next().is_some() {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, post};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 use turnstream_gateway::Gateway;
@@ -92,6 +93,7 @@ impl App {
             .route("/v1/sessions/{session}/ws", get(ws::one))
             .route("/v1/sessions/{session}/prompts", post(prompts::add))
             .route("/v1/sessions/{session}/prompts/{prompt}", delete(prompts::withdraw))
+            .route("/v1/sessions/{session}/resume", post(sessions::resume))
             .route("/v1/sessions/{session}/cancel", post(prompts::cancel))
             .route("/v1/sessions/{session}/approvals/{approval}", post(waits::resolve))
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
@@ -116,11 +118,13 @@ impl App {
     }
 }
 
-/// The routes of the address for metrics only.
-pub(crate) fn metrics_router(app: Arc<App>) -> Router {
+/// The routes of the address for metrics only, which is this one.
+pub(crate) fn metrics_router(app: Arc<App>, address: SocketAddr) -> Router {
+    let sites = access::metrics_sites(&app.access, address);
     Router::new()
         .route("/metrics", get(metrics::show))
         .fallback(nothing)
+        .layer(from_fn_with_state(sites, access::check_host))
         .layer(from_fn(access::protect))
         .with_state(app)
 }

@@ -2,8 +2,10 @@
 
 use crate::problem::{Kind, Problem};
 use serde_json::{Value, json};
+use turnstream_adapter::BadMcp;
 use turnstream_gateway::{ImportError, RequestError};
 use turnstream_model::Chain;
+use turnstream_model::event::ResumeAs;
 use turnstream_model::machine::{PromptState, Refusal};
 
 impl From<RequestError> for Problem {
@@ -19,6 +21,23 @@ impl From<RequestError> for Problem {
             RequestError::UnknownModel { agent: _, problem: _, known } => {
                 Self::new(Kind::UnknownModel, message).with("known", known)
             }
+            RequestError::AgentForgot { agent: _, session: _, native_id } => {
+                let choices: Vec<&str> = ResumeAs::ALL.iter().map(|choice| choice.as_str()).collect();
+                let advice = "choose how to go on with POST …/resume {\"as\":\"fresh\"}, or {\"as\":\"transcript\"} to hand \
+                              over the conversation from the log";
+                Self::new(Kind::AgentForgot, message)
+                    .advice(advice)
+                    .with("as", choices)
+                    .with("forgot", native_id)
+            }
+            RequestError::NotForgotten { agent: _, session: _, resumed } => {
+                Self::new(Kind::NotForgotten, message)
+                    .with("resumed", resumed.map(|resumed| resumed.as_str()))
+            }
+            RequestError::BadMcp(BadMcp { member, problem: _ }) => {
+                Self::new(Kind::BadBody, message).with("member", member)
+            }
+            RequestError::McpRefused { .. } => Self::new(Kind::McpRefused, message),
             RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, message),
             RequestError::OutsideRoots { path: _, roots } => {
                 let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();
@@ -80,6 +99,7 @@ impl From<ImportError> for Problem {
                 tracing::warn!(error = %Chain(&source), "an import cannot be stored");
                 Self::new(Kind::NoRoom, message)
             }
+            ImportError::TooSlow => Self::new(Kind::SlowBody, message),
             ImportError::Request(error) => error.into(),
         }
     }

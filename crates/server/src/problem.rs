@@ -60,6 +60,8 @@ kinds! {
     UnknownAgent = "unknown-agent", BAD_REQUEST, "There is no such agent";
     /// The agent has no such model.
     UnknownModel = "unknown-model", BAD_REQUEST, "The agent has no such model";
+    /// The agent does not take the session's MCP servers.
+    McpRefused = "mcp-refused", BAD_REQUEST, "The agent cannot use the MCP servers";
     /// The working directory cannot be used.
     NoDirectory = "no-directory", BAD_REQUEST, "The working directory cannot be used";
     /// A title, a name, a key or another short text is too long.
@@ -92,6 +94,10 @@ kinds! {
     KeyReused = "key-reused", CONFLICT, "The key was used for another request";
     /// The agent cannot be used at the moment.
     AgentUnusable = "agent-unusable", CONFLICT, "The agent cannot be used";
+    /// The agent has forgotten the session, and a client has to choose how it goes on.
+    AgentForgot = "agent-forgot", CONFLICT, "The agent has forgotten the session";
+    /// There is nothing to resume: the agent has the session.
+    NotForgotten = "not-forgotten", CONFLICT, "The agent has not forgotten the session";
     /// A session has this id.
     SessionExists = "session-exists", CONFLICT, "A session has this id";
     /// Nothing of the session can be exported yet.

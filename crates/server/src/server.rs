@@ -130,10 +130,11 @@ impl Server {
     /// Serves until `shutdown` returns. Then streams are told, connections that do not end are cut, and the
     /// gateway is closed, all within five seconds. Returns what could not be stopped.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
+        let metrics_address = self.metrics_address().unwrap_or(self.address);
         let Self { listener, address: _, metrics, opencode, gateway, options, access } = self;
         let closing = Closing::new();
         let app = App::new(gateway.clone(), options, access, closing.clone());
-        let metrics_service = TowerToHyperService::new(metrics_router(app.clone()));
+        let metrics_service = TowerToHyperService::new(metrics_router(app.clone(), metrics_address));
         let opencode_service = TowerToHyperService::new(app.clone().opencode_router());
         let service = TowerToHyperService::new(app.clone().router());
         let refused = RefusedConnections::new(&app.in_use.connections);

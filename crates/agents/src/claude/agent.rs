@@ -1,50 +1,372 @@
 //! Claude Code as a configured agent: one process per session.
 
+use super::adapter::Adapter;
+use super::conversation::{Conversation, ConversationSettings};
+use super::files::{ClaudeHome, SessionFiles};
+use super::ids::new_uuid;
+use super::leftover::{self, Which};
+use super::mcp;
+use super::process::{Running, StartError};
+use super::prompt_content;
+use crate::program::{CLAUDE, Origin, Program};
+use serde_json::Value;
 use std::ffi::OsString;
-use std::path::PathBuf;
-use turnstream_adapter::{Agent, ConnectError, Connecting, Description, Start};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::Instrument;
+use turnstream_adapter::{
+    Agent, AgentError, Choice, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
+    McpServer, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
+};
+use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
+use turnstream_model::Chain;
+use turnstream_model::id::{PromptId, SessionId};
+use turnstream_model::time::Time;
 use turnstream_redact::Rules;
+
+/// The arguments of every process: lines of JSON in both directions, with everything that happens.
+const ARGUMENTS: [&str; 10] = [
+    "-p",
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+    "--replay-user-messages",
+    "--permission-prompt-tool",
+    "stdio",
+];
+/// The variable that makes it report when it works and when it is idle.
+const STATE_EVENTS: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
+/// How often a start is tried that ends before the first answer.
+const START_TRIES: u32 = 3;
+/// The pause before the second try. Each further one doubles it.
+const START_PAUSE: Duration = Duration::from_millis(250);
+
+/// What the list of agents says about it.
+const ABOUT: &str = "Claude Code, one process per session";
 
 /// The configuration of Claude Code.
 #[derive(Clone, Debug)]
 pub struct ClaudeConfig {
     /// The program; a bare name is searched on `PATH`.
     pub command: PathBuf,
+    /// Whether the configuration names it.
+    pub origin: Origin,
     /// Its environment, besides PATH, HOME, LANG and TMPDIR of this process.
     pub env: Vec<(OsString, OsString)>,
     /// A directory for the records of its processes and for what they print.
     pub state: PathBuf,
     /// The redaction rules for what its processes print to standard error.
     pub secrets: Rules,
+    /// How long a start may take.
+    pub connect: Duration,
 }
 
 /// The agent.
-pub struct Claude {
-    name: String,
+pub struct Claude(Arc<Shared>);
+
+/// What all links of the agent use.
+pub(super) struct Shared {
+    pub(super) name: String,
     config: ClaudeConfig,
+    pub(super) home: ClaudeHome,
+    counters: Counters,
+    /// Orphans of an earlier gateway were ended.
+    swept: AtomicBool,
+    /// The models that the last process offered.
+    models: Mutex<Vec<Choice>>,
+    program: Program,
 }
 
 impl Claude {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: ClaudeConfig) -> Self {
-        Self { name: name.into(), config }
+        let program = Program::new(&CLAUDE, &config.command, config.origin, &config.env);
+        Self(Arc::new(Shared {
+            name: name.into(),
+            home: ClaudeHome::of(&config.env),
+            config,
+            counters: Counters::default(),
+            swept: AtomicBool::new(false),
+            models: Mutex::default(),
+            program,
+        }))
     }
 }
 
-impl Agent for Claude {
-    fn describe(&self) -> Description {
-        Description {
-            kind: "claude",
-            about: "Claude Code, one process per session".to_owned(),
-            version: None,
-            problem: None,
-            scripted: false,
+// === impl Shared ===
+
+impl Shared {
+    fn unavailable(&self, problem: impl AgentError) -> ConnectError {
+        ConnectError::Unavailable { agent: self.name.clone(), problem: Arc::new(problem) }
+    }
+
+    fn files(&self, session: &SessionId) -> SessionFiles {
+        SessionFiles::new(&self.config.state, session)
+    }
+
+    async fn link(self: Arc<Self>, start: Start) -> Result<Link, ConnectError> {
+        let state = &self.config.state;
+        let made = std::fs::create_dir_all(state);
+        made.map_err(|error| self.unavailable(NoState { path: state.clone(), error }))?;
+        self.sweep().await;
+        let files = self.files(&start.session);
+        // The log of open work may lack the id, if the gateway was killed right after the first prompt.
+        let noted = start.open_work.as_ref().and_then(|_| files.noted_native_id());
+        let fresh = || new_uuid(&[start.session.as_str()], Time::now());
+        let native_id = start.native_id.clone().or(noted).unwrap_or_else(fresh);
+        let running = match &start.open_work {
+            // Its process may still work. The adapter waits for it, and starts another for the next prompt.
+            Some(_) => None,
+            None => {
+                let ended = leftover::end_of_session(&files).await;
+                ended.map_err(|error| self.unavailable(StartError::from(error)))?;
+                if self.has_forgotten(&files, &native_id) {
+                    return Err(ConnectError::Forgotten { agent: self.name.clone(), native_id });
+                }
+                let started = self.start_process(&start, &native_id, &files, start.until).await;
+                Some(started.map_err(|error| self.unavailable(error))?)
+            }
+        };
+        let settings = ConversationSettings { native_id: native_id.clone() };
+        let mut adapter = Adapter {
+            conversation: Conversation::new(settings),
+            is_used: files.is_used(&native_id),
+            clock: Clock::new(),
+            native_id,
+            shared: self,
+            start,
+            files,
+            running,
+        };
+        if adapter.running.is_some() {
+            adapter.count_from_stored_totals();
+        }
+        Ok(Link::spawn(move |commands, observer| adapter.run(commands, observer)))
+    }
+
+    /// Ends what an earlier gateway has left behind, once.
+    async fn sweep(&self) {
+        if self.swept.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = leftover::end_of_agent(&self.config.state, Which::Orphans).await {
+            tracing::warn!(agent = %self.name, error = %Chain(&error), "orphans of Claude Code cannot be ended");
         }
     }
 
+    /// Whether Claude Code had a conversation under this id, and has lost its files.
+    fn has_forgotten(&self, files: &SessionFiles, native_id: &str) -> bool {
+        files.is_used(native_id) && self.home.transcript(native_id).is_none()
+    }
+
+    /// Starts a process for a session. A start that ends before its first answer is tried again.
+    pub(super) async fn start_process(
+        &self,
+        start: &Start,
+        native_id: &str,
+        files: &SessionFiles,
+        until: Instant,
+    ) -> Result<Running, StartError> {
+        let mut pause = START_PAUSE;
+        let mut attempt = 1;
+        loop {
+            match self.start_once(start, native_id, files, until).await {
+                Ok(running) => return Ok(running),
+                Err(error) => {
+                    self.counters.count(Counted::ServerExit);
+                    if attempt == START_TRIES || !error.may_pass() || Instant::now() + pause >= until {
+                        return Err(error);
+                    }
+                    tracing::info!(agent = %self.name, attempt, reason = %error.for_log(), "Claude Code is started again");
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+            attempt += 1;
+        }
+    }
+
+    /// Until when a process that is started now must be ready.
+    pub(super) fn start_deadline(&self) -> Instant {
+        Instant::now() + self.config.connect
+    }
+
+    async fn start_once(
+        &self,
+        start: &Start,
+        native_id: &str,
+        files: &SessionFiles,
+        until: Instant,
+    ) -> Result<Running, StartError> {
+        let command = self.program.path().ok_or_else(|| self.not_installed())?;
+        files.note_start(native_id).and_then(|()| files.remove_exit()).map_err(StartError::Note)?;
+        let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).into();
+        let resumes = self.home.transcript(native_id).is_some();
+        arguments.push(if resumes { "--resume" } else { "--session-id" }.to_owned());
+        arguments.push(native_id.to_owned());
+        for (option, value) in [("--model", &start.model), ("--permission-mode", &start.mode)] {
+            if let Some(value) = value {
+                arguments.extend([option.to_owned(), value.clone()]);
+            }
+        }
+        if !start.mcp.is_empty() {
+            files.write_mcp(&mcp::config(&start.mcp)).map_err(StartError::Mcp)?;
+            arguments.extend(["--mcp-config".to_owned(), files.mcp.display().to_string()]);
+        }
+        let mut env = self.config.env.clone();
+        env.push((STATE_EVENTS.into(), "1".into()));
+        let spec = ProcessSpec {
+            kind: "Claude Code",
+            name: self.name.clone(),
+            command,
+            cwd: start.cwd.path().to_owned(),
+            env,
+            exit_status: Some(files.exit.clone()),
+        };
+        let output = Output::new(&files.output, self.config.secrets.clone());
+        self.counters.count(Counted::ServerStart);
+        let (running, greeting) = Running::start(&spec, &arguments, native_id, files, output, until).await?;
+        tracing::info!(agent = %self.name, pid = running.pid(), resumes, "Claude Code started");
+        self.note_models(&greeting);
+        Ok(running)
+    }
+
+    fn not_installed(&self) -> StartError {
+        let (agent, command) = ("Claude Code", self.config.command.clone());
+        ProcessError::Command { agent, command, error: std::io::ErrorKind::NotFound.into() }.into()
+    }
+
+    /// The transcript of a session; empty if there is none.
+    pub(super) fn read_transcript(&self, native_id: &str) -> std::io::Result<Vec<u8>> {
+        self.home.transcript(native_id).map_or(Ok(Vec::new()), std::fs::read)
+    }
+
+    fn note_models(&self, greeting: &Value) {
+        let models = greeting["models"].as_array().into_iter().flatten();
+        let choice = |model: &Value| {
+            let about = model["description"].as_str().map(str::to_owned);
+            Some(Choice { id: model["value"].as_str()?.to_owned(), about })
+        };
+        *self.offered() = models.filter_map(choice).collect();
+    }
+
+    fn offered(&self) -> MutexGuard<'_, Vec<Choice>> {
+        // The list is whole also after a panic of its holder.
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the models that a process has offered.
+    fn with_models(&self, mut description: Description) -> Description {
+        let offered = self.offered();
+        if !offered.is_empty() {
+            description.models.clone_from(&offered);
+        }
+        description
+    }
+
+    /// Ends a process, and everything it has started.
+    pub(super) async fn ended(&self, running: Running) {
+        self.counters.count(Counted::ServerExit);
+        let pid = running.pid();
+        match running.stop().await {
+            Ok(()) => tracing::debug!(agent = %self.name, pid, "Claude Code ended"),
+            Err(error) => {
+                tracing::error!(agent = %self.name, pid, error = %Chain(&error), "Claude Code cannot be ended");
+            }
+        }
+    }
+}
+
+/// The state directory cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make {}: {error}", path.display())]
+struct NoState {
+    path: PathBuf,
+    #[source]
+    error: std::io::Error,
+}
+
+impl AgentError for NoState {
+    fn for_log(&self) -> String {
+        self.to_string()
+    }
+}
+
+// === impl Claude ===
+
+impl Agent for Claude {
+    fn describe(&self) -> Description {
+        self.0.with_models(self.0.program.describe(Description::new(CLAUDE.kind, ABOUT)))
+    }
+
+    fn probe(&self) -> Probing<'_> {
+        Box::pin(async {
+            self.0.with_models(self.0.program.probe(Description::new(CLAUDE.kind, ABOUT)).await)
+        })
+    }
+
+    fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
+        prompt_content::check(block)
+    }
+
     fn connect(&self, start: Start) -> Connecting<'_> {
-        let (_start, _config) = (start, &self.config);
-        let (agent, native_id) = (self.name.clone(), String::new());
-        Box::pin(std::future::ready(Err(ConnectError::Forgotten { agent, native_id })))
+        let span = tracing::info_span!("link", agent = %self.0.name, session = %start.session);
+        Box::pin(Arc::clone(&self.0).link(start).instrument(span))
+    }
+
+    fn name_prompt(&self, session: &SessionId, prompt: &PromptId) -> String {
+        new_uuid(&[session.as_str(), prompt.as_str()], Time::now())
+    }
+
+    /// Its own mode that allows everything is refused to root.
+    fn leaves_permissions_to_gateway(&self) -> bool {
+        true
+    }
+
+    /// A recovery may wait long for the process of an earlier gateway.
+    fn takes_cancel_in_recovery(&self) -> bool {
+        true
+    }
+
+    fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {
+        // Claude Code has all three transports.
+        let _servers = servers;
+        Ok(())
+    }
+
+    fn remembers<'a>(&'a self, session: &'a SessionId, native_id: &'a str, cwd: &'a Path) -> Remembering<'a> {
+        // The transcript is found by its id, wherever the session works.
+        let _cwd = cwd;
+        let forgot = self.0.has_forgotten(&self.0.files(session), native_id);
+        Box::pin(std::future::ready(!forgot))
+    }
+
+    fn process_usage(&self) -> Option<ProcessUsage> {
+        Some(ProcessUsage::of(leftover::process_ids(&self.0.config.state)))
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        Some(self.0.counters.counts())
+    }
+
+    fn forget(&self, session: &SessionId) -> Stopping<'_> {
+        let files = self.0.files(session);
+        Box::pin(async move {
+            leftover::end_of_session(&files).await.map_err(StopError::new)?;
+            files.remove().map_err(StopError::new)
+        })
+    }
+
+    fn stop(&self) -> Stopping<'_> {
+        self.0.program.stop();
+        Box::pin(async move {
+            leftover::end_of_agent(&self.0.config.state, Which::All).await.map_err(StopError::new)
+        })
     }
 }

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use turnstream_adapter::session_file;
 use turnstream_model::event::{Origin, StopReason, TurnError};
 use turnstream_model::id::{Key, SessionId};
 
@@ -231,16 +232,9 @@ pub(super) fn forget(directory: &Path, session: &SessionId) -> io::Result<()> {
     }
 }
 
-/// The file of a session. Characters that are not safe in a file name are escaped.
+/// The file of a session.
 fn path_of(directory: &Path, session: &SessionId) -> PathBuf {
-    let mut name = String::new();
-    for byte in session.as_str().bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => name.push(char::from(byte)),
-            other => name.push_str(&format!("%{other:02x}")),
-        }
-    }
-    directory.join(name + ".jsonl")
+    directory.join(session_file(session, ".jsonl"))
 }
 
 #[cfg(test)]

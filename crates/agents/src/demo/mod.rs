@@ -121,13 +121,8 @@ impl DemoAgent {
 
 impl Agent for DemoAgent {
     fn describe(&self) -> Description {
-        Description {
-            kind: "scripted",
-            about: "Plays a script to show how a turn looks. Nothing behind it thinks.".to_owned(),
-            version: None,
-            problem: None,
-            scripted: true,
-        }
+        let about = "Plays a script to show how a turn looks. Nothing behind it thinks.";
+        Description { scripted: true, ..Description::new("scripted", about) }
     }
 
     fn forget(&self, session: &SessionId) -> Stopping<'_> {

@@ -4,10 +4,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tracing::Span;
-use turnstream_adapter::{Command, LinkEnd, Observed, Observer};
+use turnstream_adapter::{Clock, Command, LinkEnd, Observed, Observer};
 use turnstream_model::id::SessionId;
 use turnstream_model::signal::Signal;
-use turnstream_opencode_client::{Clock, Conversation, Incoming, ServerConnection};
+use turnstream_opencode_client::{Conversation, Incoming, ServerConnection};
 
 /// How long the last calls of a link may take. The keeper waits a little longer for the link to end.
 const LAST_CALLS: Duration = Duration::from_millis(800);

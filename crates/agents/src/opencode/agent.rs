@@ -1,8 +1,8 @@
 //! opencode as a configured agent: one server for all its sessions, started here or found running.
 
 use super::adapter::Adapter;
+use crate::program::{OPENCODE, Origin, Program};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,16 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 use turnstream_adapter::{
-    Agent, AgentError, CheckingModel, ConnectError, Connecting, Counters, Counts, Description, Link, Probing,
-    RefusedBlock, Start, StopError, Stopping,
+    Agent, AgentError, CheckingModel, Clock, ConnectError, Connecting, Counters, Counts, Description, Link,
+    Probing, ProcessUsage, RefusedBlock, Start, StopError, Stopping,
 };
 use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use turnstream_opencode_client::{
-    Budget, BusSettings, Client, ClientError, ClientInfo, Clock, Configured, Conversation, Directory,
-    Ensured, Launch, Pace, PasswordSource, ServeError, Server, ServerConnection, ServerState, Timeouts, USER,
-    ids,
+    Budget, BusSettings, Client, ClientError, ClientInfo, Configured, Conversation, Directory, Ensured,
+    Launch, Pace, PasswordSource, ServeError, Server, ServerConnection, ServerState, Timeouts, USER, ids,
 };
 
 /// The pause between two attempts to make a link.
@@ -47,6 +46,8 @@ pub enum Source {
 pub struct OpencodeConfig {
     /// The server.
     pub source: Source,
+    /// Whether the configuration names it.
+    pub origin: Origin,
     /// Timeouts of requests.
     pub timeouts: Timeouts,
     /// How long a conversation waits before it asks the server.
@@ -60,13 +61,31 @@ pub struct Opencode {
     pub(super) name: String,
     pub(super) config: OpencodeConfig,
     pub(super) server: Mutex<Option<(Server, Client)>>,
+    /// The program of a server that is started here.
+    pub(super) program: Option<Program>,
     counters: Counters,
 }
 
 impl Opencode {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: OpencodeConfig) -> Self {
-        Self { name: name.into(), config, server: Mutex::new(None), counters: Counters::default() }
+        let program = match &config.source {
+            Source::Start(launch) => {
+                Some(Program::new(&OPENCODE, &launch.command, config.origin, &launch.env))
+            }
+            Source::Attach { .. } => None,
+        };
+        let (server, counters) = (Mutex::new(None), Counters::default());
+        Self { name: name.into(), config, server, program, counters }
+    }
+
+    /// The description without anything about the program or the server.
+    pub(super) fn undescribed(&self) -> Description {
+        let about = match &self.config.source {
+            Source::Start(launch) => format!("opencode, started as {}", launch.command.display()),
+            Source::Attach { url, .. } => format!("opencode at {url}"),
+        };
+        Description::new(OPENCODE.kind, about)
     }
 
     fn unavailable(&self, problem: Arc<dyn AgentError>) -> ConnectError {
@@ -321,16 +340,11 @@ fn forgotten_notice(native_id: &str) -> Signal {
 
 impl Agent for Opencode {
     fn describe(&self) -> Description {
-        let (about, problem) = match &self.config.source {
-            Source::Start(launch) => {
-                let command = launch.command.display();
-                let problem = (!is_installed(&launch.command))
-                    .then(|| format!("{command} is not installed; install opencode, or set the command"));
-                (format!("opencode, started as {command}"), problem)
-            }
-            Source::Attach { url, .. } => (format!("opencode at {url}"), None),
-        };
-        Description { kind: "opencode", about, version: None, problem, scripted: false }
+        let description = self.undescribed();
+        match &self.program {
+            Some(program) => program.describe(description),
+            None => description,
+        }
     }
 
     fn probe(&self) -> Probing<'_> {
@@ -364,8 +378,19 @@ impl Agent for Opencode {
         Some(self.counters.counts())
     }
 
+    fn process_usage(&self) -> Option<ProcessUsage> {
+        match &self.config.source {
+            Source::Start(launch) => Some(ProcessUsage::of(Server::process_ids(launch))),
+            // It runs on another machine, or belongs to somebody else.
+            Source::Attach { .. } => None,
+        }
+    }
+
     fn stop(&self) -> Stopping<'_> {
         Box::pin(async move {
+            if let Some(program) = &self.program {
+                program.stop();
+            }
             let server = self.server.lock().await.take();
             let stopped = match (server, &self.config.source) {
                 (Some((server, _)), _) => server.stop().await,
@@ -376,16 +401,4 @@ impl Agent for Opencode {
             stopped.map_err(StopError::new)
         })
     }
-}
-
-/// Whether the program exists and may be executed: at its path, or by its name on `PATH`.
-fn is_installed(command: &Path) -> bool {
-    let is_program = |path: &Path| {
-        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if command.components().count() > 1 {
-        return is_program(command);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| is_program(&directory.join(command)))
 }

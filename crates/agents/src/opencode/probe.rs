@@ -3,7 +3,7 @@
 use super::agent::{Opencode, Source};
 use std::path::Path;
 use std::time::Duration;
-use turnstream_adapter::{Agent, Description, UnknownModel};
+use turnstream_adapter::{Agent, Choice, Description, UnknownModel};
 use turnstream_opencode_client::{
     Client, ClientError, ClientInfo, Directory, Model, PasswordSource, ServerState, USER,
 };
@@ -15,11 +15,22 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 const LISTED_MODELS: usize = 12;
 
 impl Opencode {
-    /// The description, with the version of the server or why it cannot be used. Only a server that was not
-    /// started here is asked.
+    /// The description, after the program was asked for its version, or the server that runs elsewhere. A
+    /// server that was started here, and runs, is asked for its models.
     pub(super) async fn probe_server(&self) -> Description {
+        let launch = match &self.config.source {
+            Source::Start(launch) => launch,
+            Source::Attach { url, .. } => return self.probe_url(url).await,
+        };
+        let Some(program) = &self.program else { return self.undescribed() };
+        let (mut description, models) =
+            tokio::join!(program.probe(self.undescribed()), self.models_if_running(&launch.cwd));
+        description.models = models.into_iter().map(Choice::new).collect();
+        description
+    }
+
+    async fn probe_url(&self, url: &str) -> Description {
         let mut description = self.describe();
-        let Source::Attach { url, .. } = &self.config.source else { return description };
         let answer = match self.client_if_running() {
             Ok(Some(client)) => client.ping(PROBE_LIMIT).await,
             Ok(None) => return description,
@@ -32,30 +43,32 @@ impl Opencode {
         description
     }
 
+    /// The models of a server that runs, in this directory; none if there is no server, or no answer.
+    async fn models_if_running(&self, cwd: &Path) -> Vec<String> {
+        let (Ok(Some(client)), Ok(directory)) = (self.client_if_running(), Directory::new(cwd)) else {
+            return Vec::new();
+        };
+        client.models(&directory, PROBE_LIMIT).await.unwrap_or_else(|error| {
+            tracing::debug!(
+                agent = %self.name, error = %error.for_log(),
+                "cannot list the models of opencode"
+            );
+            Vec::new()
+        })
+    }
+
     /// Looks up a model, if a server runs that can be asked.
     pub(super) async fn find_model(&self, model: &str, cwd: &Path) -> Result<(), UnknownModel> {
         if Model::parse(model).is_none() {
             let problem = format!("the model {model:?} is not PROVIDER/MODEL; change it or leave it out");
             return Err(UnknownModel { problem, known: Vec::new() });
         }
-        let (Ok(Some(client)), Ok(directory)) = (self.client_if_running(), Directory::new(cwd)) else {
+        let known = self.models_if_running(cwd).await;
+        // A server without any model is still being set up.
+        if known.is_empty() || known.iter().any(|name| name == model) {
             return Ok(());
-        };
-        match client.models(&directory, PROBE_LIMIT).await {
-            Ok(known) if known.iter().any(|name| name == model) => Ok(()),
-            // A server without any model is still being set up.
-            Ok(known) if !known.is_empty() => {
-                Err(UnknownModel { problem: unknown_model(model, &known), known })
-            }
-            Ok(_) => Ok(()),
-            Err(error) => {
-                tracing::debug!(
-                    agent = %self.name, error = %error.for_log(),
-                    "cannot list the models of opencode"
-                );
-                Ok(())
-            }
         }
+        Err(UnknownModel { problem: unknown_model(model, &known), known })
     }
 
     /// A client of the server that runs, or of the configured address. Nothing is started or waited for.

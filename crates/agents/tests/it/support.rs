@@ -109,6 +109,7 @@ impl Keeper {
             model: Some("model-1".to_owned()),
             mode: None,
             permissions: Permissions::Ask,
+            mcp: Vec::new(),
             open_work: left,
             known: turnstream_agents::LoggedWork::default(),
             until: tokio::time::Instant::now() + Duration::from_secs(300),

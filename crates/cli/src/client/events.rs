@@ -165,7 +165,7 @@ impl Reader {
 async fn open(client: &Client, session: &str, cursor: &str) -> Result<Response, ClientError> {
     let url = format!("{}/v1/sessions/{}/events?after={}", client.base, segment(session), segment(cursor));
     let request = client.request(Method::GET, &url)?;
-    let response = request.send().await.map_err(|error| unreachable(&client.base, &error))?;
+    let response = client.send(request).await?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);

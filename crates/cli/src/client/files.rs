@@ -56,8 +56,7 @@ impl Client {
         let url = format!("{}/v1/import?new_id={new_id}", self.base);
         let body = Body::from(tokio::fs::File::from_std(file));
         let request = self.request(Method::POST, &url)?.header("content-type", "application/x-ndjson");
-        let sent = request.timeout(IMPORT).body(body).send().await;
-        let response = sent.map_err(|error| unreachable(&self.base, &error))?;
+        let response = self.send(request.timeout(IMPORT).body(body)).await?;
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
         if !status.is_success() {

@@ -1,5 +1,6 @@
 //! A client of a gateway: requests, and event streams that reconnect.
 
+mod early_answer;
 mod events;
 mod files;
 mod find;
@@ -102,7 +103,7 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(|error| unreachable(&self.base, &error))?;
+        let response = self.send(request).await?;
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
         if !status.is_success() {
@@ -112,6 +113,17 @@ impl Client {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&bytes).map_err(|_| self.odd(status))
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, ClientError> {
+        let error = match request.send().await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        // A connection that was made and then broke off may have been one too many.
+        let was_connected = !error.is_connect() && !error.is_timeout() && !error.is_builder();
+        let refused = if was_connected { early_answer::read(&self.base).await } else { None };
+        Err(refused.unwrap_or_else(|| unreachable(&self.base, &error)))
     }
 
     fn odd(&self, status: StatusCode) -> ClientError {
@@ -186,7 +198,14 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { kind, .. } => {
-                matches!(kind.as_str(), "recovering" | "degraded" | "closing" | "too-many-agents")
+                let passing = [
+                    "recovering",
+                    "degraded",
+                    "closing",
+                    "too-many-agents",
+                    early_answer::TOO_MANY_CONNECTIONS,
+                ];
+                passing.contains(&kind.as_str())
             }
             Self::Address(_) | Self::Odd { .. } => false,
         }
@@ -199,6 +218,30 @@ mod tests {
     use crate::gateway_file::{GatewayFile, TokenPlace};
     use std::io::{BufRead, BufReader, ErrorKind, Write};
     use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_connection_above_the_limit_is_told_the_limit_whether_or_not_it_was_read_first() {
+        let detail = "this address has 3 open connections, and all are in use";
+        let problem =
+            format!(r#"{{"type":"urn:turnstream:problem:too-many-connections","detail":"{detail}"}}"#);
+        let answer = format!(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{problem}",
+            problem.len()
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()), None).unwrap();
+        std::thread::spawn(move || {
+            // It answers without reading, as the gateway does, and a client that is still sending is reset.
+            while let Ok((mut socket, _)) = listener.accept() {
+                socket.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        for _ in 0..20 {
+            let refused = client.get("/v1/sessions").await.unwrap_err();
+            assert_eq!(refused.to_string(), detail);
+            assert!(refused.may_pass());
+        }
+    }
 
     #[tokio::test]
     async fn a_client_that_outlives_its_gateway_tells_the_next_one_at_the_port_nothing() {

@@ -31,6 +31,10 @@ fn advice(kind: &str) -> Option<&'static str> {
         }
         "outside-roots" => "choose one with --cwd, or start the gateway with another --root",
         "unknown-session" => "`turnstream sessions` lists those there are",
+        "agent-forgot" => {
+            "`turnstream resume SESSION --as transcript` hands the conversation over from the log, `--as fresh` begins \
+             anew"
+        }
         "session-exists" => "`--new-id` imports it beside that one",
         "session-ended" => "its log can still be read; `turnstream run` without --session makes a new one",
         "nothing-settled" => "`turnstream export --wait` waits until that is over",
@@ -38,4 +42,26 @@ fn advice(kind: &str) -> Option<&'static str> {
         "unknown-route" | "wrong-method" => "the gateway is of another version than this turnstream",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use reqwest::StatusCode;
+    use serde_json::json;
+
+    #[test]
+    fn a_forgotten_session_is_told_in_commands_and_not_in_routes() {
+        let problem = json!({
+            "type": "urn:turnstream:problem:agent-forgot",
+            "reason": "agent \"claude\" no longer has the conversation",
+            "detail": "agent \"claude\" no longer has the conversation; choose with POST …/resume",
+        });
+        let error = read("http://127.0.0.1", StatusCode::CONFLICT, problem.to_string().as_bytes());
+        assert_eq!(
+            error.to_string(),
+            "agent \"claude\" no longer has the conversation; `turnstream resume SESSION --as transcript` hands the \
+             conversation over from the log, `--as fresh` begins anew"
+        );
+    }
 }

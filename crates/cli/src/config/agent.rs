@@ -2,32 +2,50 @@
 
 use super::duration::Span;
 use super::keys::keys;
+use super::pass_env::{self, PassEnv};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
+use turnstream_agents::program::{CLAUDE, Found, OPENCODE, Origin};
 use turnstream_model::Chain;
 
-/// One `[agents.NAME]`.
+/// One agent: an `[agents.NAME]`, or one that was found on `PATH`.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "AgentKeys")]
 pub(crate) enum AgentTable {
     Scripted(Scripted),
     Opencode(Box<Opencode>),
+    Claude(Claude),
+    /// Found, and this version cannot run it. No configuration has it.
+    NotYet(Found),
 }
 
 /// An agent of kind `opencode`. The fields are the keys, see [`AgentKeys`].
 #[derive(Debug)]
 pub(crate) struct Opencode {
+    pub(crate) origin: Origin,
     pub(crate) command: Option<PathBuf>,
-    pub(crate) pass_env: Vec<String>,
+    /// The variables of `pass_env`, with their values.
+    pub(crate) passed: Vec<(OsString, OsString)>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) url: Option<String>,
     pub(crate) password_env: Option<String>,
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) user: Option<String>,
     pub(crate) budget: BudgetTable,
+}
+
+/// An agent of kind `claude`. The fields are the keys, see [`AgentKeys`].
+#[derive(Debug)]
+pub(crate) struct Claude {
+    pub(crate) origin: Origin,
+    pub(crate) command: Option<PathBuf>,
+    /// The variables of `pass_env`, with their values.
+    pub(crate) passed: Vec<(OsString, OsString)>,
+    pub(crate) env: BTreeMap<String, String>,
 }
 
 keys! {
@@ -59,14 +77,15 @@ keys! {
     /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
     /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
-        /// What the agent is: `opencode`, or `scripted` for a demo without a model.
+        /// What the agent is: `opencode`, `claude`, or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;
-        /// The program to start. Default: `opencode`, found on `PATH`.
-        command: PathBuf = "\"opencode\"", file, agent "opencode";
+        /// The program to start. Default: `opencode` or `claude`, found on `PATH`.
+        command: PathBuf = "\"opencode\"", file, agent "opencode" "claude";
         /// Variables of the gateway that the agent also gets, besides `PATH`, `HOME`, `LANG` and `TMPDIR`.
-        pass_env: Vec<String> = "[\"ANTHROPIC_API_KEY\"]", file, agent "opencode";
+        /// A name may end with `*`. Default: the list of its kind in [agents.md](agents.md).
+        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude";
         /// Variables that are set for the agent.
-        env: BTreeMap<String, String> = "{ OPENCODE_DISABLE_AUTOUPDATE = \"1\" }", file, agent "opencode";
+        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude";
         /// The address of an opencode server that already runs. It is used, and never started or stopped.
         /// Not together with `command`, `env` or `pass_env`.
         url: AgentUrl = "\"http://127.0.0.1:4096\"", file, agent "opencode";
@@ -91,6 +110,7 @@ keys! {
 pub(super) enum Kind {
     Scripted,
     Opencode,
+    Claude,
 }
 
 impl TryFrom<AgentKeys> for AgentTable {
@@ -99,11 +119,13 @@ impl TryFrom<AgentKeys> for AgentTable {
     fn try_from(keys: AgentKeys) -> Result<Self, String> {
         let kind = keys.kind.ok_or("the key `kind` is missing")?;
         for key in keys.given() {
-            if let Some(of) = key.agent.filter(|of| *of != kind.word()) {
+            if !key.agents.is_empty() && !key.agents.contains(&kind.word()) {
+                let of: Vec<String> = key.agents.iter().map(|of| format!("kind = {of:?}")).collect();
                 return Err(format!(
-                    "there is no key `{}` in an agent of kind = {:?}; it belongs to kind = {of:?}",
+                    "there is no key `{}` in an agent of kind = {:?}; it belongs to {}",
                     key.name,
-                    kind.word()
+                    kind.word(),
+                    of.join(" and ")
                 ));
             }
         }
@@ -112,9 +134,14 @@ impl TryFrom<AgentKeys> for AgentTable {
                 Ok(Self::Scripted(Scripted { pace_ms: keys.pace_ms, script: keys.script.map(|file| file.0) }))
             }
             Kind::Opencode => {
+                let starts = keys.command.is_some() || keys.env.is_some() || keys.pass_env.is_some();
                 let opencode = Opencode {
+                    origin: Origin::Configured,
                     command: keys.command,
-                    pass_env: keys.pass_env.unwrap_or_default(),
+                    passed: match keys.url {
+                        Some(_) => Vec::new(),
+                        None => pass_env::variables(&OPENCODE, keys.pass_env),
+                    },
                     env: keys.env.unwrap_or_default(),
                     url: keys.url.map(|url| url.0),
                     password_env: keys.password_env,
@@ -122,9 +149,37 @@ impl TryFrom<AgentKeys> for AgentTable {
                     user: keys.user,
                     budget: keys.budget.unwrap_or_default(),
                 };
-                opencode.check()?;
+                opencode.check(starts)?;
                 Ok(Self::Opencode(Box::new(opencode)))
             }
+            Kind::Claude => Ok(Self::Claude(Claude {
+                origin: Origin::Configured,
+                command: keys.command,
+                passed: pass_env::variables(&CLAUDE, keys.pass_env),
+                env: keys.env.unwrap_or_default(),
+            })),
+        }
+    }
+}
+
+impl AgentTable {
+    /// Whether processes are started for it.
+    pub(crate) fn starts_processes(&self) -> bool {
+        match self {
+            Self::Scripted(_) | Self::NotYet(_) => false,
+            Self::Opencode(table) => table.url.is_none(),
+            Self::Claude(_) => true,
+        }
+    }
+
+    /// Whether it was found on `PATH`.
+    #[cfg(test)]
+    pub(super) fn is_discovered(&self) -> bool {
+        match self {
+            Self::Scripted(_) => false,
+            Self::Opencode(table) => table.origin == Origin::Discovered,
+            Self::Claude(table) => table.origin == Origin::Discovered,
+            Self::NotYet(_) => true,
         }
     }
 }
@@ -134,14 +189,29 @@ impl Kind {
         match self {
             Self::Scripted => "scripted",
             Self::Opencode => "opencode",
+            Self::Claude => "claude",
         }
     }
 }
 
 impl Opencode {
-    /// Refuses keys that contradict each other.
-    fn check(&self) -> Result<(), String> {
-        let starts = self.command.is_some() || !self.env.is_empty() || !self.pass_env.is_empty();
+    /// The one at this path, with the defaults of its kind.
+    pub(super) fn discovered(path: PathBuf) -> Self {
+        Self {
+            origin: Origin::Discovered,
+            command: Some(path),
+            passed: pass_env::variables(&OPENCODE, None),
+            env: BTreeMap::new(),
+            url: None,
+            password_env: None,
+            password_file: None,
+            user: None,
+            budget: BudgetTable::default(),
+        }
+    }
+
+    /// Refuses keys that contradict each other. `starts`: there is a key about how it is started.
+    fn check(&self, starts: bool) -> Result<(), String> {
         let knocks = self.password_env.is_some() || self.password_file.is_some() || self.user.is_some();
         let contradiction = if self.url.is_some() && starts {
             Some("it is started (command, env, pass_env) or found at its url, not both; leave one out")
@@ -155,6 +225,18 @@ impl Opencode {
             None
         };
         contradiction.map_or(Ok(()), |contradiction| Err(contradiction.to_owned()))
+    }
+}
+
+impl Claude {
+    /// The one at this path, with the defaults of its kind.
+    pub(super) fn discovered(path: PathBuf) -> Self {
+        Self {
+            origin: Origin::Discovered,
+            command: Some(path),
+            passed: pass_env::variables(&CLAUDE, None),
+            env: BTreeMap::new(),
+        }
     }
 }
 

@@ -36,7 +36,8 @@ fn row(key: &Key) -> String {
         Source::Variable => format!("`{}`", key.variable()),
         Source::Flag => format!("`{}`, `{}`", flag(key).unwrap_or_default(), key.variable()),
     };
-    let agent = key.agent.map_or_else(String::new, |agent| format!("(`{agent}`) "));
+    let kinds: Vec<String> = key.agents.iter().map(|agent| format!("`{agent}`")).collect();
+    let agent = if kinds.is_empty() { String::new() } else { format!("({}) ", kinds.join(", ")) };
     let meaning: Vec<&str> = key.meaning.iter().map(|line| line.trim()).collect();
     format!("| `{}` | `{}` | {overridden} | {agent}{} |\n", key.name, key.example, meaning.join(" "))
 }
@@ -82,7 +83,7 @@ fn every_example_is_what_its_key_takes() {
     std::fs::write(script.path(), "[]").unwrap();
     for (_, keys) in TABLES {
         for key in keys {
-            let kind = match key.agent {
+            let kind = match key.agents.first() {
                 Some(agent) => format!("kind = {agent:?}\n"),
                 None if key.table.ends_with("budget") => "kind = \"opencode\"\n".to_owned(),
                 None => String::new(),

@@ -50,6 +50,9 @@ keys! {
         /// `false` leaves out the demo agent `scripted`, unless `[agents.scripted]` is given.
         /// Default: `true`.
         demo: bool = "true", variable;
+        /// `false` leaves out agents that are found on `PATH` and not configured. Default: `true`.
+        /// [agents.md](agents.md) lists them.
+        discover: bool = "true", flag;
         /// The agent of `turnstream run` without `--agent`.
         default_agent: String = "\"opencode\"", variable;
         /// Which log lines `turnstream serve` prints: a level for all targets, and levels for single ones.

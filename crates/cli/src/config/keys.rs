@@ -13,8 +13,8 @@ pub(super) struct Key {
     /// A value, as it is written in the file.
     pub(super) example: &'static str,
     pub(super) source: Source,
-    /// The kind of agent that has the key, for keys of agents.
-    pub(super) agent: Option<&'static str>,
+    /// The kinds of agents that have the key, for keys of agents. Empty: all.
+    pub(super) agents: &'static [&'static str],
     /// What zero would do, and what leaving the key out does; only where zero is refused.
     pub(super) zero: Option<(&'static str, &'static str)>,
     /// Lines for the documentation.
@@ -103,7 +103,7 @@ impl Limit for u64 {
 /// Declares the keys of one table. The doc comment of a key is its text in docs/configuration.md.
 ///
 /// A declaration reads `name: Type = "example", source;`. The source is `file`, `variable` or `flag`.
-/// `agent "kind"` says which kind of agent has the key. `zero "would …" "keeps …"` refuses zero.
+/// `agent "kind" "kind"` says which kinds of agents have the key. `zero "would …" "keeps …"` refuses zero.
 /// `tables { … }` lists tables below this one.
 macro_rules! keys {
     (
@@ -112,7 +112,7 @@ macro_rules! keys {
             $(
                 $(#[doc = $meaning:literal])+
                 $key:ident: $kind:ty = $example:literal, $source:ident
-                    $(, agent $agent:literal)? $(, zero $would:literal $otherwise:literal)?;
+                    $(, agent $($agent:literal)+)? $(, zero $would:literal $otherwise:literal)?;
             )+
         }
         $(tables { $($below:ident: $below_kind:ty;)+ })?
@@ -134,7 +134,7 @@ macro_rules! keys {
                     name: stringify!($key),
                     example: $example,
                     source: keys!(@source $source),
-                    agent: keys!(@optional $($agent)?),
+                    agents: &[$($($agent),+)?],
                     zero: keys!(@optional $(($would, $otherwise))?),
                     #[cfg(test)]
                     meaning: &[$($meaning),+],

@@ -3,7 +3,7 @@
 use super::duration::Span;
 use super::keys::keys;
 use super::size::Size;
-use turnstream_gateway::Limits as GatewayLimits;
+use turnstream_gateway::{Limits as GatewayLimits, TextLengths};
 use turnstream_server::Limits as ServerLimits;
 
 keys! {
@@ -19,6 +19,16 @@ keys! {
         queued_prompts: u64 = "100", variable, zero "refuse every prompt" "allow 100";
         /// The size of these prompts together. Default: 32 MiB.
         queued_bytes: Size = "\"32MiB\"", variable, zero "refuse every prompt" "allow 32 MiB";
+        /// The greatest length of a title, in characters. Default: 1000.
+        title_length: u64 = "1000", variable, zero "refuse every title" "allow 1000";
+        /// The greatest length of the name of a model. Default: 256.
+        model_length: u64 = "256", variable, zero "refuse every model" "allow 256";
+        /// The greatest length of the name of a mode. Default: 256.
+        mode_length: u64 = "256", variable, zero "refuse every mode" "allow 256";
+        /// The greatest length of the name of an agent. Default: 128.
+        agent_length: u64 = "128", variable, zero "refuse every agent" "allow 128";
+        /// The greatest length of a key for repeated requests. Default: 500.
+        key_length: u64 = "500", variable, zero "refuse every key" "allow 500";
         // The limits of the HTTP server.
         /// Open connections in all. An idle one is closed in favour of a new one. When all are in use, a new
         /// one is answered with 503. A quarter of the open files (`ulimit -n`), and at least 128, is kept for
@@ -36,7 +46,8 @@ keys! {
         /// Memory for bodies of requests that have not arrived completely, in all. At least 14 MiB, so that a
         /// whole body fits. Default: 64 MiB.
         body_memory: Size = "\"64MiB\"", variable, zero "refuse every body" "allow 64 MiB";
-        /// The time in which the file of an import must arrive. Imports run one at a time. Default: 1 hour.
+        /// The time in which an import must be over: its file has arrived, is checked and is stored. Imports
+        /// run one at a time. Default: 1 hour.
         import_time: Span = "\"1h\"", variable;
     }
 }
@@ -50,6 +61,13 @@ impl Limits {
             live_agents: number(self.live_agents, defaults.live_agents),
             queued_prompts: number(self.queued_prompts, defaults.queued_prompts),
             queued_bytes: number(self.queued_bytes.map(|size| size.0), defaults.queued_bytes),
+            texts: TextLengths {
+                title: number(self.title_length, defaults.texts.title),
+                model: number(self.model_length, defaults.texts.model),
+                mode: number(self.mode_length, defaults.texts.mode),
+                agent: number(self.agent_length, defaults.texts.agent),
+                key: number(self.key_length, defaults.texts.key),
+            },
         }
     }
 
@@ -76,7 +94,7 @@ fn number(chosen: Option<u64>, default: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{GatewayLimits, Limits, ServerLimits};
+    use super::{GatewayLimits, Limits, ServerLimits, TextLengths};
     use std::time::Duration;
 
     #[test]
@@ -86,6 +104,14 @@ mod tests {
         let limits = table.with_environment(variables).unwrap().of_gateway();
         let wanted = GatewayLimits { sessions: 8, queued_bytes: 1 << 20, ..GatewayLimits::default() };
         assert_eq!(limits, wanted);
+    }
+
+    #[test]
+    fn every_length_of_a_short_text_can_be_chosen() {
+        let file = "title_length = 1\nmodel_length = 2\nmode_length = 3\nagent_length = 4\nkey_length = 5\n";
+        let limits = toml::from_str::<Limits>(file).unwrap().of_gateway();
+        let texts = TextLengths { title: 1, model: 2, mode: 3, agent: 4, key: 5 };
+        assert_eq!(limits, GatewayLimits { texts, ..GatewayLimits::default() });
     }
 
     #[test]

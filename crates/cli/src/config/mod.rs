@@ -3,12 +3,14 @@
 mod access;
 mod agent;
 mod directories;
+mod discovery;
 #[cfg(test)]
 mod documentation;
 mod duration;
 mod file;
 mod keys;
 mod limits;
+mod pass_env;
 mod place;
 mod redaction;
 mod retention;
@@ -32,7 +34,7 @@ use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
-pub(crate) use agent::{AgentTable, Opencode, Scripted};
+pub(crate) use agent::{AgentTable, Claude, Opencode, Scripted};
 pub(crate) use file::address;
 pub(crate) use place::{Contact, Place};
 pub(crate) use secret_keys::exposure;
@@ -84,7 +86,10 @@ pub(crate) enum ConfigError {
     Variable { variable: String, value: String, problem: String },
     #[error("agent {0:?} needs another name: letters, digits, '-' and '_', for example my-agent")]
     AgentName(String),
-    #[error("{from} = {name:?} is no agent of the configuration; there is {}", known.join(", "))]
+    #[error(
+        "{from} = {name:?} is no agent of the configuration, and none that was found on PATH; there is {}",
+        known.join(", ")
+    )]
     DefaultAgent { from: String, name: String, known: Vec<String> },
     #[error("{name} is a variable that turnstream does not know{}", meant(near.as_deref()))]
     UnknownVariable { name: String, near: Option<String> },
@@ -188,6 +193,9 @@ impl Config {
         // A fresh install has an agent to try.
         if file.demo != Some(false) {
             agents.entry("scripted".to_owned()).or_insert_with(|| AgentTable::Scripted(Scripted::default()));
+        }
+        if place.discover.or(file.discover) != Some(false) {
+            discovery::add(&mut agents, &std::env::var_os("PATH").unwrap_or_default());
         }
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
@@ -305,7 +313,9 @@ mod tests {
     fn place(directory: &Path, file: &str) -> Place {
         let config = directory.join("turnstream.toml");
         std::fs::write(&config, file).unwrap();
-        Place { config: Some(config), data: Some(directory.join("data")), ..Place::default() }
+        // These tests are about the file, wherever they run.
+        let (data, discover) = (Some(directory.join("data")), Some(false));
+        Place { config: Some(config), data, discover, ..Place::default() }
     }
 
     fn problem(file: &str) -> String {
@@ -383,7 +393,7 @@ mod tests {
             ),
             ("[retention]\nmax_size = 1", "there is no key `max_size`"),
             ("[retention]\nmax_bytes = \"lots\"", "\"lots\" is not a size, for example 500MB"),
-            ("[agents.a]\nkind = \"nope\"", "`nope` is not known; it must be `scripted` or `opencode`"),
+            ("[agents.a]\nkind = \"nope\"", "`nope` is not known; it must be one of"),
             ("[agents.a]\nkind = \"scripted\"\npase_ms = 1", "there is no key `pase_ms`"),
             ("[agents.a]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"\ncommand = \"x\"", "not both"),
             ("[agents.a]\nkind = \"opencode\"\nuser = \"me\"", "without url"),
@@ -397,7 +407,17 @@ mod tests {
             ),
             ("[agents.a]\nkind = \"scripted\"\npace_ms = \"fast\"", "3 | pace_ms = \"fast\""),
             ("[agents.a]\nkind = \"opencode\"\n[agents.a.budget]\nsteps = -1", "4 | steps = -1"),
-            ("[agents.a]\nkind = \"scripted\"\ncommand = \"x\"", "it belongs to kind = \"opencode\""),
+            (
+                "[agents.a]\nkind = \"scripted\"\ncommand = \"x\"",
+                "it belongs to kind = \"opencode\" and kind = \"claude\"",
+            ),
+            (
+                "[agents.a]\nkind = \"claude\"\nurl = \"http://127.0.0.1\"",
+                "it belongs to kind = \"opencode\"",
+            ),
+            ("[agents.a]\nkind = \"claude\"\npass_env = [\"*\"]", "\"*\" names no variable"),
+            ("[agents.a]\nkind = \"claude\"\npass_env = [\"A*B\"]", "write a name like ANTHROPIC_API_KEY"),
+            ("discover = \"no\"", "it must be true or false"),
             ("[agents.a]\npace_ms = 1", "the key `kind` is missing"),
             ("[agents.a]\nkind = \"opencode\"\nbudget = 3", "integer `3` is given, and it must be a table"),
             ("retention = 3", "it must be a table"),

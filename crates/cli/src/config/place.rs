@@ -24,6 +24,9 @@ pub(crate) struct Place {
     /// [default: the one in the data directory]
     #[arg(long, env = "TURNSTREAM_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<TokenText>,
+    /// Whether agents that are found on PATH are offered without configuration [default: true]
+    #[arg(long, value_name = "BOOL", env = "TURNSTREAM_DISCOVER")]
+    pub(crate) discover: Option<bool>,
     /// The largest file that the gateway imports, in MiB [default: 4096]
     #[arg(long, value_name = "MIB", env = "TURNSTREAM_IMPORT_MIB", hide = true, value_parser = import_mib)]
     pub(crate) import_mib: Option<u64>,

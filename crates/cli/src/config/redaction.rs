@@ -6,6 +6,7 @@ use super::{ConfigError, Opencode};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::env::VarError;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use turnstream_redact::{LONGEST_LITERAL, Pattern, RuleError, Rules, SHORTEST_LITERAL};
 
@@ -125,8 +126,9 @@ fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Ve
     given.extend(token.map(|token| ("token".to_owned(), token.to_owned())));
     for table in agents.values() {
         match table {
-            AgentTable::Scripted(_) => {}
+            AgentTable::Scripted(_) | AgentTable::NotYet(_) => {}
             AgentTable::Opencode(table) => given.extend(opencode(table)),
+            AgentTable::Claude(table) => given.extend(secrets(&table.passed, &table.env)),
         }
     }
     given.retain(|(_, value)| value.len() >= SHORTEST_LITERAL);
@@ -139,13 +141,21 @@ fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Ve
 
 /// Keys of providers and passwords that opencode is given.
 fn opencode(table: &Opencode) -> Vec<(String, String)> {
-    let passed = table.pass_env.iter().filter(|name| is_secret(name)).chain(&table.password_env);
-    let passed = passed.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-    let set = table.env.iter().filter(|(name, _)| is_secret(name));
+    let mut given = secrets(&table.passed, &table.env);
+    given
+        .extend(table.password_env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))));
     // The agent reports a file that cannot be read when it needs the password.
     let password = table.password_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
-    let password = password.map(|text| ("password".to_owned(), text.trim().to_owned()));
-    passed.chain(set.map(|(name, value)| (name.clone(), value.clone()))).chain(password).collect()
+    given.extend(password.map(|text| ("password".to_owned(), text.trim().to_owned())));
+    given
+}
+
+/// The variables of an agent whose names say that they hold secrets.
+fn secrets(passed: &[(OsString, OsString)], set: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let passed = passed.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let set = set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let secret = passed.chain(set).filter(|(name, _)| is_secret(name));
+    secret.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The name of a variable in the form that a redaction marker allows.

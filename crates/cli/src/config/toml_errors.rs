@@ -118,7 +118,10 @@ mod tests {
             ("roots = []".to_owned(), "an empty list leaves sessions no directory to work in"),
             ("[agents.a]".to_owned(), "the key `kind` is missing"),
             ("[agents.a]\nkind = 5".to_owned(), "it must be a string"),
-            ("[agents.a]\nkind = \"b\"".to_owned(), "`b` is not known; it must be `scripted` or `opencode`"),
+            (
+                "[agents.a]\nkind = \"b\"".to_owned(),
+                "`b` is not known; it must be one of `scripted`, `opencode`, `claude`",
+            ),
             ("[retention]\nmax_turns = \"0\"".to_owned(), "it must be a whole number, 0 or more"),
             ("[redaction]\nenabled = 1".to_owned(), "integer `1` is given, and it must be true or false"),
             ("[timeouts]\nstart = true".to_owned(), "it must be a time, for example \"500ms\""),

@@ -137,6 +137,10 @@ impl Show {
                 let style = if event.is("outcome", "completed") { Style::Faint } else { Style::Warning };
                 screen.line(style, &usage::ending(event))
             }
+            Known::SessionResumed => screen.line(
+                Style::Faint,
+                &safe!["[resumed] the agent had forgotten the session, which goes on as ", text("as")],
+            ),
             Known::SessionEnded => {
                 screen.line(Style::Warning, &safe!["the session has ended: ", text("reason")])
             }

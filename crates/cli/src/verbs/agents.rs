@@ -11,12 +11,15 @@ use std::process::ExitCode;
 /// The widest name.
 const WIDEST: usize = 32;
 
+/// How many models or modes of an agent are listed.
+const LISTED: usize = 12;
+
 const EXAMPLES: &str = "\
 Examples:
   turnstream agents            what can be used, and what is wrong with what cannot
   turnstream agents --json     one JSON object per agent";
 
-/// List the agents of the gateway, and why one cannot be used
+/// List the agents of the gateway, configured or found on PATH, and why one cannot be used
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,10 +53,28 @@ fn line(agent: &Value, default: Option<&str>) -> String {
     let is_default = if Some(name) == default { " (default)" } else { "" };
     let version = agent["version"].as_str().map_or_else(String::new, |version| format!(" {version}"));
     let about = format!("{}{version}", member("about"));
-    let problem = agent["problem"].as_str();
-    let state = problem
-        .map_or_else(String::new, |problem| format!("\n  cannot be used: {}", preview(problem, usize::MAX)));
-    format!("{}{is_default}: {}{state}\n", preview(name, WIDEST), preview(&about, usize::MAX))
+    let mut text = format!("{}{is_default}: {}\n", preview(name, WIDEST), preview(&about, usize::MAX));
+    let mut more = |what: &str, value: &str| {
+        if !value.is_empty() {
+            text += &format!("  {what}: {}\n", preview(value, usize::MAX));
+        }
+    };
+    let found = if agent["discovered"] == true { "found on PATH" } else { "program" };
+    more(found, member("path"));
+    more("login", &member("login").replace('_', " "));
+    more("models", &choices(&agent["models"]));
+    more("modes", &choices(&agent["modes"]));
+    more("notice", member("notice"));
+    more("cannot be used", member("problem"));
+    text
+}
+
+/// The first models or modes.
+fn choices(list: &Value) -> String {
+    let ids: Vec<&str> = list.as_array().into_iter().flatten().filter_map(|one| one["id"].as_str()).collect();
+    let more = ids.len().saturating_sub(LISTED);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", ids.iter().take(LISTED).copied().collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
@@ -65,5 +86,17 @@ mod tests {
     fn an_agent_that_cannot_be_used_says_why() {
         let one = json!({"name": "a", "about": "opencode at x", "version": "1.0", "problem": "down\u{1b}"});
         assert_eq!(line(&one, Some("a")), "a (default): opencode at x 1.0\n  cannot be used: down\\u{1b}\n");
+    }
+
+    #[test]
+    fn an_agent_that_was_found_says_where_and_what_it_offers() {
+        let models: Vec<_> = (1..=14).map(|number| json!({"id": format!("m{number}")})).collect();
+        let one = json!({"name": "claude", "about": "Claude Code", "discovered": true, "path": "/bin/claude",
+            "login": "logged_in", "models": models, "modes": [{"id": "plan"}], "notice": "new"});
+        assert_eq!(
+            line(&one, None),
+            "claude: Claude Code\n  found on PATH: /bin/claude\n  login: logged in\n  \
+             models: m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12 and 2 more\n  modes: plan\n  notice: new\n"
+        );
     }
 }

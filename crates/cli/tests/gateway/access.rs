@@ -14,6 +14,8 @@ fn shell(home: &Home, line: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).stdin(Stdio::null()).env_clear();
     shell.env("HOME", home.path("")).env("PATH", std::env::var_os("PATH").unwrap());
+    // Whatever agents this machine has.
+    shell.env("TURNSTREAM_DISCOVER", "false");
     shell
 }
 
@@ -61,6 +63,22 @@ fn without_auth_there_is_no_token_and_the_first_screen_says_so() {
     assert_eq!((printed.status.code(), stdout(&printed), stderr(&printed)), (Some(1), "", ""));
     assert_eq!(home.run(&[&["sessions"][..], &at].concat()).status.code(), Some(0));
     assert_eq!(sessions(&serving), 0);
+}
+
+#[test]
+fn the_first_screen_shows_the_address_of_the_metrics_and_the_own_one_beside_the_public_one() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    let file = "metrics_listen = \"127.0.0.1:0\"\npublic_url = \"https://agents.example\"\n";
+    std::fs::write(&config, file).unwrap();
+    let serving = home.serve(&["--config", config.to_str().unwrap()]);
+    let screen = serving.screen();
+    let own = format!("address  https://agents.example (here http://{})", serving.address);
+    assert!(screen.contains(&own), "{screen}");
+    let metrics = screen.lines().find_map(|line| line.trim().strip_prefix("metrics  http://")).unwrap();
+    let (address, rest) = metrics.split_once('/').unwrap();
+    assert_eq!(rest, "metrics (needs no token)");
+    std::net::TcpStream::connect(address).unwrap();
 }
 
 /// The attack of the issue: another user of the machine, who has the port and knows everything but the token.

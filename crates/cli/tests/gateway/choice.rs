@@ -1,6 +1,6 @@
 //! Which agent a new session gets.
 
-use crate::support::{Home, stderr};
+use crate::support::{Home, install, stderr};
 use std::process::Output;
 
 /// `run` without `--agent`, with this configuration.
@@ -26,8 +26,10 @@ fn without_a_word_the_default_or_the_only_real_agent_is_taken() {
     let chosen = run(&home, &format!("default_agent = \"b\"\n{two}"), &[]);
     assert_eq!((chosen.status.code(), taken(&chosen)), (Some(0), "b"), "{chosen:?}");
     // A program that is there, if no opencode: it is taken, and fails for itself.
-    let real = "[agents.oc]\nkind = \"opencode\"\ncommand = \"/bin/false\"\n[timeouts]\nconnect = \"1s\"\n";
-    let turn = run(&home, real, &[]);
+    let program = install(&home, "oc", "[ \"$1\" = --version ] && echo 1.18.33 && exit 0\nexit 1");
+    let real =
+        format!("[agents.oc]\nkind = \"opencode\"\ncommand = {program:?}\n[timeouts]\nconnect = \"1s\"\n");
+    let turn = run(&home, &real, &[]);
     assert_eq!(taken(&turn), "oc", "{turn:?}");
     assert_ne!(turn.status.code(), Some(0), "{turn:?}");
     let mut variable = home.command(&["run", "Hello"]);

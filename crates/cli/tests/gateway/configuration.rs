@@ -202,8 +202,8 @@ fn what_would_do_something_else_than_it_says_is_refused_at_the_start() {
 fn content_that_the_agent_cannot_take_is_refused_at_the_door() {
     let home = Home::new();
     let config = home.path("turnstream.toml");
-    // Never started: what opencode takes is known without it.
-    std::fs::write(&config, "[agents.oc]\nkind = \"opencode\"\ncommand = \"/bin/false\"\n").unwrap();
+    // No server is started: what opencode takes is known without it.
+    std::fs::write(&config, "[agents.oc]\nkind = \"opencode\"\ncommand = \"/bin/true\"\n").unwrap();
     let serving = home.serve(&["--config", config.to_str().unwrap()]);
     for agent in ["oc", "scripted"] {
         let new = json!({"agent": agent, "cwd": home.path("work")});

@@ -1,8 +1,9 @@
 //! A gateway that may open few files.
 
-use crate::support::{Home, prompt, read, stdout, wait_for};
+use crate::support::{Home, prompt, read, stderr, stdout, wait_for};
 use serde_json::{Value, json};
 use std::fs::File;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
@@ -53,4 +54,33 @@ fn more_idle_sockets_than_open_files_keep_neither_clients_nor_agents_from_workin
     for told in ["Too many open files", "cannot be accepted", "clients are refused"] {
         assert!(!lines.contains(told), "{lines}");
     }
+}
+
+#[test]
+fn a_command_that_is_one_connection_too_many_prints_the_limit() {
+    let home = Home::new();
+    let config = home.path("turnstream.toml");
+    std::fs::write(&config, "[limits]\nconnections_per_address = 3\n").unwrap();
+    let at = ["--config", config.to_str().unwrap()];
+    let serving = home.serve(&at);
+    let token = stdout(&home.run(&[&["token"][..], &at].concat())).trim().to_owned();
+    // Streams are in use for as long as they are open.
+    let follow = |_| {
+        let mut socket = TcpStream::connect(&serving.address).unwrap();
+        let host = &serving.address;
+        write!(socket, "GET /v1/events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n")
+            .unwrap();
+        let mut status = [0; 12];
+        socket.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 200");
+        socket
+    };
+    let streams: Vec<TcpStream> = (0..3).map(follow).collect();
+    let list = || home.run(&[&["sessions"][..], &at].concat());
+    let refused = list();
+    let said = stderr(&refused);
+    assert!(said.contains("this address has 3 open connections, and all are in use"), "{refused:?}");
+    assert!(!said.contains("broke off"), "{said}");
+    drop(streams);
+    wait_for(|| list().status.success().then_some(()));
 }

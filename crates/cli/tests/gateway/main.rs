@@ -5,8 +5,11 @@
 
 mod access;
 mod choice;
+#[cfg(feature = "real-agents")]
+mod claude;
 mod configuration;
 mod diagnostics;
+mod discovery;
 #[cfg(target_os = "linux")]
 mod disk;
 mod files;
@@ -29,5 +32,7 @@ mod soak;
 mod support;
 mod terminal;
 mod transfer;
+#[cfg(feature = "real-agents")]
+mod turn_ends;
 mod turns;
 mod verbs;

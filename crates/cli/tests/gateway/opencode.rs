@@ -4,6 +4,7 @@ mod api;
 mod attached;
 mod away;
 mod cancels;
+mod discovered;
 mod halves;
 mod leftovers;
 mod subagents;

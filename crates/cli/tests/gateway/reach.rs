@@ -12,6 +12,8 @@ fn copied(home: &Home, line: &str) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).current_dir("/").stdin(Stdio::null()).env_clear();
     shell.env("HOME", home.path("")).env("PATH", std::env::var_os("PATH").unwrap());
+    // Whatever agents this machine has.
+    shell.env("TURNSTREAM_DISCOVER", "false");
     shell.output().unwrap()
 }
 

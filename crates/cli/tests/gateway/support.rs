@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
@@ -49,7 +49,7 @@ impl Home {
     }
 
     /// A command in the working directory, with nothing of the surrounding environment that could decide
-    /// something.
+    /// something. Without a `PATH` no agent is found.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_turnstream"));
         command.args(args).current_dir(self.path("work")).stdin(Stdio::null());
@@ -181,6 +181,17 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A program in the directory `bin` of a home. It is written under another name first, as installers do.
+pub(crate) fn install(home: &Home, name: &str, body: &str) -> PathBuf {
+    let bin = home.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let (new, path) = (bin.join(".new"), bin.join(name));
+    std::fs::write(&new, format!("#!/bin/sh\n{body}\n")).unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::rename(&new, &path).unwrap();
+    path
 }
 
 /// A directory that only this user can enter, as a gateway needs it.

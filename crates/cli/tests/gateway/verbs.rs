@@ -193,6 +193,16 @@ fn a_turn_is_cancelled_and_the_next_prompt_goes_on() {
 }
 
 #[test]
+fn a_session_that_its_agent_has_is_not_resumed() {
+    let home = Home::new();
+    let (_serving, id) = session(&home);
+    let refused = home.run(&["resume", &id, "--as", "transcript"]);
+    assert_refused(&refused, "has not forgotten session");
+    let unknown = home.run(&["resume", &id, "--as", "before"]);
+    assert!(stderr(&unknown).contains("[possible values: fresh, transcript]"), "{unknown:?}");
+}
+
+#[test]
 fn the_beginning_of_an_id_is_enough_everywhere_and_never_guessed() {
     let home = Home::new();
     let (serving, first) = session(&home);
@@ -238,7 +248,7 @@ fn the_beginning_of_an_id_is_enough_everywhere_and_never_guessed() {
 #[test]
 fn every_verb_shows_examples_and_every_shell_has_completions() {
     let home = Home::new();
-    for verb in ["approve", "answer", "cancel", "delete", "agents", "send", "completions"] {
+    for verb in ["approve", "answer", "cancel", "resume", "delete", "agents", "send", "completions"] {
         let help = home.run(&[verb, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{help:?}");
         assert!(stdout(&help).contains(&format!("Examples:\n  turnstream {verb}")), "{help:?}");

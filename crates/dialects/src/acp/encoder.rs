@@ -57,8 +57,9 @@ impl Encoder {
         self.apply(&event.draft, out);
     }
 
-    /// Every type has an arm, so that a new one is not forgotten here. `prompt.sent`, `prompt.cancelling` and
-    /// `turn.cancelling` have no message in ACP: they show in what the agent does next.
+    /// Every type has an arm, so that a new one is not forgotten here. `session.resumed`, `prompt.sent`,
+    /// `prompt.cancelling` and `turn.cancelling` have no message in ACP: they show in what the agent does
+    /// next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
         let turn = draft.turn.as_ref();
         match &draft.body {
@@ -112,6 +113,8 @@ impl Encoder {
                 let (turn, item) = (draft.turn.clone(), draft.item.clone());
                 out.push(AcpEvent::Notice(Box::new(Notice { code: *code, message, detail, turn, item })));
             }
+            // The agent's id of the session is void.
+            Body::SessionResumed { .. } => self.items.subagents.session = None,
             Body::PromptSent { .. }
             | Body::PromptCancelling { .. }
             | Body::TurnCancelling { .. }
@@ -178,8 +181,9 @@ impl Encoder {
     }
 
     pub(super) fn session_updated(&mut self, patch: &SessionPatch, out: &mut Vec<AcpEvent>) {
-        // Clients need not know whether prompts are redacted.
-        let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts: _ } = patch;
+        // Clients need not know whether prompts are redacted. ACP's clients name MCP servers themselves.
+        let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts: _, mcp: _ } =
+            patch;
         if let Some(native_id) = native_id {
             self.items.subagents.session = Some(Key::from(native_id.as_str()));
         }

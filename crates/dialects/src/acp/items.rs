@@ -48,6 +48,7 @@ impl Items {
             Body::SessionCreated { .. }
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
+            | Body::SessionResumed { .. }
             | Body::SessionEnded { .. }
             | Body::PromptAccepted { .. }
             | Body::PromptSent { .. }

@@ -64,6 +64,7 @@ impl Encoder {
             context: None,
             permissions: session.permissions,
             redact_prompts: None,
+            mcp: None,
         };
         self.session_updated(&patch, out);
         self.context.clone_from(&session.context);

@@ -158,7 +158,8 @@ impl Opencode {
                 out.add("session.updated", &self.session_info(out));
             }
             // These show in what the agent does next, or have no event at opencode.
-            Body::PromptCancelling { .. }
+            Body::SessionResumed { .. }
+            | Body::PromptCancelling { .. }
             | Body::TurnCancelling { .. }
             | Body::Notice { .. }
             | Body::Unknown { .. } => drop(self.fold.apply(event)),

@@ -10,8 +10,8 @@ use serde_json::json;
 use turnstream_dialects::acp::{AcpEvent, Encoder};
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
-    ApprovalOutcome, By, Context, Cost, ErrorClass, Field, ItemKind, ItemState, QuestionOutcome, Role,
-    SessionPatch, StopReason, Tool, ToolKind, ToolStatus, TurnError, Usage,
+    ApprovalOutcome, By, Context, Cost, ErrorClass, Field, ItemKind, ItemState, QuestionOutcome, ResumeAs,
+    Role, SessionPatch, StopReason, Tool, ToolKind, ToolStatus, TurnError, Usage,
 };
 use turnstream_model::fold::Fold;
 use turnstream_model::id::Key;
@@ -25,6 +25,7 @@ pub(super) enum Act {
     Cancel,
     Withdraw,
     Pass(u64),
+    Resume,
     Crash,
 }
 
@@ -139,6 +140,7 @@ pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => Just(Act::Cancel),
         1 => Just(Act::Withdraw),
         2 => prop_oneof![Just(1), Just(2_000), Just(30_000)].prop_map(Act::Pass),
+        1 => Just(Act::Resume),
         1 => Just(Act::Crash),
     ];
     proptest::collection::vec(act, 1..80)
@@ -158,6 +160,9 @@ pub(super) fn play(acts: &[Act]) -> Session {
                 session.step(|machine, step| machine.withdraw(&prompt, step)).unwrap();
             }
             Act::Pass(millis) => session.pass(millis),
+            Act::Resume => {
+                drop(session.step(|machine, step| machine.resume_session(ResumeAs::Transcript, step)));
+            }
             Act::Crash => {
                 session.machine = Machine::resume(session.fold.state());
                 session.ids = session.fold.state().counters;

@@ -54,6 +54,20 @@ async fn the_last_user_text_is_found_behind_tool_results() {
 }
 
 #[tokio::test]
+async fn a_conversation_keeps_its_steps_when_the_agent_adds_a_text_behind_the_prompt() {
+    let steps =
+        ["Other", "Ours"].map(|text| Step::text(text).for_any_user_text(&text.to_lowercase()).always());
+    let provider = provider(steps).await;
+    let body = json!({"model": "m", "stream": true, "messages": [
+        {"role": "user", "content": "this is ours"},
+        {"role": "assistant", "content": "fine"},
+        {"role": "user", "content": [{"type": "text", "text": "a reminder of the agent"}]},
+    ]});
+    let response = send(&provider, "POST", "/v1/messages?beta=true", &body).await;
+    assert!(response.text().contains("Ours"), "{}", response.text());
+}
+
+#[tokio::test]
 async fn a_counted_step_is_used_that_often() {
     let twice = Step { times: Times::Count(2), ..Step::text("Twice") };
     let provider = provider([twice, Step::text("Then").always()]).await;

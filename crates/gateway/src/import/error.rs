@@ -61,6 +61,9 @@ pub enum ImportError {
     /// The temporary file cannot be written.
     #[error("the file cannot be stored in the data directory: {0}; make room there and try again")]
     Spool(#[source] SharedError),
+    /// The deadline has passed.
+    #[error("the session was not stored in time; nothing was imported")]
+    TooSlow,
     /// The gateway refused the request.
     #[error(transparent)]
     Request(#[from] RequestError),

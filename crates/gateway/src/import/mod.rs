@@ -15,8 +15,10 @@ use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::request::SessionInfo;
 use lines::Events;
+use serde::Serialize;
 use std::fs::File;
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 use tracing::Instrument;
 use turnstream_log::{AppendError, ClaimError};
 use turnstream_model::event::{Body, Draft, Event, Permissions, SessionPatch};
@@ -34,6 +36,22 @@ pub enum ImportAs {
     New,
 }
 
+/// A session that was imported.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImportedSession {
+    /// The session.
+    #[serde(flatten)]
+    pub info: SessionInfo,
+    /// Events whose time in the file was before that of an earlier event. They have the time of that one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub mended_times: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// The longest id that is accepted from a file.
 const LONGEST_ID: usize = 128;
 
@@ -48,12 +66,18 @@ impl Gateway {
     }
 
     /// Imports a session with a new generation: all of it or nothing. Dropping the future does not stop the
-    /// import.
-    pub async fn import(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
+    /// import, but `deadline` does, if the session is not stored by then.
+    pub async fn import(
+        &self,
+        spool: Spool,
+        under: ImportAs,
+        deadline: Option<Instant>,
+    ) -> Result<ImportedSession, ImportError> {
         self.refuse_if_closing()?;
         let gateway = self.clone();
-        let bring_in =
-            async move { gateway.shared().refusals.note_import(gateway.bring_in(spool, under).await) };
+        let bring_in = async move {
+            gateway.shared().refusals.note_import(gateway.bring_in(spool, under, deadline).await)
+        };
         let done = tokio::spawn(bring_in.in_current_span());
         tokio::select! {
             biased;
@@ -62,13 +86,19 @@ impl Gateway {
         }
     }
 
-    async fn bring_in(&self, spool: Spool, under: ImportAs) -> Result<SessionInfo, ImportError> {
+    async fn bring_in(
+        &self,
+        spool: Spool,
+        under: ImportAs,
+        deadline: Option<Instant>,
+    ) -> Result<ImportedSession, ImportError> {
         // One at a time: validation needs memory in proportion to the session.
         let _turn = self.importing().lock().await;
         let gateway = self.clone();
         let validating = tokio::task::spawn_blocking(move || {
             let mut file = spool.into_file()?;
-            let valid = validate(&mut file, || gateway.refuse_if_closing().is_err())?;
+            let may_go_on = || gateway.may_import(deadline);
+            let valid = validate(&mut file, *gateway.text_lengths(), may_go_on)?;
             Ok::<_, ImportError>((valid, file))
         });
         let (valid, file) = joined(validating.await)??;
@@ -81,21 +111,32 @@ impl Gateway {
         self.shared().deletions.over(&id).await;
         // The lock is held until the session is shown. Otherwise a create with a key could take the session
         // for one that a crash left without events.
-        let _shown = self.fill(&id, valid, file).await?;
+        let (_shown, mended_times) = self.fill(&id, valid, file, deadline).await?;
         turnstream_failpoint::reach("gateway.imported");
         let snapshot = self.snapshot(&id).await?;
         self.states().show(&id, snapshot.state.session);
-        tracing::info!(session = %id, "session imported");
-        Ok(self.session(&id)?)
+        tracing::info!(session = %id, mended_times, "session imported");
+        Ok(ImportedSession { info: self.session(&id)?, mended_times })
     }
 
-    /// Adds the events to the log. Returns the lock under which sessions are created by key.
+    /// Refuses to go on with an import while the gateway shuts down, and after the deadline.
+    fn may_import(&self, deadline: Option<Instant>) -> Result<(), ImportError> {
+        self.refuse_if_closing()?;
+        match deadline {
+            Some(deadline) if deadline <= Instant::now() => Err(ImportError::TooSlow),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Adds the events to the log. Returns the lock under which sessions are created by key, and how many
+    /// events have another time than in the file.
     async fn fill(
         &self,
         id: &SessionId,
         valid: ValidFile,
         file: File,
-    ) -> Result<MutexGuard<'_, ()>, ImportError> {
+        deadline: Option<Instant>,
+    ) -> Result<(MutexGuard<'_, ()>, u64), ImportError> {
         let mut base = valid.header.base.as_deref().cloned().unwrap_or_default();
         if base.session.id.is_some() {
             base.session.id = Some(id.clone());
@@ -103,7 +144,9 @@ impl Gateway {
         let mut importer = self.log().import_after(id, base).await.map_err(|error| of_claim(id, error))?;
         turnstream_failpoint::reach("gateway.importing");
         let mut reader = Events::begin(file).map_err(ImportError::spool)?;
+        let (mut last, mut mended_times) = (Time(0), 0);
         loop {
+            self.may_import(deadline)?;
             let reading = tokio::task::spawn_blocking(move || {
                 let batch = reader.next_batch();
                 (reader, batch)
@@ -115,6 +158,7 @@ impl Gateway {
                 break;
             }
             rename(&mut events, id);
+            mended_times += mend_times(&mut events, &mut last);
             importer.append(events).await.map_err(|error| of_append(&valid, error))?;
         }
         if let Some(patch) = reset(&valid.session) {
@@ -124,18 +168,21 @@ impl Gateway {
         }
         let shown = self.creating().lock().await;
         importer.finish(valid.session.native_id).await.map_err(|error| of_claim(id, error))?;
-        Ok(shown)
+        Ok((shown, mended_times))
     }
 }
 
-/// The change that gives an imported session the default permissions and redaction: a file must not decide
-/// what an agent may do here. `None` if it has them, or has ended and so takes no prompts.
+/// The change that gives an imported session the default permissions and redaction, and no MCP servers: a
+/// file must not decide what an agent may do here. `None` if it has them, or has ended and so takes no
+/// prompts.
 fn reset(session: &Session) -> Option<SessionPatch> {
     let patch = SessionPatch {
         permissions: session
             .permissions
             .and_then(|had| (had != Permissions::Ask).then_some(Permissions::Ask)),
         redact_prompts: session.redact_prompts.and_then(|had| (!had).then_some(true)),
+        // Their commands and addresses are not in the file.
+        mcp: (!session.mcp.is_empty()).then(Vec::new),
         ..SessionPatch::default()
     };
     (session.ended.is_none() && patch != SessionPatch::default()).then_some(patch)
@@ -153,6 +200,20 @@ fn rename(events: &mut [Event], id: &SessionId) {
             session.clone_from(id);
         }
     }
+}
+
+/// Gives events whose time is before that of an earlier event the time of that one: times never run backwards
+/// in a log. Returns how many.
+fn mend_times(events: &mut [Event], last: &mut Time) -> u64 {
+    let mut mended = 0;
+    for event in events {
+        if event.time < *last {
+            event.time = *last;
+            mended += 1;
+        }
+        *last = event.time;
+    }
+    mended
 }
 
 /// Checks an id from a file: ids are parts of paths and of file names.

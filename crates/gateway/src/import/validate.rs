@@ -4,7 +4,7 @@
 use super::error::{BadFile, Fault, ImportError};
 use super::ids::Ids;
 use super::lines::Lines;
-use crate::error::RequestError;
+use crate::settings::TextLengths;
 use crate::short_texts;
 use std::fs::File;
 use std::io::Seek;
@@ -15,7 +15,7 @@ use turnstream_model::export::{Header, HeaderError, Settled};
 use turnstream_model::fold::Session;
 use turnstream_model::time::Time;
 
-/// Lines between two checks whether the gateway shuts down.
+/// Lines between two checks whether the import may go on.
 const CHECK_EVERY: usize = 1_024;
 
 /// A file that can be imported.
@@ -23,7 +23,7 @@ pub(super) struct ValidFile {
     pub(super) header: Header,
     /// The session after the last event.
     pub(super) session: Session,
-    /// The time of the last event; without events, the beginning of time.
+    /// The latest time of an event; without events, the beginning of time.
     pub(super) last: Time,
     /// The line with the longest event.
     pub(super) longest: usize,
@@ -36,31 +36,37 @@ struct Validator {
     settled: Settled,
     ids: Ids,
     session: Session,
-    /// The last event so far; at the beginning, the one before the file.
+    /// The last event so far, and the latest time; at the beginning, the event before the file.
     last: (Seq, Time),
     longest: (usize, usize),
+    texts: TextLengths,
 }
 
 /// Validates a file from its beginning.
-pub(super) fn validate(file: &mut File, is_closing: impl Fn() -> bool) -> Result<ValidFile, ImportError> {
+/// `may_go_on` is asked now and then; its error ends the validation.
+pub(super) fn validate(
+    file: &mut File,
+    texts: TextLengths,
+    may_go_on: impl Fn() -> Result<(), ImportError>,
+) -> Result<ValidFile, ImportError> {
     file.rewind().map_err(ImportError::spool)?;
     let mut lines = Lines::new(file);
     let mut validator = match lines.next()? {
         None => return Err(bad(1, Fault::Damaged, "the file is empty".to_owned()).into()),
-        Some(text) => Validator::new(text)?,
+        Some(text) => Validator::new(text, texts)?,
     };
     while let Some(text) = lines.next()? {
         let text = text.to_owned();
         validator.line(&text, &lines)?;
-        if lines.line.is_multiple_of(CHECK_EVERY) && is_closing() {
-            return Err(RequestError::Closing.into());
+        if lines.line.is_multiple_of(CHECK_EVERY) {
+            may_go_on()?;
         }
     }
     Ok(validator.finish(lines.line)?)
 }
 
 impl Validator {
-    fn new(text: &str) -> Result<Self, BadFile> {
+    fn new(text: &str, texts: TextLengths) -> Result<Self, BadFile> {
         let header = Header::from_json(text).map_err(|error| {
             let fault = match error {
                 HeaderError::NotAHeader | HeaderError::Malformed(_) | HeaderError::BadBase(_) => {
@@ -79,7 +85,7 @@ impl Validator {
             );
             return Err(bad(1, Fault::Trimmed, problem));
         }
-        short_texts::check_state(&base).map_err(|problem| bad(1, Fault::TooLong, problem))?;
+        short_texts::check_state(&base, &texts).map_err(|problem| bad(1, Fault::TooLong, problem))?;
         let mut checker = Checker::new();
         checker.line(text);
         Ok(Self {
@@ -90,6 +96,7 @@ impl Validator {
             session: base.session,
             last: (base.seq, Time(0)),
             longest: (0, 0),
+            texts,
         })
     }
 
@@ -122,17 +129,17 @@ impl Validator {
             );
         }
         self.session.apply(&event.draft.body, event.time);
-        short_texts::check_event(&event.draft.body)
+        short_texts::check_event(&event.draft.body, &self.texts)
             .map_err(|problem| bad(lines.line, Fault::TooLong, problem))?;
         self.settled.apply(&event);
         self.ids.event(lines.line, &event);
-        self.last = (event.seq, event.time);
+        self.last = (event.seq, event.time.max(self.last.1));
         self.longest = self.longest.max((lines.length(), lines.line));
         Ok(())
     }
 
     fn finish(self, line: usize) -> Result<ValidFile, BadFile> {
-        let Self { header, checker, settled, ids, session, last: (last, time), longest } = self;
+        let Self { header, checker, settled, ids, session, last: (last, time), longest, texts: _ } = self;
         if last != header.head {
             let is_empty = last < header.first;
             let ends = if is_empty { "without an event".to_owned() } else { format!("with event {last}") };

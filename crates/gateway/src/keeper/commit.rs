@@ -75,7 +75,7 @@ impl Keeper {
         let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.redaction, &mut draft.body);
-            short_texts::cut(&mut draft.body);
+            short_texts::cut(&mut draft.body, &self.shared.settings.limits.texts);
             notices.extend(oversized::cut(draft));
         }
         work.drafts.append(&mut notices);
@@ -107,6 +107,7 @@ impl Keeper {
         self.thaw();
         durable.map_err(|_| AppenderClosed)?;
         turnstream_failpoint::reach("keeper.durable");
+        let mut unsent = Vec::new();
         for command in commands {
             match command {
                 // The agent may have been told during the wait, or the turn may have ended.
@@ -120,10 +121,13 @@ impl Keeper {
                 Command::CancelPrompt(name) => {
                     self.connection.tell(Command::CancelPrompt(name)).await;
                 }
-                Command::Prompt { native_id, content } => {
-                    self.at_agent = Some(native_id.clone());
-                    self.connection.tell(Command::Prompt { native_id, content }).await;
-                }
+                Command::Prompt { native_id, content } => match self.with_transcript(content).await {
+                    Ok(content) => {
+                        self.at_agent = Some(native_id.clone());
+                        self.connection.tell(Command::Prompt { native_id, content }).await;
+                    }
+                    Err(error) => unsent.push((native_id, error)),
+                },
                 // `tell` logs a command that the agent did not take; its link then reports why.
                 other @ (Command::Approve { .. }
                 | Command::Answer { .. }
@@ -132,10 +136,13 @@ impl Keeper {
             }
             turnstream_failpoint::reach("keeper.told");
         }
+        for (native_id, error) in unsent {
+            self.fail_unsent(&native_id, &error).await?;
+        }
         self.fetch(needs).await
     }
 
-    async fn append(
+    pub(super) async fn append(
         &mut self,
         drafts: Vec<Draft>,
         mut effects: Vec<OnceDurable>,
@@ -145,10 +152,12 @@ impl Keeper {
         }
         let time = self.appender.stamp(Time::now());
         let mut changed = false;
+        let pending = self.transcript_is_pending();
         for draft in &drafts {
             changed |= matches!(draft.about(), Some((Subject::Session, _)));
             self.session.apply(&draft.body, time);
         }
+        changed |= pending != self.transcript_is_pending();
         let counted: Vec<Counted> = drafts.iter().filter_map(|draft| Counted::of(&draft.body)).collect();
         if !counted.is_empty() {
             effects.insert(0, OnceDurable::Count(self.session.agent.clone(), counted));

@@ -306,15 +306,24 @@ impl Keeper {
             model: still_a_name(&self.session.model),
             mode: still_a_name(&self.session.mode),
             permissions: self.session.permissions.unwrap_or(Permissions::Ask),
+            mcp: Vec::new(),
             open_work,
             known: LoggedWork::default(),
             until,
         };
         let closing_links = self.closing_links.clone();
         let (log, id) = (self.shared.log.clone(), self.id.clone());
+        let (mcp, has_mcp) = (self.shared.mcp.clone(), !self.session.mcp.is_empty());
+        let name = self.session.agent.clone();
         let connect = async move {
             closing_links.over().await;
             let mut start = start;
+            if has_mcp {
+                start.mcp = mcp
+                    .servers(&start.session)
+                    .await
+                    .map_err(|error| ConnectError::Unavailable { agent: name, problem: Arc::new(error) })?;
+            }
             // For a recovery, `open_work` already names what the log has.
             if start.native_id.is_some() && start.open_work.is_none() {
                 start.known = known(log, id).await;
@@ -360,7 +369,7 @@ impl Keeper {
 
     /// The agent's name of the session. The name in an imported log is ignored: the session it names belongs
     /// to the log that was exported, perhaps with this very agent.
-    fn native_id(&self) -> Option<String> {
+    pub(super) fn native_id(&self) -> Option<String> {
         let foreign = self.imported.as_ref().and_then(|imported| imported.native_id.as_ref());
         self.session.native_id.clone().filter(|name| Some(name) != foreign)
     }
@@ -380,10 +389,18 @@ impl Keeper {
                 self.connection = Connection::Up(link, place);
                 tracing::debug!("the agent is connected");
                 turnstream_failpoint::reach("keeper.connected");
+                if self.recovery.is_some() {
+                    self.stop_leftover().await;
+                }
                 Ok(())
             }
             LinkEvent::Connected(Err(error)) => {
                 self.connection = Connection::Down;
+                // In a recovery the open turn is lost, and the next prompt is refused or makes a new link.
+                if let (ConnectError::Forgotten { native_id, .. }, None) = (&error, &self.recovery) {
+                    self.forgot = Some(native_id.clone());
+                    return self.forgotten_at_connect(&error).await;
+                }
                 self.connect_failed(turn_error(&error)).await
             }
             LinkEvent::Observed(observed) => self.observed(observed).await,

@@ -131,6 +131,7 @@ impl DiskWait<'_> {
             | Request::Withdraw(..)
             | Request::Cancel(..)
             | Request::Change(..)
+            | Request::Resume(..)
             | Request::End(..)
             | Request::EndIfQuiet(..) => false,
         }

@@ -32,6 +32,7 @@ impl Keeper {
     /// and not taken.
     pub(super) async fn link_lost(&mut self, error: TurnError) -> Result<(), AppenderClosed> {
         self.log_lost_agent(&error);
+        self.resends.lost(&error);
         self.close_link();
         let mut work = Work::default();
         if self.recovery.is_some() {

@@ -11,6 +11,7 @@ mod connection;
 mod contents;
 mod crowd;
 mod disk_wait;
+mod forgotten;
 mod handle;
 mod inbox;
 mod keys;
@@ -20,6 +21,7 @@ mod outage;
 mod oversized;
 mod recover;
 mod requests;
+mod resends;
 mod restarts;
 mod spans;
 mod waits;
@@ -44,6 +46,7 @@ use inbox::RequestInbox;
 use keys::Keys;
 use outage::Outage;
 use recover::Recovery;
+use resends::Resends;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +110,10 @@ pub(crate) struct Keeper {
     closing_links: ClosingLinks,
     /// Set while the turn and the prompts of an earlier owner are being recovered.
     recovery: Option<Recovery>,
+    /// The agent's id of the session, if no link could be made because the agent has forgotten it.
+    forgot: Option<String>,
+    /// Prompts that were sent again after the agent was lost.
+    resends: Resends,
     /// The prompt that was sent to the agent last, by its name there.
     at_agent: Option<String>,
     /// The content of prompts without an outcome.
@@ -207,6 +214,7 @@ impl Keeper {
                     let mut keeper = Self::new(shared, id, appender, &state, agent, inbox, stop);
                     keeper.imported = imported;
                     keeper.leave_time_of_creation();
+                    keeper.leave_time_of_resume();
                     match keeper.resume(&state).await {
                         Ok(()) => keeper.run().await,
                         Err(AppenderClosed) => Exit::Interrupted,
@@ -257,6 +265,8 @@ impl Keeper {
             away: None,
             closing_links: ClosingLinks::default(),
             recovery: None,
+            forgot: None,
+            resends: Resends::default(),
             at_agent: None,
             contents: Contents::resume(state),
             keys: Keys::resume(state, &shared.settings.redaction),

@@ -116,9 +116,11 @@ impl Keeper {
         };
         match wait {
             Wait::Approval(approval, what) => {
-                // With `allow` the agent should not ask at all. A notice shows that it is configured
+                // With `allow` most agents should not ask at all. A notice shows that one is configured
                 // otherwise.
-                if outcome == ApprovalOutcome::AllowOnce {
+                let is_expected =
+                    self.agent.as_ref().is_some_and(|agent| agent.leaves_permissions_to_gateway());
+                if outcome == ApprovalOutcome::AllowOnce && !is_expected {
                     let message =
                         format!("the agent asked for a permission, and the rule `allow` gave it: {what}");
                     let (code, detail) = (NoticeCode::UnexpectedPermission, None);

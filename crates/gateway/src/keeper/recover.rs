@@ -2,7 +2,7 @@
 //! them, or end `lost`. The results are ordinary events, so a crash during a recovery is recovered from too.
 
 use super::after_durable::OnceDurable;
-use super::commit::Work;
+use super::commit::{Work, report_refused};
 use super::{AppenderClosed, Keeper};
 use std::collections::{HashMap, HashSet};
 use tokio::time::Instant;
@@ -91,18 +91,22 @@ impl Keeper {
         let cancelling = self.machine.cancelling_prompts();
         // Also for a prompt that the agent never had: its request may still be on the way.
         work.commands.extend(self.cancelling_names().into_iter().map(Command::CancelPrompt));
-        for (prompt, native_id) in self.machine.sent_prompts() {
+        let sent = self.machine.sent_prompts();
+        self.resends.keep(|prompt| sent.iter().any(|(other, _)| other == prompt));
+        for (prompt, native_id) in sent {
             let fate = native_id.as_ref().and_then(|name| fates.remove(name)).unwrap_or(Fate::Unknown);
             let is_unwanted = cancelling.iter().any(|(cancelling, _)| *cancelling == prompt);
             match (fate, native_id) {
                 (Fate::NeverSeen, _) if is_unwanted => {
                     self.step(work, |machine, step| machine.stop_unstarted(&prompt, step));
                 }
-                (Fate::NeverSeen, Some(native_id)) => {
+                (Fate::NeverSeen, Some(native_id)) if self.resends.send_again(&prompt) => {
                     let content = self.contents.of(&prompt);
                     work.commands.push(Command::Prompt { native_id, content });
                     self.clocks.sent(self.shared.settings.start);
                 }
+                // It fails.
+                (Fate::NeverSeen, Some(_)) => {}
                 // Its turn is still to come, or the deadline for it passes.
                 (Fate::Taken, _) => self.clocks.sent(self.shared.settings.start),
                 (Fate::NeverSeen, None) | (Fate::Unknown, _) => self.clocks.unknown.push(prompt),
@@ -119,12 +123,19 @@ impl Keeper {
         self.step(work, |machine, step| machine.end_recovery(step));
     }
 
-    /// Ends prompts of which the agent cannot tell whether they ran, as soon as no turn is open.
+    /// Ends prompts of which the agent cannot tell whether they ran, and prompts that were given up, as soon
+    /// as no turn is open.
     pub(super) async fn settle_unknown(&mut self) -> Result<(), AppenderClosed> {
-        if self.clocks.unknown.is_empty() || self.machine.open_turn().is_some() {
+        let is_nothing_left = self.clocks.unknown.is_empty() && self.resends.given_up.is_empty();
+        if is_nothing_left || self.machine.open_turn().is_some() {
             return Ok(());
         }
         let mut work = Work::default();
+        for prompt in std::mem::take(&mut self.resends.given_up) {
+            let ending = Ending::failed(self.resends.error());
+            let failed = self.step(&mut work, |machine, step| machine.end_prompt(&prompt, ending, step));
+            report_refused(failed, "fail a prompt that the agent never took");
+        }
         for prompt in std::mem::take(&mut self.clocks.unknown) {
             self.lose_prompt(&prompt, &mut work);
         }

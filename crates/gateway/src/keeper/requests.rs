@@ -28,6 +28,7 @@ impl Keeper {
             Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, work, reply).await,
             Request::Answer(question, answer, reply) => self.answer(&question, answer, work, reply).await,
             Request::Change(change, reply) => self.change(change, work, reply).await,
+            Request::Resume(choice, reply) => self.resume_as(choice, work, reply).await,
             Request::End(reason, reply) => self.end(reason, work, reply, ()).await,
             Request::EndIfQuiet(_, reply) if !self.is_quiet() => {
                 answer(reply, Ok(false));
@@ -58,6 +59,10 @@ impl Keeper {
         }
         if let Err(error) = self.check_room(&content) {
             return refuse(reply, error);
+        }
+        if let Some(native_id) = self.forgotten().await {
+            let (agent, session) = (self.session.agent.clone(), self.id.clone());
+            return refuse(reply, RequestError::AgentForgot { agent, session, native_id });
         }
         let accepted =
             self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
@@ -143,7 +148,9 @@ impl Keeper {
             Ok(cancelled) => {
                 // Stopping needs no disk, so the agent is told at once. The client is answered when the
                 // event is durable.
-                if self.recovery.is_none() {
+                if self.recovery.is_some() {
+                    self.stop_leftover().await;
+                } else {
                     for name in self.cancelling_names() {
                         self.tell_to_stop_prompt(name).await;
                     }
@@ -170,6 +177,16 @@ impl Keeper {
         let cancelled = self.step(work, |machine, step| machine.cancel(&what, by, step));
         if cancelled.is_ok() && self.recovery.is_none() {
             work.commands.push(Command::Cancel);
+        }
+    }
+
+    /// Most agents are told of a cancel when the recovery is over. One that waits for a process of an earlier
+    /// gateway need not wait for its end.
+    pub(super) async fn stop_leftover(&self) {
+        let is_cancelled = self.machine.is_cancelling() || !self.machine.cancelling_prompts().is_empty();
+        let takes_it = self.agent.as_ref().is_some_and(|agent| agent.takes_cancel_in_recovery());
+        if is_cancelled && takes_it && self.connection.is_up() {
+            self.connection.tell(Command::Cancel).await;
         }
     }
 
@@ -349,7 +366,7 @@ impl Keeper {
     }
 }
 
-fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), AppenderClosed> {
+pub(super) fn refuse<T>(reply: Reply<T>, error: RequestError) -> Result<(), AppenderClosed> {
     answer(reply, Err(error));
     Ok(())
 }

@@ -75,6 +75,7 @@ impl TracedEvent {
                 Some(Self::TurnEnded(*outcome, end, error.clone()))
             }
             Body::SessionStatus(_)
+            | Body::SessionResumed { .. }
             | Body::SessionEnded { .. }
             | Body::PromptAccepted { .. }
             | Body::PromptSent { .. }

@@ -158,7 +158,7 @@ async fn an_export_and_an_import_keep_who_it_was_and_refuse_what_is_no_name() {
     let file = file(&gateway, &id).await;
     let there = other.open().await;
     let bob = by(&there, "bob");
-    bob.import(spooled(&there, &file).await, ImportAs::Itself).await.unwrap();
+    bob.import(spooled(&there, &file).await, ImportAs::Itself, None).await.unwrap();
     let copy = crate::transfer::file(&there, &id).await;
     let events = |file: &str| file.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(events(&copy), events(&file));
@@ -167,7 +167,7 @@ async fn an_export_and_an_import_keep_who_it_was_and_refuse_what_is_no_name() {
 
     for wrong in [json!(""), json!("a\u{202e}b"), json!("x".repeat(65)), json!(7)] {
         let odd = file.replacen(r#""actor":"alice""#, &format!(r#""actor":{wrong}"#), 1);
-        let refused = bob.import(spooled(&there, &odd).await, ImportAs::New).await.unwrap_err();
+        let refused = bob.import(spooled(&there, &odd).await, ImportAs::New, None).await.unwrap_err();
         let ImportError::File(bad) = &refused else { panic!("{refused:?}") };
         assert_eq!((bad.line, bad.fault), (2, Fault::Unlawful), "{refused}");
         assert!(refused.to_string().contains("printable characters"), "{refused}");

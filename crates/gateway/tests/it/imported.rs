@@ -16,7 +16,7 @@ fn settings(session: &Session) -> (Option<Permissions>, Option<bool>) {
 }
 
 async fn imported(gateway: &Gateway, file: &str) -> SessionId {
-    id_of(&gateway.import(spooled(gateway, file).await, ImportAs::New).await.unwrap())
+    id_of(&gateway.import(spooled(gateway, file).await, ImportAs::New, None).await.unwrap().info)
 }
 
 /// The file of a session that does everything without asking and keeps secrets.

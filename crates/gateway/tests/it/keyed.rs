@@ -75,7 +75,7 @@ async fn a_file_cannot_take_the_place_of_a_session_that_is_still_to_come() {
     settled(&gateway, &id, 1).await;
     let planted = file(&gateway, &id).await.replace(id.as_str(), GUESSED);
     gateway.delete(&id).await.unwrap();
-    gateway.import(spooled(&gateway, &planted).await, ImportAs::Itself).await.unwrap();
+    gateway.import(spooled(&gateway, &planted).await, ImportAs::Itself, None).await.unwrap();
     let made = created(&gateway, new(&home)).await;
     assert_eq!(made, id, "its own, and not the one of the file");
     assert_eq!(gateway.sessions().len(), 2);

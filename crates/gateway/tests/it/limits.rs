@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use turnstream_agents::{Command, Observed};
 use turnstream_gateway::{
     AnswerQuestion, Change, Fault, Gateway, ImportAs, ImportError, Limit, Limits, NewPrompt, NewSession,
-    RequestError, ResolveApproval, Settings,
+    RequestError, ResolveApproval, Settings, TextLengths,
 };
 use turnstream_model::event::{ApprovalOutcome, QuestionOutcome, SessionPatch};
 use turnstream_model::id::{ApprovalId, QuestionId};
@@ -39,13 +39,16 @@ async fn no_more_sessions_are_created_or_imported_than_there_may_be() {
     assert_eq!(gateway.create(new_session(&home, "scripted")).await.unwrap_err(), full);
     let other = NewSession { key: Some("other".to_owned()), ..new.clone() };
     assert_eq!(gateway.create(other).await.unwrap_err(), full);
-    assert_eq!(gateway.import(spool, ImportAs::New).await.unwrap_err(), ImportError::Request(full.clone()));
+    assert_eq!(
+        gateway.import(spool, ImportAs::New, None).await.unwrap_err(),
+        ImportError::Request(full.clone())
+    );
     assert_eq!(gateway.spool().await.err(), Some(ImportError::Request(full)));
     assert_eq!(refusals(&gateway, Limit::Sessions), 4);
     assert_eq!(id_of(&gateway.create(new).await.unwrap()), first, "a repeat by key");
     gateway.delete(&second).await.unwrap();
     let spool = spooled(&gateway, &exported).await;
-    gateway.import(spool, ImportAs::New).await.unwrap();
+    gateway.import(spool, ImportAs::New, None).await.unwrap();
     home.close(gateway).await;
 }
 
@@ -284,12 +287,44 @@ async fn a_long_title_of_a_file_is_refused_and_one_of_an_agent_is_cut() {
     assert_eq!((title.chars().count(), title.ends_with("t…")), (1_000, true));
     let exported = file(&gateway, &id).await;
     let spool = spooled(&gateway, &exported).await;
-    gateway.import(spool, ImportAs::New).await.unwrap();
+    gateway.import(spool, ImportAs::New, None).await.unwrap();
     let spool = spooled(&gateway, &exported.replace("t…", "tt…")).await;
-    let ImportError::File(refused) = gateway.import(spool, ImportAs::New).await.unwrap_err() else {
+    let ImportError::File(refused) = gateway.import(spool, ImportAs::New, None).await.unwrap_err() else {
         panic!("another error")
     };
     assert_eq!(refused.fault, Fault::TooLong, "{refused}");
     assert_eq!(refusals(&gateway, Limit::TextLength), 1);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_greatest_lengths_of_short_texts_are_those_of_the_settings() {
+    let mut home = Home::new();
+    home.settings.limits.texts = TextLengths { title: 3, model: 4, mode: 5, agent: 8, key: 6 };
+    let gateway = home.open().await;
+    let new = |title: &str, key: &str| NewSession {
+        title: Some(title.to_owned()),
+        key: Some(key.to_owned()),
+        ..new_session(&home, "scripted")
+    };
+    let id = id_of(&gateway.create(new("abc", "keykey")).await.unwrap());
+    let too_long = |what, length, most| RequestError::TooLong { what, length, most };
+    let refused = gateway.create(new("abcd", "keykey")).await.unwrap_err();
+    assert_eq!(refused, too_long("title", 4, 3));
+    let refused = gateway.create(new("abc", "keykey7")).await.unwrap_err();
+    assert_eq!(refused, too_long("key", 7, 6));
+    let refused = gateway.create(new_session(&home, "scripted9")).await.unwrap_err();
+    assert_eq!(refused, too_long("agent", 9, 8));
+    let change = |model: Option<&str>, mode: Option<&str>| Change {
+        title: None,
+        model: model.map(str::to_owned),
+        mode: mode.map(str::to_owned),
+        permissions: None,
+    };
+    let refused = gateway.change(&id, change(Some("model"), None)).await.unwrap_err();
+    assert_eq!(refused, too_long("model", 5, 4));
+    let refused = gateway.change(&id, change(None, Some("a mode"))).await.unwrap_err();
+    assert_eq!(refused, too_long("mode", 6, 5));
+    gateway.change(&id, change(Some("four"), Some("fives"))).await.unwrap();
     home.close(gateway).await;
 }

@@ -51,7 +51,7 @@ impl Puppet {
 
 impl Agent for Puppet {
     fn describe(&self) -> Description {
-        Description { kind: "puppet", about: String::new(), version: None, problem: None, scripted: true }
+        Description { scripted: true, ..Description::new("puppet", "") }
     }
 
     fn connect(&self, start: Start) -> Connecting<'_> {

@@ -241,6 +241,40 @@ async fn a_cancelled_prompt_that_the_agent_never_had_is_not_sent_after_a_restart
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_the_agent_is_lost_with_again_and_again_fails() {
+    let home = Home::new();
+    let told = Told::default();
+    let heard = told.clone();
+    // It never notes a prompt, as an agent on a full disk.
+    let play = move |start: Start, mut commands: Receiver<Command>, observer: Observer| {
+        let heard = heard.clone();
+        async move {
+            for native_id in start.open_work.into_iter().flat_map(|left| left.prompts) {
+                let _ = observer.observed(Observed::Fate { native_id, fate: Fate::NeverSeen }).await;
+            }
+            let _ = observer.observed(Observed::CaughtUp).await;
+            while let Some(command) = commands.recv().await {
+                if let Command::Prompt { native_id, .. } = command {
+                    heard.lock().unwrap().push(native_id);
+                    let error = TurnError::new(ErrorClass::AgentExited, "no room for its memory");
+                    let _ = observer.signal(Signal::LinkLost(error)).await;
+                }
+            }
+        }
+    };
+    let gateway = stage(&home, true, play).await;
+    let id = session(&gateway, &home, "puppet").await;
+    let prompt = prompt(&gateway, &id, json!([])).await;
+    let snapshot = settled(&gateway, &id, 1).await;
+    assert_eq!(outcomes(&snapshot), ["failed agent_exited"]);
+    let error = snapshot.state.turns[0].error.as_ref().unwrap();
+    let message = "the agent was lost 3 times before it took the prompt: no room for its memory";
+    assert_eq!((error.class, error.message.as_str()), (ErrorClass::AgentExited, message));
+    assert_eq!(*told.lock().unwrap(), vec![format!("{id}.{prompt}"); 3]);
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_lives_on_keeps_its_link_so_that_a_late_beginning_is_stopped() {
     let mut home = Home::new();
     home.settings.cancel = Duration::from_millis(200);

@@ -119,6 +119,7 @@ pub(crate) fn new_session_in(cwd: &Path, agent: &str) -> NewSession {
         model: None,
         permissions: None,
         redact_prompts: None,
+        mcp: Vec::new(),
         key: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::puppet::*;
 use crate::support::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use turnstream_agents::Command;
@@ -67,8 +67,8 @@ async fn a_copy_does_not_talk_to_the_session_of_the_original() {
     prompt(&gateway, &id, json!([])).await;
     settled(&gateway, &id, 1).await;
     let file = file(&gateway, &id).await;
-    let copy = gateway.import(spooled(&gateway, &file).await, ImportAs::New).await.unwrap();
-    let copy = id_of(&copy);
+    let copy = gateway.import(spooled(&gateway, &file).await, ImportAs::New, None).await.unwrap();
+    let copy = id_of(&copy.info);
     let before = gateway.snapshot(&copy).await.unwrap().state;
     assert_eq!(before.session.native_id.as_deref(), Some("native-1"), "the log says what it said");
 
@@ -97,12 +97,13 @@ async fn of_two_imports_of_one_session_at_once_one_succeeds() {
     let file = file(&gateway, &id).await;
     let there = other.open().await;
     let (one, two) = (spooled(&there, &file).await, spooled(&there, &file).await);
-    let done = tokio::join!(there.import(one, ImportAs::Itself), there.import(two, ImportAs::Itself));
+    let done =
+        tokio::join!(there.import(one, ImportAs::Itself, None), there.import(two, ImportAs::Itself, None));
     let (made, refused) = match done {
         (Ok(made), Err(refused)) | (Err(refused), Ok(made)) => (made, refused),
         other => panic!("{other:?}"),
     };
-    assert_eq!((id_of(&made), refused), (id.clone(), ImportError::Exists(id.clone())));
+    assert_eq!((id_of(&made.info), refused), (id.clone(), ImportError::Exists(id.clone())));
     assert_eq!(there.sessions().len(), 1);
     assert_eq!(there.snapshot(&id).await.unwrap().state, gateway.snapshot(&id).await.unwrap().state);
     home.close(gateway).await;
@@ -120,10 +121,11 @@ async fn an_import_that_nobody_waits_for_is_there_whole_or_not_at_all() {
     let there = other.open().await;
     for round in 0..20 {
         let spool = spooled(&there, &file).await;
-        let _ = tokio::time::timeout(Duration::from_millis(round), there.import(spool, ImportAs::New)).await;
+        let _ = tokio::time::timeout(Duration::from_millis(round), there.import(spool, ImportAs::New, None))
+            .await;
     }
     // In whatever order they end, the next one comes after them.
-    there.import(spooled(&there, &file).await, ImportAs::Itself).await.unwrap();
+    there.import(spooled(&there, &file).await, ImportAs::Itself, None).await.unwrap();
     let expected = gateway.snapshot(&id).await.unwrap().state;
     for info in there.sessions() {
         assert_eq!(there.snapshot(&id_of(&info)).await.unwrap().state.items, expected.items);
@@ -167,20 +169,29 @@ async fn a_file_in_which_anything_is_changed_is_refused_with_its_line_or_works()
                 lines[number] = serde_json::Value::Object(members).to_string();
                 let changed = lines.join("\n") + "\n";
                 let what = format!("line {}, {name}: {value}", number + 1);
-                match gateway.import(spooled(&gateway, &changed).await, ImportAs::New).await {
+                match gateway.import(spooled(&gateway, &changed).await, ImportAs::New, None).await {
                     Ok(made) => {
-                        let copy = id_of(&made);
+                        let copy = id_of(&made.info);
                         gateway.snapshot(&copy).await.unwrap();
                         let again = self::file(&gateway, &copy).await;
                         let of = |file: &str| file.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
                         assert_eq!(of(&again).len(), of(&changed).len(), "{what}");
-                        let parsed = |lines: Vec<String>| -> Vec<serde_json::Value> {
-                            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+                        let parsed = |lines: Vec<String>| -> Vec<Value> {
+                            let mut events: Vec<Value> =
+                                lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+                            // A time that is changed may change those after it.
+                            for event in events.iter_mut().filter(|_| name == "time") {
+                                event["time"].take();
+                            }
+                            events
                         };
                         if !value.is_null() {
                             assert_eq!(parsed(of(&again)), parsed(of(&changed)), "{what}");
                         }
-                        gateway.import(spooled(&gateway, &again).await, ImportAs::New).await.expect(&what);
+                        gateway
+                            .import(spooled(&gateway, &again).await, ImportAs::New, None)
+                            .await
+                            .expect(&what);
                         taken += 1;
                     }
                     Err(ImportError::File(bad)) => {
@@ -204,13 +215,81 @@ async fn a_session_of_an_agent_that_is_not_here_can_be_imported_and_deleted() {
     prompt(&gateway, &id, json!([{"do": "text", "text": "Hi"}])).await;
     settled(&gateway, &id, 1).await;
     let file = file(&gateway, &id).await.replace("\"agent\":\"scripted\"", "\"agent\":\"elsewhere\"");
-    let copy = id_of(&gateway.import(spooled(&gateway, &file).await, ImportAs::New).await.unwrap());
+    let copy =
+        id_of(&gateway.import(spooled(&gateway, &file).await, ImportAs::New, None).await.unwrap().info);
     assert_eq!(gateway.session(&copy).unwrap().session.agent, "elsewhere");
     assert_eq!(gateway.delete(&copy).await, Ok(turnstream_gateway::Deleted::Erased));
     // And again under the id it has, a moment after that was deleted.
     assert_eq!(gateway.delete(&id).await, Ok(turnstream_gateway::Deleted::Erased));
-    let again = gateway.import(spooled(&gateway, &file).await, ImportAs::Itself).await.unwrap();
-    assert_eq!(id_of(&again), id);
+    let again = gateway.import(spooled(&gateway, &file).await, ImportAs::Itself, None).await.unwrap();
+    assert_eq!(id_of(&again.info), id);
     assert_eq!(gateway.delete(&id).await, Ok(turnstream_gateway::Deleted::Erased));
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_that_run_backwards_in_a_file_are_mended_and_told() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "Hi"}])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await;
+    let sound = gateway.import(spooled(&gateway, &file).await, ImportAs::New, None).await.unwrap();
+    assert_eq!(sound.mended_times, 0);
+
+    // The second event is of the year 2100, so all later ones are before it.
+    let later = 4_102_444_800_000_u64;
+    let mut lines: Vec<Value> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines[2]["time"] = later.into();
+    let changed: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let changed = changed.join("\n");
+    let made = gateway.import(spooled(&gateway, &changed).await, ImportAs::New, None).await.unwrap();
+    assert_eq!(made.mended_times, lines.len() as u64 - 3);
+    assert_eq!(serde_json::to_value(&made).unwrap()["mended_times"], made.mended_times);
+    let copy = crate::transfer::file(&gateway, &id_of(&made.info)).await;
+    let events = copy.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let times: Vec<u64> = events.map(|event| event["time"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted() && times[1..].iter().all(|time| *time == later), "{times:?}");
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_is_not_stored_by_its_deadline_leaves_nothing() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let id = session(&gateway, &home, "scripted").await;
+    prompt(&gateway, &id, json!([{"do": "text", "text": "Hi"}])).await;
+    settled(&gateway, &id, 1).await;
+    let file = file(&gateway, &id).await;
+    let passed = Some(tokio::time::Instant::now());
+    let refused = gateway.import(spooled(&gateway, &file).await, ImportAs::New, passed).await;
+    assert_eq!(refused.unwrap_err(), ImportError::TooSlow);
+    assert_eq!(gateway.sessions().len(), 1);
+    gateway.import(spooled(&gateway, &file).await, ImportAs::New, None).await.unwrap();
+    home.close(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_all_sessions_has_what_each_session_says_of_itself() {
+    let home = Home::new();
+    let gateway = home.open().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(session(&gateway, &home, "scripted").await);
+    }
+    prompt(&gateway, &ids[1], json!([{"do": "text", "text": "Hi"}])).await;
+    settled(&gateway, &ids[1], 1).await;
+    let check = |gateway: &Gateway| {
+        let listed = gateway.sessions();
+        let one_by_one: Vec<_> = listed.iter().map(|info| gateway.session(&id_of(info)).unwrap()).collect();
+        assert_eq!(listed, one_by_one);
+        assert_eq!(listed.len(), 3);
+        assert!(listed.iter().any(|info| info.head.0 > 8), "events that are perhaps only in memory count");
+    };
+    check(&gateway);
+    home.close(gateway).await;
+    let gateway = home.open().await;
+    check(&gateway);
     home.close(gateway).await;
 }

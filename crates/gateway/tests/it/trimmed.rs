@@ -72,7 +72,7 @@ async fn a_trimmed_session_is_the_same_in_another_place_and_goes_on_there() {
     assert_eq!(checker.finish(Tail::Settled).violations, []);
 
     let here = other.open().await;
-    here.import(spooled(&here, &there).await, ImportAs::Itself).await.unwrap();
+    here.import(spooled(&here, &there).await, ImportAs::Itself, None).await.unwrap();
     let again = file(&here, &id).await;
     assert_eq!((header(&again), events(&again)), (header(&there), events(&there)));
     assert_ne!(again.lines().next(), there.lines().next(), "its cursors are not those of the first");
@@ -81,7 +81,7 @@ async fn a_trimmed_session_is_the_same_in_another_place_and_goes_on_there() {
     for seq in 0..state.seq.0 {
         assert_eq!(told(&here, &id, seq).await, told(&gateway, &id, seq).await, "from {seq} on");
     }
-    let copy = id_of(&here.import(spooled(&here, &there).await, ImportAs::New).await.unwrap());
+    let copy = id_of(&here.import(spooled(&here, &there).await, ImportAs::New, None).await.unwrap().info);
     let copied = file(&here, &copy).await;
     assert_eq!(events(&copied), events(&there));
     let mut renamed = header(&there);
@@ -129,9 +129,9 @@ async fn a_file_in_whose_base_anything_is_changed_is_refused_with_its_line_or_wo
             let mut header = original.clone();
             *header.pointer_mut(&place).unwrap() = value.clone();
             let changed = format!("{header}\n{}\n", events(&whole).join("\n"));
-            match gateway.import(spooled(&gateway, &changed).await, ImportAs::New).await {
+            match gateway.import(spooled(&gateway, &changed).await, ImportAs::New, None).await {
                 Ok(made) => {
-                    let again = file(&gateway, &id_of(&made)).await;
+                    let again = file(&gateway, &id_of(&made.info)).await;
                     assert_eq!(events(&again), events(&whole), "{place}: {value}");
                     taken += 1;
                 }
@@ -192,7 +192,7 @@ async fn a_base_that_contradicts_itself_or_the_events_is_refused_with_its_line()
         change(header.base.as_deref_mut().unwrap());
         let lines: Vec<String> = events.iter().map(Value::to_string).collect();
         let file = format!("{}\n{}\n", header.to_json(), lines.join("\n"));
-        match gateway.import(spooled(&gateway, &file).await, ImportAs::New).await {
+        match gateway.import(spooled(&gateway, &file).await, ImportAs::New, None).await {
             Err(ImportError::File(bad)) => {
                 assert!(bad.line == line && bad.problem.starts_with(problem), "{problem}: {bad:?}");
             }
@@ -200,7 +200,7 @@ async fn a_base_that_contradicts_itself_or_the_events_is_refused_with_its_line()
         }
     }
     let sound = format!("{}\n{}\n", open_base(5).to_json(), ends(5, "i2"));
-    let made = gateway.import(spooled(&gateway, &sound).await, ImportAs::New).await.unwrap();
+    let made = gateway.import(spooled(&gateway, &sound).await, ImportAs::New, None).await.unwrap().info;
     let items = gateway.snapshot(&id_of(&made)).await.unwrap().state.items;
     assert_eq!(items.iter().map(|item| item.text.as_deref()).collect::<Vec<_>>(), [Some("a")]);
     gateway.close().await;

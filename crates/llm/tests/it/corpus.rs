@@ -54,6 +54,7 @@ pub(crate) fn stream(format: Format, name: &str, completion: &Completion, replay
         stream: true,
         include_usage: true,
         user_text: "go on".to_owned(),
+        ..Asked::default()
     };
     let (serial, created) = if replayed { (!7, CREATED + 71) } else { (7, CREATED) };
     let identity = Identity { serial, created, asked };

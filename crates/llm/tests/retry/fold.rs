@@ -260,8 +260,7 @@ fn wire(format: Format) -> WireFormat {
 }
 
 fn size(completion: &Completion, format: Format) -> (usize, usize) {
-    let asked =
-        Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
+    let asked = Asked { model: "m".to_owned(), stream: true, include_usage: true, ..Asked::default() };
     let identity = Identity { serial: 0, created: START.0 / 1000, asked };
     let answer = render(wire(format), &Step::new(completion.clone()), &identity).unwrap();
     let bytes = answer.chunks.iter().map(|chunk| match chunk {

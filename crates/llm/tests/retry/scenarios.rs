@@ -196,8 +196,7 @@ async fn a_page_where_a_stream_should_be_is_named_and_tried_again() {
 
 /// The events of an answer in the chat format, for the first request.
 fn events(step: &Step) -> Vec<Vec<u8>> {
-    let asked =
-        Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
+    let asked = Asked { model: "m".to_owned(), stream: true, include_usage: true, ..Asked::default() };
     let identity = Identity { serial: 0, created: START.0 / 1000, asked };
     let answer = render(WireFormat::Chat, step, &identity).unwrap();
     let bytes = answer.chunks.into_iter().filter_map(|chunk| match chunk {

@@ -268,8 +268,7 @@ async fn a_handshake_without_end_is_ended_by_the_clock_of_the_connection() {
 
 /// The events of an answer in the chat format.
 fn events() -> Vec<Vec<u8>> {
-    let asked =
-        Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
+    let asked = Asked { model: "m".to_owned(), stream: true, include_usage: true, ..Asked::default() };
     let identity = Identity { serial: 0, created: START.0 / 1000, asked };
     let answer = render(WireFormat::Chat, &Step::new(Completion::text(ANSWER)), &identity).unwrap();
     let bytes = answer.chunks.into_iter().filter_map(|chunk| match chunk {

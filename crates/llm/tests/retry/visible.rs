@@ -261,8 +261,7 @@ async fn a_clock_that_is_set_during_a_wait_is_seen_in_the_session() {
 
 /// The events of an answer, for the first request.
 fn events(format: WireFormat, step: &Step) -> Vec<String> {
-    let asked =
-        Asked { model: "m".to_owned(), stream: true, include_usage: true, user_text: "Hi".to_owned() };
+    let asked = Asked { model: "m".to_owned(), stream: true, include_usage: true, ..Asked::default() };
     let identity = Identity { serial: 0, created: START.0 / 1000, asked };
     let chunks = render(format, step, &identity).unwrap().chunks.into_iter();
     let text = chunks.filter_map(|chunk| match chunk {

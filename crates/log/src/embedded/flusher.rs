@@ -4,6 +4,7 @@
 use super::claims::Claim;
 use super::erase::Eraser;
 use super::flush_queue::{FlushQueue, FlushWork};
+use super::full_disk;
 use super::index_backlog::{BacklogTask, IndexBacklog};
 use super::leases::Leases;
 use super::reserve::Reserve;
@@ -120,7 +121,8 @@ impl Flusher {
                 swept = Instant::now();
                 self.drop_idle_folds(swept);
             }
-            self.database.set_urgent(work.is_urgent);
+            self.remove_rows_first();
+            self.database.set_urgent(work.is_urgent && !self.reserve.is_released());
             if !self.flush(&work, sweep) {
                 // The events are only in memory and in segments, and readers must still find them.
                 self.queue.push_back(work);
@@ -176,7 +178,17 @@ impl Flusher {
 
     /// Flushes a round of work. False if it had to give up; the segments still have everything.
     fn flush(&mut self, work: &FlushWork, sweep: bool) -> bool {
-        let FlushWork { groups, serial, is_last, .. } = work;
+        if !self.reserve.is_tight() {
+            return self.flush_piece(&work.groups, work.serial, sweep, work.is_last);
+        }
+        let mut pieces = full_disk::pieces(&work.groups);
+        let last = pieces.pop().unwrap_or_default();
+        pieces.into_iter().all(|piece| self.flush_piece(piece, 0, false, false))
+            && self.flush_piece(last, work.serial, sweep, work.is_last)
+    }
+
+    /// Flushes these commits in one transaction. After it, the database has every segment up to `serial`.
+    fn flush_piece(&mut self, groups: &[Group], serial: u64, sweep: bool, is_last: bool) -> bool {
         let now = Instant::now();
         let mut groups: Vec<&Group> = groups.iter().collect();
         for group in groups.iter().filter(|group| !group.session.is_deleted()) {
@@ -186,13 +198,12 @@ impl Flusher {
             // Events of deleted sessions are dropped.
             groups.extract_if(.., |group| group.session.is_deleted()).for_each(Group::mark_flushed);
             let sessions: HashSet<i64> = groups.iter().map(|group| group.session.key).collect();
-            let folds = self.folds(&sessions, sweep, *is_last, now);
+            let folds = self.folds(&sessions, sweep, is_last, now);
             if groups.is_empty() && folds.is_empty() {
-                return self.note_flushed(*serial);
+                return self.note_flushed(serial);
             }
             let (chunks, turns) = rows(&groups);
-            let batch =
-                FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: *serial };
+            let batch = FlushBatch { chunks: &chunks, turns: &turns, folds: &folds, flushed_segment: serial };
             match self.persist_batch(&batch) {
                 Err(_) => return false,
                 Ok(Flushed::Outdated) => continue,
@@ -205,7 +216,7 @@ impl Flusher {
                 }
             }
             groups.into_iter().for_each(Group::mark_flushed);
-            self.pool.mark_flushed(*serial);
+            self.pool.mark_flushed(serial);
             return true;
         }
     }
@@ -343,7 +354,8 @@ impl Flusher {
                     }
                 }
             }
-            thread::sleep(pause);
+            // The eraser makes the room that is missing.
+            thread::sleep(if self.eraser.is_under_way() { ERASING.min(pause) } else { pause });
             pause = (pause * 2).min(SLOWEST_RETRY);
         }
     }
@@ -412,18 +424,6 @@ impl Flusher {
             }
         }
         Ok(())
-    }
-
-    /// A time slice for the eraser.
-    pub(super) fn erase(&mut self) {
-        let Self { eraser, database, readers, pool, reports, .. } = self;
-        if !eraser.work(database, readers, pool, reports) {
-            self.release_reserve();
-            // The write-ahead log may have grown behind a reader.
-            let emptied = self.database.empty_log_of(&self.readers);
-            self.checkpoints.note(emptied);
-        }
-        self.pool.take_room(self.reserve.is_released() && self.eraser.needs_room());
     }
 }
 

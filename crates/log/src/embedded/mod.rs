@@ -55,7 +55,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 use turnstream_model::Chain;
-use turnstream_model::cursor::Seq;
+use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::fold::{Fold, State};
 use turnstream_model::id::SessionId;
 
@@ -312,6 +312,10 @@ impl Store for Embedded {
         };
         self.readers.fold_heads(add).map_err(unreadable)?;
         Ok(summaries)
+    }
+
+    fn heads(&self) -> Result<HashMap<SessionId, (Generation, Seq)>, ReadError> {
+        self.readers.heads().map_err(unreadable)
     }
 
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {

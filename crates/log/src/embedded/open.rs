@@ -12,7 +12,8 @@ use crate::log::Options;
 use crate::open::Restored;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracing::warn;
+use tracing::{debug, warn};
+use turnstream_model::Chain;
 
 /// A directory that is ready for a log.
 pub(crate) struct Ready {
@@ -53,6 +54,8 @@ fn open_once(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenErro
     let io = |source| OpenError::Directory { path: path.to_owned(), source };
     let failed = |problem: StoreFault| OpenError::Store { path: file_path.clone(), problem };
 
+    let mut reserve = Reserve::of(path, options.reserve);
+    reserve.make_working_room().map_err(io)?;
     let note = directory.read_note().map_err(io)?;
     let mut scanned = ScannedSegments::scan(path).map_err(io)?;
     turnstream_failpoint::reach("log.open.scanned");
@@ -83,14 +86,22 @@ fn open_once(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenErro
     // After a restore, the segments belong to a history that the database does not have.
     if restored != Some(Restored::Older) {
         let result = replay.damage.map_or(Ok(()), |damage| Err(RecoveryError::Damage(damage)));
-        recovered =
-            result.and_then(|()| recover(&mut database, &readers, replay.records)).map_err(|error| {
-                match error {
-                    RecoveryError::Damage(Damage { position: FilePosition { path, byte }, problem }) => {
-                        OpenError::Damaged { path: path.to_path_buf(), byte, problem }
+        recovered = result
+            .and_then(|()| {
+                recover(&mut database, &readers, replay.records, |database, segment| {
+                    // On a full disk, its room is for the events of the next one.
+                    if reserve.is_tight() {
+                        scanned.discard(segment, |serial| database.mark_flushed(serial))
+                    } else {
+                        Ok(())
                     }
-                    RecoveryError::Store(problem) => failed(problem),
+                })
+            })
+            .map_err(|error| match error {
+                RecoveryError::Damage(Damage { position: FilePosition { path, byte }, problem }) => {
+                    OpenError::Damaged { path: path.to_path_buf(), byte, problem }
                 }
+                RecoveryError::Store(problem) => failed(problem),
             })?;
         torn = replay.torn.map(|FilePosition { path, byte }| (path.to_path_buf(), byte));
     }
@@ -107,7 +118,6 @@ fn open_once(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenErro
     database.give_up_unfinished_imports().map_err(|error| failed(error.into_fault()))?;
     let segments =
         Segments::begin(scanned, boot, database.revision().clone(), options.segment).map_err(io)?;
-    let reserve = Reserve::of(path, options.reserve);
     let pool = segments.pool();
     // A segment that is free already, or room in reserve, is enough to delete something.
     let topped_up = if reserve.leaves_room_for(pool.ready_bytes()) {
@@ -120,6 +130,10 @@ fn open_once(path: &Path, options: &Options) -> Result<OpenedDirectory, OpenErro
             warn!(path = %path.display(), "the disk is full: there is no room for new segment files");
         }
         topped_up => topped_up.map_err(io)?,
+    }
+    // Before others can use the room that a start has released. The flusher reports what is missing.
+    if let Err(error) = reserve.make() {
+        debug!(error = %Chain(&error), "the space in reserve is not whole");
     }
     turnstream_failpoint::reach("log.open.ready");
     let ready = Ready { directory, database, readers, segments, entry, reserve };

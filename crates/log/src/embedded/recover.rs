@@ -8,6 +8,8 @@ use crate::error::{DamagedEvent, StoreFault};
 use crate::projection::Projection;
 use crate::store::StoreError;
 use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 use tracing::debug;
 use turnstream_model::cursor::Seq;
@@ -45,15 +47,23 @@ struct Recovery {
 
 /// Flushes these records, which follow the events in the database, in some transactions. If it fails, or the
 /// process ends, the next recovery finds the rest. Returns the number of events.
+///
+/// `is_flushed` is called with each file but the last as soon as the database has everything in it.
 pub(crate) fn recover(
     database: &mut Database,
     readers: &Readers,
     records: Vec<(FilePosition, Vec<RecoveredGroup>)>,
+    mut is_flushed: impl FnMut(&mut Database, &Path) -> Result<(), StoreError>,
 ) -> Result<u64, RecoveryError> {
     let mut recovery = Recovery::default();
+    let mut last_path: Option<Arc<Path>> = None;
     // Unfinished imports are removed, so their events are not recovered.
     let void = database.unfinished_imports()?;
     for (position, groups) in records {
+        if let Some(path) = last_path.replace(position.path.clone()).filter(|path| *path != position.path) {
+            recovery.flush(database)?;
+            is_flushed(database, &path)?;
+        }
         for group in groups.into_iter().filter(|group| !void.contains(&group.session)) {
             let head = match recovery.heads.get(&group.session) {
                 Some(head) => Some(*head),
@@ -121,5 +131,45 @@ impl Recovery {
         self.events += count;
         self.bytes += data.len();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::sqlite::{self, Generations, Visibility};
+    use turnstream_model::event::{Body, Draft};
+    use turnstream_model::time::Time;
+
+    fn record(path: &str, session: i64, seq: u64) -> (FilePosition, Vec<RecoveredGroup>) {
+        let draft = Draft::new(Body::SessionEnded { reason: "r".into() });
+        let event = Event { seq: Seq(seq), time: Time(1), draft };
+        let data = serde_json::to_string(&event).unwrap();
+        let group = RecoveredGroup { session, epoch: 1, first: Seq(seq), count: 1, data };
+        (FilePosition { path: Path::new(path).into(), byte: 0 }, vec![group])
+    }
+
+    #[test]
+    fn a_file_is_told_to_be_flushed_when_its_last_event_is_in_the_database() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("log.db");
+        let mut database = sqlite::open(&file).unwrap().database;
+        database.begin(1, 0, 0, Generations::Stay).unwrap();
+        let session = database.create("s", "g", Visibility::Immediate).unwrap().unwrap();
+        let readers = Readers::new(&file);
+        let records = vec![
+            record("first", session, 1),
+            record("first", session, 2),
+            record("second", session, 3),
+            record("third", session, 4),
+        ];
+        let mut flushed = Vec::new();
+        let recovered = recover(&mut database, &readers, records, |_, path| {
+            flushed.push((path.display().to_string(), readers.head(session)?));
+            Ok(())
+        });
+        assert!(matches!(recovered, Ok(4)));
+        assert_eq!(flushed, [("first".to_owned(), Some(2)), ("second".to_owned(), Some(3))]);
+        assert_eq!(readers.head(session).unwrap(), Some(4));
     }
 }

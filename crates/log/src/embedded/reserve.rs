@@ -12,7 +12,11 @@ use tracing::{debug, warn};
 const NAME: &str = "reserve";
 
 /// A reserve of this part of its size is better than none.
-const LEAST_PART: u64 = 4;
+const LEAST_PART: u64 = 8;
+
+/// A part of this size stays free beside the reserve: SQLite's write-ahead log and small files need it also
+/// while nothing is deleted.
+const WORKING_PART: u64 = 8;
 
 /// The file, and how much of it is allocated.
 pub(crate) struct Reserve {
@@ -57,38 +61,63 @@ impl Reserve {
         self.is_released
     }
 
+    /// The room that stays free beside the reserve.
+    pub(crate) fn working_room(&self) -> u64 {
+        self.size / WORKING_PART
+    }
+
+    /// Whether so little room is left that transactions have to be small.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.available() < self.size
+    }
+
     /// The bytes that the file system still has for this user. If it does not say, there is room.
     pub(crate) fn available(&self) -> u64 {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         statvfs(directory).map_or(u64::MAX / 2, |found| found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Allocates the whole size, or at least a part. The error is why it is not whole.
+    /// Allocates the whole size, or as much of it as leaves the working room. The error is why it is not
+    /// whole.
     pub(crate) fn make(&mut self) -> io::Result<()> {
         if self.is_whole() {
             return Ok(());
         }
         let file = File::options().create(true).truncate(false).write(true).open(&self.path)?;
-        let mut wanted = self.size;
-        let whole = loop {
+        let room = self.available().saturating_sub(self.working_room());
+        let mut wanted = self.allocated.saturating_add(room).min(self.size);
+        let mut problem = None;
+        while wanted > self.allocated && wanted >= self.size / LEAST_PART {
             match allocate(&file, wanted) {
-                Ok(()) => break Ok(()),
-                Err(error) if wanted / 2 < self.allocated.max(self.size / LEAST_PART) => break Err(error),
-                Err(_) => wanted /= 2,
+                Ok(()) => {
+                    self.allocated = wanted;
+                    break;
+                }
+                Err(error) => problem = Some(error),
             }
-        };
-        let Err(error) = whole else {
-            self.allocated = wanted;
-            if wanted == self.size {
-                self.is_released = false;
-                debug!(bytes = wanted, "space is kept in reserve for a full disk");
-                return Ok(());
-            }
-            return Err(io::ErrorKind::StorageFull.into());
-        };
+            wanted /= 2;
+        }
+        if self.is_whole() {
+            self.is_released = false;
+            debug!(bytes = self.size, "space is kept in reserve for a full disk");
+            return Ok(());
+        }
         // Blocks that a failed try has left.
         file.set_len(self.allocated)?;
-        Err(error)
+        Err(problem.unwrap_or_else(|| io::ErrorKind::StorageFull.into()))
+    }
+
+    /// Gives back what the working room lacks. A start needs it for files that are not part of the log.
+    pub(crate) fn make_working_room(&mut self) -> io::Result<()> {
+        let missing = self.working_room().saturating_sub(self.available()).min(self.allocated);
+        if missing == 0 {
+            return Ok(());
+        }
+        let left = self.allocated - missing;
+        File::options().write(true).open(&self.path)?.set_len(left)?;
+        warn!(bytes = missing, "the disk is full: a part of the space that was kept in reserve is released");
+        self.allocated = left;
+        Ok(())
     }
 
     /// Gives the space back. False if there was none.
@@ -165,6 +194,15 @@ mod tests {
         assert!(!reserve.leaves_room_for(1));
         reserve.make().unwrap();
         assert!(reserve.leaves_room_for(1));
+    }
+
+    #[test]
+    fn a_disk_with_room_keeps_its_whole_reserve_at_a_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::of(directory.path(), 64 << 10);
+        reserve.make().unwrap();
+        reserve.make_working_room().unwrap();
+        assert!(reserve.is_whole());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::search::{Entry, FoundPage, Hit, IndexPosition, Search, SearchError, S
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::summary::Summary;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use turnstream_model::cursor::{Generation, Seq};
@@ -398,6 +399,15 @@ impl Store for Replica {
             Summary { id: row.id.clone(), state: Some(state).filter(|state| state.seq == row.head()) }
         };
         Ok(data.seen().map(|(_, row)| summary(row)).collect())
+    }
+
+    fn heads(&self) -> Result<HashMap<SessionId, (Generation, Seq)>, ReadError> {
+        let data = self.shared.lock();
+        let head = |(key, row): (usize, &Row)| {
+            let SessionRecord { generation, head, .. } = row.known(key);
+            (row.id.clone(), (generation, head))
+        };
+        Ok(data.seen().map(head).collect())
     }
 
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError> {

@@ -22,6 +22,7 @@ use crate::page::{Window, WindowQuery};
 use crate::search::{FoundPage, Search, SearchError};
 use crate::session::Session;
 use crate::summary::Summary;
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -144,6 +145,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// Every session in creation order, with the head of its stored fold if that has every stored event.
     fn summaries(&self) -> Result<Vec<Summary>, ReadError>;
+
+    /// The generation and the last stored event of every session.
+    fn heads(&self) -> Result<HashMap<SessionId, (Generation, Seq)>, ReadError>;
 
     /// Turns without an end in sessions whose owner is gone. Decided by epochs, never by a clock.
     fn abandoned(&self) -> Result<Vec<Abandoned>, ReadError>;

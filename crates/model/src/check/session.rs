@@ -3,7 +3,7 @@
 use super::Law;
 use super::lifecycle::{Found, Life, Lifecycle, text};
 use super::prompt::Prompt;
-use super::shape::{Count, Flag, Id, MAY, MUST, Object, Shape, Text, Word};
+use super::shape::{Count, Flag, Id, Ids, MAY, MUST, Object, Shape, Text, Word};
 use serde_json::{Map, Value};
 
 pub(super) const SHAPES: &[Shape] = &[
@@ -27,8 +27,10 @@ pub(super) const SHAPES: &[Shape] = &[
             ("context", Object, MAY),
             ("permissions", Word(&["ask", "allow", "deny"]), MAY),
             ("redact_prompts", Flag, MAY),
+            ("mcp", Ids, MAY),
         ],
     ),
+    ("session.resumed", &[("as", Word(&["fresh", "transcript"]), MUST), ("forgot", Text, MAY)]),
     (
         "session.status",
         &[
@@ -63,6 +65,7 @@ impl Lifecycle {
                 self.nothing_open(found);
             }
             "session.status" => self.status(event, found),
+            "session.resumed" => self.resumed(found),
             _ => {}
         }
     }
@@ -85,6 +88,14 @@ impl Lifecycle {
             _ => return,
         };
         self.never(Law::Session, untrue, found);
+    }
+
+    /// An agent that has forgotten the session works on nothing in it.
+    fn resumed(&mut self, found: &mut Found) {
+        if let Some(turn) = &self.open_turn {
+            let untrue = format!("session.resumed while turn {turn} is open");
+            self.never(Law::Session, untrue, found);
+        }
     }
 
     /// Reports what is still open at the end of the session.

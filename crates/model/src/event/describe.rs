@@ -100,6 +100,14 @@ pub(super) mod columns {
     }
 }
 
+/// The name of a member on the wire. A member that is a word of Rust has the prefix `r#` in the table.
+pub(super) const fn wire_name(member: &'static str) -> &'static str {
+    match member.as_bytes() {
+        [b'r', b'#', ..] => member.split_at(2).1,
+        _ => member,
+    }
+}
+
 /// Makes the body of events, its JSON, weight and redaction, and the type names, from the table.
 macro_rules! events {
     ($(
@@ -172,10 +180,10 @@ macro_rules! events {
                 &self,
                 map: &mut M,
             ) -> Result<(), M::Error> {
-                use $crate::event::describe::columns;
+                use $crate::event::describe::{columns, wire_name};
                 match self {
                     $(Self::$variant $({ $($member),+ })? $(($whole))? => {
-                        $($(columns::$presence::write(map, stringify!($member), $member)?;)+)?
+                        $($(columns::$presence::write(map, wire_name(stringify!($member)), $member)?;)+)?
                         $(columns::flat::write(map, stringify!($whole), $whole)?;)?
                     })+
                     Self::Unknown { .. } => {}
@@ -188,10 +196,10 @@ macro_rules! events {
                 known: Known,
                 members: &mut $crate::event::json::Members,
             ) -> Result<Self, $crate::event::EventError> {
-                use $crate::event::describe::columns;
+                use $crate::event::describe::{columns, wire_name};
                 Ok(match known {$(
                     Known::$variant => Self::$variant
-                        $({ $($member: columns::$presence::read(members, stringify!($member))?),+ })?
+                        $({ $($member: columns::$presence::read(members, wire_name(stringify!($member)))?),+ })?
                         $((columns::flat::read(members, stringify!($whole))?))?,
                 )+})
             }
@@ -265,17 +273,17 @@ macro_rules! flat_members {
             };
 
             fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-                use $crate::event::describe::columns;
+                use $crate::event::describe::{columns, wire_name};
                 let Self { $($member),+ } = self;
-                $(columns::$presence::write(map, stringify!($member), $member)?;)+
+                $(columns::$presence::write(map, wire_name(stringify!($member)), $member)?;)+
                 Ok(())
             }
 
             fn read(
                 members: &mut $crate::event::json::Members,
             ) -> Result<Self, $crate::event::EventError> {
-                use $crate::event::describe::columns;
-                Ok(Self { $($member: columns::$presence::read(members, stringify!($member))?),+ })
+                use $crate::event::describe::{columns, wire_name};
+                Ok(Self { $($member: columns::$presence::read(members, wire_name(stringify!($member)))?),+ })
             }
         }
 
@@ -300,7 +308,7 @@ macro_rules! flat_members {
 macro_rules! describe_member {
     ($member:ident, $type:ty, $presence:ident $kind:ident $redacted:ident) => {
         $crate::event::MemberDescription {
-            name: stringify!($member),
+            name: $crate::event::describe::wire_name(stringify!($member)),
             presence: columns::$presence::PRESENCE,
             kind: columns::kind::$kind,
             redacted: columns::$redacted::REDACTED,

@@ -29,7 +29,7 @@ pub use values::{
 };
 pub use vocabulary::{
     ApprovalOutcome, By, ErrorClass, Field, ItemKind, ItemState, NoticeCode, OptionKind, Origin, Outcome,
-    Permissions, QuestionOutcome, Role, StopReason, ToolKind, ToolStatus,
+    Permissions, QuestionOutcome, ResumeAs, Role, StopReason, ToolKind, ToolStatus,
 };
 pub use weight::Weigh;
 

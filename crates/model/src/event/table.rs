@@ -55,7 +55,7 @@
 use super::describe::events;
 use super::{
     ApprovalOption, By, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Question,
-    QuestionOutcome, Resolution, Role, SessionPatch, Status, StopReason, Tool, TurnError, Usage,
+    QuestionOutcome, Resolution, ResumeAs, Role, SessionPatch, Status, StopReason, Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};
@@ -75,6 +75,12 @@ events! {
 
     /// What the agent is doing changed.
     "session.status" SessionStatus(status: Status = json here) Changes Session;
+
+    /// The agent had forgotten the session, and a client chose how it goes on. The agent's id of it is void.
+    "session.resumed" SessionResumed {
+        r#as: ResumeAs = must word plain,
+        forgot: Option<String> = may id plain,
+    } Changes Session;
 
     /// A prompt is in the queue.
     "prompt.accepted" PromptAccepted {

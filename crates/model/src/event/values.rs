@@ -327,6 +327,9 @@ pub struct SessionPatch {
     /// Whether secrets in prompts are redacted. The default is yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact_prompts: Option<bool>,
+    /// The names of the session's own MCP servers. Their commands, addresses and secrets are never in a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<Vec<String>>,
 }
 
 flat_members! {
@@ -338,6 +341,7 @@ flat_members! {
         context: Option<Context> = may json before,
         permissions: Option<Permissions> = may word plain,
         redact_prompts: Option<bool> = may flag plain,
+        mcp: Option<Vec<String>> = may id plain,
     }
 }
 
@@ -349,7 +353,7 @@ impl SessionPatch {
 
     /// Takes over every member the patch has.
     pub fn merge(&mut self, patch: &Self) {
-        let Self { title, model, mode, native_id, context, permissions, redact_prompts } = patch;
+        let Self { title, model, mode, native_id, context, permissions, redact_prompts, mcp } = patch;
         replace(&mut self.title, title);
         replace(&mut self.model, model);
         replace(&mut self.mode, mode);
@@ -357,12 +361,13 @@ impl SessionPatch {
         replace(&mut self.context, context);
         replace(&mut self.permissions, permissions);
         replace(&mut self.redact_prompts, redact_prompts);
+        replace(&mut self.mcp, mcp);
     }
 
     /// The members of `newer` that differ from this.
     #[must_use]
     pub fn changes(&self, newer: Self) -> Self {
-        let Self { title, model, mode, native_id, context, permissions, redact_prompts } = newer;
+        let Self { title, model, mode, native_id, context, permissions, redact_prompts, mcp } = newer;
         Self {
             title: title.filter(|new| self.title.as_ref() != Some(new)),
             model: model.filter(|new| self.model.as_ref() != Some(new)),
@@ -371,6 +376,7 @@ impl SessionPatch {
             context: context.filter(|new| self.context.as_ref() != Some(new)),
             permissions: permissions.filter(|new| self.permissions != Some(*new)),
             redact_prompts: redact_prompts.filter(|new| self.redact_prompts != Some(*new)),
+            mcp: mcp.filter(|new| self.mcp.as_ref() != Some(new)),
         }
     }
 }

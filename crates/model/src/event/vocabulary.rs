@@ -213,6 +213,16 @@ words! {
 }
 
 words! {
+    /// How a session goes on whose agent has forgotten it.
+    pub enum ResumeAs {
+        /// The agent begins anew and knows nothing of what was said before.
+        Fresh = "fresh",
+        /// The agent begins anew and is given the conversation so far, as text before the next prompt.
+        Transcript = "transcript",
+    }
+}
+
+words! {
     /// What a notice is about.
     pub enum NoticeCode {
         /// Something may have been missed.

@@ -2,8 +2,8 @@
 
 use super::{
     ApprovalOption, ApprovalOutcome, By, Choice, Context, Cost, Draft, Field, ItemKind, ItemState,
-    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, Role, Status, StopReason, Tool,
-    TurnError, Usage,
+    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, Status, StopReason,
+    Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};
@@ -40,7 +40,7 @@ macro_rules! weightless {
 
 weightless! {
     bool, u32, ApprovalOutcome, By, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Permissions,
-    QuestionOutcome, Role, StopReason, ApprovalId, AttemptId, PromptId, QuestionId, SessionId,
+    QuestionOutcome, ResumeAs, Role, StopReason, ApprovalId, AttemptId, PromptId, QuestionId, SessionId,
 }
 
 impl Weigh for String {
@@ -52,6 +52,12 @@ impl Weigh for String {
 impl Weigh for Vec<PromptId> {
     fn weight(&self) -> usize {
         self.len() * ENVELOPE
+    }
+}
+
+impl Weigh for Vec<String> {
+    fn weight(&self) -> usize {
+        self.iter().map(|text| SCALAR + text.len()).sum()
     }
 }
 

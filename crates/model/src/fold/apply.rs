@@ -2,11 +2,11 @@
 
 use super::Fold;
 use super::state::{
-    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Turn,
+    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Resumed, Retry, Session, Turn,
 };
 use crate::event::{
-    ApprovalOption, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, SessionPatch,
-    Status, Tool,
+    ApprovalOption, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, ResumeAs,
+    SessionPatch, Status, Tool,
 };
 use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
@@ -20,6 +20,7 @@ impl Fold {
             Body::SessionCreated { .. }
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
+            | Body::SessionResumed { .. }
             | Body::SessionEnded { .. } => self.state.session.apply(&draft.body, *time),
             Body::PromptAccepted { prompt, key, content } => {
                 self.prompt_accepted(prompt, key.clone(), content, draft, *time);
@@ -166,6 +167,7 @@ impl Fold {
     }
 
     fn attempt_started(&mut self, draft: &Draft) {
+        self.state.session.agent_worked();
         let (Some(id), Body::AttemptStarted { step, model, native_id }) = (&draft.attempt, &draft.body)
         else {
             return;
@@ -206,6 +208,7 @@ impl Fold {
     // === items ===
 
     fn item_started(&mut self, draft: &Draft, time: Time) {
+        self.state.session.agent_worked();
         let (Some(id), Body::ItemStarted { kind, role, synthetic, text, tool, native_id }) =
             (&draft.item, &draft.body)
         else {
@@ -316,7 +319,8 @@ impl Fold {
 }
 
 impl Session {
-    /// Changes the session by an event about it. An event about anything else changes nothing.
+    /// Changes the session by an event about it. Of other events, only the agent's first work after a resume
+    /// changes it.
     pub fn apply(&mut self, body: &Body, time: Time) {
         if let Body::SessionCreated { session: id, agent, cwd, title, key } = body {
             *self = Self {
@@ -332,13 +336,30 @@ impl Session {
             self.update(patch);
         } else if let Body::SessionStatus(status) = body {
             (self.status, self.retry) = activity(status);
+        } else if let Body::SessionResumed { r#as, forgot } = body {
+            self.native_id = None;
+            self.resumed = Some(Resumed {
+                r#as: *r#as,
+                forgot: forgot.clone(),
+                time,
+                pending: *r#as == ResumeAs::Transcript,
+            });
         } else if let Body::SessionEnded { reason } = body {
             self.ended = Some(reason.clone());
+        } else if let Body::ItemStarted { .. } | Body::AttemptStarted { .. } = body {
+            self.agent_worked();
+        }
+    }
+
+    /// The agent showed work, so it has the last prompt and the transcript that was sent with it.
+    fn agent_worked(&mut self) {
+        if let Some(resumed) = &mut self.resumed {
+            resumed.pending = false;
         }
     }
 
     fn update(&mut self, patch: &SessionPatch) {
-        let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts } = patch;
+        let SessionPatch { title, model, mode, native_id, context, permissions, redact_prompts, mcp } = patch;
         let texts = [(&mut self.title, title), (&mut self.model, model), (&mut self.mode, mode)].into_iter();
         for (old, new) in texts.chain([(&mut self.native_id, native_id)]) {
             if new.is_some() {
@@ -348,6 +369,9 @@ impl Session {
         self.context = context.clone().or(self.context.take());
         self.permissions = permissions.or(self.permissions);
         self.redact_prompts = redact_prompts.or(self.redact_prompts);
+        if let Some(mcp) = mcp {
+            self.mcp.clone_from(mcp);
+        }
     }
 }
 

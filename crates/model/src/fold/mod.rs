@@ -8,8 +8,8 @@ mod trim;
 
 pub use open::{Open, OpenIds};
 pub use state::{
-    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Retry, Session, Snapshot,
-    State, Turn,
+    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Resumed, Retry, Session,
+    Snapshot, State, Turn,
 };
 pub use trim::{Gone, SPENT_KEPT, SpentKey};
 

@@ -4,7 +4,7 @@ use super::trim::SpentKey;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
     Actor, ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin,
-    Outcome, Permissions, Question, QuestionOutcome, Role, StopReason, Tool, TurnError, Usage,
+    Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, StopReason, Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, Counters, ItemId, PromptId, QuestionId, SessionId, TurnId};
 use crate::time::Time;
@@ -113,6 +113,12 @@ pub struct Session {
     /// The client's own key of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The names of its own MCP servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<String>,
+    /// How it went on when its agent had last forgotten it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Resumed>,
     /// What the agent is doing.
     pub status: Activity,
     /// Why and until when it waits, while `retrying`.
@@ -140,12 +146,29 @@ impl Default for Session {
             permissions: None,
             redact_prompts: None,
             key: None,
+            mcp: Vec::new(),
+            resumed: None,
             status: Activity::Idle,
             retry: None,
             created: None,
             ended: None,
         }
     }
+}
+
+/// A session that goes on although its agent had forgotten it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// What was chosen.
+    pub r#as: ResumeAs,
+    /// The agent's id of what it had forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgot: Option<String>,
+    /// When it was chosen. Everything that happened before has an earlier time.
+    pub time: Time,
+    /// The agent is yet to be given the transcript: it goes out with the next prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
 }
 
 /// A wait for a repeated model call.

@@ -4,8 +4,8 @@ use super::pending_end::PendingEnd;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
-    ApprovalOutcome, Body, By, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, SessionPatch,
-    TurnError,
+    ApprovalOutcome, Body, By, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, ResumeAs,
+    SessionPatch, TurnError,
 };
 use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
 use crate::signal::{Ending, Need};
@@ -384,6 +384,18 @@ impl Machine {
     pub fn change(&mut self, patch: SessionPatch, step: &mut Step<'_>) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
         self.session_changed(patch, step);
+        Ok(())
+    }
+
+    /// The agent has forgotten the session, and a client chose how it goes on. Its next link makes a new
+    /// session of the agent.
+    pub fn resume_session(&mut self, r#as: ResumeAs, step: &mut Step<'_>) -> Result<(), Refusal> {
+        self.refuse_if_ended()?;
+        if let Some(open) = self.open_turn() {
+            return Err(Refusal::TurnNotOpen { asked: None, open: Some(open.clone()) });
+        }
+        let forgot = self.session.native_id.take();
+        step.drafts.push(Draft::new(Body::SessionResumed { r#as, forgot }));
         Ok(())
     }
 

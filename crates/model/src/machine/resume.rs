@@ -33,6 +33,7 @@ impl Machine {
                 context: state.session.context.clone(),
                 permissions: state.session.permissions,
                 redact_prompts: state.session.redact_prompts,
+                mcp: (!state.session.mcp.is_empty()).then(|| state.session.mcp.clone()),
             },
             ..Self::default()
         };

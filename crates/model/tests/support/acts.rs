@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use turnstream_model::event::{
     ApprovalOutcome, By, Cost, ErrorClass, Field, ItemKind, ItemState, Origin, QuestionOutcome, Resolution,
-    Role, StopReason, Tool, ToolStatus, TurnError, Usage,
+    ResumeAs, Role, StopReason, Tool, ToolStatus, TurnError, Usage,
 };
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
 use turnstream_model::machine::{Cancel, Machine};
@@ -26,6 +26,8 @@ pub enum Act {
     Answer(u8, QuestionOutcome),
     AnswerNeeds(ProbedStatus),
     Pass(u64),
+    /// The agent has forgotten the session, which goes on.
+    Resume(ResumeAs),
     /// The owner dies and another one takes the session up from its log.
     Crash,
 }
@@ -138,6 +140,7 @@ fn some_act() -> impl Strategy<Value = Act> {
         1 => (1..3u8, one_of(QuestionOutcome::ALL)).prop_map(|(n, outcome)| Act::Answer(n, outcome)),
         2 => any::<bool>().prop_map(|busy| Act::AnswerNeeds(if busy { ProbedStatus::Busy } else { ProbedStatus::Idle })),
         2 => prop_oneof![Just(1), Just(2_000), Just(30_000)].prop_map(Act::Pass),
+        1 => one_of(ResumeAs::ALL).prop_map(Act::Resume),
         1 => Just(Act::Crash),
     ]
 }
@@ -190,6 +193,7 @@ pub fn act(session: &mut Session, act: Act) {
             }
         }
         Act::Pass(millis) => session.pass(millis),
+        Act::Resume(choice) => drop(session.step(|machine, step| machine.resume_session(choice, step))),
         Act::Crash => {
             session.machine = Machine::resume(session.fold.state());
             session.ids = session.fold.state().counters;

@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 use turnstream_adapter::Counted;
-use turnstream_agent_process::{NotStarted, Output, ProcessError, Program, Started};
+use turnstream_agent_process::{NotStarted, Output, ProcessError, ProcessSpec, Started};
 
 /// The line that a ready server prints. Before it, the server accepts requests and never answers them.
 const READY: &str = "listening on ";
@@ -25,10 +25,10 @@ pub(super) async fn launch(
 ) -> Result<Started, ServeError> {
     let stdout = output.begin(&record.mark).map_err(ProcessError::Pipe)?;
     let stderr = stdout.try_clone().map_err(ProcessError::Pipe)?;
-    let program = launch.program();
-    let mut command = command(&program, record);
+    let spec = launch.spec();
+    let mut command = command(&spec, record);
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-    let mut started = match program.spawn(command, record, &launch.record()).await {
+    let mut started = match spec.spawn(command, record, &launch.record()).await {
         Ok(started) => started,
         Err(NotStarted::Failed(error)) => return Err(error.into()),
         Err(NotStarted::Ended(status)) => {
@@ -75,8 +75,8 @@ fn last_lines(text: &str) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }
 
-fn command(program: &Program, record: &Record) -> Command {
-    let mut command = program.command();
+fn command(spec: &ProcessSpec, record: &Record) -> Command {
+    let mut command = spec.command();
     let port = record.agent.port.to_string();
     command.args(["serve", "--hostname", "127.0.0.1", "--port", &port]);
     command.env("OPENCODE_SERVER_PASSWORD", &record.agent.password);

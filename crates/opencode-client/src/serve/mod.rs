@@ -19,7 +19,7 @@ use supervise::{Supervisor, SupervisorCommand};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use turnstream_adapter::{AgentError, Counters};
-use turnstream_agent_process::{Output, Process, ProcessError, Program, end, random_mark};
+use turnstream_agent_process::{Output, Process, ProcessError, ProcessSpec, end, random_mark};
 use turnstream_redact::Rules;
 
 /// How many ports are tried if another program takes the one that was free a moment ago.
@@ -202,9 +202,9 @@ impl Launch {
         self.state.join(RECORD)
     }
 
-    fn program(&self) -> Program {
+    fn spec(&self) -> ProcessSpec {
         let Self { name, command, cwd, env, .. } = self.clone();
-        Program { kind: "opencode", name, command, cwd, env }
+        ProcessSpec { kind: "opencode", name, command, cwd, env, exit_status: None }
     }
 }
 
@@ -283,7 +283,7 @@ impl Server {
         record.process = Some(process.clone());
         record.write(&launch.record())?;
         // The previous owner may have been killed before the process was in its control group.
-        launch.program().enter_cgroup(&record);
+        launch.spec().enter_cgroup(&record);
         tracing::info!(
             agent = %launch.name, pid = process.id, port = record.agent.port,
             "adopted a running opencode"
@@ -300,6 +300,17 @@ impl Server {
             Record::remove(&launch.record())?;
         }
         Ok(())
+    }
+
+    /// The ids of the processes of the server that is on record in this state directory.
+    pub fn process_ids(launch: &Launch) -> Vec<u32> {
+        match Record::read(&launch.record()) {
+            Ok(record) => record.map(|record| record.family().ids()).unwrap_or_default(),
+            Err(error) => {
+                tracing::debug!(agent = %launch.name, %error, "the processes of opencode are not known");
+                Vec::new()
+            }
+        }
     }
 
     /// Uses a server that runs already. It is never ended or restarted from here.

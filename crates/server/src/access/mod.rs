@@ -40,7 +40,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use failures::Failures;
 use issued::{Issued, TicketHolder};
-use origin::{Page, Sites};
+use origin::{HostKind, Page, Sites};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -319,6 +319,21 @@ pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, nex
         cors::allow(&mut response, origin);
     }
     response
+}
+
+/// The names of the address for metrics, where only the host of a request is checked.
+pub(crate) fn metrics_sites(access: &Access, listen: SocketAddr) -> Arc<Sites> {
+    Arc::new(Sites { listen, ..access.sites.clone() })
+}
+
+/// Passes a request on if its host is one of these names. A page of another name that leads to this machine
+/// could read the answer otherwise.
+pub(crate) async fn check_host(State(sites): State<Arc<Sites>>, request: Request, next: Next) -> Response {
+    let connection = request.extensions().get::<Connection>().copied();
+    match sites.check_host(host(&request), connection) {
+        Ok(HostKind::Direct | HostKind::Public) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// Answers a request whose connection is not idle until the whole answer is sent. Only clients that were let

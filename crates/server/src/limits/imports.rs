@@ -6,6 +6,7 @@ use crate::problem::{Kind, Problem};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 /// Seconds after which a client that was refused may try again.
 const RETRY_AFTER: u64 = 10;
@@ -34,19 +35,31 @@ impl Imports {
         Err(Problem::new(Kind::ImportBusy, detail).retry_after(RETRY_AFTER))
     }
 
-    /// The result of receiving the file, which has to arrive in time.
+    /// When an import that begins now must be over.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.time)
+    }
+
+    /// The result of receiving the file, which has to arrive before the deadline.
     pub(crate) async fn in_time<T>(
         &self,
+        deadline: Option<Instant>,
         receive: impl Future<Output = Result<T, Problem>>,
     ) -> Result<T, Problem> {
-        if let Ok(received) = tokio::time::timeout(self.time, receive).await {
+        let Some(deadline) = deadline else { return receive.await };
+        if let Ok(received) = tokio::time::timeout_at(deadline, receive).await {
             return received;
         }
+        Err(self.too_slow("the file was not complete"))
+    }
+
+    /// The answer to an import that took too long.
+    pub(crate) fn too_slow(&self, what: &str) -> Problem {
         self.refusals.count(Limit::ImportTime);
         let detail = format!(
-            "the file was not complete after {:?}; use a faster connection, or raise `import_time` in [limits]",
+            "{what} after {:?}, and nothing was imported; use a faster connection, or raise `import_time` in [limits]",
             self.time
         );
-        Err(Problem::new(Kind::SlowBody, detail))
+        Problem::new(Kind::SlowBody, detail)
     }
 }

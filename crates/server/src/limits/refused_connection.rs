@@ -1,4 +1,4 @@
-//! The answer to a connection for which there is no place: a prepared response, without reading a request.
+//! The answer to a connection for which there is no place: a prepared response, whatever the request is.
 
 use super::connections::{Connections, NoPlace};
 use crate::problem::{Kind, Problem};
@@ -18,6 +18,9 @@ const MOST_LINGERING: usize = 32;
 /// How long one may stay open. A connection that is closed while its client still sends is reset, and then
 /// the client may not see the answer.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long the beginning of a request is waited for. Some clients do not understand an answer that comes
+/// before it.
+const REQUEST: Duration = Duration::from_millis(200);
 
 /// Answers refused connections.
 pub(crate) struct RefusedConnections {
@@ -88,11 +91,15 @@ fn answer_at_once(socket: TcpStream, answer: &[u8]) -> io::Result<()> {
     socket.shutdown(Shutdown::Write)
 }
 
-/// Also reads what the client sends, until it closes the connection.
+/// Answers when the client has begun to send, and reads on until it closes the connection.
 async fn answer_and_linger(mut socket: TcpStream, answer: &[u8]) -> io::Result<()> {
+    let mut ignored = [0; 1024];
+    let begun = tokio::time::timeout(REQUEST, socket.read(&mut ignored)).await;
+    if let Ok(begun) = begun {
+        begun?;
+    }
     socket.write_all(answer).await?;
     socket.shutdown().await?;
-    let mut ignored = [0; 1024];
     while socket.read(&mut ignored).await? > 0 {}
     Ok(())
 }

@@ -60,7 +60,12 @@ impl Family<'_> {
 
     /// Writes a number of seconds.
     pub(super) fn seconds(&mut self, value: f64) {
-        self.line("", &[], &value.to_string());
+        self.seconds_of(&[], value);
+    }
+
+    /// The same with labels.
+    pub(super) fn seconds_of(&mut self, labels: &[(&str, &str)], value: f64) {
+        self.line("", labels, &value.to_string());
     }
 
     /// Writes a histogram from cumulative counts by upper bound in seconds, the total count and the sum.

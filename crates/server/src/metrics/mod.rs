@@ -10,12 +10,12 @@ use crate::stream::StreamKind;
 use exposition::{Family, Kind, Page};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use turnstream_adapter::Counts;
+use turnstream_adapter::{Counts, ProcessUsage};
 use turnstream_gateway::{EventCounts, LiveAgentCounts, RefusingLimit as _, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
 
-/// The whole page.
+/// The whole page. Reads files: not for an async task.
 pub(crate) fn page(app: &App) -> String {
     let mut page = Page::default();
     process(&mut page, app);
@@ -28,6 +28,7 @@ pub(crate) fn page(app: &App) -> String {
     waits(&mut page, &counts);
     notices(&mut page, &counts);
     agents(&mut page, &app.gateway.counts());
+    processes(&mut page, &app.gateway.process_usage());
     page.into_text()
 }
 
@@ -250,4 +251,17 @@ fn agents(page: &mut Page, counts: &BTreeMap<String, Counts>) {
     for (name, help, number) in families {
         by_agent(page.family(name, Kind::Counter, help), counts, number);
     }
+}
+
+fn processes(page: &mut Page, usage: &BTreeMap<String, ProcessUsage>) {
+    let help = "Resident memory of the agent's processes.";
+    by_agent(page.family("turnstream_agent_memory_bytes", Kind::Gauge, help), usage, |usage| usage.memory);
+    // A gauge: the time of a process leaves the sum when it ends.
+    let help = "CPU time of the agent's processes that run, user and system.";
+    let mut cpu = page.family("turnstream_agent_cpu_seconds", Kind::Gauge, help);
+    for (agent, usage) in usage {
+        cpu.seconds_of(&[("agent", agent)], usage.cpu.as_secs_f64());
+    }
+    let help = "Processes of the agent that run.";
+    by_agent(page.family("turnstream_agent_processes", Kind::Gauge, help), usage, |usage| usage.processes);
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: the configured agents.
+//! `GET /v1/agents`: the agents, configured or found.
 
 use super::Answer;
 use crate::app::App;

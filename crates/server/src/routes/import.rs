@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::sync::Arc;
 use tracing::Instrument;
-use turnstream_gateway::{ImportAs, RequestError, Spool};
+use turnstream_gateway::{ImportAs, ImportError, RequestError, Spool};
 
 /// `curl -d` would join the lines of a file.
 const WITH_CURL: &str = "curl: -H 'Content-Type: application/x-ndjson' --data-binary @FILE";
@@ -38,9 +38,10 @@ pub(crate) async fn add(
     let imports = &app.in_use.imports;
     let received = async {
         let turn = imports.turn().await?;
-        Ok::<_, Problem>((imports.in_time(spooled(&app, &mut body)).await?, turn))
+        let deadline = imports.deadline();
+        Ok::<_, Problem>((imports.in_time(deadline, spooled(&app, &mut body)).await?, turn, deadline))
     };
-    let (spool, turn) = match received.await {
+    let (spool, turn, deadline) = match received.await {
         Ok(received) => received,
         Err(problem) => {
             // A client that is still sending does not read the answer.
@@ -52,10 +53,13 @@ pub(crate) async fn add(
     // A task of its own: the import goes on without its client, and the next one waits for it all the same.
     let import = async move {
         let _turn = turn;
-        gateway.import(spool, under).await
+        gateway.import(spool, under, deadline).await
     };
-    let imported = tokio::spawn(import.in_current_span()).await;
-    let session = imported.map_err(RequestError::log)??;
+    let imported = tokio::spawn(import.in_current_span()).await.map_err(RequestError::log)?;
+    let session = imported.map_err(|error| match error {
+        ImportError::TooSlow => imports.too_slow("the session was not stored"),
+        other => other.into(),
+    })?;
     Ok(Answer(StatusCode::CREATED, session))
 }
 

@@ -1,4 +1,5 @@
-//! `/v1/sessions`: creates, lists, shows, changes and deletes sessions; `…/snapshot`: the fold at the head.
+//! `/v1/sessions`: creates, lists, shows, changes, resumes and deletes sessions; `…/snapshot`: the fold at
+//! the head.
 
 use super::Answer;
 use crate::app::App;
@@ -10,12 +11,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
+use turnstream_adapter::McpServer;
 use turnstream_gateway::{
     Change, Deleted, Listed, ListedSession, Listing, NewSession, Order, RequestError, SessionInfo, Stage,
 };
-use turnstream_model::event::Permissions;
+use turnstream_model::event::{Permissions, ResumeAs};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
@@ -28,7 +31,14 @@ pub(crate) struct Create {
     title: Option<String>,
     permissions: Option<Permissions>,
     redact_prompts: Option<bool>,
+    mcp: Option<Vec<Value>>,
     key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resume {
+    r#as: ResumeAs,
 }
 
 #[derive(Deserialize)]
@@ -94,8 +104,9 @@ pub(crate) async fn create(
     _: Params<Nothing>,
     Strict(body): Strict<Create>,
 ) -> Result<impl IntoResponse, Problem> {
-    let Create { agent, cwd, model, title, permissions, redact_prompts, key } = body;
-    let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, key };
+    let Create { agent, cwd, model, title, permissions, redact_prompts, mcp, key } = body;
+    let mcp = McpServer::read_list(&mcp.unwrap_or_default()).map_err(RequestError::from)?;
+    let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, mcp, key };
     let made = gateway.create(new).await?;
     Ok(Answer(StatusCode::CREATED, made))
 }
@@ -156,6 +167,15 @@ pub(crate) async fn change(
     let Patch { title, model, mode, permissions } = body;
     let changed = gateway.change(&id, Change { title, model, mode, permissions }).await?;
     Ok(Answer(StatusCode::OK, changed))
+}
+
+pub(crate) async fn resume(
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+    Strict(Resume { r#as }): Strict<Resume>,
+) -> Result<impl IntoResponse, Problem> {
+    Ok(Answer(StatusCode::OK, gateway.resume(&id, r#as).await?))
 }
 
 pub(crate) async fn delete(

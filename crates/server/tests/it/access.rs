@@ -312,6 +312,12 @@ async fn metrics_can_have_an_address_of_their_own() {
     for path in ["/v1/sessions", "/v1/health", "/v1/events"] {
         assert_eq!(get(path).await.unwrap().status(), 404, "{path}");
     }
+    // A name that leads to this machine, as a page in a browser could use it.
+    for (host, status) in [("rebound.example", 403), ("localhost:1", 200), ("[::1]", 200), ("10.0.0.7", 403)]
+    {
+        let asked = rig.http.get(format!("http://{at}/metrics")).header("host", host).send().await.unwrap();
+        assert_eq!(asked.status(), status, "{host}");
+    }
     rig.stop().await;
 }
 

@@ -19,7 +19,8 @@ fn text(bytes: usize) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_beyond_a_limit_is_refused_by_name_and_counted() {
-    let limits = Limits { sessions: 2, live_agents: 1, queued_prompts: 2, queued_bytes: 5 << 20 };
+    let limits =
+        Limits { sessions: 2, live_agents: 1, queued_prompts: 2, queued_bytes: 5 << 20, ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
     let rig = Rig::start_retaining(options(), settings).await;
     let new = json!({"agent": "scripted", "cwd": rig.work()});

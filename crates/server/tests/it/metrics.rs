@@ -3,6 +3,7 @@
 use crate::support::{Lasting, Rig, answer, options};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use turnstream_agents::{Agent, Connecting, Description, ProcessUsage, Start};
 use turnstream_server::{Auth, Options, Token};
 
 /// The samples of a page, by name and labels as they are written.
@@ -261,5 +262,42 @@ async fn the_page_is_in_one_order_and_every_metric_is_in_the_documentation() {
     let missing: Vec<String> =
         parse(&first).1.into_iter().filter(|name| !page.contains(&format!("| `{name}"))).collect();
     assert_eq!(missing, [""; 0], "docs/metrics.md lacks these");
+    rig.stop().await;
+}
+
+/// An agent with one process.
+struct Running(std::process::Child);
+
+impl Agent for Running {
+    fn describe(&self) -> Description {
+        Description::new("running", "Has a process.")
+    }
+
+    fn connect(&self, _: Start) -> Connecting<'_> {
+        Box::pin(std::future::pending())
+    }
+
+    fn process_usage(&self) -> Option<ProcessUsage> {
+        Some(ProcessUsage::of([self.0.id()]))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_and_the_processor_time_of_an_agent_are_shown_while_its_processes_run() {
+    let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let rig = Rig::start_with_agent("running", std::sync::Arc::new(Running(child))).await;
+    let found = metrics(&rig).await;
+    assert_eq!(found["turnstream_agent_processes agent=running"], 1.0);
+    assert!(found["turnstream_agent_memory_bytes agent=running"] > 10_000.0, "{found:?}");
+    assert!(found.contains_key("turnstream_agent_cpu_seconds agent=running"));
+    assert!(!found.contains_key("turnstream_agent_processes agent=scripted"), "it has none");
     rig.stop().await;
 }

@@ -59,13 +59,7 @@ pub(crate) struct Odd {
 
 impl Agent for Odd {
     fn describe(&self) -> Description {
-        Description {
-            kind: "odd",
-            about: "Does not work.".to_owned(),
-            version: None,
-            problem: self.problem.clone(),
-            scripted: false,
-        }
+        Description { problem: self.problem.clone(), ..Description::new("odd", "Does not work.") }
     }
 
     fn connect(&self, _: Start) -> Connecting<'_> {
@@ -96,6 +90,13 @@ impl Rig {
         Self::open_with(home, options, Lasting::There, settings).await
     }
 
+    /// One with another agent beside the usual ones.
+    pub(crate) async fn start_with_agent(name: &'static str, agent: Arc<dyn Agent>) -> Self {
+        let home = Arc::new(tempfile::tempdir().unwrap());
+        std::fs::create_dir(home.path().join("work")).unwrap();
+        Self::open_all(home, options(), Lasting::There, Settings::default(), vec![(name, agent)]).await
+    }
+
     /// The same directories again.
     pub(crate) async fn open(home: Arc<tempfile::TempDir>, options: Options, lasting: Lasting) -> Self {
         Self::open_with(home, options, lasting, Settings::default()).await
@@ -106,6 +107,16 @@ impl Rig {
         options: Options,
         lasting: Lasting,
         settings: Settings,
+    ) -> Self {
+        Self::open_all(home, options, lasting, settings, Vec::new()).await
+    }
+
+    async fn open_all(
+        home: Arc<tempfile::TempDir>,
+        options: Options,
+        lasting: Lasting,
+        settings: Settings,
+        more: Vec<(&'static str, Arc<dyn Agent>)>,
     ) -> Self {
         let plays = DemoConfig { pace: Duration::ZERO, ..DemoConfig::default() };
         let remembers = DemoConfig { memory: Some(home.path().join("memory")), ..plays.clone() };
@@ -119,7 +130,7 @@ impl Rig {
             ("scripted", Arc::new(DemoAgent::new(plays))),
         ];
         let agents: BTreeMap<_, _> =
-            agents.into_iter().map(|(name, agent)| (name.to_owned(), agent)).collect();
+            agents.into_iter().chain(more).map(|(name, agent)| (name.to_owned(), agent)).collect();
         let settings = Settings { roots: vec![home.path().join("work")], ..settings };
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), gateway, options).await.unwrap();

@@ -10,7 +10,7 @@ mod opencode;
 mod process;
 mod process_tree;
 
-pub use claude::Claude;
+pub use claude::{Claude, ClaudeHome, ClaudeVersion};
 pub use codex::Codex;
 pub use opencode::{Events, Opencode, OpencodeHome};
 pub use process_tree::{Process, living};
@@ -104,8 +104,13 @@ impl Agent {
 
     /// Its installed path, below `TURNSTREAM_AGENTS` or `target/agents`.
     fn find(self) -> Result<PathBuf, AgentError> {
+        self.find_in("")
+    }
+
+    /// Its installed path in a folder of those.
+    fn find_in(self, inner: &str) -> Result<PathBuf, AgentError> {
         let folder = std::env::var_os("TURNSTREAM_AGENTS").unwrap_or_else(|| INSTALLED.into());
-        let path = PathBuf::from(folder).join("node_modules/.bin").join(self.command());
+        let path = PathBuf::from(folder).join(inner).join("node_modules/.bin").join(self.command());
         if path.exists() { Ok(path) } else { Err(AgentError::NotInstalled { agent: self, path }) }
     }
 

@@ -32,7 +32,7 @@ fn secrets(seed: u64) -> Vec<String> {
 }
 
 /// The places of these secrets in which a piece of one stands, in every file below.
-fn leaks_in(directory: &Path, secrets: &[String]) -> Vec<String> {
+pub(crate) fn leaks_in(directory: &Path, secrets: &[String]) -> Vec<String> {
     let mut leaks = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
@@ -53,7 +53,7 @@ fn leaks_in(directory: &Path, secrets: &[String]) -> Vec<String> {
 }
 
 /// Pieces of these secrets in these bytes. The frame around a key block is no secret.
-fn leaks_of(bytes: &[u8], secrets: &[String]) -> Vec<String> {
+pub(crate) fn leaks_of(bytes: &[u8], secrets: &[String]) -> Vec<String> {
     let pieces: std::collections::HashSet<&[u8]> = secrets
         .iter()
         .flat_map(|secret| secret.lines().filter(|line| !line.starts_with("-----")))

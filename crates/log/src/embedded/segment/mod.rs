@@ -12,6 +12,7 @@ pub(crate) use scan::{Damage, FilePosition, Replay, ScannedSegments};
 
 use super::sqlite::Revision;
 use crate::batch::Group;
+use crate::error::is_disk_full;
 use header::Header;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -67,6 +68,8 @@ pub(crate) struct SegmentPool {
     is_rotation_requested: AtomicBool,
     /// The room on the disk is for a removal: no file is created for a commit.
     is_room_taken: AtomicBool,
+    /// The writer needed a file, and the disk had no room for it.
+    lacks_room: AtomicBool,
     files: Mutex<Files>,
 }
 
@@ -116,6 +119,7 @@ impl Segments {
             current: AtomicU64::new(0),
             is_rotation_requested: AtomicBool::new(false),
             is_room_taken: AtomicBool::new(false),
+            lacks_room: AtomicBool::new(false),
             files: Mutex::new(Files {
                 waiting: VecDeque::new(),
                 free: scanned.used.into_iter().map(|(_, segment)| segment).collect(),
@@ -280,6 +284,11 @@ impl SegmentPool {
         self.is_room_taken.store(is_taken, Ordering::Relaxed);
     }
 
+    /// Whether the last file that the writer needed could not be made, because the disk is full.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.lacks_room.load(Ordering::Relaxed)
+    }
+
     /// The database has every event up to this serial: these files are free. A file of a large record is
     /// deleted.
     pub(crate) fn mark_flushed(&self, serial: u64) {
@@ -350,13 +359,17 @@ impl SegmentPool {
         let size = self.size.max(room);
         let mut files = self.lock();
         if let Some(index) = files.free.iter().position(|segment| segment.size >= size) {
+            self.lacks_room.store(false, Ordering::Relaxed);
             return Ok(files.free.swap_remove(index));
         }
         drop(files);
         if self.is_room_taken.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.make(size, Pace::Fast)
+        let made = self.make(size, Pace::Fast);
+        let is_full = made.as_ref().err().is_some_and(|error| is_disk_full(error));
+        self.lacks_room.store(is_full, Ordering::Relaxed);
+        made
     }
 
     /// Creates a file and writes all of it: blocks that are allocated and written sync twice as fast.

@@ -8,11 +8,13 @@ use super::header::{Head, Header};
 use super::record::{self, RecoveredGroup};
 use super::{START, Segment};
 use crate::error::StoreFault;
+use crate::store::StoreError;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::debug;
 
 /// The segment files of a directory, as found.
 pub(crate) struct ScannedSegments {
@@ -106,6 +108,24 @@ impl ScannedSegments {
     /// The highest serial so far.
     pub(crate) fn last_serial(&self) -> u64 {
         self.used.iter().map(|(header, _)| header.serial).max().unwrap_or(0)
+    }
+
+    /// Removes a file whose events are in the database. `note` records that: a file that is missing without
+    /// it would count as damage.
+    pub(crate) fn discard(
+        &mut self,
+        path: &Path,
+        note: impl FnOnce(u64) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(place) = self.used.iter().position(|(_, segment)| segment.path == path) else {
+            return Ok(());
+        };
+        note(self.used[place].0.serial)?;
+        std::fs::remove_file(path)?;
+        // Closing it frees its room.
+        self.used.remove(place);
+        debug!(path = %path.display(), "removed a recovered segment file, because the disk is full");
+        Ok(())
     }
 
     /// Reads what the run `boot` wrote after the segment `flushed`, the last one that the database has

@@ -14,11 +14,13 @@ use crate::stored_fold::StoredFold;
 use rusqlite::Error::FromSqlConversionFailure;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use turnstream_model::cursor::{Generation, Seq};
+use turnstream_model::id::SessionId;
 
 /// A pool of reading connections.
 pub(crate) struct Readers {
@@ -31,6 +33,12 @@ pub(crate) struct Readers {
 
 /// The number of idle connections to keep.
 const KEPT: usize = 4;
+
+/// The last event of a row in `session`, as an expression.
+const HEAD: &str = "max(
+    coalesce((SELECT first_seq + count - 1 FROM chunk WHERE chunk.session = session.key
+              ORDER BY first_seq DESC LIMIT 1), 0),
+    coalesce((SELECT seq FROM base WHERE base.session = session.key), 0))";
 
 /// A row of events: the seq of the first, their number, and their JSON lines.
 pub(crate) struct ChunkData {
@@ -190,10 +198,7 @@ impl Readers {
     pub(crate) fn fold_heads(&self, mut each: impl FnMut(&str, Seq, Option<&str>)) -> rusqlite::Result<()> {
         self.with(|connection| {
             let mut query = connection.prepare(&format!(
-                "SELECT session.id, fold.body, max(
-                     coalesce((SELECT first_seq + count - 1 FROM chunk WHERE chunk.session = session.key
-                               ORDER BY first_seq DESC LIMIT 1), 0),
-                     coalesce((SELECT seq FROM base WHERE base.session = session.key), 0))
+                "SELECT session.id, fold.body, {HEAD}
                  FROM session LEFT JOIN fold ON fold.session = session.key
                  WHERE {VISIBLE} ORDER BY session.key"
             ))?;
@@ -203,6 +208,22 @@ impl Readers {
                 each(row.get_ref(0)?.as_str()?, head, row.get_ref(1)?.as_str_or_null()?);
             }
             Ok(())
+        })
+    }
+
+    /// The generation and the last event of every session.
+    pub(crate) fn heads(&self) -> rusqlite::Result<HashMap<SessionId, (Generation, Seq)>> {
+        self.with(|connection| {
+            let mut query = connection.prepare_cached(&format!(
+                "SELECT session.id, session.generation, {HEAD} FROM session WHERE {VISIBLE}"
+            ))?;
+            let heads = query.query_map([], |row| {
+                let generation = Generation::new(row.get::<_, String>(1)?)
+                    .map_err(|error| FromSqlConversionFailure(1, Type::Text, Box::new(error)))?;
+                let head = Seq(row.get::<_, i64>(2)? as u64);
+                Ok((SessionId::from(row.get::<_, String>(0)?), (generation, head)))
+            })?;
+            heads.collect()
         })
     }
 

@@ -171,6 +171,11 @@ impl Database {
         u64::try_from(free.unwrap_or_default()).unwrap_or_default()
     }
 
+    /// The size of the write-ahead log, as far as known.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.wal.bytes()
+    }
+
     /// The revision.
     pub(crate) fn revision(&self) -> &Revision {
         &self.revision
@@ -370,7 +375,7 @@ impl Database {
     /// Truncates the write-ahead log if it is this large. SQLite restarts the log by itself only when no
     /// reader uses it.
     pub(crate) fn keep_log_below(&mut self, bytes: u64, readers: &Readers) -> Result<(), StoreError> {
-        if self.wal.bytes() >= bytes {
+        if self.log_bytes() >= bytes {
             // If another reader is in the way, the next call retries.
             self.empty_log_of(readers)?;
         }

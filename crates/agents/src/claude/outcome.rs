@@ -1,0 +1,103 @@
+//! How a turn ended, by the members of its `result`. `subtype` alone says nothing: it is `success` also for
+//! a provider failure (capture `f_500_exhausted`).
+
+use super::wire::Line;
+use serde_json::Value;
+use turnstream_model::event::{ErrorClass, StopReason, TurnError};
+use turnstream_model::signal::Ending;
+
+/// The most characters of an error message that are kept.
+const SHOWN: usize = 300;
+
+/// An error that the agent wrote as a message of the model.
+pub(super) struct AgentMessageError {
+    /// The agent's word for it.
+    pub(super) word: Option<String>,
+    pub(super) message: String,
+    pub(super) request_id: Option<String>,
+}
+
+/// The end of the turn, without its usage.
+pub(super) fn ending(result: &Line<'_>, error: Option<&AgentMessageError>, interrupted: bool) -> Ending {
+    let stop_reason = result.stop_reason.as_deref();
+    if result.is_aborted() {
+        return Ending::cancelled();
+    }
+    if result.terminal_reason.as_deref() == Some("max_turns") {
+        return Ending::completed(StopReason::MaxTurnRequests);
+    }
+    if stop_reason == Some("refusal") {
+        return Ending::completed(StopReason::Refusal);
+    }
+    if !result.is_error {
+        return Ending::completed(stop_of(stop_reason));
+    }
+    // The agent reports an interrupted wait for a retry as an error.
+    if interrupted && result.api_error_status.is_none() {
+        return Ending::cancelled();
+    }
+    Ending::failed(turn_error(result, error))
+}
+
+/// The stop reason of a completed turn, by that of its last model call.
+pub(super) fn stop_of(stop_reason: Option<&str>) -> StopReason {
+    match stop_reason {
+        Some("max_tokens" | "model_context_window_exceeded") => StopReason::MaxTokens,
+        Some("refusal") => StopReason::Refusal,
+        Some(_) | None => StopReason::EndTurn,
+    }
+}
+
+fn turn_error(result: &Line<'_>, error: Option<&AgentMessageError>) -> TurnError {
+    let word = error.and_then(|error| error.word.as_deref());
+    let class = match result.api_error_status {
+        Some(status) => class_of_status(status),
+        // The turn did not even begin, or the agent itself failed.
+        None if result.subtype != "success" => ErrorClass::AgentError,
+        None => class_of_word(word),
+    };
+    let texts = result.result.iter().chain(&result.errors).map(String::as_str);
+    let said = texts.chain(error.map(|error| error.message.as_str())).find(|text| !text.is_empty());
+    let mut turn_error = TurnError::new(class, shorten(said.unwrap_or("the agent gave no reason")));
+    turn_error.status = result.api_error_status;
+    turn_error.request_id = error.and_then(|error| error.request_id.clone());
+    if let Some(word) = word {
+        turn_error.extra.insert("name".to_owned(), Value::from(word));
+    }
+    turn_error
+}
+
+/// The class of a provider's HTTP status. 413 is not known to be about the context.
+pub(super) fn class_of_status(status: u16) -> ErrorClass {
+    match status {
+        401 | 403 => ErrorClass::Auth,
+        402 => ErrorClass::QuotaExhausted,
+        408 | 504 => ErrorClass::Timeout,
+        429 => ErrorClass::RateLimited,
+        503 | 529 => ErrorClass::Overloaded,
+        400..=499 => ErrorClass::InvalidRequest,
+        _ => ErrorClass::ProviderError,
+    }
+}
+
+/// The class of the agent's own word, if no answer of the provider has a status: the connection failed.
+pub(super) fn class_of_word(word: Option<&str>) -> ErrorClass {
+    match word {
+        Some("authentication_failed") => ErrorClass::Auth,
+        Some("billing_error") => ErrorClass::QuotaExhausted,
+        Some("rate_limit") => ErrorClass::RateLimited,
+        Some("overloaded") => ErrorClass::Overloaded,
+        Some("invalid_request") => ErrorClass::InvalidRequest,
+        Some("max_output_tokens") => ErrorClass::OutputLimit,
+        // `server_error` and `unknown` are also the words for a broken connection (capture g_cut_every_time).
+        Some(_) | None => ErrorClass::TransportLost,
+    }
+}
+
+/// The beginning of a foreign text.
+pub(super) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,215 @@
+//! The conversation of a session as one text, for an agent that has forgotten it. Only finished items are in
+//! it (L10). It is bounded: the newest entries stay.
+
+use serde_json::Value;
+use turnstream_model::event::{ItemKind, Outcome, Role, Tool};
+use turnstream_model::fold::{Item, ItemStage, State, Turn};
+use turnstream_model::time::Time;
+
+/// Most bytes of all entries together.
+const MOST: usize = 200 << 10;
+/// Most bytes of one message. The rest of it is left out.
+const LONGEST_MESSAGE: usize = 64 << 10;
+/// Most bytes of a tool's input, and of its output.
+const LONGEST_TOOL_TEXT: usize = 8 << 10;
+
+const HEAD: &str = "Earlier conversation of this session, restored by Turnstream. The agent's own record of it is lost. \
+                    Use it as context; the user's new message follows after its end.";
+const END: &str = "End of the earlier conversation.";
+
+/// The finished conversation before this time.
+pub(crate) fn transcript(state: &State, until: Time) -> String {
+    let entries = entries(state, until);
+    let mut size = 0;
+    let kept = entries.iter().rev().take_while(|entry| {
+        size += entry.len() + 2;
+        size <= MOST
+    });
+    let kept = kept.count();
+    let (left_out, kept) = entries.split_at(entries.len() - kept);
+    let mut parts = vec![HEAD.to_owned()];
+    if state.trimmed.is_some() {
+        parts.push("(The oldest turns were removed from the log, and are not here.)".to_owned());
+    }
+    if !left_out.is_empty() {
+        let bytes: usize = left_out.iter().map(String::len).sum();
+        let count = left_out.len();
+        parts.push(format!("(The oldest {count} entries, {bytes} bytes, are left out here.)"));
+    }
+    parts.extend(kept.iter().cloned());
+    parts.push(END.to_owned());
+    parts.join("\n\n")
+}
+
+/// The entries in the order of time.
+fn entries(state: &State, until: Time) -> Vec<String> {
+    let mut parts: Vec<(Time, Vec<String>)> = Vec::new();
+    for turn in state.turns.iter().filter(|turn| turn.started < until) {
+        parts.push((turn.started, of_turn(state, turn)));
+    }
+    // Background work of the agent itself; that of a subagent belongs to its tool call.
+    let loose = state.items.iter().filter(|item| item.turn.is_none() && item.time < until);
+    parts.extend(loose.map(|item| (item.time, of_item(item, &[]).into_iter().collect())));
+    parts.sort_by_key(|(time, _)| *time);
+    parts.into_iter().flat_map(|(_, entries)| entries).collect()
+}
+
+fn of_turn(state: &State, turn: &Turn) -> Vec<String> {
+    let prompts = state.prompts.iter().filter(|prompt| prompt.turn.as_ref() == Some(&turn.turn));
+    let prompts: Vec<String> = prompts.map(|prompt| prompt_text(&prompt.content)).collect();
+    let mut entries: Vec<String> = prompts.iter().map(|text| entry("User", text)).collect();
+    let items = state.items.iter().filter(|item| item.turn.as_ref() == Some(&turn.turn));
+    entries.extend(items.filter_map(|item| of_item(item, &prompts)));
+    match turn.outcome {
+        Some(Outcome::Cancelled) => entries.push("(The turn was cancelled here.)".to_owned()),
+        Some(Outcome::Failed) => entries.push("(The turn failed here.)".to_owned()),
+        Some(Outcome::Lost) => entries.push("(It is not known how the turn ended.)".to_owned()),
+        Some(Outcome::Completed) | None => {}
+    }
+    entries
+}
+
+/// A finished item; `None` for one that is not shown. An agent may repeat the prompts of the turn.
+fn of_item(item: &Item, prompts: &[String]) -> Option<String> {
+    let is_finished = match item.state {
+        ItemStage::Completed | ItemStage::Failed => !item.incomplete,
+        ItemStage::Streaming | ItemStage::Abandoned | ItemStage::Unknown => false,
+    };
+    if !is_finished || item.parent.is_some() {
+        return None;
+    }
+    let text = item.text.as_deref().unwrap_or_default().trim();
+    match item.kind {
+        ItemKind::Tool => item.tool.as_deref().map(|tool| of_tool(item, tool)),
+        // Agents do not take reasoning back. A file is in the working directory.
+        ItemKind::Reasoning | ItemKind::File => None,
+        ItemKind::Message | ItemKind::Plan | ItemKind::Compaction if text.is_empty() => None,
+        ItemKind::Plan => Some(entry("Plan", text)),
+        ItemKind::Compaction => Some(entry("Summary of what came before", text)),
+        ItemKind::Message if item.role == Some(Role::User) => {
+            let is_repeated = prompts.iter().any(|prompt| prompt == text);
+            (!is_repeated && !item.synthetic).then(|| entry("User", text))
+        }
+        ItemKind::Message => Some(entry("Assistant", text)),
+    }
+}
+
+fn of_tool(item: &Item, tool: &Tool) -> String {
+    let name = tool.name.as_deref().or(tool.title.as_deref()).unwrap_or("tool");
+    let outcome = if item.state == ItemStage::Failed { " (failed)" } else { "" };
+    let mut text = format!("Tool call: {name}{outcome}");
+    let input = tool.input.as_ref().filter(|input| !input.is_null()).map(Value::to_string);
+    if let Some(input) = input {
+        text.push_str(&format!("\nInput: {}", cut(&input, LONGEST_TOOL_TEXT)));
+    }
+    if let Some(output) = output(item, tool).filter(|output| !output.trim().is_empty()) {
+        text.push_str(&format!("\nOutput:\n{}", cut(output.trim_end(), LONGEST_TOOL_TEXT)));
+    }
+    text
+}
+
+/// The result as text: what was shown, or the raw result.
+fn output(item: &Item, tool: &Tool) -> Option<String> {
+    let contents = tool.content.iter().flatten();
+    let texts: Vec<&str> = contents.filter_map(|content| content["content"]["text"].as_str()).collect();
+    if !texts.is_empty() {
+        return Some(texts.join("\n"));
+    }
+    let raw = || {
+        let output = tool.output.as_ref().filter(|output| !output.is_null())?;
+        Some(output.as_str().map_or_else(|| output.to_string(), str::to_owned))
+    };
+    item.output.clone().or_else(raw)
+}
+
+/// The text blocks of a prompt. Other blocks are named.
+fn prompt_text(content: &[Value]) -> String {
+    let text = |block: &Value| match block["type"].as_str() {
+        Some("text") => block["text"].as_str().unwrap_or_default().trim().to_owned(),
+        kind => {
+            let name = block["name"].as_str().or_else(|| block["uri"].as_str()).unwrap_or_default();
+            format!("[{} {name}]", kind.unwrap_or("attachment"))
+        }
+    };
+    content.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn entry(who: &str, text: &str) -> String {
+    format!("{who}:\n{}", cut(text, LONGEST_MESSAGE))
+}
+
+/// The beginning of a long text, and how much is missing.
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let (kept, rest) = text.split_at(text.floor_char_boundary(most));
+    format!("{kept}… ({} bytes more)", rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use turnstream_model::cursor::Seq;
+    use turnstream_model::event::Event;
+    use turnstream_model::fold::Fold;
+
+    /// The fold of events, given without their place. Each has the time of its place.
+    fn state(events: &[Value]) -> State {
+        let mut fold = Fold::new();
+        for (place, event) in (1_u64..).zip(events) {
+            let mut event = event.clone();
+            event["seq"] = json!(place);
+            event["time"] = json!(place);
+            fold.apply(&Event::from_json(&event.to_string()).unwrap());
+        }
+        assert_eq!(fold.state().seq, Seq(events.len() as u64));
+        fold.into_state()
+    }
+
+    fn turn(number: u32, answer: &str) -> Vec<Value> {
+        let (turn, prompt) = (format!("t{number}"), format!("p{number}"));
+        let (said, called, cut) = (format!("i{number}"), format!("c{number}"), format!("x{number}"));
+        vec![
+            json!({"type": "prompt.accepted", "prompt": prompt, "content": [{"type": "text", "text": format!("Question {number}")}]}),
+            json!({"type": "turn.started", "turn": turn, "origin": "prompt", "prompts": [prompt]}),
+            json!({"type": "prompt.taken", "turn": turn, "prompt": prompt}),
+            json!({"type": "item.started", "turn": turn, "item": called, "kind": "tool", "tool": {"name": "read", "input": {"path": "a"}}}),
+            json!({"type": "item.updated", "turn": turn, "item": called, "tool": {"content": [{"type": "content", "content": {"type": "text", "text": "of a"}}]}}),
+            json!({"type": "item.ended", "turn": turn, "item": called, "state": "completed"}),
+            json!({"type": "item.started", "turn": turn, "item": cut, "kind": "message", "role": "assistant", "text": "cut o"}),
+            json!({"type": "item.ended", "turn": turn, "item": cut, "state": "abandoned", "incomplete": true}),
+            json!({"type": "item.started", "turn": turn, "item": said, "kind": "message", "role": "assistant", "text": answer}),
+            json!({"type": "item.ended", "turn": turn, "item": said, "state": "completed"}),
+            json!({"type": "turn.ended", "turn": turn, "outcome": "completed", "stop_reason": "end_turn"}),
+        ]
+    }
+
+    #[test]
+    fn what_was_finished_before_the_resume_is_in_the_transcript_and_nothing_else() {
+        let before = turn(1, "Answer 1");
+        let until = Time(before.len() as u64 + 1);
+        let all =
+            [before.clone(), vec![json!({"type": "session.resumed", "as": "transcript"})], turn(2, "Later")];
+        let text = transcript(&state(&all.concat()), until);
+        let expected = format!(
+            "{HEAD}\n\nUser:\nQuestion 1\n\nTool call: read\nInput: {{\"path\":\"a\"}}\nOutput:\nof a\n\nAssistant:\nAnswer \
+             1\n\n{END}"
+        );
+        assert_eq!(text, expected);
+        assert_eq!(transcript(&state(&before), until), expected, "the same, whatever came later");
+    }
+
+    #[test]
+    fn a_long_conversation_keeps_its_newest_part_and_says_what_is_missing() {
+        let turns: Vec<Value> = (1..=20).flat_map(|number| turn(number, &"long ".repeat(4_000))).collect();
+        let text = transcript(&state(&turns), Time(u64::MAX));
+        assert!(text.len() <= MOST + 1_000, "{} bytes", text.len());
+        assert!(text.contains("Question 20") && !text.contains("Question 5\n"));
+        let missing = text.lines().find(|line| line.starts_with("(The oldest")).unwrap();
+        assert!(missing.ends_with("bytes, are left out here.)"), "{missing}");
+        let huge = transcript(&state(&turn(1, &"é".repeat(100_000))), Time(u64::MAX));
+        assert!(huge.contains("Question 1") && huge.contains("… (134464 bytes more)"), "{}", &huge[..300]);
+    }
+}
