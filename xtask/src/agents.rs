@@ -8,9 +8,10 @@ const AGENTS: Folder = Folder {
     name: "agents",
     what_for: "the real-agent tests",
     packages: &[
-        Package { name: "opencode-ai", version: "1.18.33", command: "opencode" },
-        Package { name: "@anthropic-ai/claude-code", version: "2.1.197", command: "claude" },
-        Package { name: "@openai/codex", version: "0.166.0", command: "codex" },
+        Package { name: "opencode-ai", version: "1.18.33", command: Some("opencode") },
+        Package { name: "@opencode-ai/sdk", version: "1.18.33", command: None },
+        Package { name: "@anthropic-ai/claude-code", version: "2.1.197", command: Some("claude") },
+        Package { name: "@openai/codex", version: "0.166.0", command: Some("codex") },
     ],
 };
 
@@ -19,7 +20,7 @@ const AGENTS: Folder = Folder {
 const NEWER_CLAUDE: Folder = Folder {
     name: "agents/claude-2.1.325",
     what_for: "the real-agent tests",
-    packages: &[Package { name: "@anthropic-ai/claude-code", version: "2.1.325", command: "claude" }],
+    packages: &[Package { name: "@anthropic-ai/claude-code", version: "2.1.325", command: Some("claude") }],
 };
 
 /// Installs them unless they are installed and work, and returns their folder.

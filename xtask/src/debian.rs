@@ -33,7 +33,8 @@ impl std::fmt::Display for Missing {
 
 /// Installs a program by its packages if it is missing. `what_for` is part of the error.
 pub(crate) fn ensure(program: &str, packages: &[&str], what_for: &str) -> Result<(), Missing> {
-    if answer(command(program, &["--version"])).is_some() {
+    // tmux knows only the short form.
+    if ["--version", "-V"].iter().any(|flag| answer(command(program, &[flag])).is_some()) {
         return Ok(());
     }
     let names = packages.join(" ");

@@ -19,8 +19,8 @@ pub(crate) struct Folder {
 pub(crate) struct Package {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
-    /// Its command, which supports `--version`.
-    pub(crate) command: &'static str,
+    /// Its command, which supports `--version`. A library has none.
+    pub(crate) command: Option<&'static str>,
 }
 
 // === impl Folder ===
@@ -57,9 +57,11 @@ impl Folder {
     }
 
     fn check(&self, dir: &Path) -> Result<(), String> {
-        self.packages
-            .iter()
-            .try_for_each(|package| package.check(&dir.join("node_modules/.bin").join(package.command)))
+        let modules = dir.join("node_modules");
+        self.packages.iter().try_for_each(|package| match package.command {
+            Some(command) => package.check(&modules.join(".bin").join(command)),
+            None => package.check_library(&modules.join(package.name)),
+        })
     }
 }
 
@@ -68,6 +70,18 @@ impl Folder {
 impl Package {
     fn pinned(&self) -> String {
         format!("{}@{}\n", self.name, self.version)
+    }
+
+    /// Checks that the library is there at the pinned version.
+    fn check_library(&self, dir: &Path) -> Result<(), String> {
+        let Self { name, version, .. } = self;
+        let file = dir.join("package.json");
+        let text = std::fs::read_to_string(&file);
+        let text = text.map_err(|error| format!("{name}: cannot read {}: {error}", file.display()))?;
+        if text.contains(&format!("\"version\": \"{version}\"")) {
+            return Ok(());
+        }
+        Err(format!("{name}: {} is not of version {version}", file.display()))
     }
 
     /// Checks that the command runs and has the pinned version. Some packages fetch their binary in an
@@ -94,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_gone_or_another_version_is_not_taken_for_installed() {
-        let package = |version| Package { name: "agent", version, command: "agent" };
+        let package = |version| Package { name: "agent", version, command: Some("agent") };
         assert!(package("1.2.3").check(Path::new("/nowhere/agent")).is_err());
         // `echo` prints the word `--version`.
         assert!(package("1.2.3").check(Path::new("/bin/echo")).is_err());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 const PEERS: Folder = Folder {
     name: "peers",
     what_for: "the gateway benchmark",
-    packages: &[Package { name: "sandbox-agent", version: "0.4.2", command: "sandbox-agent" }],
+    packages: &[Package { name: "sandbox-agent", version: "0.4.2", command: Some("sandbox-agent") }],
 };
 
 /// Installs it unless it is installed and works, and returns its native binary. The package's command is a

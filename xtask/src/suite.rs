@@ -60,6 +60,7 @@ impl Suite {
             None => install_agents(),
         };
         self.agents = Some(installed?);
+        debian::ensure("tmux", &["tmux"], "the tests of opencode's terminal interface")?;
         Ok(())
     }
 

@@ -39,6 +39,7 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
         public_url: config.public_url.clone(),
         origins: config.origins.clone(),
         metrics_listen: config.metrics_listen,
+        opencode_listen: config.opencode_listen,
         heartbeat: config.heartbeat.unwrap_or(defaults.heartbeat),
         import: config.import.unwrap_or(defaults.import),
         limits: Limits { descriptors: open_files::limit(), ..config.server_limits.clone() },

@@ -5,6 +5,7 @@
 //!
 //! - [`native`] is Turnstream's own wire. It copies the committed bytes.
 //! - [`acp`] is the Agent Client Protocol. `docs/acp.md` has the mapping of every event, which a test checks.
+//! - [`opencode`] is the API of opencode's server, for its own clients. See `docs/opencode-compat.md`.
 //!
 //! [`markdown`] writes a page for people and does not implement [`Dialect`]. It groups the items of a turn
 //! and ends with totals, so it is written once, from a finished state.
@@ -13,6 +14,8 @@ pub mod acp;
 mod dialect;
 pub mod markdown;
 pub mod native;
+pub mod opencode;
+mod text_diff;
 
 pub use dialect::{Dialect, FrameSink, Repeats};
 
@@ -21,6 +24,6 @@ pub use dialect::{Dialect, FrameSink, Repeats};
 #[macro_export]
 macro_rules! for_each_dialect {
     ($call:ident) => {
-        $call! { $crate::native::Native, $crate::acp::Acp }
+        $call! { $crate::native::Native, $crate::acp::Acp, $crate::opencode::Opencode }
     };
 }

@@ -4,7 +4,7 @@ use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::last_activity::last_time;
 use crate::request::SessionInfo;
-use crate::session_states::Stage;
+use crate::session_states::{SessionEntry, Stage};
 use serde::Serialize;
 use std::cmp::Reverse;
 use turnstream_model::Chain;
@@ -100,6 +100,20 @@ impl Gateway {
             Some(ListedSession { info: self.session_for_list(&id)?, active })
         });
         Ok(Listed { sessions: sessions.collect(), next })
+    }
+
+    /// Every session that was not deleted, by id, without a look at the log.
+    pub fn session_states(&self) -> Vec<SessionEntry> {
+        self.states().all()
+    }
+
+    /// When a session was last active; 0 for one that is gone. Blocks: it may read the log.
+    pub fn last_activity(&self, id: &SessionId) -> Time {
+        let known = self.states().activity(id);
+        known.unwrap_or_else(|| {
+            let created = self.states().get(id).and_then(|session| session.created);
+            self.look_up_activity(id, created)
+        })
     }
 
     /// The last activity of a session that was not used since the start. If it cannot be read, the session

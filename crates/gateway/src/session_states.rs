@@ -150,6 +150,11 @@ impl SessionStates {
         }
     }
 
+    /// The last activity of a session, where it is known.
+    pub(crate) fn activity(&self, id: &SessionId) -> Option<Time> {
+        self.lock().active.get(id).copied()
+    }
+
     /// The sessions that fit, each with its creation and its last activity, where that is known.
     pub(crate) fn matching(
         &self,

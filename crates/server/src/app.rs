@@ -3,6 +3,7 @@
 use crate::access::{self, Access};
 use crate::closing::Closing;
 use crate::limits::{InUse, limit_requests};
+use crate::opencode::{self, Feeds};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
@@ -27,6 +28,7 @@ pub(crate) struct App {
     pub(crate) options: Options,
     pub(crate) access: Arc<Access>,
     pub(crate) hubs: Arc<Hubs>,
+    pub(crate) feeds: Feeds,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
     pub(crate) in_use: InUse,
@@ -42,12 +44,14 @@ impl App {
     ) -> Arc<Self> {
         let streams = Arc::new(OpenStreams::default());
         let hubs = Hubs::new(gateway.clone(), closing.clone(), streams.clone());
+        let feeds = Feeds::new(gateway.clone(), closing.clone());
         let in_use = InUse::new(&options.limits);
         Arc::new(Self {
             gateway,
             options,
             access,
             hubs,
+            feeds,
             closing,
             streams,
             in_use,
@@ -64,7 +68,7 @@ impl App {
     /// All routes.
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);
-        Router::new()
+        let routes = Router::new()
             .route("/", get(page::index))
             .route("/page.css", get(page::style))
             .route("/page.js", get(page::script))
@@ -93,8 +97,19 @@ impl App {
             .route("/v1/sessions/{session}/cancel", post(prompts::cancel))
             .route("/v1/sessions/{session}/approvals/{approval}", post(waits::resolve))
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
+            .nest("/opencode", opencode::router())
             .fallback(nothing)
-            .method_not_allowed_fallback(wrong_method)
+            .method_not_allowed_fallback(wrong_method);
+        self.guarded(routes)
+    }
+
+    /// The routes of the address for clients of opencode that cannot take a path.
+    pub(crate) fn opencode_router(self: Arc<Self>) -> Router {
+        self.guarded(opencode::router())
+    }
+
+    fn guarded(self: Arc<Self>, routes: Router<Arc<Self>>) -> Router {
+        routes
             .layer(from_fn_with_state(self.clone(), limit_requests))
             .layer(from_fn_with_state(self.clone(), access::check))
             .layer(from_fn(access::protect))

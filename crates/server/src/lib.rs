@@ -10,6 +10,7 @@ mod gateway_problems;
 mod json_errors;
 mod limits;
 mod metrics;
+mod opencode;
 mod options;
 mod page;
 mod params;

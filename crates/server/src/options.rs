@@ -19,6 +19,8 @@ pub struct Options {
     pub origins: Vec<Origin>,
     /// An address of its own for `/metrics`, where no token is needed.
     pub metrics_listen: Option<SocketAddr>,
+    /// An address of its own for opencode's API, for clients that cannot take a path.
+    pub opencode_listen: Option<SocketAddr>,
     /// How long a stream may be silent before it sends a heartbeat.
     pub heartbeat: Duration,
     /// How long the body of a request may take. For an import it is the longest pause.
@@ -40,6 +42,7 @@ impl Options {
             public_url: None,
             origins: Vec::new(),
             metrics_listen: None,
+            opencode_listen: None,
             heartbeat: Duration::from_secs(15),
             body: Duration::from_secs(60),
             import: 4 << 30,

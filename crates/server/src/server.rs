@@ -79,6 +79,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     metrics: Option<TcpListener>,
+    opencode: Option<TcpListener>,
     gateway: Gateway,
     options: Options,
     access: Arc<Access>,
@@ -93,8 +94,21 @@ impl Server {
             Some(address) => Some(listen(address).await?.0),
             None => None,
         };
+        let opencode = match options.opencode_listen {
+            Some(address) => {
+                check_token(address, &options)?;
+                Some(listen(address).await?.0)
+            }
+            None => None,
+        };
         let access = Arc::new(Access::new(&options, address));
-        Ok(Self { listener, address, metrics, gateway, options, access })
+        Ok(Self { listener, address, metrics, opencode, gateway, options, access })
+    }
+
+    /// The address for opencode's API, if it has one of its own.
+    pub fn opencode_address(&self) -> Option<SocketAddr> {
+        // It fails only for a descriptor that is no socket.
+        self.opencode.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
     /// The address for metrics, if they have one of their own.
@@ -117,10 +131,11 @@ impl Server {
     /// gateway is closed, all within five seconds. Returns what could not be stopped.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
         let metrics_address = self.metrics_address().unwrap_or(self.address);
-        let Self { listener, address: _, metrics, gateway, options, access } = self;
+        let Self { listener, address: _, metrics, opencode, gateway, options, access } = self;
         let closing = Closing::new();
         let app = App::new(gateway.clone(), options, access, closing.clone());
         let metrics_service = TowerToHyperService::new(metrics_router(app.clone(), metrics_address));
+        let opencode_service = TowerToHyperService::new(app.clone().opencode_router());
         let service = TowerToHyperService::new(app.clone().router());
         let refused = RefusedConnections::new(&app.in_use.connections);
         let mut reports = tokio::time::interval(Refusals::REPORT_EVERY);
@@ -134,6 +149,9 @@ impl Server {
                 accepted = listener.accept() => accepted.map(|(socket, peer)| (socket, peer, &service)),
                 accepted = accept(metrics.as_ref()) => {
                     accepted.map(|(socket, peer)| (socket, peer, &metrics_service))
+                }
+                accepted = accept(opencode.as_ref()) => {
+                    accepted.map(|(socket, peer)| (socket, peer, &opencode_service))
                 }
                 Some(ended) = connections.join_next() => {
                     log_panic(ended);
@@ -169,7 +187,7 @@ impl Server {
                 }
             }
         }
-        drop((listener, metrics));
+        drop((listener, metrics, opencode));
         closing.begin();
         let ((), unstopped) = tokio::join!(close_connections(&mut connections), gateway.close());
         app.report_refusals();

@@ -2,6 +2,7 @@
 
 mod kills;
 mod memory;
+mod opencode_api;
 mod processes;
 
 use crate::support::{Home, Serving, ask, stdout, wait_for};

@@ -1,5 +1,6 @@
 //! The real opencode behind the real binary: started, asked, killed over, adopted and ended.
 
+mod api;
 mod attached;
 mod away;
 mod cancels;

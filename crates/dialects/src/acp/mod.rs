@@ -46,5 +46,6 @@ pub use dialect::Acp;
 pub use encoder::Encoder;
 pub use ending::{End, Fault, SESSION_ERROR, STREAM_ERROR, TIMEOUT};
 pub use event::{AcpEvent, Chunk, ChunkKind, EndedItem, ItemNews, ItemNote, Notice, Revision, ToolText};
+pub(crate) use plan::contents as plan_entries;
 pub use tag::{Ended, Mark, Tag, Void};
 pub use write::request_id;

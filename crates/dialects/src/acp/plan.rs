@@ -32,6 +32,16 @@ pub(super) fn entries(text: &str) -> Vec<PlanEntry> {
     lines.map(|line| entry(line, PlanEntryPriority::Medium, PlanEntryStatus::Pending)).collect()
 }
 
+/// The entries of a plan's text: what is to be done, and how far it is, in ACP's words.
+pub(crate) fn contents(text: &str) -> Vec<(String, String)> {
+    let word = |status: PlanEntryStatus| match status {
+        PlanEntryStatus::InProgress => "in_progress",
+        PlanEntryStatus::Completed => "completed",
+        _ => "pending",
+    };
+    entries(text).into_iter().map(|entry| (entry.content, word(entry.status).to_owned())).collect()
+}
+
 fn from_entry(from: Entry) -> PlanEntry {
     let priority = match from.priority.as_deref() {
         Some("high") => PlanEntryPriority::High,

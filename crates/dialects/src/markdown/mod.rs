@@ -6,7 +6,6 @@
 
 mod ask;
 mod conversation;
-mod diff;
 mod heading;
 mod item;
 mod prose;

@@ -1,7 +1,8 @@
 //! A tool call: its name, input and output.
 
+use super::Page;
 use super::text::{code, excerpt, inline};
-use super::{Page, diff};
+use crate::text_diff;
 use serde_json::{Map, Value};
 use turnstream_model::event::{Tool, ToolKind};
 use turnstream_model::fold::{Item, ItemStage};
@@ -55,7 +56,7 @@ pub(super) fn output(item: &Item, page: &mut Page) {
         let path = path.replace(['\n', '\r'], " ");
         let from = if old.is_some() { path.as_str() } else { "/dev/null" };
         let mut lines = vec![format!("--- {from}"), format!("+++ {path}")];
-        lines.extend(diff::lines(old.unwrap_or_default(), new));
+        lines.extend(text_diff::lines(old.unwrap_or_default(), new));
         page.block(&excerpt("diff", &lines.join("\n")));
     }
     let text = content_text(tool).or_else(|| item.output.clone()).or_else(|| raw(tool));

@@ -19,7 +19,7 @@ use turnstream_model::machine::{Cancel, Machine};
 use turnstream_model::signal::{Ending, Finality, ItemSeen, Need, ProbedStatus, Signal};
 
 #[derive(Clone, Debug)]
-enum Act {
+pub(super) enum Act {
     Observe(Box<Signal>),
     Prompt,
     Cancel,
@@ -133,7 +133,7 @@ fn signal() -> impl Strategy<Value = Signal> {
     ]
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         30 => signal().prop_map(|signal| Act::Observe(Box::new(signal))),
         3 => Just(Act::Prompt),
@@ -146,7 +146,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..80)
 }
 
-fn play(acts: &[Act]) -> Session {
+pub(super) fn play(acts: &[Act]) -> Session {
     let mut session = Session::new();
     for act in acts {
         match act.clone() {

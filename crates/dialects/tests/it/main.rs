@@ -8,6 +8,9 @@ mod judge;
 mod laws;
 mod mapping;
 mod markdown;
+mod opencode;
+mod opencode_captures;
+mod opencode_client;
 mod resume;
 
 /// The machine, log and fold that the model's own tests use.

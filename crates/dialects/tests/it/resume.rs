@@ -3,9 +3,11 @@
 
 use super::captured_logs;
 use super::client::Screen;
+use super::opencode_client::Store;
 use serde_json::Value;
 use turnstream_dialects::acp::Acp;
 use turnstream_dialects::native::Native;
+use turnstream_dialects::opencode::Opencode;
 use turnstream_dialects::{Dialect, FrameSink, Repeats, for_each_dialect};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Event, Kind, Line};
@@ -47,16 +49,33 @@ fn encode<D: Dialect>(mut dialect: D, log: &[Kept]) -> Vec<Vec<Frame>> {
 }
 
 /// What a client has: its screen in the form in which two of them are compared.
-type Client = fn(&[Frame]) -> Screen;
+type Client = fn(&[Frame]) -> Has;
 
-fn acp_client(frames: &[Frame]) -> Screen {
-    let messages: Vec<Value> = frames.iter().map(|(_, json)| serde_json::from_str(json).unwrap()).collect();
-    Screen::of_messages(&messages).for_comparison()
+#[derive(Debug, PartialEq)]
+enum Has {
+    Screen(Box<Screen>),
+    Store(Box<Store>),
+}
+
+fn read(frames: &[Frame]) -> Vec<Value> {
+    frames.iter().map(|(_, json)| serde_json::from_str(json).unwrap()).collect()
+}
+
+fn acp_client(frames: &[Frame]) -> Has {
+    Has::Screen(Box::new(Screen::of_messages(&read(frames)).for_comparison()))
+}
+
+fn opencode_client(frames: &[Frame]) -> Has {
+    Has::Store(Box::new(Store::of(&read(frames)).for_comparison()))
 }
 
 /// The client of a dialect that repeats the conversation.
 fn client_of<D: Dialect>() -> Option<Client> {
-    (D::NAME == Acp::NAME).then_some(acp_client as Client)
+    match D::NAME {
+        Acp::NAME => Some(acp_client),
+        Opencode::NAME => Some(opencode_client),
+        _ => None,
+    }
 }
 
 /// Holds a dialect to what it promises.
@@ -136,12 +155,17 @@ fn native_reads_no_event() {
     assert!(Acp::default().encode(&line, &mut out).is_err());
 }
 
-#[test]
-fn no_frame_of_acp_has_the_member_that_takes_its_id() {
+fn has_no_member_for_the_id<D: Dialect>() {
     for (_, log) in captured_logs() {
-        for (_, json) in encode(Acp::default(), &kept(log)).concat() {
+        for (_, json) in encode(D::resume(&State::default()), &kept(log)).concat() {
             let message: Value = serde_json::from_str(&json).unwrap();
-            assert_eq!(message.get(Acp::ID_MEMBER), None);
+            assert_eq!(message.get(D::ID_MEMBER), None, "{}", D::NAME);
         }
     }
+}
+
+#[test]
+fn no_frame_has_the_member_that_takes_its_id() {
+    has_no_member_for_the_id::<Acp>();
+    has_no_member_for_the_id::<Opencode>();
 }

@@ -28,6 +28,7 @@ mod websocket;
 pub(crate) use carrier::Carrier;
 pub(crate) use dialects::Offered;
 pub(crate) use encoder::Form;
+pub(crate) use heartbeat::HeartbeatTimer;
 pub(crate) use hub::Hubs;
 pub(crate) use multiplex::serve_sessions;
 pub(crate) use open_streams::{Kind as StreamKind, OpenStreams};

@@ -199,7 +199,11 @@ async fn an_unknown_dialect_is_refused_with_those_there_are() {
     let rig = Rig::start().await;
     let id = rig.session().await;
     let answer = rig.get(&format!("/v1/sessions/{id}/events?dialect=klingon")).await;
-    assert_eq!((answer.status, &answer.body["known"]), (400, &json!(["native", "acp"])), "{answer:?}");
+    assert_eq!(
+        (answer.status, &answer.body["known"]),
+        (400, &json!(["native", "acp", "opencode"])),
+        "{answer:?}"
+    );
     assert_eq!(answer.body["type"], "urn:turnstream:problem:bad-query");
     let detail = answer.body["detail"].as_str().unwrap();
     assert!(detail.contains("klingon") && detail.contains("native, acp"), "{detail}");

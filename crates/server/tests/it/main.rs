@@ -18,6 +18,7 @@ mod malformed;
 mod mcp;
 mod metrics;
 mod multiplex;
+mod opencode;
 mod problems;
 mod readers;
 mod removal;

@@ -326,6 +326,17 @@ impl Stream {
         self.seen.pop_front()
     }
 
+    /// Reads on to the end. True if the connection was cut: a whole body ends without an error.
+    pub(crate) async fn is_cut(&mut self) -> bool {
+        loop {
+            match timeout(PATIENCE, self.response.chunk()).await.expect("something comes") {
+                Ok(Some(_)) => {}
+                Ok(None) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+
     /// Events up to one of that type.
     pub(crate) async fn until(&mut self, r#type: &str) -> Vec<Seen> {
         let mut all = Vec::new();

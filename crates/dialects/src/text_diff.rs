@@ -7,7 +7,7 @@ const MOST_LINES: usize = 1_000;
 const CONTEXT: usize = 3;
 
 /// The lines of a diff, each with its mark, of the parts that differ.
-pub(super) fn lines(old: &str, new: &str) -> Vec<String> {
+pub(crate) fn lines(old: &str, new: &str) -> Vec<String> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same_before = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
     let (old_rest, new_rest) = (&old[same_before..], &new[same_before..]);

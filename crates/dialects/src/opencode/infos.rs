@@ -1,0 +1,313 @@
+//! Sessions and messages as opencode describes them.
+
+use super::ids::Names;
+use super::place::{Place, item_of, turn_of};
+use super::tools::Call;
+use serde_json::{Map, Value, json};
+use turnstream_model::event::{Cost, ErrorClass, Outcome, StopReason, TurnError, Usage};
+use turnstream_model::fold::{Attempt, Prompt, Session, State, Turn};
+use turnstream_model::id::ItemId;
+use turnstream_model::time::Time;
+
+/// The version of opencode whose API this is.
+pub const VERSION: &str = "1.18.33";
+/// The only project: sessions of all directories belong to it, as in opencode outside of a repository.
+pub const PROJECT: &str = "global";
+/// The model of an agent that does not name one.
+pub const DEFAULT_MODEL: &str = "default";
+
+/// What the turns of a session have used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    usage: Usage,
+    cost: Option<Cost>,
+}
+
+impl Totals {
+    /// What the ended turns of a state have used.
+    pub fn of(state: &State) -> Self {
+        let mut totals = Self::default();
+        for turn in &state.turns {
+            totals.add(turn.usage.as_ref(), turn.cost.as_ref());
+        }
+        totals
+    }
+
+    pub(super) fn add(&mut self, usage: Option<&Usage>, cost: Option<&Cost>) {
+        if let Some(usage) = usage {
+            self.usage.add(usage);
+        }
+        if let Some(cost) = cost {
+            match &mut self.cost {
+                Some(sum) => sum.add(cost),
+                None => self.cost = Some(cost.clone()),
+            }
+        }
+    }
+}
+
+/// A session.
+pub fn session(session: &Session, totals: &Totals, updated: Time) -> Value {
+    let names = Names::of(session);
+    let mut info = json!({
+        "id": names.session(),
+        "slug": names.session(),
+        "projectID": PROJECT,
+        "directory": session.cwd,
+        "path": "",
+        "title": session.title.as_deref().unwrap_or("New session"),
+        "agent": session.agent,
+        "model": {"id": model(session), "providerID": session.agent},
+        "version": VERSION,
+        "cost": amount(totals.cost.as_ref()),
+        "tokens": tokens(Some(&totals.usage)),
+        "time": {"created": session.created, "updated": updated},
+    });
+    if session.ended.is_some() {
+        info["time"]["archived"] = json!(updated);
+    }
+    info
+}
+
+/// The session of a subagent.
+pub fn subagent(call: &ItemId, state: &State) -> Value {
+    let names = Names::of(&state.session);
+    let made_by = item_of(call, state);
+    let time = made_by.map(|item| item.time).or(state.session.created);
+    let title = made_by.and_then(|item| {
+        let call = Call::of(item.tool.as_deref()?, &state.session.cwd);
+        Some(call.title)
+    });
+    let parent = made_by.and_then(|item| item.parent.as_ref());
+    json!({
+        "id": names.subagent(call),
+        "slug": names.subagent(call),
+        "projectID": PROJECT,
+        "directory": state.session.cwd,
+        "path": "",
+        "parentID": parent.map_or_else(|| names.session(), |parent| names.subagent(parent)),
+        "title": title.unwrap_or_else(|| "Subagent".to_owned()),
+        "agent": state.session.agent,
+        "version": VERSION,
+        "cost": amount(None),
+        "tokens": tokens(None),
+        "time": {"created": time, "updated": time},
+    })
+}
+
+/// The message of a user.
+pub(super) fn user(id: &str, in_session: &str, session: &Session, time: Time) -> Value {
+    json!({
+        "id": id,
+        "sessionID": in_session,
+        "role": "user",
+        "time": {"created": time},
+        "agent": session.agent,
+        "model": {"providerID": session.agent, "modelID": model(session)},
+    })
+}
+
+/// An answer of the assistant. `last` is when the last item of the answer started.
+pub(super) fn assistant(place: &Place, last: Option<Time>, state: &State, names: &Names) -> Value {
+    let session = &state.session;
+    let mut info = json!({
+        "id": place.message(names),
+        "sessionID": place.session(names),
+        "role": "assistant",
+        "mode": session.mode.as_deref().unwrap_or(&session.agent),
+        "agent": session.agent,
+        "path": {"cwd": session.cwd, "root": session.cwd},
+        "modelID": model(session),
+        "providerID": session.agent,
+        "cost": amount(None),
+        "tokens": tokens(None),
+    });
+    match place {
+        Place::Step { turn, started, step } => {
+            info["time"] = json!({"created": started});
+            info["parentID"] = json!(parent(turn_of(turn, state), state, names).unwrap_or_default());
+            if let Some(turn) = turn_of(turn, state) {
+                step_of_turn(turn, *step, last, &mut info);
+            }
+        }
+        Place::Background { item, time } => {
+            info["time"] = json!({"created": time});
+            info["parentID"] = json!("");
+            if item_of(item, state).is_none_or(|item| !item.is_open()) {
+                info["time"]["completed"] = json!(time);
+            }
+        }
+        Place::Subagent(call) => {
+            let made_by = item_of(call, state);
+            let created = made_by.map(|item| item.time).or(session.created);
+            info["time"] = json!({"created": created});
+            info["parentID"] = json!(names.task(call));
+            if made_by.is_some_and(|item| !item.is_open()) {
+                info["time"]["completed"] = json!(last.or(created));
+            }
+        }
+    }
+    info
+}
+
+/// What is known of one step of a turn.
+fn step_of_turn(turn: &Turn, step: u32, last_item: Option<Time>, info: &mut Value) {
+    let attempts = || turn.attempts.iter().filter(|attempt| attempt.step == step);
+    if let Some(attempt) = attempts().next_back() {
+        if let Some(model) = &attempt.model {
+            info["modelID"] = json!(model);
+        }
+        if let Some(finish) = &attempt.finish {
+            info["finish"] = json!(reason(finish));
+        }
+        info["tokens"] = tokens(attempt.usage.as_ref());
+        info["cost"] = amount(attempt.cost.as_ref());
+    }
+    if step == 0 && turn.attempts.is_empty() {
+        info["tokens"] = tokens(turn.usage.as_ref());
+        info["cost"] = amount(turn.cost.as_ref());
+        if let Some(finish) = turn.stop_reason {
+            info["finish"] = json!(finish_of(finish));
+        }
+    }
+    let last = last_step(turn);
+    if step == last
+        && let Some(ended) = turn.ended
+    {
+        info["time"]["completed"] = json!(ended);
+        if let Some(error) = error_of(turn) {
+            info["error"] = error;
+        }
+    } else if step < last || turn.ended.is_some() {
+        info["time"]["completed"] = json!(last_item.unwrap_or(turn.started));
+    }
+}
+
+/// The last step of a turn that has a message.
+pub(super) fn last_step(turn: &Turn) -> u32 {
+    turn.attempts.iter().map(|attempt| attempt.step).max().unwrap_or(0)
+}
+
+/// When the last item of an answer started.
+pub(super) fn last_time(place: &Place, state: &State) -> Option<Time> {
+    let mut items = state.items.iter().enumerate().rev();
+    let found = items.find(|(index, _)| Place::at(*index, state).as_ref() == Some(place));
+    found.map(|(_, item)| item.time)
+}
+
+/// The message that a turn answers.
+fn parent(turn: Option<&Turn>, state: &State, names: &Names) -> Option<String> {
+    let turn = turn?;
+    let asked = turn.prompts.first();
+    let prompts = || state.prompts.iter().rev().chain(state.queue.iter().rev());
+    let prompt = asked.and_then(|asked| prompts().find(|prompt: &&Prompt| prompt.prompt == *asked));
+    prompt.map(|prompt| names.prompt(prompt))
+}
+
+/// The model of a session.
+pub(super) fn model(session: &Session) -> &str {
+    session.model.as_deref().unwrap_or(DEFAULT_MODEL)
+}
+
+pub(super) fn tokens(usage: Option<&Usage>) -> Value {
+    let nothing = Usage::default();
+    let Usage { input, output, reasoning, cache_read, cache_write, extra: _ } = usage.unwrap_or(&nothing);
+    let count = |tokens: &Option<u64>| tokens.unwrap_or(0);
+    json!({
+        "input": count(input),
+        "output": count(output),
+        "reasoning": count(reasoning),
+        "cache": {"read": count(cache_read), "write": count(cache_write)},
+    })
+}
+
+pub(super) fn amount(cost: Option<&Cost>) -> Value {
+    json!(cost.map_or(0.0, |cost| cost.amount))
+}
+
+/// The finish reason of a model call, in opencode's spelling.
+pub(super) fn reason(finish: &str) -> String {
+    finish.replace('_', "-")
+}
+
+fn finish_of(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::EndTurn => "stop",
+        StopReason::MaxTokens | StopReason::MaxTurnRequests => "length",
+        StopReason::Refusal => "content-filter",
+        StopReason::Rejected => "tool-calls",
+    }
+}
+
+/// The part of a step's end.
+pub(super) fn step_finish(attempt: &Attempt) -> Map<String, Value> {
+    let finish = attempt.finish.as_deref().unwrap_or("unknown");
+    Map::from_iter([
+        ("type".to_owned(), json!("step-finish")),
+        ("reason".to_owned(), json!(reason(finish))),
+        ("tokens".to_owned(), tokens(attempt.usage.as_ref())),
+        ("cost".to_owned(), amount(attempt.cost.as_ref())),
+    ])
+}
+
+/// The error of a turn that did not complete.
+pub(super) fn error_of(turn: &Turn) -> Option<Value> {
+    match turn.outcome? {
+        Outcome::Completed if turn.stop_reason == Some(StopReason::Refusal) => {
+            let message = "The model refused to answer";
+            Some(json!({"name": "ContentFilterError", "data": {"message": message}}))
+        }
+        Outcome::Completed => None,
+        Outcome::Cancelled => Some(json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}})),
+        Outcome::Failed => Some(turn.error.as_ref().map_or_else(|| unknown("the turn failed"), failure)),
+        Outcome::Lost => {
+            let reason = turn.error.as_ref().map_or("nobody knows how it ended", |error| &error.message);
+            Some(unknown(&format!("The turn was lost: {reason}")))
+        }
+    }
+}
+
+fn unknown(message: &str) -> Value {
+    json!({"name": "UnknownError", "data": {"message": message}})
+}
+
+fn failure(error: &TurnError) -> Value {
+    let message = &error.message;
+    let api = |is_retryable: bool| {
+        let mut data = json!({"message": message, "isRetryable": is_retryable});
+        if let Some(status) = error.status {
+            data["statusCode"] = json!(status);
+        }
+        json!({"name": "APIError", "data": data})
+    };
+    match error.class {
+        ErrorClass::Cancelled => json!({"name": "MessageAbortedError", "data": {"message": message}}),
+        ErrorClass::Auth => match error.status {
+            Some(_) => api(false),
+            None => json!({"name": "ProviderAuthError", "data": {"providerID": "", "message": message}}),
+        },
+        ErrorClass::ContextOverflow => json!({"name": "ContextOverflowError", "data": {"message": message}}),
+        ErrorClass::OutputLimit => json!({"name": "MessageOutputLengthError", "data": {}}),
+        ErrorClass::Refused => json!({"name": "ContentFilterError", "data": {"message": message}}),
+        ErrorClass::RateLimited
+        | ErrorClass::Overloaded
+        | ErrorClass::ProviderError
+        | ErrorClass::TransportLost
+        | ErrorClass::Stalled => api(true),
+        ErrorClass::QuotaExhausted
+        | ErrorClass::ModelUnavailable
+        | ErrorClass::InvalidRequest
+        | ErrorClass::Unreachable
+        | ErrorClass::StreamCorrupt
+        | ErrorClass::StreamSpliced
+        | ErrorClass::Incomplete
+        | ErrorClass::EmptyOutput
+        | ErrorClass::NotAStream => api(false),
+        ErrorClass::Budget
+        | ErrorClass::NotStarted
+        | ErrorClass::AgentExited
+        | ErrorClass::AgentError
+        | ErrorClass::Timeout
+        | ErrorClass::Internal => unknown(message),
+    }
+}

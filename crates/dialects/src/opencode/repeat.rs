@@ -1,0 +1,104 @@
+//! What a client that has missed something is told again: whole messages and parts, and never a delta.
+
+use super::encoder::{is_busy, status};
+use super::history::{self, Message};
+use super::ids::{Named, Names};
+use super::infos::{self, Totals};
+use super::write::Events;
+use crate::dialect::FrameSink;
+use serde_json::json;
+use turnstream_model::fold::{State, Turn};
+use turnstream_model::id::ItemId;
+use turnstream_model::time::Time;
+
+/// Whether clients are told again that a session is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// For clients that may have missed the end of a turn.
+    Told,
+    /// For clients that take every idle as the end of their own prompt.
+    LeftOut,
+}
+
+/// The whole conversation, the status, and what waits for a person.
+pub(super) fn conversation(state: &State, out: &mut impl FrameSink) {
+    write(state, None, Idle::Told, out);
+}
+
+/// The status of a session, its open turn, turns that ended at this time or later, prompts that wait, and
+/// what waits for a person.
+pub fn since(state: &State, since: Time, idle: Idle, out: &mut impl FrameSink) {
+    write(state, Some(since), idle, out);
+}
+
+fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSink) {
+    let names = Names::of(&state.session);
+    let updated = last_time(state);
+    let mut buffer = Vec::new();
+    let out = &mut Events::new(out, &mut buffer, state.seq, updated);
+    if state.session.id.is_none() {
+        return;
+    }
+    let info = infos::session(&state.session, &Totals::of(state), updated);
+    out.add("session.updated", &json!({"sessionID": names.session(), "info": info}));
+    let recent = recent(state, since);
+    for message in history::messages(&recent, &Named::Session) {
+        add(&message, out);
+    }
+    for call in subagents(&recent) {
+        let (session, info) = (names.subagent(&call), infos::subagent(&call, state));
+        out.add("session.updated", &json!({"sessionID": session, "info": info}));
+        for message in history::messages(&recent, &Named::Subagent(call)) {
+            add(&message, out);
+        }
+    }
+    if !history::todos(&recent).is_empty() {
+        out.add("todo.updated", &json!({"sessionID": names.session(), "todos": history::todos(&recent)}));
+    }
+    if idle == Idle::Told || is_busy(state) {
+        out.add("session.status", &status(state, &names));
+    }
+    for request in history::permissions(state) {
+        out.add("permission.asked", &request);
+    }
+    for request in history::questions(state) {
+        out.add("question.asked", &request);
+    }
+}
+
+fn add<S: FrameSink>(message: &Message, out: &mut Events<'_, S>) {
+    let session = &message.info["sessionID"];
+    out.add("message.updated", &json!({"sessionID": session, "info": message.info}));
+    for part in &message.parts {
+        out.add("message.part.updated", &json!({"sessionID": session, "part": part, "time": out.time()}));
+    }
+}
+
+/// The state with the turns that are open or ended since then.
+fn recent(state: &State, since: Option<Time>) -> State {
+    let mut recent = state.clone();
+    let Some(since) = since else { return recent };
+    let is_recent = |turn: &Turn| turn.ended.is_none_or(|ended| ended >= since);
+    recent.turns.retain(is_recent);
+    let turns: Vec<_> = recent.turns.iter().map(|turn| turn.turn.clone()).collect();
+    recent.items.retain(|item| match &item.turn {
+        Some(turn) => turns.contains(turn),
+        None => item.is_open() || item.time >= since,
+    });
+    recent.prompts.retain(|prompt| prompt.turn.as_ref().is_some_and(|turn| turns.contains(turn)));
+    recent
+}
+
+/// The last time that the state has.
+fn last_time(state: &State) -> Time {
+    let turn = state.turns.last().map(|turn| turn.ended.unwrap_or(turn.started));
+    let item = state.items.last().map(|item| item.time);
+    turn.max(item).or(state.session.created).unwrap_or(Time(0))
+}
+
+fn subagents(state: &State) -> Vec<ItemId> {
+    let mut calls: Vec<ItemId> = state.items.iter().filter_map(|item| item.parent.clone()).collect();
+    calls.sort();
+    calls.dedup();
+    calls
+}

@@ -1,0 +1,384 @@
+//! Tool calls in opencode's words. A call of another agent gets opencode's name and arguments where both
+//! mean the same, so that clients show their own view of it. Other calls keep their name and arguments.
+
+use super::diff;
+use serde_json::{Map, Value, json};
+use turnstream_model::event::{Tool, ToolKind};
+
+/// A call in opencode's words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Call {
+    pub(super) name: String,
+    pub(super) input: Map<String, Value>,
+    pub(super) title: String,
+}
+
+/// The most bytes of a command's output in the metadata of its call. opencode has the same limit.
+const MOST_OUTPUT: usize = 30_000;
+
+/// Names of the same tool: at opencode, and at other agents in small letters.
+const SAME: &[(&str, &[&str])] = &[
+    ("bash", &["bash", "shell", "local_shell", "exec_command", "execute_command", "run_terminal_command"]),
+    ("read", &["read", "read_file", "readfile", "view_image", "notebookread"]),
+    ("edit", &["edit", "multiedit", "str_replace", "replace", "notebookedit"]),
+    ("write", &["write", "write_file", "create_file"]),
+    ("grep", &["grep", "search_file_content", "grep_search"]),
+    ("glob", &["glob", "find_files", "file_search"]),
+    ("list", &["list", "ls", "list_directory", "list_dir"]),
+    ("task", &["task", "agent"]),
+    ("todowrite", &["todowrite", "update_plan", "todo_write"]),
+    ("webfetch", &["webfetch", "web_fetch", "fetch"]),
+    ("websearch", &["websearch", "web_search", "google_web_search"]),
+    ("question", &["question", "askuserquestion", "request_user_input"]),
+    ("apply_patch", &["apply_patch", "patch"]),
+];
+
+/// Names of the same argument: at opencode, and at other agents.
+const ARGUMENTS: &[(&str, &[&str])] = &[
+    ("filePath", &["file_path", "notebook_path", "absolute_path", "path"]),
+    ("oldString", &["old_string", "oldText", "old_str"]),
+    ("newString", &["new_string", "newText", "new_str"]),
+    ("replaceAll", &["replace_all"]),
+    ("command", &["cmd"]),
+    ("include", &["glob"]),
+    ("todos", &["plan"]),
+    ("content", &["file_text", "text"]),
+];
+
+impl Call {
+    /// The call of a tool.
+    pub(super) fn of(tool: &Tool, cwd: &str) -> Self {
+        let given = tool.name.as_deref().unwrap_or_default();
+        let known = same(given).or_else(|| by_kind(tool));
+        let mut input = match &tool.input {
+            Some(Value::Object(members)) => members.clone(),
+            None | Some(Value::Null) => Map::new(),
+            Some(other) => Map::from_iter([("input".to_owned(), other.clone())]),
+        };
+        if let Some(name) = known {
+            rename(name, &mut input);
+            complete(name, tool, &mut input);
+        }
+        let kind = tool.kind.unwrap_or(ToolKind::Other);
+        let name =
+            known.or(Some(given).filter(|given| !given.is_empty())).unwrap_or(kind.as_str()).to_owned();
+        let title = title(&name, &input, tool, cwd);
+        Self { name, input, title }
+    }
+
+    fn text(&self, argument: &str) -> Option<&str> {
+        self.input.get(argument)?.as_str()
+    }
+
+    /// Details for a client's view of the call. `output` is what the call has written.
+    pub(super) fn metadata(&self, tool: &Tool, output: &str) -> Map<String, Value> {
+        let mut metadata = match tool.output.as_ref().and_then(|output| output.get("metadata")) {
+            Some(Value::Object(members)) => members.clone(),
+            None | Some(_) => Map::new(),
+        };
+        let mut add = |name: &str, value: Value| {
+            metadata.entry(name).or_insert(value);
+        };
+        match self.name.as_str() {
+            "bash" => add("output", json!(end_of(output))),
+            "edit" | "write" => {
+                if let Some((patch, counts)) = self.patch(tool) {
+                    let file = self.text("filePath").unwrap_or_default();
+                    let (additions, deletions) = counts;
+                    let change =
+                        json!({"file": file, "patch": patch, "additions": additions, "deletions": deletions});
+                    add("diff", json!(patch));
+                    add("filediff", change);
+                }
+                add("diagnostics", json!({}));
+            }
+            "todowrite" => add("todos", self.input.get("todos").cloned().unwrap_or_else(|| json!([]))),
+            _ => {}
+        }
+        metadata
+    }
+
+    /// What an edit changes.
+    pub(super) fn patch(&self, tool: &Tool) -> Option<(String, (usize, usize))> {
+        let shown = || tool.content.as_ref()?.iter().find(|block| block["type"] == "diff");
+        let file = self.text("filePath")?;
+        let (old, new) = match (self.text("oldString"), self.text("newString"), self.text("content")) {
+            (Some(old), Some(new), _) => (old, new),
+            (_, _, Some(content)) => ("", content),
+            _ => {
+                let diff = shown()?;
+                (diff["oldText"].as_str().unwrap_or_default(), diff["newText"].as_str()?)
+            }
+        };
+        Some(diff::patch(file, old, new))
+    }
+
+    /// What a permission for this call is called, and for what it is asked.
+    pub(super) fn permission(&self) -> (String, Vec<String>) {
+        let (kind, subject) = match self.name.as_str() {
+            "bash" => ("bash", self.text("command")),
+            "edit" | "write" | "apply_patch" => ("edit", self.text("filePath")),
+            "read" => ("read", self.text("filePath")),
+            "webfetch" => ("webfetch", self.text("url")),
+            "websearch" => ("websearch", self.text("query")),
+            "glob" | "grep" => (self.name.as_str(), self.text("pattern")),
+            "list" => ("list", self.text("path")),
+            "task" => ("task", self.text("subagent_type").or(self.text("description"))),
+            other => (other, None),
+        };
+        (kind.to_owned(), vec![subject.unwrap_or("*").to_owned()])
+    }
+}
+
+/// The text that a call has returned.
+pub(super) fn output_of(tool: &Tool, streamed: Option<&str>) -> String {
+    match &tool.output {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Object(members)) => {
+            let text = ["output", "stdout", "text", "aggregated_output"]
+                .iter()
+                .find_map(|name| members.get(*name)?.as_str());
+            text.or(streamed).map_or_else(|| Value::Object(members.clone()).to_string(), str::to_owned)
+        }
+        Some(Value::Null) | None => {
+            streamed.map(str::to_owned).or_else(|| shown_text(tool)).unwrap_or_default()
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+/// The text among what a call shows.
+fn shown_text(tool: &Tool) -> Option<String> {
+    let blocks = tool.content.as_ref()?.iter();
+    let texts: Vec<&str> = blocks.filter_map(|block| block["content"]["text"].as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+fn same(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    SAME.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(ours, _)| *ours)
+}
+
+/// A tool without a known name, by what it does, if its arguments are those of opencode's tool.
+fn by_kind(tool: &Tool) -> Option<&'static str> {
+    let has = |names: &[&str]| {
+        names.iter().any(|name| tool.input.as_ref().is_some_and(|input| !input[*name].is_null()))
+    };
+    let has_path = has(&["filePath", "file_path", "path"]) || place(tool).is_some();
+    let has_diff = tool.content.iter().flatten().any(|block| block["type"] == "diff");
+    match tool.kind? {
+        ToolKind::Execute if has(&["command", "cmd"]) => Some("bash"),
+        ToolKind::Read if has_path => Some("read"),
+        ToolKind::Edit if has_diff => Some("edit"),
+        ToolKind::Edit if has(&["content"]) && has_path => Some("write"),
+        ToolKind::Search if has(&["pattern"]) => Some("grep"),
+        ToolKind::Fetch if has(&["url"]) => Some("webfetch"),
+        ToolKind::Read
+        | ToolKind::Edit
+        | ToolKind::Delete
+        | ToolKind::Move
+        | ToolKind::Search
+        | ToolKind::Execute
+        | ToolKind::Think
+        | ToolKind::Fetch
+        | ToolKind::SwitchMode
+        | ToolKind::Other => None,
+    }
+}
+
+/// The first file that a call touches.
+fn place(tool: &Tool) -> Option<&str> {
+    tool.locations.as_ref()?.first()?["path"].as_str()
+}
+
+fn rename(tool: &str, input: &mut Map<String, Value>) {
+    // Searches and lists have a `path` of their own, and a search for files has no `include`.
+    let keeps = |name: &str| match name {
+        "path" => matches!(tool, "grep" | "glob" | "list"),
+        "glob" => tool != "grep",
+        "plan" => tool != "todowrite",
+        "text" => tool != "write",
+        _ => false,
+    };
+    for (ours, theirs) in ARGUMENTS {
+        let found = theirs.iter().find(|name| !keeps(name) && input.contains_key(**name));
+        if let Some(value) = found.filter(|_| !input.contains_key(*ours)).and_then(|name| input.remove(*name))
+        {
+            input.insert((*ours).to_owned(), value);
+        }
+    }
+}
+
+/// Adds what opencode's views need and other agents say elsewhere.
+fn complete(name: &str, tool: &Tool, input: &mut Map<String, Value>) {
+    if matches!(name, "read" | "edit" | "write")
+        && !input.contains_key("filePath")
+        && let Some(path) = place(tool)
+    {
+        input.insert("filePath".to_owned(), json!(path));
+    }
+    if let Some(Value::Array(words)) = input.get("command") {
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        // Codex runs a command line through a shell: the last word is what a person wrote.
+        let line = match words.as_slice() {
+            [shell, flag, line] if shell.ends_with("sh") && flag.ends_with('c') => (*line).to_owned(),
+            words => words.join(" "),
+        };
+        input.insert("command".to_owned(), json!(line));
+    }
+    if name == "todowrite"
+        && let Some(Value::Array(todos)) = input.get_mut("todos")
+    {
+        for todo in todos.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(step) = todo.remove("step") {
+                todo.entry("content").or_insert(step);
+            }
+            todo.entry("priority").or_insert_with(|| json!("medium"));
+        }
+    }
+    if name == "edit"
+        && !input.contains_key("oldString")
+        && let Some(diff) = tool.content.iter().flatten().find(|block| block["type"] == "diff")
+    {
+        input.insert("oldString".to_owned(), json!(diff["oldText"].as_str().unwrap_or_default()));
+        input.insert("newString".to_owned(), json!(diff["newText"].as_str().unwrap_or_default()));
+        input.entry("filePath").or_insert_with(|| diff["path"].clone());
+    }
+}
+
+fn title(name: &str, input: &Map<String, Value>, tool: &Tool, cwd: &str) -> String {
+    let text = |argument: &str| input.get(argument).and_then(Value::as_str);
+    let subject = match name {
+        "read" | "edit" | "write" => text("filePath").map(|path| relative(path, cwd)),
+        "bash" => text("command"),
+        "grep" | "glob" => text("pattern"),
+        "task" => text("description"),
+        "webfetch" => text("url"),
+        _ => None,
+    };
+    subject.or(tool.title.as_deref()).unwrap_or(name).to_owned()
+}
+
+fn relative<'a>(path: &'a str, cwd: &str) -> &'a str {
+    let inside = path.strip_prefix(cwd).and_then(|rest| rest.strip_prefix('/'));
+    inside.filter(|rest| !rest.is_empty()).unwrap_or(path)
+}
+
+/// The end of a long output.
+fn end_of(output: &str) -> &str {
+    let mut start = output.len().saturating_sub(MOST_OUTPUT);
+    while !output.is_char_boundary(start) {
+        start += 1;
+    }
+    &output[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, output_of};
+    use serde_json::{Value, json};
+    use turnstream_model::event::{Tool, ToolKind};
+
+    fn call(name: &str, input: Value) -> (String, Value) {
+        let tool = Tool { name: Some(name.to_owned()), input: Some(input), ..Tool::default() };
+        let Call { name, input, .. } = Call::of(&tool, "/srv");
+        (name, Value::Object(input))
+    }
+
+    #[test]
+    fn tools_that_mean_the_same_have_opencodes_name_and_arguments() {
+        let edited = json!({"filePath": "/srv/a", "oldString": "o", "newString": "n"});
+        let cases = [
+            ("Bash", json!({"command": "ls"}), "bash", json!({"command": "ls"})),
+            ("shell", json!({"command": ["bash", "-lc", "ls -l"]}), "bash", json!({"command": "ls -l"})),
+            (
+                "Read",
+                json!({"file_path": "/srv/a", "limit": 3}),
+                "read",
+                json!({"filePath": "/srv/a", "limit": 3}),
+            ),
+            ("Edit", json!({"file_path": "/srv/a", "old_string": "o", "new_string": "n"}), "edit", edited),
+            (
+                "Write",
+                json!({"file_path": "/a", "content": "c"}),
+                "write",
+                json!({"filePath": "/a", "content": "c"}),
+            ),
+            (
+                "Grep",
+                json!({"pattern": "x", "path": "/srv", "glob": "*.rs"}),
+                "grep",
+                json!({"pattern": "x", "path": "/srv", "include": "*.rs"}),
+            ),
+            (
+                "Glob",
+                json!({"pattern": "*", "path": "/srv"}),
+                "glob",
+                json!({"pattern": "*", "path": "/srv"}),
+            ),
+            ("LS", json!({"path": "/srv"}), "list", json!({"path": "/srv"})),
+            ("WebFetch", json!({"url": "u", "prompt": "p"}), "webfetch", json!({"url": "u", "prompt": "p"})),
+            (
+                "TodoWrite",
+                json!({"todos": [{"content": "c", "status": "pending"}]}),
+                "todowrite",
+                json!({"todos": [{"content": "c", "status": "pending", "priority": "medium"}]}),
+            ),
+            (
+                "update_plan",
+                json!({"plan": [{"step": "s", "status": "completed"}]}),
+                "todowrite",
+                json!({"todos": [{"content": "s", "status": "completed", "priority": "medium"}]}),
+            ),
+            ("mcp__github__search", json!({"path": "p"}), "mcp__github__search", json!({"path": "p"})),
+        ];
+        for (name, input, ours, want) in cases {
+            assert_eq!(call(name, input), (ours.to_owned(), want), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_a_name_is_known_by_what_it_does_and_touches() {
+        let diff = json!({"type": "diff", "path": "/srv/a", "oldText": "o\n", "newText": "n\n"});
+        let tool = Tool {
+            kind: Some(ToolKind::Edit),
+            content: Some(vec![diff]),
+            title: Some("Change a".into()),
+            ..Tool::default()
+        };
+        let call = Call::of(&tool, "/srv");
+        let input = json!({"filePath": "/srv/a", "oldString": "o\n", "newString": "n\n"});
+        assert_eq!(
+            (call.name.as_str(), Value::Object(call.input.clone()), call.title.as_str()),
+            ("edit", input, "a")
+        );
+        let metadata = call.metadata(&tool, "");
+        assert_eq!(
+            (&metadata["filediff"]["additions"], &metadata["filediff"]["deletions"]),
+            (&json!(1), &json!(1))
+        );
+        let read = Tool {
+            kind: Some(ToolKind::Read),
+            locations: Some(vec![json!({"path": "/b"})]),
+            ..Tool::default()
+        };
+        assert_eq!(Call::of(&read, "/srv").input["filePath"], "/b");
+        let odd = Tool { kind: Some(ToolKind::Think), input: Some(json!([1])), ..Tool::default() };
+        let odd = Call::of(&odd, "/srv");
+        assert_eq!((odd.name.as_str(), &odd.input["input"]), ("think", &json!([1])));
+    }
+
+    #[test]
+    fn the_text_of_a_result_is_found_in_the_forms_of_all_agents() {
+        let of = |output: Option<Value>, streamed: Option<&str>| {
+            output_of(&Tool { output, ..Tool::default() }, streamed)
+        };
+        assert_eq!(of(Some(json!({"output": "a"})), Some("b")), "a");
+        assert_eq!(of(Some(json!("a")), None), "a");
+        assert_eq!(of(Some(json!({"stdout": "a"})), None), "a");
+        assert_eq!(of(Some(json!({"x": 1})), None), "{\"x\":1}");
+        assert_eq!(of(None, Some("b")), "b");
+        let content = vec![json!({"type": "content", "content": {"type": "text", "text": "c"}})];
+        assert_eq!(output_of(&Tool { content: Some(content), ..Tool::default() }, None), "c");
+    }
+}

@@ -1,0 +1,261 @@
+//! opencode's events over signal sequences that nobody thought of, and over single stories.
+
+use super::laws::{acts, play};
+use super::opencode_client::Store;
+use super::{log, state_at};
+use proptest::prelude::*;
+use serde_json::Value;
+use turnstream_dialects::opencode::Opencode;
+use turnstream_dialects::{Dialect, FrameSink};
+use turnstream_model::check::Tail;
+use turnstream_model::event::{Body, Event, Line};
+use turnstream_model::fold::State;
+
+#[derive(Default)]
+pub(super) struct Frames(pub(super) Vec<Value>);
+
+impl FrameSink for Frames {
+    fn frame(&mut self, _: Option<&str>, json: &[u8]) {
+        self.0.push(serde_json::from_slice(json).unwrap());
+    }
+}
+
+/// The events of opencode for each of these events.
+pub(super) fn encode(mut dialect: Opencode, log: &[Event]) -> Vec<Vec<Value>> {
+    let frames = |event: &Event| {
+        let (json, kind) = (event.to_json(), event.draft.body.kind());
+        let mut out = Frames::default();
+        dialect.encode(&Line::new(event.seq, &kind, json.as_bytes()), &mut out).unwrap();
+        out.0
+    };
+    log.iter().map(frames).collect()
+}
+
+fn start() -> Opencode {
+    Opencode::resume(&State::default())
+}
+
+/// An event in a few words.
+pub(super) fn short(event: &Value) -> String {
+    let (kind, properties) = (event["type"].as_str().unwrap(), &event["properties"]);
+    let part = &properties["part"];
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match kind {
+        "session.status" => format!("status {}", word(&properties["status"]["type"])),
+        "message.updated" => {
+            let info = &properties["info"];
+            let end = if info["time"]["completed"].is_null() { "" } else { " completed" };
+            let error = &info["error"]["name"];
+            let error = error.as_str().map(|name| format!(" {name}")).unwrap_or_default();
+            format!("message {}{end}{error}", word(&info["role"]))
+        }
+        "message.part.updated" => match part["type"].as_str().unwrap() {
+            "tool" => format!("{} {}", word(&part["tool"]), word(&part["state"]["status"])),
+            "text" | "reasoning" => {
+                let end = if part["time"]["end"].is_null() { "" } else { " end" };
+                format!("{} {:?}{end}", word(&part["type"]), word(&part["text"]))
+            }
+            other => other.to_owned(),
+        },
+        "message.part.delta" => format!("+ {:?}", word(&properties["delta"])),
+        "permission.replied" => format!("{kind} {}", word(&properties["reply"])),
+        other => other.to_owned(),
+    }
+}
+
+pub(super) fn told(log: &[Event]) -> Vec<String> {
+    encode(start(), log).concat().iter().map(short).collect()
+}
+
+const TURN: &[&str] = &[
+    r#"{"type":"session.created","session":"ses_1","agent":"claude","cwd":"/srv"}"#,
+    r#"{"type":"prompt.accepted","prompt":"p1","content":[{"type":"text","text":"Read README.md and edit it"}]}"#,
+    r#"{"type":"prompt.sent","prompt":"p1"}"#,
+    r#"{"type":"session.status","status":"busy"}"#,
+    r#"{"type":"turn.started","turn":"t1","origin":"prompt","prompts":["p1"]}"#,
+    r#"{"type":"prompt.taken","turn":"t1","prompt":"p1"}"#,
+    r#"{"type":"item.started","turn":"t1","item":"i1","kind":"message","role":"assistant"}"#,
+    r#"{"type":"item.delta","turn":"t1","item":"i1","text":"I read it."}"#,
+    r#"{"type":"item.ended","turn":"t1","item":"i1","state":"completed"}"#,
+    r#"{"type":"item.started","turn":"t1","item":"i2","kind":"tool","tool":{"name":"Read","status":"pending"}}"#,
+    r#"{"type":"item.updated","turn":"t1","item":"i2","tool":{"status":"in_progress","input":{"file_path":"/srv/README.md"}}}"#,
+    r##"{"type":"item.updated","turn":"t1","item":"i2","tool":{"status":"completed","output":"# Sample"}}"##,
+    r#"{"type":"item.ended","turn":"t1","item":"i2","state":"completed"}"#,
+    r#"{"type":"approval.requested","turn":"t1","item":"i2","approval":"q1","tool":{"name":"Edit"},"options":[]}"#,
+    r#"{"type":"session.status","status":"waiting"}"#,
+    r#"{"type":"approval.resolved","turn":"t1","approval":"q1","outcome":"allow_once","by":"client"}"#,
+    r#"{"type":"session.status","status":"busy"}"#,
+    r#"{"type":"item.started","turn":"t1","item":"i3","kind":"message","role":"assistant","text":"Done."}"#,
+    r#"{"type":"item.ended","turn":"t1","item":"i3","state":"completed"}"#,
+    r#"{"type":"turn.ended","turn":"t1","outcome":"completed","stop_reason":"end_turn"}"#,
+    r#"{"type":"session.status","status":"idle"}"#,
+];
+
+#[test]
+fn a_turn_is_busy_once_and_idle_once_and_nothing_of_the_answer_follows() {
+    let want = [
+        "session.created",
+        "message user",
+        "text \"Read README.md and edit it\"",
+        "status busy",
+        "message assistant",
+        "text \"\"",
+        "+ \"I read it.\"",
+        "text \"I read it.\" end",
+        "read pending",
+        "read running",
+        "read completed",
+        "permission.asked",
+        "permission.replied once",
+        "text \"\"",
+        "+ \"Done.\"",
+        "text \"Done.\" end",
+        "message assistant completed",
+        "session.updated",
+        "status idle",
+        "session.idle",
+    ];
+    assert_eq!(told(&log(TURN)), want);
+}
+
+#[test]
+fn a_turn_that_fails_or_is_lost_has_its_error_before_it_is_idle() {
+    for (end, error) in [
+        (r#"{"type":"turn.ended","turn":"t1","outcome":"cancelled"}"#, "MessageAbortedError"),
+        (
+            r#"{"type":"turn.ended","turn":"t1","outcome":"failed","error":{"class":"overloaded","message":"m"}}"#,
+            "APIError",
+        ),
+        (r#"{"type":"turn.ended","turn":"t1","outcome":"lost"}"#, "UnknownError"),
+    ] {
+        let lines: Vec<&str> = TURN[..6].iter().copied().chain([end, TURN[20]]).collect();
+        let message = format!("message assistant completed {error}");
+        let want = [&message, "session.error", "session.updated", "status idle", "session.idle"];
+        assert_eq!(told(&log(&lines))[4..], want);
+    }
+}
+
+#[test]
+fn a_retry_shows_its_wait_and_takes_back_what_the_failed_call_wrote() {
+    let lines: Vec<&str> = TURN[..6]
+        .iter()
+        .copied()
+        .chain([
+            r#"{"type":"attempt.started","turn":"t1","attempt":"a1","step":1}"#,
+            r#"{"type":"item.started","turn":"t1","attempt":"a1","item":"i1","kind":"message","role":"assistant"}"#,
+            r#"{"type":"item.delta","turn":"t1","item":"i1","text":"Hal"}"#,
+            r#"{"type":"session.status","status":"retrying","attempt":1,"until":9,"message":"m"}"#,
+            r#"{"type":"attempt.started","turn":"t1","attempt":"a2","step":1}"#,
+            r#"{"type":"attempt.superseded","turn":"t1","attempt":"a1","by":"a2","items":["i1"]}"#,
+            r#"{"type":"session.status","status":"busy"}"#,
+        ])
+        .collect();
+    let want = [
+        "message assistant",
+        "step-start",
+        "text \"\"",
+        "+ \"Hal\"",
+        "status retry",
+        "step-start",
+        "message.part.removed",
+        "message.part.removed",
+        "status busy",
+    ];
+    assert_eq!(told(&log(&lines))[4..], want);
+}
+
+#[test]
+fn a_subagent_is_a_session_of_its_own_that_is_idle_when_its_call_ends() {
+    let lines: Vec<&str> = TURN[..6]
+        .iter()
+        .copied()
+        .chain([
+            r#"{"type":"item.started","turn":"t1","item":"i1","kind":"tool","tool":{"name":"Task","status":"in_progress","input":{"description":"Look","prompt":"Look around"}}}"#,
+            r#"{"type":"item.started","turn":"t1","item":"i2","parent":"i1","kind":"message","role":"assistant"}"#,
+            r#"{"type":"item.delta","turn":"t1","item":"i2","text":"Seen."}"#,
+            r#"{"type":"item.ended","turn":"t1","item":"i2","state":"completed"}"#,
+            r#"{"type":"item.ended","turn":"t1","item":"i1","state":"completed"}"#,
+        ])
+        .collect();
+    let events = encode(start(), &log(&lines)).concat();
+    let want = [
+        "message assistant",
+        "task running",
+        "session.created",
+        "message user",
+        "text \"Look around\"",
+        "task running",
+        "status busy",
+        "message assistant",
+        "text \"\"",
+        "+ \"Seen.\"",
+        "text \"Seen.\" end",
+        "task completed",
+        "message assistant completed",
+        "status idle",
+        "session.idle",
+    ];
+    assert_eq!(events[4..].iter().map(short).collect::<Vec<_>>(), want);
+    let child = &events[6]["properties"]["info"];
+    assert_eq!(child["parentID"], events[0]["properties"]["sessionID"]);
+    assert_eq!(events[9]["properties"]["part"]["state"]["metadata"]["sessionId"], child["id"]);
+}
+
+proptest! {
+    #[test]
+    fn one_that_continues_after_a_state_writes_the_same(acts in acts(), cut in any::<proptest::sample::Index>()) {
+        let session = play(&acts);
+        session.assert_lawful(Tail::Live);
+        let whole = encode(start(), &session.log);
+        let cut = cut.index(session.log.len() + 1);
+        let rest = encode(Opencode::resume(&state_at(&session.log[..cut])), &session.log[cut..]);
+        prop_assert_eq!(&rest, &whole[cut..]);
+    }
+
+    #[test]
+    fn every_turn_is_busy_before_it_and_idle_once_at_its_end(acts in acts()) {
+        let session = play(&acts);
+        session.assert_lawful(Tail::Live);
+        let mut busy = false;
+        let (mut ends, mut idles) = (0, 0);
+        let root = session.fold.state().session.id.clone();
+        prop_assert!(root.is_some());
+        let frames = encode(start(), &session.log);
+        let root = frames[0][0]["properties"]["sessionID"].clone();
+        for (event, frames) in session.log.iter().zip(frames) {
+            ends += usize::from(matches!(event.draft.body, Body::TurnEnded { .. }));
+            for frame in frames.iter().filter(|frame| frame["properties"]["sessionID"] == root) {
+                match short(frame).as_str() {
+                    "status busy" | "status retry" => busy = true,
+                    "status idle" => {
+                        prop_assert!(busy, "a second idle");
+                        busy = false;
+                    }
+                    "session.idle" => idles += 1,
+                    _ => {}
+                }
+            }
+            if matches!(event.draft.body, Body::TurnStarted { .. }) {
+                prop_assert!(busy, "a turn began without a busy");
+            }
+        }
+        // A sent prompt that is withdrawn was busy without a turn.
+        prop_assert!(idles >= ends, "{idles} idles for {ends} turns");
+    }
+
+    #[test]
+    fn a_client_has_what_the_history_says(acts in acts()) {
+        let session = play(&acts);
+        session.assert_lawful(Tail::Live);
+        let state = session.fold.state();
+        // The history knows more: of corrections after a turn, of open items, and of calls of earlier turns
+        // whose subagents go on.
+        let turn_of = |call: &turnstream_model::id::ItemId| state.items.iter().find(|item| item.id == *call).and_then(|item| item.turn.as_ref());
+        prop_assume!(state.items.iter().all(|item| {
+            let is_plain = !item.late && item.turn.is_some() && !item.is_open();
+            is_plain && item.parent.as_ref().is_none_or(|call| turn_of(call) == item.turn.as_ref())
+        }));
+        let live = Store::of(&encode(start(), &session.log).concat());
+        prop_assert_eq!(live.messages_and_asks(), Store::of_state(state).messages_and_asks());
+    }
+}

@@ -1,0 +1,172 @@
+//! The captures of the real server, through our log and back, against what the server itself sent.
+//!
+//! Both are reduced to the first and the last state of each message and part, the transitions of the status,
+//! asks, errors and removals. Long texts are cut, as they are in the kept logs. The beginnings and ends of
+//! steps are left out: the log has model calls, also those that failed before they began to answer.
+
+use super::captured_logs;
+use super::opencode::encode;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use turnstream_dialects::Dialect;
+use turnstream_dialects::opencode::Opencode;
+use turnstream_model::event::{Body, Event};
+use turnstream_model::fold::State;
+
+/// Captures that give another sequence, and why.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("d5-permission-abort", EARLY),
+    ("f1-abort-stream", EARLY),
+    ("f2-abort-tool", EARLY),
+    ("f3-abort-idle", "an abort of nothing is idle at opencode; here nothing happened"),
+    ("g2-provider-500-exhausted", EARLY),
+    ("g3-abort-in-retry", "opencode has no error for an abort in a wait; here every abort has one"),
+    ("h2-provider-400", EARLY),
+    ("h3-provider-401", EARLY),
+    ("i-glued-chunk", EARLY),
+    ("i2-error-in-200", EARLY),
+    ("i3-fatal-error-in-200", EARLY),
+    ("j2-end-without-finish", EARLY),
+    ("j3-empty-stream", EARLY),
+    ("k2-two-prompts-at-once", "the other prompt is of another client, and is told when its turn begins"),
+    ("k3-busy-other-endpoints", "the log has no message for a request to summarise"),
+    ("m-subagent", "a subagent is told with its first work"),
+    ("m2-subagent-permission", "a subagent is told with its first work, and idle when its call ends"),
+    ("m3-subagent-abort-parent", EARLY),
+    ("p-errors", "refused requests are errors of a session at opencode, and of a turn here"),
+    ("s2-summarize", "the log has no message for a request to summarise"),
+    ("s3-auto-compaction", "the log has no message for a request to summarise"),
+    ("s4-session-crud", "a command of the user is completed with its turn"),
+    ("s5-sync-prompt", "a turn of another client is busy before its message is told"),
+    ("s6-command", "a turn of another client is busy before its message is told"),
+    ("v-instance-dispose", EARLY),
+    ("y1-client-message-id", "a repeated prompt is busy again at opencode"),
+    ("y2-client-ids-repeated", "a repeated prompt is busy again at opencode"),
+];
+
+const EARLY: &str = "opencode says that it is idle before the last part and message, and says it twice";
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn cut(text: &Value) -> String {
+    word(text).chars().take(40).collect()
+}
+
+/// What the server sent about a session and its subagents.
+fn sent(name: &str, session: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/opencode/{name}.sse"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut ours = HashSet::from([session.to_owned()]);
+    let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events = events.map(|data| serde_json::from_str::<Value>(data).unwrap());
+    let is_ours = |event: &Value| {
+        let properties = &event["properties"];
+        if ours.contains(&word(&properties["info"]["parentID"])) && event["type"] == "session.created" {
+            ours.insert(word(&properties["sessionID"]));
+        }
+        ours.contains(&word(&properties["sessionID"]))
+    };
+    events.filter(is_ours).collect()
+}
+
+/// The first and the last states, transitions, asks, errors and removals.
+fn reduced(events: &[Value]) -> Vec<String> {
+    let id_of = |event: &Value| match event["type"].as_str().unwrap() {
+        "message.updated" => Some(word(&event["properties"]["info"]["id"])),
+        "message.part.updated" => Some(word(&event["properties"]["part"]["id"])),
+        _ => None,
+    };
+    let mut last: HashMap<String, usize> = HashMap::new();
+    let mut users: HashSet<String> = HashSet::new();
+    for (index, event) in events.iter().enumerate() {
+        if let Some(id) = id_of(event) {
+            last.insert(id.clone(), index);
+            if event["properties"]["info"]["role"] == "user" {
+                users.insert(id);
+            }
+        }
+    }
+    let (mut seen, mut tools, mut statuses) = (HashSet::new(), HashMap::new(), HashMap::new());
+    let mut out = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        let (kind, properties) = (event["type"].as_str().unwrap(), &event["properties"]);
+        let id = id_of(event);
+        let is_first = id.clone().is_none_or(|id| seen.insert(id));
+        let is_last = id.as_ref().is_some_and(|id| last[id] == index);
+        match kind {
+            "message.updated" => {
+                let info = &properties["info"];
+                let role = word(&info["role"]);
+                if is_first {
+                    out.push(format!("message {role}"));
+                }
+                if is_last && !info["time"]["completed"].is_null() {
+                    out.push(format!("completed {}", word(&info["error"]["name"])));
+                }
+            }
+            "message.part.updated" => {
+                let part = &properties["part"];
+                let kind = word(&part["type"]);
+                match kind.as_str() {
+                    "tool" => {
+                        let status = word(&part["state"]["status"]);
+                        if tools.insert(word(&part["id"]), status.clone()) != Some(status.clone()) {
+                            out.push(format!("{} {status}", word(&part["tool"])));
+                        }
+                    }
+                    "text" | "reasoning" if users.contains(&word(&part["messageID"])) => {
+                        out.push(format!("said {}", cut(&part["text"])));
+                    }
+                    "text" | "reasoning" => {
+                        if is_first {
+                            out.push(kind.clone());
+                        }
+                        if is_last && !part["time"]["end"].is_null() {
+                            out.push(format!("{kind} {}", cut(&part["text"])));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            "session.status" => {
+                let status = word(&properties["status"]["type"]);
+                if statuses.insert(word(&properties["sessionID"]), status.clone()) != Some(status.clone()) {
+                    out.push(format!("status {status}"));
+                }
+            }
+            "permission.asked" => out.push(format!("asked {}", word(&properties["permission"]))),
+            "permission.replied" => out.push(format!("replied {}", word(&properties["reply"]))),
+            "session.error" => out.push(format!("error {}", word(&properties["error"]["name"]))),
+            "todo.updated" => out.push(format!("todo {}", properties["todos"].as_array().unwrap().len())),
+            "question.asked" | "question.replied" | "question.rejected" => out.push(kind.to_owned()),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn is_session(event: &Event) -> Option<&str> {
+    match &event.draft.body {
+        Body::SessionCreated { session, .. } => Some(session.as_str()),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_capture_gives_the_servers_own_sequence() {
+    let (mut different, mut report) = (Vec::new(), String::new());
+    for (name, log) in captured_logs() {
+        let session = log.iter().find_map(is_session).unwrap().to_owned();
+        let native = reduced(&sent(&name, &session));
+        let ours = reduced(&encode(Opencode::resume(&State::default()), &log).concat());
+        if native != ours {
+            report += &format!("{name}:\n  native {native:?}\n  ours   {ours:?}\n");
+            different.push(name);
+        }
+    }
+    let listed: Vec<&str> = DIFFERENT.iter().map(|(name, _)| *name).collect();
+    assert_eq!(different, listed, "{report}");
+}

@@ -1,0 +1,28 @@
+//! opencode's server API over the sessions of all agents: `/opencode`, and the address of its own
+//! (`opencode_listen`). `docs/opencode-compat.md` lists every operation.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`operations`] | which operation of opencode is answered by what |
+//! | [`request`], [`answer`] | what clients send with every request, and how they are refused |
+//! | [`lookup`] | our session for an id of opencode |
+//! | [`sessions`], [`messages`], [`prompts`], [`asks`] | sessions, and what is done with them |
+//! | [`catalog`] | agents, models, and what a gateway does not have |
+//! | [`feed`], [`rewind`], [`ring`], [`viewer`] | the event streams |
+
+mod answer;
+mod asks;
+mod catalog;
+mod feed;
+mod lookup;
+mod messages;
+mod operations;
+mod prompts;
+mod request;
+mod rewind;
+mod ring;
+mod sessions;
+mod viewer;
+
+pub(crate) use feed::Feeds;
+pub(crate) use operations::router;

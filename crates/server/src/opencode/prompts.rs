@@ -1,0 +1,214 @@
+//! Prompts: sent and awaited, or only sent; and the end of a turn on request.
+
+use super::answer::{Answer, Failure, Json};
+use super::lookup::{self, find_whole};
+use super::request::Body;
+use super::sessions::ModelRef;
+use crate::app::App;
+use crate::caller::CallersGateway;
+use crate::params::Ids;
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use turnstream_dialects::opencode::{self, Message, Named, Names, is_message};
+use turnstream_gateway::{Change, Gateway, NewPrompt, RequestError};
+use turnstream_log::Follow;
+use turnstream_model::cursor::Cursor;
+use turnstream_model::event::Known;
+use turnstream_model::fold::{PromptStage, State};
+use turnstream_model::id::{PromptId, SessionId};
+use turnstream_model::machine::{Cancel, Refusal};
+
+#[derive(Deserialize)]
+pub(super) struct Prompt {
+    parts: Vec<Map<String, Value>>,
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+    agent: Option<String>,
+    model: Option<ModelRef>,
+    #[serde(rename = "noReply", default)]
+    no_reply: bool,
+    system: Option<Value>,
+    format: Option<Value>,
+    tools: Option<Value>,
+}
+
+/// Sends a prompt and answers at the end of its turn.
+pub(super) async fn prompt(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+    Body(body): Body<Prompt>,
+) -> Answer {
+    let session = find_whole(&app, &id, "session.prompt")?;
+    let prompt = accept(&gateway, &session, body).await?;
+    let state = tokio::select! {
+        state = until_ended(&gateway, &session, &prompt) => state?,
+        () = app.closing.begun() => return Err(RequestError::Closing.into()),
+    };
+    let missing = || Failure::not_found(format!("the prompt {prompt} was withdrawn before it was sent"));
+    Ok(Json(answer_to(&state, &prompt).ok_or_else(missing)?.to_json()))
+}
+
+/// Sends a prompt and answers at once.
+pub(super) async fn prompt_async(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+    Body(body): Body<Prompt>,
+) -> Result<StatusCode, Failure> {
+    let session = find_whole(&app, &id, "session.prompt_async")?;
+    accept(&gateway, &session, body).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ends the open turn. That nothing runs is no error: a client may be late.
+pub(super) async fn abort(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+) -> Answer {
+    let session = lookup::find(&app, &id)?.id;
+    match gateway.cancel(&session, Cancel::Any).await {
+        Ok(_) | Err(RequestError::Refused(Refusal::NothingRuns)) => Ok(Json(json!(true))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Adds a prompt to the queue. A client's own id of the message is the key of the prompt, so a repeated
+/// request is the same prompt.
+async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<PromptId, Failure> {
+    let Prompt { parts, message, agent, model, no_reply, system, format, tools } = body;
+    let unsupported = [
+        ("noReply", no_reply),
+        ("system", system.is_some_and(|value| !value.is_null())),
+        ("format", format.is_some_and(|value| !value.is_null())),
+        ("tools", tools.is_some_and(|value| value.as_object().is_some_and(|tools| !tools.is_empty()))),
+    ];
+    if let Some((member, _)) = unsupported.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::not_supported(format!("session.prompt with {member}: agents do not take it")));
+    }
+    if let Some(message) = message.as_ref().filter(|message| !is_message(message)) {
+        return Err(Failure::bad(format!("messageID {message:?} must begin with msg_")));
+    }
+    let info = gateway.session(session)?.session;
+    if let Some(agent) = agent.filter(|agent| *agent != info.agent && is_agent(gateway, agent)) {
+        let ours = info.agent;
+        return Err(Failure::bad(format!(
+            "the agent of this session is {ours}, not {agent}; create a new session"
+        )));
+    }
+    let chosen = model.filter(|model| model.provider == info.agent).and_then(|model| model.chosen());
+    if let Some(model) = chosen.filter(|model| info.model.as_ref() != Some(model)) {
+        gateway.change(session, Change { model: Some(model), ..Change::default() }).await?;
+    }
+    let content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
+    Ok(gateway.prompt(session, NewPrompt { content, key: message }).await?.prompt)
+}
+
+fn is_agent(gateway: &Gateway, name: &str) -> bool {
+    gateway.agents().iter().any(|(known, _)| known == name)
+}
+
+/// A part of a prompt as a content block of ACP.
+fn block(part: &Map<String, Value>) -> Result<Value, Failure> {
+    let text = |member: &str| part.get(member).and_then(Value::as_str);
+    match text("type").unwrap_or_default() {
+        "text" => Ok(json!({"type": "text", "text": text("text").unwrap_or_default()})),
+        "file" => {
+            let (mime, url) = (text("mime").unwrap_or("text/plain"), text("url").unwrap_or_default());
+            let name = text("filename").unwrap_or_else(|| url.rsplit('/').next().unwrap_or(url));
+            match url.strip_prefix("data:").and_then(|data| data.split_once(";base64,")) {
+                Some((_, data)) if mime.starts_with("image/") => {
+                    Ok(json!({"type": "image", "mimeType": mime, "data": data}))
+                }
+                Some((_, data)) => {
+                    let bytes = BASE64_STANDARD.decode(data).ok();
+                    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+                    let text = text.ok_or_else(|| {
+                        Failure::bad(format!("{name} ({mime}) is neither text nor an image"))
+                    })?;
+                    let resource =
+                        json!({"uri": format!("attachment:{name}"), "mimeType": mime, "text": text});
+                    Ok(json!({"type": "resource", "resource": resource}))
+                }
+                None => Ok(json!({"type": "resource_link", "uri": url, "name": name, "mimeType": mime})),
+            }
+        }
+        other => Err(Failure::not_supported(format!("session.prompt with a part of type {other:?}"))),
+    }
+}
+
+/// The state in which the prompt's turn has ended, or the prompt was withdrawn.
+async fn until_ended(gateway: &Gateway, session: &SessionId, prompt: &PromptId) -> Result<State, Failure> {
+    let mut snapshot = gateway.snapshot(session).await?;
+    let cursor = Cursor { generation: Some(snapshot.generation.clone()), seq: snapshot.state.seq };
+    let mut follower = gateway.follow(session, &cursor)?;
+    while !is_over(&snapshot.state, prompt) {
+        match follower.next().await.map_err(RequestError::log)? {
+            Follow::Events(events) => {
+                let ends = |kind: &turnstream_model::event::Kind| {
+                    kind.is(Known::TurnEnded) || kind.is(Known::PromptWithdrawn)
+                };
+                if events.iter().any(|event| ends(event.kind())) {
+                    snapshot = gateway.snapshot(session).await?;
+                }
+            }
+            Follow::Outcome(_) => {}
+            Follow::Closed => return Err(RequestError::Closing.into()),
+            Follow::Deleted => return Err(RequestError::UnknownSession(session.clone()).into()),
+        }
+    }
+    let mut state = snapshot.state;
+    state.session.id = Some(session.clone());
+    Ok(state)
+}
+
+fn is_over(state: &State, prompt: &PromptId) -> bool {
+    let Some(settled) = state.prompts.iter().rev().find(|settled| settled.prompt == *prompt) else {
+        return false;
+    };
+    let ended = |turn| state.turns.iter().rev().any(|known| known.turn == turn && !known.is_open());
+    match settled.state {
+        PromptStage::Withdrawn => true,
+        PromptStage::Waiting | PromptStage::Sent | PromptStage::Taken => {
+            settled.turn.clone().is_some_and(ended)
+        }
+    }
+}
+
+/// The last message of the turn that took a prompt.
+fn answer_to(state: &State, prompt: &PromptId) -> Option<Message> {
+    let settled = state.prompts.iter().rev().find(|settled| settled.prompt == *prompt)?;
+    let turn = state.turns.iter().rev().find(|turn| Some(&turn.turn) == settled.turn.as_ref())?;
+    let last = turn.attempts.iter().map(|attempt| attempt.step).max().unwrap_or(0);
+    let id = Names::of(&state.session).answer(&turn.turn, turn.started, last);
+    opencode::messages(state, &Named::Session).into_iter().find(|message| message.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn parts_become_blocks_that_agents_take() {
+        let of = |part: Value| block(part.as_object().unwrap()).unwrap();
+        assert_eq!(
+            of(json!({"type": "text", "text": "a", "id": "prt_1"})),
+            json!({"type": "text", "text": "a"})
+        );
+        let image = json!({"type": "file", "mime": "image/png", "filename": "a.png", "url": "data:image/png;base64,AAAA"});
+        assert_eq!(of(image), json!({"type": "image", "mimeType": "image/png", "data": "AAAA"}));
+        let text = json!({"type": "file", "mime": "text/plain", "filename": "a", "url": "data:text/plain;base64,aGk="});
+        assert_eq!(of(text)["resource"]["text"], "hi");
+        let file = json!({"type": "file", "mime": "text/plain", "url": "file:///srv/a.rs"});
+        let link = json!({"type": "resource_link", "uri": "file:///srv/a.rs", "name": "a.rs", "mimeType": "text/plain"});
+        assert_eq!(of(file), link);
+        assert!(block(json!({"type": "subtask"}).as_object().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! Sessions: list, show, create, rename, delete, and what is known of each.
+
+use super::answer::{Answer, Failure, Json, off_thread};
+use super::lookup::{self, find_whole, state_of};
+use super::request::{Asked, Body};
+use crate::app::App;
+use crate::caller::CallersGateway;
+use crate::params::Ids;
+use axum::extract::State as Shared;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use turnstream_dialects::opencode::{self, DEFAULT_MODEL, Named, Names, Totals};
+use turnstream_gateway::{Change, Gateway, Listing, NewSession};
+use turnstream_model::fold::{Activity, Session};
+use turnstream_model::time::Time;
+
+/// The default number of sessions in a list, as in opencode.
+const USUAL: u64 = 100;
+
+#[derive(Deserialize)]
+pub(super) struct Create {
+    agent: Option<String>,
+    model: Option<ModelRef>,
+    title: Option<String>,
+    #[serde(rename = "parentID")]
+    parent: Option<String>,
+}
+
+/// A model as clients name it. The provider is the name of an agent.
+#[derive(Clone, Deserialize)]
+pub(super) struct ModelRef {
+    #[serde(rename = "providerID")]
+    pub(super) provider: String,
+    #[serde(alias = "modelID")]
+    pub(super) id: String,
+}
+
+impl ModelRef {
+    /// The model for an agent of ours.
+    pub(super) fn chosen(&self) -> Option<String> {
+        (self.id != DEFAULT_MODEL).then(|| self.id.clone())
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Update {
+    title: Option<String>,
+    #[serde(default)]
+    time: Map<String, Value>,
+}
+
+pub(super) async fn list(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer {
+    let limit = asked.number("limit")?.unwrap_or(USUAL).clamp(1, 5_000) as usize;
+    let (from, title) = (asked.number("start")?.map(Time), asked.get("search").map(str::to_owned));
+    let directory = asked.directory().map(str::to_owned);
+    let gateway = app.gateway.clone();
+    let listing = Listing { title, from, limit: usize::MAX, ..Listing::default() };
+    // Blocking: sessions that were not used since the start are read from the database.
+    let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await.map_err(off_thread)??;
+    let is_there = |session: &Session| directory.as_ref().is_none_or(|directory| *directory == session.cwd);
+    let shown = listed.sessions.into_iter().filter(|listed| is_there(&listed.info.session)).take(limit);
+    let infos =
+        shown.map(|listed| opencode::session_info(&listed.info.session, &Totals::default(), listed.active));
+    Ok(Json(Value::Array(infos.collect())))
+}
+
+pub(super) async fn show(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
+    let (state, named) = state_of(&app, &id).await?;
+    match named {
+        Named::Session => {
+            let updated = active(&app.gateway, &state.session).await?;
+            Ok(Json(opencode::session_info(&state.session, &Totals::of(&state), updated)))
+        }
+        Named::Subagent(call) => Ok(Json(opencode::subagent_info(&call, &state))),
+    }
+}
+
+/// The last activity of a session.
+async fn active(gateway: &Gateway, session: &Session) -> Result<Time, Failure> {
+    let (gateway, id) = (gateway.clone(), session.id.clone());
+    let created = session.created.unwrap_or_default();
+    let read = tokio::task::spawn_blocking(move || id.map(|id| gateway.last_activity(&id)));
+    Ok(read.await.map_err(off_thread)?.unwrap_or(created))
+}
+
+pub(super) async fn create(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    asked: Asked,
+    Body(body): Body<Create>,
+) -> Answer {
+    let Create { agent, model, title, parent } = body;
+    if parent.is_some() {
+        return Err(Failure::not_supported(
+            "session.create with parentID: agents make their subagents themselves",
+        ));
+    }
+    let (agent, model) = choose(&app, agent.as_deref(), model.as_ref())?;
+    let cwd = PathBuf::from(asked.directory_or_own());
+    let new = NewSession {
+        agent,
+        cwd,
+        title,
+        model,
+        permissions: None,
+        redact_prompts: None,
+        key: None,
+        mcp: Vec::new(),
+    };
+    let made = gateway.create(new).await?;
+    let created = made.session.created.unwrap_or_default();
+    Ok(Json(opencode::session_info(&made.session, &Totals::default(), created)))
+}
+
+/// The agent and the model of a new session. Clients choose both; a provider has the name of an agent.
+fn choose(
+    app: &App,
+    agent: Option<&str>,
+    model: Option<&ModelRef>,
+) -> Result<(String, Option<String>), Failure> {
+    let agents: Vec<String> = app.gateway.agents().into_iter().map(|(name, _)| name).collect();
+    let is_known = |name: &&str| agents.iter().any(|known| known == name);
+    let named = agent.filter(is_known).or(model.map(|model| model.provider.as_str()).filter(is_known));
+    let usual = app.options.default_agent.as_deref().or(agents.first().map(String::as_str));
+    let Some(chosen) = named.or(usual) else {
+        return Err(Failure::bad("the gateway has no agents; add one to its configuration"));
+    };
+    let of_agent = model.filter(|model| model.provider == chosen);
+    Ok((chosen.to_owned(), of_agent.and_then(ModelRef::chosen)))
+}
+
+pub(super) async fn update(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+    Body(Update { title, time }): Body<Update>,
+) -> Answer {
+    let ours = find_whole(&app, &id, "session.update")?;
+    if time.get("archived").is_some_and(|archived| !archived.is_null()) {
+        gateway.end(&ours, "archived by a client").await?;
+    }
+    if title.is_some() {
+        gateway.change(&ours, Change { title, ..Change::default() }).await?;
+    }
+    show(Shared(app), Ids(id)).await
+}
+
+pub(super) async fn delete(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+) -> Answer {
+    let ours = find_whole(&app, &id, "session.delete")?;
+    gateway.delete(&ours).await?;
+    Ok(Json(json!(true)))
+}
+
+pub(super) async fn children(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
+    let (state, named) = state_of(&app, &id).await?;
+    Ok(Json(Value::Array(opencode::children(&state, &named))))
+}
+
+pub(super) async fn todo(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
+    let (state, named) = state_of(&app, &id).await?;
+    Ok(Json(match named {
+        Named::Session => json!(opencode::todos(&state)),
+        Named::Subagent(_) => json!([]),
+    }))
+}
+
+pub(super) async fn diff(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
+    let (state, _) = state_of(&app, &id).await?;
+    Ok(Json(Value::Array(opencode::diffs(&state))))
+}
+
+/// The sessions that are not idle.
+pub(super) async fn status(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer {
+    let mut statuses = Map::new();
+    for entry in lookup::entries(&app.gateway) {
+        let is_there = asked.directory().is_none_or(|directory| entry.session.cwd == directory);
+        if !is_there || entry.session.ended.is_some() || entry.session.status == Activity::Idle {
+            continue;
+        }
+        let state = lookup::state(&app.gateway, &entry.id).await?;
+        let status = opencode::status_of(&state);
+        if status["type"] != "idle" {
+            statuses.insert(Names::of(&state.session).session(), status);
+        }
+    }
+    Ok(Json(Value::Object(statuses)))
+}

@@ -1,0 +1,144 @@
+//! opencode's API over HTTP: what a client of it sees of turns, asks, reconnects and refusals.
+
+use super::support::{Rig, Stream, options};
+use serde_json::{Value, json};
+
+const ASKING: &str = r#"[{"do":"attempt"},{"do":"text","text":"Hello"},
+    {"do":"tool","ask":true,"title":"Write a.txt","effect":{"write":{"path":"a.txt","text":"x"}}},
+    {"do":"attempt_end","finish":"stop"},{"do":"end","stop_reason":"end_turn"}]"#;
+
+fn prompt(script: &str) -> Value {
+    let script: Value = serde_json::from_str(script).unwrap();
+    let text = json!({"script": script, "pace_ms": 0}).to_string();
+    json!({"parts": [{"type": "text", "text": text}]})
+}
+
+/// A session made by a client of opencode.
+async fn session(rig: &Rig) -> String {
+    let path = format!("/opencode/session?directory={}", rig.work().display());
+    let made = rig.post(&path, json!({"agent": "scripted", "title": "T"})).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    made.body["id"].as_str().unwrap().to_owned()
+}
+
+/// The payload of the next event about a session, in a few words.
+async fn next(stream: &mut Stream, session: &str) -> (String, Value) {
+    loop {
+        let seen = stream.next().await;
+        assert_eq!((seen.id.as_deref().unwrap_or_default(), seen.event.as_str()), ("", "message"));
+        let json = seen.json();
+        let event = if json["payload"].is_object() { json["payload"].clone() } else { json };
+        let properties = event["properties"].clone();
+        if properties["sessionID"] == session {
+            let kind = event["type"].as_str().unwrap();
+            let status = properties["status"]["type"].as_str().unwrap_or_default();
+            return (format!("{kind} {status}").trim().to_owned(), properties);
+        }
+    }
+}
+
+/// Events up to one of this name.
+async fn until(stream: &mut Stream, session: &str, name: &str) -> (Vec<String>, Value) {
+    let mut names = Vec::new();
+    loop {
+        let (event, properties) = next(stream, session).await;
+        names.push(event);
+        if names.last().is_some_and(|event| event == name) {
+            return (names, properties);
+        }
+    }
+}
+
+fn count(names: &[String], name: &str) -> usize {
+    names.iter().filter(|event| *event == name).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_is_busy_and_idle_once_and_its_permission_is_answered_by_its_id_alone() {
+    let rig = Rig::start().await;
+    let id = session(&rig).await;
+    let mut all = rig.stream("/opencode/global/event").await;
+    let mut one = rig.stream(&format!("/opencode/event?directory={}", rig.work().display())).await;
+    let mut elsewhere = rig.stream("/opencode/event?directory=/elsewhere").await;
+    // The session is new, so it is told again.
+    until(&mut all, &id, "session.status idle").await;
+    for _ in 0..2 {
+        let sent = rig.post(&format!("/opencode/session/{id}/prompt_async"), prompt(ASKING)).await;
+        assert_eq!(sent.status, 204);
+        let (before, asked) = until(&mut all, &id, "permission.asked").await;
+        assert_eq!(asked["permission"], "edit");
+        let waiting = rig.get("/opencode/permission").await.body;
+        assert_eq!(waiting[0]["id"], asked["id"]);
+        let status = rig.get("/opencode/session/status").await.body;
+        assert_eq!(status, json!({&id: {"type": "busy"}}));
+        let reply = format!("/opencode/permission/{}/reply", asked["id"].as_str().unwrap());
+        assert_eq!(rig.post(&reply, json!({"reply": "once"})).await.body, json!(true));
+        let (after, _) = until(&mut all, &id, "session.idle").await;
+        let names = [before, after].concat();
+        assert_eq!(count(&names, "session.status busy"), 1, "{names:?}");
+        assert_eq!(count(&names, "session.status idle"), 1, "{names:?}");
+        let (same, _) = until(&mut one, &id, "session.idle").await;
+        assert_eq!(same.last(), names.last());
+        assert_eq!(rig.get("/opencode/session/status").await.body, json!({}));
+    }
+    // The other directory has its own events only.
+    assert_eq!(elsewhere.next().await.json()["type"], "server.connected");
+    assert_eq!(elsewhere.next().await.json()["type"], "server.heartbeat");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_opens_in_a_turn_is_told_the_turn_and_what_waits_and_is_cut_at_the_shutdown() {
+    let rig = Rig::start().await;
+    let id = session(&rig).await;
+    rig.post(&format!("/opencode/session/{id}/prompt_async"), prompt(ASKING)).await;
+    let mut first = rig.stream("/opencode/global/event").await;
+    until(&mut first, &id, "permission.asked").await;
+    let mut late = rig.stream("/opencode/global/event").await;
+    let (told, _) = until(&mut late, &id, "permission.asked").await;
+    assert_eq!(told.first().map(String::as_str), Some("session.updated"));
+    assert_eq!((count(&told, "message.updated"), count(&told, "session.status busy")), (2, 1), "{told:?}");
+    assert_eq!(count(&told, "message.part.delta"), 0);
+    let stopped = tokio::spawn(rig.stop());
+    // A clean end would be `None` without an error: the client sees a broken body.
+    assert!(late.is_cut().await);
+    stopped.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_waits_for_its_answer_and_runs_once_for_one_message_id() {
+    let rig = Rig::start().await;
+    let id = session(&rig).await;
+    let mut body = prompt(r#"[{"do":"text","text":"Hello"},{"do":"end","stop_reason":"end_turn"}]"#);
+    body["messageID"] = json!("msg_1e0c7c950001junpDUYjBLrG2b");
+    let path = format!("/opencode/session/{id}/message");
+    let (first, again) = (rig.post(&path, body.clone()).await, rig.post(&path, body).await);
+    assert_eq!(first.body, again.body);
+    assert_eq!(first.body["parts"][0]["text"], "Hello");
+    assert!(first.body["info"]["time"]["completed"].is_number());
+    let messages = rig.get(&format!("{path}?limit=100")).await.body;
+    assert_eq!(messages.as_array().unwrap().len(), 2);
+    assert_eq!(messages[0]["info"]["id"], "msg_1e0c7c950001junpDUYjBLrG2b");
+    let earlier = rig.get(&format!("{path}?before={}", first.body["info"]["id"].as_str().unwrap())).await;
+    assert_eq!(earlier.body.as_array().unwrap().len(), 1);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_supported_names_its_operation_and_what_is_missing_is_not_found() {
+    let rig = Rig::start_with(options()).await;
+    let id = session(&rig).await;
+    let shared = rig.post(&format!("/opencode/session/{id}/share"), json!({})).await;
+    assert_eq!(shared.status, 501);
+    assert!(shared.body["data"]["message"].as_str().unwrap().starts_with("session.share "), "{shared:?}");
+    let missing = rig.get("/opencode/session/ses_none").await;
+    let message = "Session not found: ses_none";
+    assert_eq!((missing.status, &missing.body["data"]["message"]), (404, &json!(message)));
+    assert_eq!(rig.get("/opencode/nothing/here").await.status, 404);
+    assert_eq!(rig.post("/opencode/permission/per_none/reply", json!({"reply": "once"})).await.status, 404);
+    let renamed = rig.ask("PATCH", &format!("/opencode/session/{id}"), Some(json!({"title": "New"}))).await;
+    assert_eq!(renamed.body["title"], "New");
+    assert_eq!(rig.ask("DELETE", &format!("/opencode/session/{id}"), None).await.body, json!(true));
+    assert_eq!(rig.get("/opencode/session").await.body, json!([]));
+    rig.stop().await;
+}
