@@ -95,10 +95,11 @@ impl Adapter {
     ) -> Happened {
         let Some(running) = running else { return std::future::pending().await };
         // Both directions at once: an agent that is blocked by its output does not read its input.
-        let (lines, written) = running.both();
+        let (lines, written, exit) = running.next();
         tokio::select! {
             line = lines => read(line, conversation, clock),
             written = written => Happened::Written(written),
+            () = exit => Happened::OutputEnded,
         }
     }
 

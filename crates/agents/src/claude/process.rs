@@ -186,12 +186,19 @@ impl Running {
         self.unwritten.0.push(b'\n');
     }
 
-    /// The next line of its output, `None` when that has ended; and the end of writing the lines that wait,
-    /// which never comes while none wait. Both are safe to drop and call again.
-    pub(super) fn both(
+    /// What it may do next. All three are safe to drop and call again.
+    ///
+    /// 1. The next line of its output; `None` when that has ended.
+    /// 2. The end of writing the lines that wait, which never comes while none wait.
+    /// 3. It has ended, and its output is silent: something that it started holds the pipe.
+    pub(super) fn next(
         &mut self,
-    ) -> (impl Future<Output = io::Result<Option<Line<'_>>>>, impl Future<Output = io::Result<()>>) {
-        (self.lines.next(), write(self.stdin.as_mut(), &mut self.unwritten))
+    ) -> (
+        impl Future<Output = io::Result<Option<Line<'_>>>>,
+        impl Future<Output = io::Result<()>>,
+        impl Future<Output = ()>,
+    ) {
+        (self.lines.next(), write(self.stdin.as_mut(), &mut self.unwritten), silent_exit(&mut self.child))
     }
 
     /// It does not read its input any more. What it has printed is still to be read.
@@ -242,6 +249,15 @@ async fn write(stdin: Option<&mut ChildStdin>, unwritten: &mut (Vec<u8>, usize))
     *bytes = Vec::new();
     *written = 0;
     Ok(())
+}
+
+/// Returns a moment after the end of a process.
+async fn silent_exit(child: &mut Child) {
+    if let Err(error) = child.wait().await {
+        tracing::warn!(%error, "cannot wait for Claude Code");
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(LAST_WORDS).await;
 }
 
 /// Why there is no first answer.

@@ -48,6 +48,26 @@ fn a_killed_process_loses_its_turn_once_leaves_no_command_behind_and_the_next_tu
 }
 
 #[test]
+fn a_killed_process_is_noticed_although_something_it_started_holds_its_output() {
+    let lab = Lab::new([shell("echo begun > begun.txt; sleep 300"), Step::text("I am back.").always()]);
+    let wrapper = lab.home.path("claude");
+    let script =
+        format!("#!/bin/sh\nsleep 300 &\nexec '{}' \"$@\"\n", lab.claude.command().unwrap().display());
+    let script = script.replace("sleep 300 &", "[ \"$1\" = --version ] || sleep 300 &");
+    std::fs::write(&wrapper, script).unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    lab.configure(&wrapper);
+    let serving = lab.serve();
+    let session = lab.session(&serving);
+    accepted(&serving, &session, "Run it");
+    wait_for(|| (!lab.work("begun.txt").is_empty()).then_some(()));
+    signal(lab.claude_process().unwrap(), Signal::KILL);
+    assert_eq!(outcomes(&lab.ended(&session, 1)), ["lost"]);
+    accepted(&serving, &session, "Are you there?");
+    assert_eq!(outcomes(&lab.ended(&session, 2)), ["lost", "completed"]);
+}
+
+#[test]
 fn a_start_that_dies_before_its_first_answer_is_tried_again() {
     let lab = Lab::new([Step::text("Here I am.").always()]);
     let real = lab.claude.command().unwrap();
