@@ -37,8 +37,9 @@ impl Side for Ours {
         let file = home.join("turnstream.toml");
         std::fs::write(&file, toml(&config))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-        // More sessions work at the same time than are allowed by default.
+        // More sessions work at the same time, and more are created in a second, than are allowed by default.
         command.env("TURNSTREAM_LIMITS_LIVE_AGENTS", "10000").env("TURNSTREAM_DISCOVER", "false");
+        command.env("TURNSTREAM_LIMITS_REQUESTS_PER_SECOND", "100000");
         command.args(["serve", "--config"]).arg(file);
         Server::start(command, address, &home.join("said.txt"))
     }

@@ -24,6 +24,8 @@ const RESTART: Duration = Duration::from_secs(4);
 const SHUTDOWN: Duration = Duration::from_secs(5);
 /// How long the gateway is left alone before its memory is measured again.
 const QUIET: Duration = Duration::from_secs(20);
+/// How often the list is asked for.
+const LISTS: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the benchmark. The first word is the number of sessions.
@@ -57,6 +59,7 @@ fn measure(sessions: usize) -> Result<Bars, String> {
     let server = ours.start(directory.path())?;
     let (restart, started) = (server.start, server.usage());
     let found = metric(&server, "turnstream_sessions{agent=\"scripted\",status=\"idle\"}")?;
+    let list = list(&server)?;
     drop(server);
     if found != sessions as f64 {
         return Err(format!("{sessions} sessions were created, and {found} are there after the restart"));
@@ -72,7 +75,8 @@ fn measure(sessions: usize) -> Result<Bars, String> {
         results.cell(json!({ "moment": moment, "resident": resident, "peak": peak }));
     }
     print_table(&table);
-    println!();
+    println!("\nthe first page of GET /v1/sessions: {:.1} ms\n", list.as_secs_f64() * 1e3);
+    results.cell(json!({ "moment": "the first page of the list", "seconds": list.as_secs_f64() }));
     if sessions != FULL {
         println!("The bars are for {FULL} sessions.");
     }
@@ -100,6 +104,17 @@ fn create(ours: &Ours, server: &Server, sessions: usize) -> Result<(), String> {
         let mut ended = clients.into_iter().map(|client| client.join());
         ended.try_for_each(|ended| ended.unwrap_or_else(|_| Err("a client panicked".to_owned())))
     })
+}
+
+/// How long the first page of the list of sessions takes, the best of a few.
+fn list(server: &Server) -> Result<Duration, String> {
+    let page = |_| {
+        let begun = Instant::now();
+        let (status, _) = http::request(server.address, "GET", "/v1/sessions", "", PATIENCE)?;
+        if status == 200 { Ok(begun.elapsed()) } else { Err(format!("GET /v1/sessions: status {status}")) }
+    };
+    let times: Vec<Duration> = (0..LISTS).map(page).collect::<Result<_, String>>()?;
+    Ok(times.into_iter().min().unwrap_or_default())
 }
 
 /// One sample of the metrics page.
