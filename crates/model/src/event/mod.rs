@@ -1,6 +1,7 @@
 //! One line of a session's log. The JSON is the native wire's, member by member; see `docs/wire.md`.
 
 mod actor;
+mod budget;
 mod decode;
 mod describe;
 mod encode;
@@ -16,6 +17,8 @@ mod vocabulary;
 mod weight;
 
 pub use actor::Actor;
+pub use budget::{Budget, CAPPED_CURRENCY, Cap, Caps, Scope, Used};
+pub(crate) use budget::{all_tokens, capped_amount};
 pub use decode::EventError;
 pub use describe::{Description, MemberDescription, MemberKind, Presence, Redacted};
 pub use kind::Kind;
@@ -23,7 +26,7 @@ pub use line::Line;
 pub use redact::{Redact, Secrets};
 pub use status::Status;
 pub use subject::{Effect, Subject};
-pub use table::{Body, Known};
+pub use table::{Aside, Body, Known, Shown};
 pub use values::{
     ApprovalOption, Choice, Context, Cost, Question, Resolution, SessionPatch, Tool, TurnError, Usage,
 };
@@ -88,6 +91,11 @@ impl Draft {
     /// The event this becomes at its place.
     pub fn at(self, seq: Seq, time: Time) -> Event {
         Event { seq, time, draft: self }
+    }
+
+    /// What the event is about, and what it does to that. `None` for an unknown type.
+    pub fn about(&self) -> Option<(Subject<'_>, Effect)> {
+        self.body.about(self)
     }
 
     /// True when the agent did something. News about the session, notices, and somebody's wish to stop it

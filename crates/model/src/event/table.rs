@@ -2,8 +2,8 @@
 //!
 //! These are made from this table, by the macro in `describe.rs`:
 //!
-//! - [`Body`], and its JSON in both directions;
-//! - [`Known`], the names of the types;
+//! - [`Body`] and [`Aside`], and their JSON in both directions;
+//! - [`Known`], the names of the types, and [`Shown`], those of the first part;
 //! - the weight of an event, and the redaction of its body;
 //! - the table of events in `docs/wire.md`.
 //!
@@ -31,7 +31,12 @@
 //!
 //! Members are written in the order of this table.
 //!
-//! A new event type needs:
+//! The table has two parts. Readers in other crates decide about each type of the first part, `shown`: the
+//! dialects, spans, metrics and the views of the command line. The compiler names them for a new type. The
+//! types of the second part, `asides`, are one variant of [`Body`] to those readers, which skip it. A reader
+//! that wants one of them asks for it by name.
+//!
+//! A new event type belongs to the second part, unless dialects have to show it. It needs:
 //!
 //! - an entry here;
 //! - its place in the machine, and an arm in `fold/apply.rs`;
@@ -41,26 +46,29 @@
 //! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
 //! and its redaction in `redact.rs`.
 //!
-//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. These
-//! decide for each type whether it is shown or counted, and the compiler names them for a new one:
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. A type of the
+//! first part also needs its arm in:
 //!
 //! - the ACP dialect (`acp/encoder.rs` and `acp/items.rs` in the dialects; see also `docs/acp.md`);
-//! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway).
+//! - the opencode dialect (`opencode/encoder.rs`);
+//! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway);
+//! - the views of the command line (`show/mod.rs`).
 //!
-//! The views of the command line (`show` and `run`) read JSON and ignore types that they do not know.
+//! The views of the command line read JSON and ignore types that they do not know.
 //!
 //! [`Subject`]: super::Subject
 //! [`Effect`]: super::Effect
 
 use super::describe::events;
 use super::{
-    ApprovalOption, By, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Question,
-    QuestionOutcome, Resolution, ResumeAs, Role, SessionPatch, Status, StopReason, Tool, TurnError, Usage,
+    ApprovalOption, Budget, By, Cap, Caps, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome,
+    Question, QuestionOutcome, Resolution, ResumeAs, Role, Scope, SessionPatch, Status, StopReason, Tool,
+    TurnError, Usage, Used,
 };
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};
 
-events! {
+events! { shown {
     /// A session begins.
     "session.created" SessionCreated {
         session: SessionId = must id plain,
@@ -101,21 +109,12 @@ events! {
     /// A prompt left the queue without being sent.
     "prompt.withdrawn" PromptWithdrawn { prompt: PromptId = must id plain } Ends Prompt;
 
-    /// Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`.
-    "prompt.cancelling" PromptCancelling {
-        prompt: PromptId = must id plain,
-        by: By = must word plain,
-    } Cancels Prompt;
-
     /// A turn begins.
     "turn.started" TurnStarted {
         origin: Origin = must word plain,
         prompts: Vec<PromptId> = list id plain,
         native_id: Option<String> = may id plain,
     } Begins Turn needs turn;
-
-    /// Somebody wants the turn to end. Its end is still to come.
-    "turn.cancelling" TurnCancelling { by: By = must word plain } Cancels Turn needs turn;
 
     /// A model call begins.
     "attempt.started" AttemptStarted {
@@ -229,4 +228,51 @@ events! {
 
     /// The session ended.
     "session.ended" SessionEnded { reason: String = must text here } Ends Session;
-}
+} asides {
+    /// Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`.
+    "prompt.cancelling" PromptCancelling {
+        prompt: PromptId = must id plain,
+        by: By = must word plain,
+    } Cancels Prompt;
+
+    /// Somebody wants the turn to end. Its end is still to come.
+    "turn.cancelling" TurnCancelling { by: By = must word plain } Cancels Turn needs turn;
+
+    /// The caps of the session, or of the turn of one prompt. They replace the earlier ones as a whole.
+    "budget.set" BudgetSet {
+        prompt: Option<PromptId> = may id plain,
+        budget: Box<Budget> = must json here,
+        by: By = must word plain,
+    } Changes Session;
+
+    /// A cap is reached. After that of a session no prompt is sent until the session's caps are set again.
+    "budget.reached" BudgetReached {
+        scope: Scope = must word plain,
+        cap: Cap = must word plain,
+        used: Used = must json here,
+        caps: Caps = must json here,
+    } Changes Session;
+
+    /// What the turn that has just ended used, and all turns together, with the caps of the session.
+    "budget.used" BudgetUsed {
+        last: Used = must json here,
+        used: Used = must json here,
+        caps: Caps = must json here,
+    } Changes Session;
+
+    /// Another session goes on from this one's finished items.
+    "session.handed_over" SessionHandedOver {
+        to: SessionId = must id plain,
+        agent: String = must id plain,
+    } Changes Session;
+
+    /// The session goes on from the finished items of another one: the text that its first prompt carries.
+    "session.inherited" SessionInherited {
+        from: SessionId = must id plain,
+        agent: String = must id plain,
+        cwd: String = must id plain,
+        text: String = must text before,
+        entries: u32 = must number plain,
+        left_out: u32 = or_default number plain,
+    } Changes Session;
+} }
